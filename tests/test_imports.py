@@ -108,11 +108,12 @@ ROOMS: dict[str, str] = {
     "runtime.compare": "hardware.isa hardware.program simulator.support simulator.stats runtime.devices runtime",
     "boards": "",
     "benchmarks.harness": "support hardware hardware.program",
+    "benchmarks.isolated_batches": "",
     "benchmarks.networks": "support",
     "benchmarks.fuzz": (
         "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
         "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native "
-        "benchmarks.harness"
+        "benchmarks.harness benchmarks.isolated_batches"
     ),
     "benchmarks.cpu": (
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
@@ -121,6 +122,9 @@ ROOMS: dict[str, str] = {
     "benchmarks.network_cpu": (
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
         "benchmarks.harness benchmarks.networks benchmarks.cpu"
+    ),
+    "benchmarks.hostile": (
+        "support compiler.graph compiler.graph.onnx runtime.evaluate benchmarks.harness benchmarks.isolated_batches"
     ),
     "benchmarks.onnx": "support compiler.graph.onnx runtime benchmarks.harness",
     "benchmarks.programs": (

@@ -9,19 +9,17 @@ process per case.
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from vdla.benchmarks.fuzz.cases import CaseOutcome, run_case, shrink
 from vdla.benchmarks.fuzz.schedules import PRIMITIVES
 from vdla.benchmarks.harness import BenchmarkResult, Progress, silent, versions
+from vdla.benchmarks.isolated_batches import run_batches
 from vdla.compiler.schedule.trace import ScheduleTrace
 from vdla.support.processor import cpu_model
 
@@ -50,9 +48,6 @@ class BatchOutcome:
         self.wrong += other.wrong
 
 
-_RunBatch = Callable[[Sequence[int]], BatchOutcome]
-
-
 def run(
     progress: Progress = silent, seed: int = 0, long: bool = False, cases: int | None = None, workers: int = _WORKERS
 ) -> BenchmarkResult:
@@ -62,7 +57,7 @@ def run(
     batches = [range(start, min(start + _BATCH, first + count)) for start in range(first, first + count, _BATCH)]
     total = BatchOutcome()
     progress("start", 0, count)
-    for batch in run_batches(batches, workers):
+    for batch in run_batches(batches, workers, _run_batch, died):
         total.add(batch)
         seeds = ", ".join(str(outcome.seed) for outcome in total.wrong[:_MAX_SHOWN])
         progress(f"{len(total.wrong)} disagreements{f' (seeds {seeds})' if seeds else ''}", total.cases, count)
@@ -90,48 +85,10 @@ def _receipt(seed: int, long: bool, total: BatchOutcome) -> dict[str, Any]:
 # --- running --------------------------------------------------------------------------------------
 
 
-def run_batches(
-    batches: Sequence[Sequence[int]], workers: int, work: _RunBatch | None = None
-) -> Iterable[BatchOutcome]:
-    """The results of batches as they complete; those of a broken pool run again in isolation."""
-    job = work or _run_batch
-    if not workers:
-        yield from map(job, batches)
-        return
-    broken: list[Sequence[int]] = []
-    with _new_pool(workers) as pool:
-        futures = {pool.submit(job, batch): batch for batch in batches}
-        for future in as_completed(futures):
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                broken.append(futures[future])
-    for batch in broken:
-        yield from _run_apart(batch, job)
-
-
-def _run_apart(batch: Sequence[int], work: _RunBatch) -> Iterable[BatchOutcome]:
-    """Run a batch in a process of its own, or its cases one by one if that process dies."""
-    try:
-        with _new_pool(1) as pool:
-            yield pool.submit(work, batch).result()
-    except BrokenProcessPool:
-        yield from (_run_alone(seed, work) for seed in batch)
-
-
-def _new_pool(workers: int) -> ProcessPoolExecutor:
-    """A pool of spawned processes: a fork would inherit the threads of compiled code."""
-    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
-
-
-def _run_alone(seed: int, work: _RunBatch) -> BatchOutcome:
-    """Run one case in a process of its own."""
-    try:
-        with _new_pool(1) as pool:
-            return pool.submit(work, [seed]).result()
-    except BrokenProcessPool:
-        fault = f"crash: the process must survive the case for at most {_TIMEOUT_S} s, got its death"
-        return BatchOutcome(1, wrong=[CaseOutcome(seed, fault, ScheduleTrace())])
+def died(seed: int) -> BatchOutcome:
+    """The outcome of a case that killed its process."""
+    fault = f"crash: the process must survive the case for at most {_TIMEOUT_S} s, got its death"
+    return BatchOutcome(1, wrong=[CaseOutcome(seed, fault, ScheduleTrace())])
 
 
 def _run_batch(seeds: Sequence[int]) -> BatchOutcome:

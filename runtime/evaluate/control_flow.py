@@ -11,15 +11,15 @@ from vdla.runtime.evaluate.errors import EvaluationError
 from vdla.runtime.numpy_operators import Value
 
 Body = Callable[[Sequence[Value]], list[Value]]
-_Bodies = Callable[[Graph], Body]
+Bodies = Callable[[Graph], Body]
 
 
-def _if(node: Node, inputs: Sequence[Value], bodies: _Bodies) -> list[Value]:
+def _if(node: Node, inputs: Sequence[Value], bodies: Bodies) -> list[Value]:
     branch = "then_branch" if np.asarray(inputs[0]).item() else "else_branch"
     return bodies(node.attributes[branch])(inputs[1:])
 
 
-def _loop(node: Node, inputs: Sequence[Value], bodies: _Bodies) -> list[Value]:
+def _loop(node: Node, inputs: Sequence[Value], bodies: Bodies) -> list[Value]:
     """States, then the values of each iteration stacked."""
     count = len(inputs) - node.attributes["captures"]
     trips, condition, states, captured = inputs[0], inputs[1], list(inputs[2:count]), list(inputs[count:])
@@ -38,7 +38,7 @@ def _loop(node: Node, inputs: Sequence[Value], bodies: _Bodies) -> list[Value]:
     return [*states, *(_stacked(graph, name, row, 0) for name, row in zip(names, rows, strict=True))]
 
 
-def _scan(node: Node, inputs: Sequence[Value], bodies: _Bodies) -> list[Value]:
+def _scan(node: Node, inputs: Sequence[Value], bodies: Bodies) -> list[Value]:
     """States, then the values of each step stacked along their axes."""
     scanned = node.attributes["num_scan_inputs"]
     count = len(inputs) - node.attributes["captures"]
@@ -87,6 +87,6 @@ def _stacked(graph: Graph, name: str, rows: Sequence[Array], axis: int) -> Array
     return np.stack([row], axis).take([], axis)
 
 
-ControlFlow = Callable[[Node, Sequence[Value], _Bodies], list[Value]]
+ControlFlow = Callable[[Node, Sequence[Value], Bodies], list[Value]]
 
 CONTROL_FLOW: Mapping[str, ControlFlow] = {"If": _if, "Loop": _loop, "Scan": _scan}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from vdla.compiler.graph import Array, Graph, Node, TensorType
-from vdla.runtime.evaluate.control_flow import CONTROL_FLOW
+from vdla.runtime.evaluate.control_flow import CONTROL_FLOW, Bodies, ControlFlow
 from vdla.runtime.evaluate.errors import EvaluationError
 from vdla.runtime.evaluate.kernels import KernelCache
 from vdla.runtime.evaluate.nodes import Prefer, evaluate_node, shared_cache
@@ -89,10 +89,19 @@ class Evaluator:
     def _node(self, node: Node, inputs: Sequence[Value]) -> Sequence[Value]:
         run = CONTROL_FLOW.get(node.op)
         if run is not None:
-            return run(node, inputs, self.body)
+            return _controlled(run, node, inputs, self.body)
         constant = [name in self.graph.constants for name in node.inputs]
         types = [self.graph.types.get(name) if name else None for name in node.outputs]
         return evaluate_node(node, inputs, constant, types, prefer=self.prefer, kernels=self.kernels)
+
+
+def _controlled(run: ControlFlow, node: Node, inputs: Sequence[Value], body: Bodies) -> Sequence[Value]:
+    try:
+        return run(node, inputs, body)
+    except EvaluationError:
+        raise
+    except (ValueError, IndexError, TypeError, AttributeError, MemoryError) as error:  # of values that do not fit
+        raise EvaluationError(f"{node.label}: {error}") from error
 
 
 def _plain(value: Value) -> Value:

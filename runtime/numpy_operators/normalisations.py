@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vdla.runtime.numpy_operators.dtypes import in_float32, numpy_dtype, widened
+from vdla.runtime.numpy_operators.dtypes import in_float32, is_short_float, numpy_dtype, widened
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
 
 
@@ -14,6 +14,17 @@ def softmax(x: Array, axis: int) -> Array:
     """exp(x) / sum(exp(x)) along an axis."""
     powers = np.exp(x - np.max(x, axis=axis, keepdims=True))
     return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
+
+
+def _softmax(attributes: Attributes, x: Array) -> tuple[Array]:
+    """Short floats are rounded after every operator of ONNX's definition."""
+    axis = attributes.get("axis", -1)
+    if not is_short_float(x.dtype):
+        return (softmax(x, axis),)
+    wide = widened(x)
+    powers = np.exp(widened((wide - wide.max(axis=axis, keepdims=True)).astype(x.dtype))).astype(x.dtype)
+    total = widened(powers).sum(axis=axis, keepdims=True).astype(x.dtype)
+    return ((widened(powers) / widened(total)).astype(x.dtype),)
 
 
 def log_softmax(x: Array, axis: int) -> Array:
@@ -119,5 +130,5 @@ NORMALISATIONS: Mapping[str, Function] = {
     "LpNormalization": in_float32(_lp_norm),
     "MeanVarianceNormalization": in_float32(_mean_variance_norm),
     "RMSNormalization": in_float32(_rms_norm),
-    "Softmax": in_float32(lambda attributes, x: softmax(x, attributes.get("axis", -1))),
+    "Softmax": _softmax,
 }

@@ -36,7 +36,16 @@ EXAMPLES = """\
 
 # Figures that decide the exit code: they must be 1, or 0.
 _MUST_BE_ONE = ("all_exact", "fits")
-_MUST_BE_ZERO = ("missed", "false_alarms", "mismatches", "disagreements", "one_sided", "bitserial_error")
+_MUST_BE_ZERO = (
+    "missed",
+    "false_alarms",
+    "mismatches",
+    "disagreements",
+    "one_sided",
+    "bitserial_error",
+    "crashes",
+    "failed",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import onnx
-from onnx import GraphProto, shape_inference
+from onnx import GraphProto, checker, shape_inference
 
 from vdla.compiler.graph.graph import Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.onnx.errors import OnnxError
 from vdla.compiler.graph.onnx.export import export_types
 from vdla.compiler.graph.onnx.load import LoadedModel
 from vdla.compiler.graph.onnx.values import type_of
+
+_LONG = 1 << 20  # elements of a vector
 
 
 def infer_types(loaded: LoadedModel) -> LoadedModel:
@@ -23,12 +25,19 @@ def infer_types(loaded: LoadedModel) -> LoadedModel:
     """
     try:
         content = loaded.model.SerializeToString()
-        typed = shape_inference.infer_shapes(content, check_type=True, strict_mode=True, data_prop=True)
-    except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
+        values = has_short_vectors(loaded.model.graph)
+        typed = shape_inference.infer_shapes(content, check_type=True, strict_mode=True, data_prop=values)
+    except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError, MemoryError) as error:
         text = " ".join(str(error).split())
         raise OnnxError(f"{loaded.name}: types of all values must follow from the inputs, got: {text}") from error
     assert isinstance(typed, onnx.ModelProto)
     return loaded.with_model(typed)
+
+
+def has_short_vectors(graph: GraphProto) -> bool:
+    """Whether ONNX may propagate values: it handles vectors element by element, however long."""
+    shapes = (value.type.tensor_type.shape.dim for value in graph.input)
+    return all(len(dims) != 1 or dims[0].dim_value <= _LONG for dims in shapes)
 
 
 def inferred(graph: Graph) -> Graph:

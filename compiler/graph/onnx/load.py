@@ -17,7 +17,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.onnx.errors import OnnxError
 from vdla.compiler.graph.onnx.external import with_data
-from vdla.compiler.graph.onnx.structure import check_structure
+from vdla.compiler.graph.onnx.structure import check_functions, check_structure, check_types
 from vdla.compiler.graph.onnx.values import array_dtype, array_of, dense_of, dtype_code
 
 LARGE = 1024  # elements; type inference reads the contents of smaller constants only
@@ -42,16 +42,18 @@ def load_model(source: ModelProto | bytes | str | Path, *, name: str | None, ext
     proto, folder, place = _parsed(source)
     if not proto.HasField("graph"):
         raise OnnxError(f"{place}: the model must have a graph, got none")
-    label = name or proto.graph.name or place
+    label = name or _plain(proto.graph.name) or place
     model = ModelProto()
     model.ir_version = proto.ir_version
     model.opset_import.extend(proto.opset_import)
     model.functions.extend(proto.functions)
     check_structure(proto.graph, label)
+    check_functions(proto.functions, label)
     weights = _split(proto.graph, model.graph, folder)
     inputs = _inputs(proto.graph)
     for name_, array in weights.items():
         model.graph.input.append(helper.make_tensor_value_info(name_, dtype_code(array_dtype(array)), array.shape))
+    check_types(model.graph)
     _specialise(model.graph, extents, label)
     return LoadedModel(label, model, weights, inputs)
 
@@ -76,11 +78,12 @@ def _decoded(content: bytes, place: str) -> ModelProto:
 def _split(source: GraphProto, graph: GraphProto, folder: Path | None) -> dict[str, Array]:
     """Copies the graph without its large constants, which are returned."""
     weights: dict[str, Array] = {}
-    graph.name = source.name or "graph"
+    graph.name = _plain(source.name) or "graph"
     for tensor in source.initializer:
         full = with_data(tensor, folder)
-        if _elements(full) > LARGE:
-            weights[full.name] = array_of(full)
+        array = array_of(full)
+        if array.size > LARGE:
+            weights[full.name] = array
         else:
             graph.initializer.append(full)
     for sparse in source.sparse_initializer:
@@ -97,6 +100,11 @@ def _split(source: GraphProto, graph: GraphProto, folder: Path | None) -> dict[s
     graph.output.extend(source.output)
     graph.value_info.extend(source.value_info)
     return weights
+
+
+def _plain(name: str | bytes) -> str:
+    """A name for messages; names that are no UTF-8 come as bytes."""
+    return name if isinstance(name, str) else name.decode(errors="replace")
 
 
 def _inputs(graph: GraphProto) -> tuple[str, ...]:

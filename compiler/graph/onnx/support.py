@@ -15,6 +15,7 @@ from vdla.compiler.graph.rules import HOST_OPERATORS, RULES
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 _CONSTANT = "Constant"
+_REASONS = {("ai.onnx.preview.training", "Gradient"): "models are run, not trained: nothing differentiates a graph"}
 
 
 def is_implemented(op: str) -> bool:
@@ -45,7 +46,7 @@ def why_unsupported(domain: str, op: str) -> str:
     schema = defs.get_schema(op, domain=known)
     if _has_definition(schema):
         return ""
-    return "the operator has neither a kernel nor a function on the host"
+    return _REASONS.get((known, op), "the operator has neither a kernel nor a function on the host")
 
 
 def _has_definition(schema: object) -> bool:

@@ -14,13 +14,16 @@ from onnx import (
     NodeProto,
     OperatorSetIdProto,
     TypeProto,
+    checker,
     defs,
     helper,
     shape_inference,
 )
 
 from vdla.compiler.graph.graph import OPSET
+from vdla.compiler.graph.onnx.check_nodes import check_nodes
 from vdla.compiler.graph.onnx.errors import OnnxError
+from vdla.compiler.graph.onnx.infer import has_short_vectors
 from vdla.compiler.graph.onnx.inline import inlined
 from vdla.compiler.graph.onnx.load import LoadedModel
 from vdla.compiler.graph.onnx.old_node import OldNode
@@ -28,14 +31,23 @@ from vdla.compiler.graph.onnx.upgrades import UPGRADES
 
 OLDEST = 6
 _ML_OPSET = 4  # opset 5 removes tree ensembles of older models; the other operators are the same
+_NO_OPSET = 1 << 31
 _DEPTH = 64  # of functions that call functions
 
 _Functions = Mapping[tuple[str, str, str], FunctionProto]
 
 
 def versions_of(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
-    """The opset of each domain; the default domain is the empty name."""
-    return {"" if entry.domain == "ai.onnx" else entry.domain: int(entry.version) for entry in imports}
+    """The opset of each domain; the default domain is the empty name.
+
+    Raises:
+        OnnxError: a number that no opset has.
+    """
+    found = {"" if entry.domain == "ai.onnx" else entry.domain: int(entry.version) for entry in imports}
+    for domain, version in found.items():
+        if not 0 < version < _NO_OPSET:
+            raise OnnxError(f"opset of {domain or 'ai.onnx'} must be a positive number, got {version}")
+    return found
 
 
 def upgrade_model(loaded: LoadedModel) -> LoadedModel:
@@ -46,6 +58,9 @@ def upgrade_model(loaded: LoadedModel) -> LoadedModel:
     """
     versions = versions_of(loaded.model.opset_import)
     _check_opset(loaded.name, versions.get("", 1), loaded.model.graph.node)
+    check_nodes(loaded.model.graph.node, versions, loaded.name)
+    for function in loaded.model.functions:
+        check_nodes(function.node, versions_of(function.opset_import), f"{loaded.name}, function {function.name}")
     functions = {(f.domain, f.name, f.overload): f for f in loaded.model.functions}
     model = ModelProto()
     model.ir_version = IR_VERSION
@@ -82,8 +97,8 @@ def _newest(domain: str, versions: Mapping[str, int]) -> int:
 def _types(model: ModelProto) -> dict[str, TypeProto]:
     """Types of the values of an older model, as far as they are easily known."""
     try:
-        typed = shape_inference.infer_shapes(model, data_prop=True)
-    except (RuntimeError, ValueError):
+        typed = shape_inference.infer_shapes(model, data_prop=has_short_vectors(model.graph))
+    except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError, MemoryError):
         return {}
     graph = typed.graph
     found = {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}

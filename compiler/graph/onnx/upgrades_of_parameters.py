@@ -19,7 +19,9 @@ def _axes(old: OldNode) -> list[NodeProto]:
 def _clip(old: OldNode) -> list[NodeProto]:
     dtype = old.dtype(old.input(0))
     limits = [old.take("min"), old.take("max")]
-    names = ["" if limit is None else old.constant(np.array(limit).astype(dtype), "limit") for limit in limits]
+    with np.errstate(invalid="ignore"):
+        arrays = [None if limit is None else np.array(limit).astype(dtype) for limit in limits]
+    names = ["" if limit is None else old.constant(limit, "limit") for limit in arrays]
     return old.final("Clip", [old.input(0), *names])
 
 

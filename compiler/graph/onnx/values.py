@@ -6,6 +6,7 @@ strings are objects.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +16,8 @@ from onnx import AttributeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from vdla.compiler.graph.graph import Array, Attribute, Extent, OptionalType, SequenceType, TensorType, ValueType
 from vdla.compiler.graph.onnx.errors import OnnxError
+
+_MOST_DENSE = 1 << 28  # elements of a sparse tensor
 
 # Attributes that hold an element type: its name in a graph.
 DTYPE_ATTRIBUTES = frozenset(
@@ -92,19 +95,39 @@ def _extent(dim: Any) -> Extent:  # noqa: ANN401  a nested class of protobuf
 
 
 def array_of(tensor: TensorProto) -> Array:
-    """The contents of a tensor whose data are in the model."""
-    return np.asarray(numpy_helper.to_array(tensor))
+    """The contents of a tensor whose data are in the model.
+
+    Raises:
+        OnnxError: an unknown element type, or data that do not fill the tensor.
+    """
+    if any(extent < 0 for extent in tensor.dims):
+        raise OnnxError(f"tensor {tensor.name}: extents must not be negative, got {list(tensor.dims)}")
+    try:
+        return np.asarray(numpy_helper.to_array(tensor))
+    except (ValueError, TypeError, KeyError, OverflowError, UnicodeDecodeError, MemoryError) as error:
+        kind = f"type {tensor.data_type}, extents {list(tensor.dims)}"
+        raise OnnxError(f"tensor {tensor.name}: the data must fill it ({kind}), got: {error}") from error
 
 
 def dense_of(sparse: onnx.SparseTensorProto) -> Array:
-    """The contents of a sparse tensor, zeros included."""
-    values = array_of(sparse.values)
-    indices = array_of(sparse.indices)
-    dense = np.zeros(tuple(sparse.dims), values.dtype)
-    if indices.ndim == 1:
-        dense.reshape(-1)[indices] = values
-    else:
-        dense[tuple(indices.T)] = values
+    """The contents of a sparse tensor, zeros included.
+
+    Raises:
+        OnnxError: as `array_of`; indices outside of the tensor; a tensor of absurd extents.
+    """
+    values, indices = array_of(sparse.values), array_of(sparse.indices)
+    shape = tuple(sparse.dims)
+    place = f"sparse tensor {sparse.values.name}"
+    if any(extent < 0 for extent in shape) or math.prod(shape) > _MOST_DENSE:
+        raise OnnxError(f"{place}: extents must be those of at most {_MOST_DENSE:,} elements, got {list(shape)}")
+    dense = np.zeros(shape, values.dtype)
+    try:
+        if indices.ndim == 1:
+            dense.reshape(-1)[indices] = values
+        else:
+            dense[tuple(indices.T)] = values
+    except (IndexError, ValueError) as error:
+        raise OnnxError(f"{place}: indices must lie within {list(shape)}, got: {error}") from error
     return dense
 
 

@@ -11,6 +11,7 @@ from vdla.benchmarks.fuzz import benchmark as fuzz
 from vdla.benchmarks.fuzz import cases as fuzz_cases
 from vdla.benchmarks.fuzz.functions import random_problem
 from vdla.benchmarks.fuzz.schedules import PRIMITIVES
+from vdla.benchmarks.isolated_batches import run_batches
 from vdla.compiler import ir
 from vdla.compiler.schedule import Schedule, compute_at, reverse_compute_at
 from vdla.compiler.schedule.trace import is_primitive
@@ -101,7 +102,7 @@ def with_other_numbers(fn: ir.Function) -> ir.Function:
 
 
 def test_a_case_that_kills_its_process_is_reported() -> None:
-    batches = list(fuzz.run_batches([range(0, 2), range(2, 5)], 1, dying))
+    batches = list(run_batches([range(0, 2), range(2, 5)], 1, dying, fuzz.died))
     assert sum(batch.cases for batch in batches) == 5
     (wrong,) = [outcome for batch in batches for outcome in batch.wrong]
     assert (wrong.seed, wrong.kind) == (DEADLY, "crash")

@@ -12,6 +12,7 @@ from vdla.compiler.graph.onnx.upgrades import UPGRADES
 from vdla.runtime.evaluate import evaluate
 
 RNG = np.random.default_rng(0)
+BOX = np.array([[1, 1, 6, 6]], np.float32)
 
 
 def image(*shape):
@@ -70,6 +71,8 @@ def test_reductions(name, options):
         ("Softmax", 12, (2, 3, 4), {"axis": 2}),
         ("LogSoftmax", 9, (2, 3, 4), {"axis": 1}),
         ("Hardmax", 12, (2, 3, 4), {"axis": 0}),
+        ("Upsample", 7, (1, 2, 3, 4), {"scales": [1.0, 1.0, 2.0, 3.0]}),
+        ("Upsample", 7, (1, 2, 3, 4), {"scales": [1.0, 1.0, 2.0, 2.0], "mode": "linear"}),
         ("Dropout", 7, (2, 3), {"ratio": 0.3}),
         ("Dropout", 10, (2, 3), {}),
         ("AveragePool", 7, (1, 2, 6, 6), {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
@@ -97,12 +100,23 @@ def test_top_k():
 @pytest.mark.parametrize(
     ("op", "version", "arrays", "constants", "options"),
     [
+        ("Upsample", 9, [image(1, 2, 3, 4), np.array([1, 1, 2, 3], np.float32)], (1,), {}),
+        ("Resize", 10, [image(1, 2, 3, 4), np.array([1, 1, 2, 2], np.float32)], (1,), {"mode": "linear"}),
+        (
+            "Resize",
+            11,
+            [image(1, 1, 4, 4), np.zeros(0, np.float32), np.array([1, 1, 2, 2], np.float32)],
+            (1, 2),
+            {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+        ),
         ("BatchNormalization", 7, [image(2, 3, 4), *np.abs(image(4, 3)) + 0.5], (1, 2, 3, 4), {}),
         ("BatchNormalization", 9, [image(2, 3, 4), *np.abs(image(4, 3)) + 0.5], (1, 2, 3, 4), {"epsilon": 1e-3}),
         ("Gemm", 7, [image(2, 3), image(3, 4), image(4)], (1, 2), {"alpha": 0.5}),
         ("Gemm", 9, [image(3, 2), image(3, 4), image(2, 1)], (), {"transA": 1}),
         ("Reshape", 7, [image(2, 6), np.array([3, -1], np.int64)], (1,), {}),
         ("Scatter", 9, [image(3, 3), np.array([[1, 0, 2]], np.int64), image(1, 3)], (), {"axis": 0}),
+        ("RoiAlign", 10, [image(1, 1, 8, 8), BOX, np.array([0])], (), {"output_height": 2, "output_width": 2}),
+        ("GridSample", 16, [image(1, 1, 4, 4), np.clip(image(1, 3, 3, 2), -0.9, 0.9)], (), {"mode": "bicubic"}),
         ("PRelu", 7, [image(2, 3, 4), np.abs(image(3, 1))], (1,), {}),
     ],
 )  # fmt: skip

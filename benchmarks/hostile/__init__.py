@@ -1,0 +1,1 @@
+"""Mutated files: every one is read, or refused with an error of the toolkit."""

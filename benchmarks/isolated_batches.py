@@ -1,0 +1,63 @@
+"""Batches of seeded cases in processes of their own, which a case may kill.
+
+A batch whose process dies runs again, then its cases one by one, so that the deadly one is known.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+Outcome = TypeVar("Outcome")
+
+
+def run_batches(
+    batches: Sequence[Sequence[int]],
+    workers: int,
+    work: Callable[[Sequence[int]], Outcome],
+    died: Callable[[int], Outcome],
+) -> Iterable[Outcome]:
+    """The results of batches of seeds as they complete, in this process if there are no workers.
+
+    `died` is the result of a case that killed its process.
+    """
+    if not workers:
+        yield from map(work, batches)
+        return
+    broken: list[Sequence[int]] = []
+    with _new_pool(workers) as pool:
+        futures = {pool.submit(work, batch): batch for batch in batches}
+        for future in as_completed(futures):
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                broken.append(futures[future])
+    for batch in broken:
+        yield from _run_apart(batch, work, died)
+
+
+def _run_apart(
+    batch: Sequence[int], work: Callable[[Sequence[int]], Outcome], died: Callable[[int], Outcome]
+) -> Iterable[Outcome]:
+    """Run a batch in a process of its own, or its cases one by one if that process dies."""
+    try:
+        with _new_pool(1) as pool:
+            yield pool.submit(work, batch).result()
+    except BrokenProcessPool:
+        yield from (_run_alone(seed, work, died) for seed in batch)
+
+
+def _run_alone(seed: int, work: Callable[[Sequence[int]], Outcome], died: Callable[[int], Outcome]) -> Outcome:
+    try:
+        with _new_pool(1) as pool:
+            return pool.submit(work, [seed]).result()
+    except BrokenProcessPool:
+        return died(seed)
+
+
+def _new_pool(workers: int) -> ProcessPoolExecutor:
+    """A pool of spawned processes: a fork would inherit the threads of compiled code."""
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
