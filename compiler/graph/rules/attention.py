@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.rules.precision import widened
+from vdla.compiler.graph.rules.products import batched_product
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.operators.results import to_accumulator
 
@@ -59,7 +60,7 @@ def _attention(call: NodeCall) -> tuple[te.Tensor, ...]:
     value = _with_past(call, _PAST_VALUE, 2, split_heads(v, heads, f"{name}_v"), f"{name}_values")
     scores = _Scores(call, query, key)
     weights = scores.weights()
-    result = operators.matmul(weights, _for_each_query_head(value, query.shape[1], f"{name}_v"), name=f"{name}_heads")
+    result = batched_product(call, weights, _for_each_query_head(value, query.shape[1], f"{name}_v"), f"{name}_heads")
     if len(q.shape) == 3:
         result = joined_heads(result, f"{name}_joined")
     shown = [scores.shown(weights)] if call.wants(3) else []
@@ -85,7 +86,7 @@ class _Scores:
         keys = _for_each_query_head(key, query.shape[1], f"{self.name}_k")
         scaled = operators.elementwise(query, lambda x: x * scale, f"{self.name}_scaled")
         turned = operators.transpose(keys, (0, 1, 3, 2), name=f"{self.name}_turned")
-        self.raw = operators.matmul(scaled, turned, name=f"{self.name}_raw")
+        self.raw = batched_product(call, scaled, turned, f"{self.name}_raw")
         self.capped = self._capped()
         self.biased = te.compute(self.raw.shape, self._biased, f"{self.name}_biased")
 

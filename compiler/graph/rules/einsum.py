@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from vdla.compiler import operators, te
+from vdla.compiler.graph.rules.products import batched_product
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.operators.results import to_accumulator
 
@@ -104,7 +105,7 @@ def _product(
         return operators.reshape(turned, [*(extents[c] for c in batch), *sizes], name=f"{name}_{what}")
 
     left, right = matrix(tensors[0], a, rows, inner, "a"), matrix(tensors[1], b, inner, columns, "b")
-    whole = operators.matmul(left, right, name=f"{name}_product")
+    whole = batched_product(call, left, right, f"{name}_product")
     letters = [*batch, *rows, *columns]
     apart = operators.reshape(whole, [extents[c] for c in letters], name=f"{name}_apart")
     return operators.transpose(apart, [letters.index(c) for c in result], name=name)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.rules.precision import in_float32
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
+from vdla.compiler.ir import storage_dtype
+from vdla.compiler.operators.roles import PLACED
 
 _C = 2  # input of Gemm
 _MATRIX = 2  # dimensions
+_SHORT_ROW = 512  # columns; of longer rows few tiles are incomplete
+_ROWS = 8  # the fewest for which padding pays
 
 
 def _matmul(call: NodeCall) -> te.Tensor:
@@ -23,11 +29,32 @@ def product(call: NodeCall, a: te.Tensor, b: te.Tensor, name: str) -> te.Tensor:
     if len(a.shape) == len(b.shape) == _MATRIX and known is not None:
         return _packed_product(call, a, np.ascontiguousarray(known.T), None, name)
     if len(a.shape) > 1 and len(b.shape) > 1:
-        return operators.matmul(a, b, name=name)
+        return batched_product(call, a, b, name)
     left = a if len(a.shape) > 1 else operators.unsqueeze(a, 0, name=f"{name}_a")
     right = b if len(b.shape) > 1 else operators.unsqueeze(b, 1, name=f"{name}_b")
     whole = operators.matmul(left, right, name=f"{name}_matrix")
     return operators.reshape(whole, call.extents, name=name)
+
+
+def batched_product(call: NodeCall, a: te.Tensor, b: te.Tensor, name: str) -> te.Tensor:
+    """The matrix product of two batches.
+
+    Columns of short rows are padded to whole vectors: the tiles of a product are then complete,
+    which saves more than the copies cost.
+    """
+    rows, columns = a.shape[-2], b.shape[-1]
+    if a.dtype not in ("float32", "float64"):
+        return operators.matmul(a, b, name=name)
+    lanes = call.target.lanes(storage_dtype(a.dtype).itemsize)
+    matrices = math.prod((*a.shape[:-2], *b.shape[:-2]))
+    short = lanes < columns <= _SHORT_ROW and columns % lanes and rows >= _ROWS
+    if matrices == 1 or not short:
+        return operators.matmul(a, b, name=name)
+    none = (0,) * (len(b.shape) - 1)
+    wide = operators.pad(b, (*none, 0, *none, -columns % lanes), name=f"{name}_columns")
+    total = operators.matmul(a, wide, name=f"{name}_tiles")
+    whole = te.compute(total.shape, lambda *i: total[i], f"{name}_rows", PLACED)
+    return te.compute((*total.shape[:-1], columns), lambda *i: whole[i], name)
 
 
 def _gemm(call: NodeCall) -> te.Tensor:

@@ -244,6 +244,7 @@ MORE = {
         {"strides": (3,), "output_shape": (16,)}, [floats(r, 1, 2, 5), floats(r, 2, 3, 2)], 1)),
     "Gemm of a constant": ("Gemm", lambda r: (
         {"transB": int(r.integers(2))}, [floats(r, 3, 5), floats(r, 5, 5), floats(r, 5)], 1)),
+    "MatMul of short rows": ("MatMul", lambda r: ({}, [floats(r, 2, 3, 9, 5), floats(r, 3, 5, 33)], 2)),
     "MatMul of a constant": ("MatMul", lambda r: ({}, [floats(r, 3, 5), floats(r, 5, 7)], 1)),
 }  # fmt: skip
 
