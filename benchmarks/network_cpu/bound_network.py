@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from vdla.benchmarks.network_cpu.buffers import ResultBuffers
 from vdla.benchmarks.network_cpu.layers import NetworkLayer, needed_until
-from vdla.compiler import te
+from vdla.compiler import ir, te
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.runtime.native import BoundCall, build
+from vdla.runtime.native import BoundCall, Kernel, build
 
 Array = NDArray[Any]
 Operator = Callable[..., te.Tensor]  # of placeholders for the arrays of a kernel
@@ -27,6 +27,7 @@ class BoundNetwork:
         self.arrays: dict[str, Array] = {source: image}
         self.calls: list[BoundCall] = []
         self.compile_seconds = 0.0
+        self._kernels: dict[str, Kernel] = {}
         self._buffers = ResultBuffers(needed_until(layers))
         self._result = layers[-1].y
 
@@ -35,12 +36,18 @@ class BoundNetwork:
         inputs = [te.placeholder(array.shape, array.dtype.name, f"x{n}") for n, array in enumerate(arrays)]
         result = operator(*inputs)
         out = self._buffers.take(y, [int(extent) for extent in result.shape], result.dtype)
-        start = time.perf_counter()
-        kernel = build(default_schedule(te.create_function(inputs, [result], "layer")).fn)
-        self.compile_seconds += time.perf_counter() - start
-        self.calls.append(kernel.bind(*arrays, out=out))
+        fn = te.create_function(inputs, [result], "layer")
+        self.calls.append(self._kernel(fn).bind(*arrays, out=out))
         self.arrays[y] = out
         self._buffers.release(number)
+
+    def _kernel(self, fn: ir.Function) -> Kernel:
+        """The kernel of a function, compiled once for equal layers."""
+        start, text = time.process_time(), str(fn)
+        if text not in self._kernels:
+            self._kernels[text] = build(default_schedule(fn).fn)
+        self.compile_seconds += time.process_time() - start
+        return self._kernels[text]
 
     def __call__(self) -> None:
         """Run all kernels."""

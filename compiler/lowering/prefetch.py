@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from vdla.compiler import ir
 from vdla.compiler.analysis import (
@@ -77,9 +78,7 @@ def prefetch(fn: ir.Function) -> ir.Function:
 def _prefetch_sites(fn: ir.Function) -> Iterator[_PrefetchSite]:
     """The annotated sites that still apply: the block is in the loop, the buffer exists."""
     for leaf in leaves(fn):
-        if any("tensorize" in loop.annotations for loop in leaf.loops):
-            continue  # its loops are one intrinsic call
-        for loop in leaf.loops:
+        for loop in takewhile(lambda loop: "tensorize" not in loop.annotations, leaf.loops):  # inside: one call
             for buffer, block, distance in loop.annotations.get("prefetch", ()):
                 site = _PrefetchSite(leaf, loop, buffer, distance)
                 if block == leaf.name and buffer in fn.buffers and site.persists(buffer):

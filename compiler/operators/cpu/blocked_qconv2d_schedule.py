@@ -12,6 +12,7 @@ from vdla.compiler.operators.cpu.block_nest import block_nest, block_nests, nomi
 from vdla.compiler.operators.cpu.conv2d_schedule import tile_consumer
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
 from vdla.compiler.operators.cpu.register_tile import best_register_tile
+from vdla.compiler.operators.cpu.weight_prefetch import prefetch_weights
 from vdla.compiler.operators.roles import DATA
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -30,6 +31,7 @@ def schedule_blocked_qconv2d(schedule: Schedule, block: str, target: Target) -> 
     schedule.reorder(n, *outer, row, column, blocks_inside, lane, term)
     for loop in (row, column, blocks_inside):
         schedule.unroll(loop)
+    prefetch_weights(schedule, block, blocks_inside, lane, outer)
     schedule.tensorize(lane, dot_for_layout(target, lanes, group, schedule.fn.buffers[data].dtype))
     if any(nest.leaf.name == data for nest in block_nests(schedule.fn)):
         _schedule_data(schedule, data, group)

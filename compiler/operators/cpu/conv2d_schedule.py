@@ -10,6 +10,7 @@ from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
 from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile
 from vdla.compiler.operators.cpu.stage_schedule import attempt
+from vdla.compiler.operators.cpu.weight_prefetch import prefetch_weights
 from vdla.compiler.operators.roles import GROUP
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -68,3 +69,4 @@ def _schedule_sums(schedule: Schedule, block: str, place: str) -> None:
     for loop in (rows, columns, blocks):
         schedule.unroll(loop)
     schedule.vectorize(lane)
+    prefetch_weights(schedule, block, blocks, lane, reduce)

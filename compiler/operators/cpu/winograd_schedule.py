@@ -12,6 +12,7 @@ from vdla.compiler.analysis import read_buffers, written_buffers
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests, nominal_extent
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
 from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile
+from vdla.compiler.operators.cpu.weight_prefetch import prefetch_weights
 from vdla.compiler.operators.winograd import WINDOW
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -69,6 +70,7 @@ def _schedule_products(schedule: Schedule, block: str, band: str, tile: Register
     for loop in (down, across, channels):
         schedule.unroll(loop)
     schedule.vectorize(lane)
+    prefetch_weights(schedule, block, channels, lane, [ci])
     return schedule.fuse(i, j)
 
 
