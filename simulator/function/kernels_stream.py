@@ -12,8 +12,8 @@ import numpy as np
 from vdla.hardware.isa import COL, Buffer, Emit, Opcode, Operand, Source, VectorOp
 from vdla.simulator.function import kernels, kernels_vnni
 from vdla.simulator.function.kernels import ACC, EMIT, EMIT_NONE, OUT, Bytes, Elements, Ints, Sums
-from vdla.simulator.function.vnni import LANES
-from vdla.simulator.support.jit import Int, entry_point, helper
+from vdla.simulator.function.vnni import LANES, copy_bytes, interleave64
+from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
 
 LIMITS = (
     "axi_bytes", "inp_bytes", "wgt_bytes", "scl_bytes", "out_bytes", "inp_depth", "wgt_depth", "scl_depth",
@@ -36,6 +36,7 @@ _LOAD, _STORE, _GEMM, _VECTOR, _SYNC = (int(Opcode[name]) for name in ("LOAD", "
 _INP, _WGT, _SCL = int(Buffer.INP), int(Buffer.WGT), int(Buffer.SCL)
 _RAW, _MAC, _FROM_INP = int(Emit.RAW), int(VectorOp.MAC), int(Source.INP)
 _BY_SRC, _BY_WGT = int(Operand.SRC), int(Operand.WGT)
+_COMMON_GROUPS, _COMMON_LANES = 4, 16  # block_in of 16, in groups of four
 _FLIP = np.int32(-0x7F7F7F80)  # 0x80808080
 
 
@@ -52,12 +53,6 @@ def _fill(target: Bytes, at: Int, count: Int, value: Int) -> None:
 
 
 @helper
-def _copy(target: Bytes, at: Int, source: Bytes, start: Int, count: Int) -> None:
-    for n in range(count):
-        target[at + n] = source[start + n]
-
-
-@helper
 def _load_entries(row: Ints, entry_bytes: Int, limits: Ints, dram: Bytes, target: Bytes) -> None:
     """Fill entries of `entry_bytes` with rows of DRAM and padding."""
     value = row[_PAD] & 255
@@ -70,7 +65,7 @@ def _load_entries(row: Ints, entry_bytes: Int, limits: Ints, dram: Bytes, target
             start = (row[_DRAM] + z * row[_Z_STRIDE] + y * row[_Y_STRIDE]) * limits[_AXI]
             _fill(target, at, row[_X_BEFORE] * entry_bytes, value)
             at += row[_X_BEFORE] * entry_bytes
-            _copy(target, at, dram, start, row[_X] * entry_bytes)
+            copy_bytes(target, at, dram, start, row[_X] * entry_bytes)
             at += row[_X] * entry_bytes
             _fill(target, at, row[_X_AFTER] * entry_bytes, value)
             at += row[_X_AFTER] * entry_bytes
@@ -81,12 +76,25 @@ def _load_entries(row: Ints, entry_bytes: Int, limits: Ints, dram: Bytes, target
 @helper
 def _interleave(words: Sums, tiles: Sums, first: Int, count: Int, limits: Ints) -> None:
     """The weights of entries as `kernels_vnni.interleave` orders them."""
-    groups, outs = limits[_BLOCK_IN] // 4, limits[_BLOCK_OUT]
-    for entry in range(first, first + count):
-        for o in range(outs):
-            base = ((entry * outs + o) // LANES * groups) * LANES + o % LANES
-            for g in range(groups):
-                tiles[base + g * LANES] = words[(entry * outs + o) * groups + g] ^ _FLIP
+    groups, chunks = limits[_BLOCK_IN] // 4, limits[_BLOCK_OUT] // LANES
+    for part in range(first * chunks, (first + count) * chunks):
+        start = part * groups * LANES
+        if groups == _COMMON_GROUPS:
+            interleave64(words, start, tiles, start)
+            continue
+        for g in range(groups):
+            for o in range(LANES):
+                tiles[start + g * LANES + o] = words[start + o * groups + g] ^ _FLIP
+
+
+@inline_helper
+def _sum_entries(inp: Elements, offsets: Sums, first: Int, count: Int, lanes: Int) -> None:
+    """128 times the sums of entries; constant `lanes` are unrolled."""
+    for n in range(first, first + count):
+        total = np.int32(0)
+        for k in range(lanes):
+            total += np.int32(inp[n * lanes + k])
+        offsets[n] = total << 7
 
 
 @helper
@@ -106,13 +114,11 @@ def _load(
         return False
     if buffer == _INP:
         _load_entries(row, entry_bytes, limits, dram, inp8)
-        lanes = limits[_BLOCK_IN]
-        each = entry_bytes // lanes
-        for n in range(first * each, (first + count) * each):
-            total = np.int32(0)
-            for k in range(lanes):
-                total += np.int32(inp[n * lanes + k])
-            offsets[n] = total << 7
+        each = entry_bytes // limits[_BLOCK_IN]
+        if limits[_BLOCK_IN] == _COMMON_LANES:
+            _sum_entries(inp, offsets, first * each, count * each, _COMMON_LANES)
+        else:
+            _sum_entries(inp, offsets, first * each, count * each, limits[_BLOCK_IN])
     elif buffer == _WGT:
         _load_entries(row, entry_bytes, limits, dram, wgt8)
         _interleave(words, tiles, first, count, limits)
@@ -131,7 +137,7 @@ def _store(row: Ints, limits: Ints, dram: Bytes, out8: Bytes) -> bool:
     for z in range(row[_Z]):
         for y in range(row[_Y]):
             start = (row[_DRAM] + z * row[_Z_STRIDE] + y * row[_Y_STRIDE]) * limits[_AXI]
-            _copy(dram, start, out8, at, row[_X] * entry_bytes)
+            copy_bytes(dram, start, out8, at, row[_X] * entry_bytes)
             at += row[_X] * entry_bytes
     return True
 

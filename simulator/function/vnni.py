@@ -15,6 +15,7 @@ import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
 from numba.core import types
+from numba.core.cgutils import raw_memcpy
 from numba.core.datamodel import models
 from numba.core.extending import intrinsic, register_model
 
@@ -23,6 +24,7 @@ Value = Any  # Numba's and llvmlite's objects, which have no types
 
 _I32 = ir.IntType(32)
 _VECTOR = ir.VectorType(_I32, LANES)
+_ENTRY = 4 * LANES
 _BYTES = ir.VectorType(ir.IntType(8), 4 * LANES)
 _DOT = "llvm.x86.avx512.vpdpbusd.512"
 _BYTE_OPERANDS_SINCE = 22  # since this version of LLVM the operands are byte vectors
@@ -128,6 +130,46 @@ def dot16(typing: Value, sums: Value, weights: Value, inputs: Value) -> Value:
         return builder.call(function, [args[0], *(builder.bitcast(value, operand) for value in args[1:])])
 
     return _INT32X16(_INT32X16, _INT32X16, _INT32X16), emit
+
+
+@_operation
+def interleave64(typing: Value, source: Value, index: Value, target: Value, place: Value) -> Value:
+    """Write [16, 4] int32 from an index of `source` as [4, 16] to `target`.
+
+    The top bit of each byte is flipped.
+    """
+
+    def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
+        wide = ir.VectorType(_I32, _ENTRY)
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        words = builder.bitcast(builder.gep(array.data, [args[1]]), ir.PointerType(wide))
+        value = builder.load(words, align=4, typ=wide)
+        order = [lane * 4 + group for group in range(4) for lane in range(LANES)]
+        moved = builder.shuffle_vector(value, ir.Constant(wide, ir.Undefined), _indices(order))
+        flipped = builder.xor(moved, ir.Constant(wide, [-0x7F7F7F80] * _ENTRY))
+        into = context.make_array(signature.args[2])(context, builder, args[2])
+        builder.store(flipped, builder.bitcast(builder.gep(into.data, [args[3]]), ir.PointerType(wide)), align=4)
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp, target, types.intp), emit
+
+
+@_operation
+def copy_bytes(typing: Value, target: Value, at: Value, source: Value, start: Value, count: Value) -> Value:
+    """Copy bytes from one array to another, which do not overlap."""
+
+    def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
+        into = context.make_array(signature.args[0])(context, builder, args[0])
+        array = context.make_array(signature.args[2])(context, builder, args[2])
+        to, words = builder.gep(into.data, [args[1]]), builder.gep(array.data, [args[3]])
+        raw_memcpy(builder, to, words, args[4], 1)  # type: ignore[no-untyped-call]
+        return context.get_dummy_value()
+
+    return types.void(target, types.intp, source, types.intp, types.intp), emit
+
+
+def _indices(values: list[int]) -> Value:
+    return ir.Constant(ir.VectorType(_I32, len(values)), values)
 
 
 def _splat(builder: Value, value: Value) -> Value:
