@@ -8,7 +8,7 @@ import numpy as np
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.rules.requantise import bounds, far, rescaled_sums
+from vdla.compiler.graph.rules.requantise import bounds, far, rescaled_sums, scales
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.operators.quantisation import requantise
 from vdla.compiler.operators.windows import Windows, windows_of
@@ -76,9 +76,17 @@ def _to_uint8(call: NodeCall) -> te.Tensor:
 def _qmax_pool(call: NodeCall) -> te.Tensor:
     zero_point = call.attribute("x_zero_point")
     kernel, strides, pads, dilations = (call.attribute(key) for key in _WINDOW)
+    if _keeps_scale(call):
+        return operators.max_pool(call.tensor(0), kernel, strides, pads, dilations, name=call.name())
     largest = operators.max_pool(call.tensor(0), kernel, strides, pads, dilations, name=f"{call.name()}_largest")
     rescale = rescaled_sums(call, far(zero_point))
     return operators.elementwise(largest, lambda v: rescale(te.cast("int32", v) - zero_point, 0), call.name())
+
+
+def _keeps_scale(call: NodeCall) -> bool:
+    """Whether a requantisation returns what it is given."""
+    same = call.attribute("x_zero_point") == call.attribute("y_zero_point")
+    return same and scales(call).tolist() == [1.0] and bounds(call) == (-128, 127)
 
 
 def _qaverage_pool(call: NodeCall) -> te.Tensor:
