@@ -138,8 +138,9 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.te "
         "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu "
         "compiler.graph compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.verify "
-        "simulator runtime.devices runtime.native runtime.evaluate runtime runtime.quantise runtime.compare "
-        "benchmarks.harness benchmarks.networks benchmarks.cpu benchmarks.programs benchmarks.coverage"
+        "simulator runtime.devices runtime.native runtime.evaluate runtime compiler.graph.accelerator "
+        "runtime.network runtime.quantise runtime.compare benchmarks.harness benchmarks.networks "
+        "benchmarks.cpu benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "

@@ -1,0 +1,150 @@
+"""Networks from ONNX to results on pynq_z1: cycles, share of the bound, times on the host.
+
+Networks have random weights and are quantised on random images. Results are compared bit for bit
+with the NumPy definitions of the integer operators. Compile time is that of the quantised graph;
+times to simulate are CPU seconds of the accelerator's programs, functions
+and timing. For ResNet-18, offloaded cycles are those of all convolutions but the first and of the
+residual additions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
+from vdla.benchmarks.networks.registry import NETWORKS, Network
+from vdla.compiler.graph import Graph, Node
+from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion
+from vdla.compiler.graph.groups import BODY
+from vdla.compiler.graph.macs import macs_of
+from vdla.compiler.operators.workload_bound import bound
+from vdla.compiler.operators.workloads import Workload
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+from vdla.runtime.chain_cycles import chain_cycles
+from vdla.runtime.evaluate import Evaluator
+from vdla.runtime.network import Model, compile_network
+from vdla.runtime.quantise import quantise
+
+PRESET = "pynq_z1"
+MEASURED = ("resnet18", "mobilenet_v1", "mobilenet_v2", "vit_small")
+REPEATS = 5
+_OFFLOADED = ("vdla.QConv", "vdla.QAdd")
+
+
+def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
+    """Every network of MEASURED, one after another."""
+    config = Config.preset(PRESET)
+    figures: dict[str, float] = {}
+    rows: list[dict[str, Any]] = []
+    programs: list[Program] = []
+    for index, name in enumerate(MEASURED):
+        progress(name, index, len(MEASURED))
+        network = NETWORKS[name]
+        found, own_rows, own_programs = _measure(network, config, seed)
+        figures |= {f"{name}_{figure}": value for figure, value in found.items()}
+        rows += [{"network": name, **row} for row in own_rows]
+        programs += own_programs
+    progress("done", len(MEASURED), len(MEASURED))
+    figures["all_exact"] = int(all(figures[f"{name}_exact"] for name in MEASURED))
+    return BenchmarkResult(
+        "network", figures, rows, receipt(config, programs, seed, f"vdla bench network --seed {seed}")
+    )
+
+
+def _measure(
+    network: Network, config: Config, seed: int
+) -> tuple[dict[str, float], list[dict[str, Any]], list[Program]]:
+    """The figures of a network, a row for each operator of the accelerator, and the programs."""
+    model = network.build(seed=seed)
+    data = [network.inputs(model, seed=seed + i) for i in range(3)]
+    quantised = quantise(model, calibration=data[1:], method="minmax").graph
+    graphs: dict[str, Graph] = {}
+    start = time.perf_counter()
+    compiled = compile_network(quantised, config, observe=lambda name, before, after: graphs.__setitem__(name, after))
+    compile_seconds = time.perf_counter() - start
+    with compiled:
+        result = compiled.run(data[0])
+        simulate_seconds = median(_accelerator_seconds(compiled, data[0]) for _ in range(REPEATS))
+    integers = graphs["simplify_integers"]
+    wanted = Evaluator(integers, prefer="numpy").run(data[0])
+    exact = all(np.array_equal(array, wanted[name]) for name, array in result.outputs.items())
+    placed = [node for node in graphs["fuse"].nodes if node.op == ACCELERATED]
+    statistics = [each.statistics for each in result.steps if each.statistics is not None]
+    rows: list[dict[str, Any]] = []
+    for node, stats in zip(placed, statistics, strict=True):
+        region: AcceleratedRegion = node.attributes[REGION]
+        rows += _rows(region, node.attributes[BODY], chain_cycles(region.chain, stats))
+    plan = compiled.artifact.plan
+    on_accelerator = sum(row["macs"] for row in rows)
+    board_seconds = result.cycles / config.clock_mhz / 1e6
+    figures = {
+        "cycles": result.cycles,
+        "exact": int(exact),
+        "offloaded_share": round(on_accelerator / sum(macs_of(integers, node) for node in integers.nodes), 4),
+        "compile_seconds": round(compile_seconds, 2),
+        "simulate_seconds": round(simulate_seconds, 4),
+        "real_time_ratio": round(simulate_seconds / board_seconds, 2) if result.cycles else 0.0,
+        "peak_share": round(plan.arena_bytes / plan.arena_bytes_without_reuse, 4),
+    }
+    return figures | _of_convolutions(rows), rows, list(compiled.artifact.programs)
+
+
+def _accelerator_seconds(model: Model, inputs: dict[str, Any]) -> float:
+    """CPU seconds of a run, less those of the steps on the CPU."""
+    start = time.process_time()
+    run = model.run(inputs)
+    total = time.process_time() - start
+    return total - sum(each.seconds for each in run.steps if each.statistics is None)
+
+
+def _rows(region: AcceleratedRegion, body: Graph, cycles: dict[str, int]) -> Iterator[dict[str, Any]]:
+    """A row for each operator; the bound of all but plain convolutions is 0."""
+    for step, (node, *_) in zip(region.chain.steps, region.calls, strict=True):
+        yield {
+            "operator": node.name or node.outputs[0],
+            "op": node.op,
+            "cycles": cycles[step.name],
+            "bound_cycles": _bound(body, node) if node.op == "vdla.QConv" else 0,
+            "macs": macs_of(body, node),
+        }
+
+
+def _bound(body: Graph, node: Node) -> int:
+    """The cycles that a convolution of square windows needs at least; 0 for any other."""
+    options, (batch, channels, *size) = node.attributes, body.tensor(node.inputs[0]).extents
+    outputs, _, *kernel = body.tensor(node.inputs[1]).extents
+    squares = (kernel, options["strides"], options["pads"])
+    if options["group"] > 1 or len(size) != 2 or any(len(set(numbers)) > 1 for numbers in squares):
+        return 0
+    layer = Workload(
+        name=node.name,
+        operator="conv2d",
+        batch=batch,
+        height=size[0],
+        width=size[1],
+        in_channels=channels,
+        out_channels=outputs,
+        kernel=kernel[0],
+        strides=options["strides"][0],
+        pads=options["pads"][0],
+        note="",
+    )
+    return bound(layer, Config.preset(PRESET)).cycles
+
+
+def _of_convolutions(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Offloaded cycles, and the share of the bound over the convolutions that have one."""
+    bounded = [row for row in rows if row["bound_cycles"]]
+    first = next((row for row in rows if row["op"] == "vdla.QConv"), None)
+    offloaded = [row for row in rows if row["op"] in _OFFLOADED and row is not first]
+    limit, spent = (sum(row[column] for row in bounded) for column in ("bound_cycles", "cycles"))
+    return {
+        "offloaded_cycles": sum(row["cycles"] for row in offloaded),
+        "bound_share": round(limit / spent, 4) if spent else 0.0,
+    }
