@@ -88,7 +88,7 @@ ROOMS: dict[str, str] = {
         "runtime.numpy_operators"
     ),
     "runtime.artifact": ("support hardware hardware.program compiler.abi simulator.verify"),
-    "runtime.executor": "support hardware.program simulator.stats runtime.devices runtime.artifact",
+    "runtime.executor": "support hardware.isa hardware.program simulator.stats runtime.devices runtime.artifact",
     "runtime": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
         "compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
@@ -99,7 +99,7 @@ ROOMS: dict[str, str] = {
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.llvm "
         "compiler.operators.cpu compiler.graph compiler.graph.passes compiler.graph.rules compiler.graph.onnx "
-        "simulator.timing runtime.devices runtime.native runtime.numpy_operators runtime.evaluate "
+        "simulator.stats simulator.timing runtime.devices runtime.native runtime.numpy_operators runtime.evaluate "
         "runtime.artifact runtime.executor compiler.graph.accelerator runtime.quantise"
     ),
     "runtime.quantise": (

@@ -119,6 +119,7 @@ def _check_step(
             if not 0 <= step.program < len(programs):
                 raise ArtifactError(f"{where}: program must be one of {len(programs)}, got {step.program}")
             _check_program(where, step, known, programs[step.program])
+            _check_lines(where, step, programs[step.program])
         case NumpyStep():
             for name in filter(None, (*step.inputs, *step.outputs)):
                 _find(where, name, known)
@@ -150,6 +151,13 @@ def _check_program(where: str, step: ProgramStep, known: Mapping[str, PlannedVal
         if value.dtype != tensor.dtype or value.shape is None or prod(value.shape) != prod(tensor.shape):
             got = f"{value.dtype}{list(value.shape or ())}"
             raise ArtifactError(f"{where}: {step.tensors[name]} must be {tensor.dtype}{list(tensor.shape)}, got {got}")
+
+
+def _check_lines(where: str, step: ProgramStep, program: Program) -> None:
+    count, all_lines = len(step.placement.operators), len(program.source_lines)
+    if len(step.lines) != count or any(each < 0 for each in step.lines) or sum(step.lines) != all_lines:
+        rule = f"lines must be {count} numbers from 0 whose sum is {all_lines}"
+        raise ArtifactError(f"{where}: {rule}, got {list(step.lines)}")
 
 
 # --- the arena ------------------------------------------------------------------------------------

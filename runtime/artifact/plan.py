@@ -27,15 +27,21 @@ class PlannedValue:
     alias_of: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedOperator:
-    """An operator of the model: why it is where it is, and what would move it elsewhere."""
+    """An operator: why it is where it is, and what would move it elsewhere.
+
+    An operator without a reason packs or unpacks tensors for the accelerator, or had no choice.
+    `seconds` is the estimate by which its device was chosen; `cycles` are those of the simulator.
+    """
 
     op: str
     name: str
     reason: str
     change: str = ""
     macs: int = 0
+    seconds: float | None = None
+    cycles: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +76,15 @@ class KernelStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramStep:
-    """A program of the accelerator: `tensors` maps its tensors to values."""
+    """A program of the accelerator: `tensors` maps its tensors to values.
+
+    `lines` has the number of its source lines that belong to each operator of the placement.
+    """
 
     name: str
     program: int
     tensors: Mapping[str, str]
+    lines: tuple[int, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     placement: Placement

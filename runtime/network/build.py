@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType
@@ -27,14 +27,16 @@ from vdla.runtime.artifact import (
     Step,
     size_bytes,
 )
+from vdla.runtime.executor import operator_cycles
 from vdla.runtime.network.errors import ModelError
 from vdla.runtime.network.kernels import KernelTable, constant_name
+from vdla.simulator.stats import RunStats
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 """Operators whose result is the memory of their input under another shape."""
 
 
-CountCycles = Callable[[Program], int | None]
+TimeProgram = Callable[[Program], RunStats | None]
 Progress = Callable[[str, int, int], None]
 
 
@@ -44,18 +46,18 @@ def build_artifact(
     *,
     origin: Mapping[str, str] | None = None,
     decisions: Mapping[str, Decision] | None = None,
-    count_cycles: CountCycles = lambda program: None,
+    time: TimeProgram = lambda program: None,
     progress: Progress = lambda what, done, total: None,
 ) -> Artifact:
     """The artifact of a partitioned graph.
 
-    `decisions` says why nodes are where they are, by their first result. `count_cycles` times a
+    `decisions` says why nodes are where they are, by their first result. `time` times a
     program; `progress` is called with what is done next, the number of nodes done and of all.
 
     Raises:
         ModelError: nodes that no device can run; the message lists all of them with reasons.
     """
-    building = _Building(graph=graph, target=target, decisions=decisions or {}, count_cycles=count_cycles)
+    building = _Building(graph=graph, target=target, decisions=decisions or {}, time=time)
     for index, node in enumerate(graph.nodes):
         progress(node.label, index, len(graph.nodes))
         building.add(node)
@@ -68,7 +70,7 @@ class _Building:
     graph: Graph
     target: Target
     decisions: Mapping[str, Decision]
-    count_cycles: CountCycles
+    time: TimeProgram
     steps: list[Step] = field(default_factory=list)
     programs: list[Program] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
@@ -122,6 +124,8 @@ class _Building:
         region: AcceleratedRegion = node.attributes[REGION]
         program = region.chain.program
         self.programs.append(program)
+        lines = region.chain.lines
+        stats = self.time(program)
         tensors = {tensor: value for value, tensor in (*region.inputs.items(), *region.outputs.items())}
         for tensor, array in region.constants.items():
             tensors[tensor] = self._constant(f"{node.name}.{tensor}", array)
@@ -129,9 +133,10 @@ class _Building:
             name=node.name,
             program=len(self.programs) - 1,
             tensors=tensors,
+            lines=lines,
             inputs=node.inputs,
             outputs=node.outputs,
-            placement=replace(self._placement(node, "vdla"), cycles=self.count_cycles(program)),
+            placement=_timed(self._placement(node, "vdla"), program, stats, lines),
         )
 
     def _require_static(self, node: Node) -> None:
@@ -173,7 +178,14 @@ class _Building:
     def _placed(self, graph: Graph, node: Node, reason: str) -> PlacedOperator:
         decision = self.decisions.get(node.outputs[0])
         why, change = (reason, "") if decision is None else (decision.reason, decision.change)
-        return PlacedOperator(node.op, node.name or node.outputs[0], why, change, macs_of(graph, node))
+        return PlacedOperator(
+            op=node.op,
+            name=node.name or node.outputs[0],
+            reason=why,
+            change=change,
+            macs=macs_of(graph, node),
+            seconds=None if decision is None else decision.seconds,
+        )
 
     def _bytes(self, name: str) -> int:
         kind = self.graph.types[name]
@@ -239,3 +251,14 @@ class _Building:
 
     def _source(self, name: str) -> str:
         return self.aliases.get(name, name)
+
+
+def _timed(placement: Placement, program: Program, stats: RunStats | None, lines: Sequence[int]) -> Placement:
+    """The placement with the cycles of a run, those of each operator included."""
+    if stats is None:
+        return placement
+    found = operator_cycles(program, stats, lines)
+    operators = placement.operators
+    if found is not None:
+        operators = tuple(replace(op, cycles=each.cycles) for op, each in zip(operators, found, strict=True))
+    return replace(placement, operators=operators, cycles=stats.total_cycles)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import onnx
 
     from vdla.runtime.quantise.batches import Calibration
+    from vdla.simulator.stats import RunStats
 
 DEVICES = ("vdla", "cpu")
 
@@ -79,9 +80,7 @@ def compile_network(
     if config is not None:
         graph, decisions = _on_devices(graph, config, place or {}, observe)
     graph = run_passes(graph, (FUSION,), observe)
-    artifact = build_artifact(
-        graph, host, origin=_origin(source), decisions=decisions, count_cycles=_cycles, progress=progress
-    )
+    artifact = build_artifact(graph, host, origin=_origin(source), decisions=decisions, time=_time, progress=progress)
     return Model(artifact)
 
 
@@ -134,10 +133,10 @@ def _check_places(graph: Graph, place: Mapping[str, str]) -> None:
             raise ModelError(f"compile: place must name nodes or results of {graph.name}, got {name}")
 
 
-def _cycles(program: Program) -> int:
+def _time(program: Program) -> RunStats:
     from vdla.simulator.timing import time_program
 
-    return time_program(program).total_cycles
+    return time_program(program)
 
 
 def _origin(source: Any) -> dict[str, str]:  # noqa: ANN401  a file, its content, or a model

@@ -15,13 +15,13 @@ from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, COUNTERS, UNITS, Opcode, columns, instruction_bytes
 from vdla.hardware.program import STREAM, Program, place
-from vdla.simulator.stats import RunStats, macs_of
+from vdla.simulator.stats import RunStats, macs_of, moved_bytes
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import event_loop
 from vdla.simulator.timing import layout as at
 from vdla.simulator.timing.bank_conflicts import bank_conflicts
 from vdla.simulator.timing.hang import hang_text
-from vdla.simulator.timing.wait_table import POP_QUEUE, entry_beats, stream_beats, wait_table
+from vdla.simulator.timing.wait_table import POP_QUEUE, stream_beats, wait_table
 
 Ints = NDArray[np.int64]
 
@@ -139,8 +139,7 @@ def _params(config: Config, stream_beat: int, max_cycles: int) -> Ints:
 
 
 def _stats(config: Config, program: Program, linked: Ints, timing: Timing) -> RunStats:
-    moved = linked[:, COL["z_size"]] * linked[:, COL["y_size"]] * linked[:, COL["x_size"]]
-    moved = moved * entry_beats(config, linked) * config.axi_bytes
+    moved = moved_bytes(config, linked)
     opcode = linked[:, COL["opcode"]]
     return RunStats(
         config=config,

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, QUEUES, SIDES, Buffer, Opcode, Unit, instruction_bytes, popped_queue
+from vdla.hardware.isa import COL, QUEUES, SIDES, Opcode, Unit, instruction_bytes, popped_queue
+from vdla.simulator.stats.moved_bytes import entry_beats
 
 Ints = NDArray[np.int64]
 
@@ -53,16 +54,6 @@ def wait_table(config: Config, columns: Ints, conflicts: Ints) -> Ints:
     for number in range(len(QUEUES)):
         _fill_queue(config, table, columns, number)
     return table
-
-
-def entry_beats(config: Config, columns: Ints) -> Ints:
-    """The DRAM beats per entry of each LOAD or STORE; 0 for other instructions."""
-    by_buffer = np.array(config.entry_bytes, np.int64) // config.axi_bytes
-    opcode = columns[:, COL["opcode"]]
-    load = by_buffer[np.minimum(columns[:, COL["buffer"]], len(by_buffer) - 1)]
-    load = np.where(columns[:, COL["widen"]] > 0, by_buffer[Buffer.OUT], load)
-    store = np.where(opcode == Opcode.STORE, by_buffer[Buffer.OUT], 0)
-    return np.where(opcode == Opcode.LOAD, load, store)
 
 
 def _fill_kinds(table: Ints, columns: Ints) -> None:

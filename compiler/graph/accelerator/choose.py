@@ -19,6 +19,7 @@ from vdla.compiler.graph.accelerator.cost import (
 from vdla.compiler.graph.accelerator.operator_call import OperatorCall
 from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, Regions
 from vdla.compiler.graph.graph import Graph, Node
+from vdla.compiler.graph.macs import macs_of
 from vdla.hardware.config import Config
 
 
@@ -31,6 +32,11 @@ class Decision:
     change: str = ""
     accelerator_seconds: float | None = None
     cpu_seconds: float | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """The estimate for the device that was chosen."""
+        return self.accelerator_seconds if self.device == "vdla" else self.cpu_seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +136,11 @@ class _Choosing:
         return f"{self.cpu.name} takes {cpu}; the accelerator {accelerator}, and {handover} to hand over"
 
     def _decision(self, name: str, calls: Mapping[str, OperatorCall], dropped: Mapping[str, str]) -> Decision:
-        times = {"accelerator_seconds": self.on_accelerator.get(name), "cpu_seconds": self.on_cpu.get(name)}
         node = self.nodes[name]
+        cpu = self.on_cpu.get(name)
+        if cpu is None:
+            cpu = cpu_seconds(self.graph, node, macs_of(self.graph, node), self.cpu)
+        times = {"accelerator_seconds": self.on_accelerator.get(name), "cpu_seconds": cpu}
         if name in calls:
             fast, slow = milliseconds(self.on_accelerator[name]), milliseconds(self.on_cpu[name])
             return Decision("vdla", f"{fast} there, {slow} on {self.cpu.name}", "a faster CPU", **times)
@@ -139,7 +148,7 @@ class _Choosing:
             return Decision("cpu", dropped[name], "more work for each tensor handed over", **times)
         if name in self.found.calls:
             return Decision("cpu", "named to stay on the CPU", "naming it no longer", **times)
-        return Decision("cpu", self.found.reasons[name], _change(node))
+        return Decision("cpu", self.found.reasons[name], _change(node), **times)
 
 
 def _change(node: Node) -> str:

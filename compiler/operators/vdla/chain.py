@@ -119,11 +119,15 @@ class Chain:
                 return step.operator.unpack({OUTPUT: outputs[tensor]})
         raise TemplateError(f"{self.name}: output must be one of {', '.join(self.outputs)}, got {tensor}")
 
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The number of the program's source lines that belong to each step."""
+        return tuple(len(function_lines(step.operator.function)) for step in self.steps)
+
     @cached_property
     def step_of(self) -> npt.NDArray[np.int32]:
         """The step of every instruction of the program, -1 for those of none (SYNC, micro-ops)."""
-        lengths = [len(function_lines(step.operator.function)) for step in self.steps]
-        of_line = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+        of_line = np.repeat(np.arange(len(self.steps), dtype=np.int32), self.lines)
         return np.append(of_line, np.int32(-1))[self.program.source_of]
 
 

@@ -1,0 +1,94 @@
+"""What each operator of a program cost: the cycles of a run, divided among its operators.
+
+The compute unit decides: a cycle counts for the operator whose instruction it runs or waits for, so
+that the cycles of all operators sum to those of the run. Loads of the next operator that run under
+the present one cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.hardware.isa import COL, COUNTERS, Opcode, Unit
+from vdla.hardware.program import Program
+from vdla.simulator.stats import UNKNOWN, RunStats, moved_bytes
+
+Ints = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCycles:
+    """The cycles of one operator, the bytes it loads and stores, what its compute unit waited for.
+
+    `stalls` has cycles by counter, without those in which the unit was busy; empty where the device
+    does not record the waits of single instructions.
+    """
+
+    cycles: int
+    bytes_read: int
+    bytes_written: int
+    stalls: dict[str, int]
+
+    @property
+    def main_stall(self) -> str | None:
+        """The counter with the most cycles; None where the unit never waited."""
+        return max(self.stalls, key=self.stalls.__getitem__) if self.stalls else None
+
+
+def operator_of(program: Program, lines: Sequence[int]) -> Ints:
+    """The operator of every instruction; -1 for those of none, such as loads of micro-ops.
+
+    `lines` has the number of source lines of each operator, in the order of the program's.
+    """
+    of_line = np.repeat(np.arange(len(lines), dtype=np.int32), lines)
+    found: Ints = np.append(of_line, np.int32(-1))[program.source_of]
+    return found
+
+
+def operator_cycles(program: Program, stats: RunStats, lines: Sequence[int]) -> tuple[OperatorCycles, ...] | None:
+    """The cycles of each operator; None where the device did not record the times."""
+    if not lines or len(stats.ends) != len(program) or (stats.ends == UNKNOWN).any():
+        return None
+    owner = operator_of(program, lines)
+    compute = np.flatnonzero(program.columns[:, COL["unit"]] == Unit.COMPUTE)
+    owner_of_compute = _filled(owner[compute])
+    count = len(lines)
+    cycles = np.zeros(count, np.int64)
+    if len(compute):
+        spans = np.diff(stats.ends[compute] + 1, prepend=0)
+        np.add.at(cycles, owner_of_compute, spans)
+    cycles[-1] += stats.total_cycles - cycles.sum()  # the last results are stored
+    stalls = np.zeros((count, len(COUNTERS)), np.int64)
+    if stats.waits is not None:
+        np.add.at(stalls, owner_of_compute, stats.waits[compute])
+    stalls[:, COUNTERS.index("busy")] = 0
+    read, written = (_bytes(program, owner, opcode, count) for opcode in (Opcode.LOAD, Opcode.STORE))
+    return tuple(OperatorCycles(int(cycles[k]), int(read[k]), int(written[k]), _named(stalls[k])) for k in range(count))
+
+
+def _named(row: Ints) -> dict[str, int]:
+    return {name: int(cycles) for name, cycles in zip(COUNTERS, row, strict=True) if cycles}
+
+
+def _filled(owner: Ints) -> Ints:
+    """Owners of all: an instruction of none counts for the next operator, the last for the last."""
+    known = np.flatnonzero(owner >= 0)
+    if not len(known):
+        return np.zeros_like(owner)
+    after = np.searchsorted(known, np.arange(len(owner)))
+    filled: Ints = owner[known[np.minimum(after, len(known) - 1)]]
+    return filled
+
+
+def _bytes(program: Program, owner: Ints, opcode: Opcode, count: int) -> Ints:
+    """The bytes of tensors that each operator moves in one direction."""
+    columns = program.columns
+    chosen = (columns[:, COL["opcode"]] == opcode) & (owner >= 0)
+    total = np.zeros(count, np.int64)
+    np.add.at(total, owner[chosen], moved_bytes(program.config, columns[chosen]))
+    return total
