@@ -58,6 +58,14 @@ class Partition:
         """All parts of a sequence of sets: the position in the sequence and the part, in order."""
         return spread(self.starts, self.parts, sets)
 
+    def histories(self, sets: Indices) -> tuple[Indices, Indices, Indices]:
+        """The pairs of `of`, sorted by part, then by position; and the first pair of each part."""
+        position, part = self.of(sets)
+        order = np.argsort(part.astype(np.uint16) if self.count <= 1 << 16 else part, kind="stable")  # by radix
+        position, part = position[order], part[order]
+        begins = np.flatnonzero(np.diff(part, prepend=-1))
+        return position, part, np.repeat(begins, np.diff(begins, append=len(part)))
+
 
 def spread(starts: Indices, members: Indices, chosen: Indices) -> tuple[Indices, Indices]:
     """The members of chosen groups: the position in `chosen` and the member, in order.
@@ -119,7 +127,7 @@ def _merged(fine: Partition) -> Partition:
     for group in range(0, sets, _CODE_BITS):
         mine = slice(fine.starts[group], fine.starts[min(group + _CODE_BITS, sets)])
         code = np.zeros(fine.count, np.int64)
-        np.bitwise_or.at(code, fine.parts[mine], 1 << (owner[mine] - group))
+        np.add.at(code, fine.parts[mine], 1 << (owner[mine] - group))  # each pair is there once
         _, code = np.unique(code, return_inverse=True)
         _, label = np.unique(label * (int(code.max(initial=0)) + 1) + code, return_inverse=True)
     sizes = np.bincount(label, weights=fine.sizes).astype(np.int64)

@@ -164,21 +164,19 @@ class _Order:
         while start < len(ends):
             stop = max(start + 1, int(np.searchsorted(ends, done + _MOST_PAIRS, side="right")))
             chunk = slice(start, stop)
-            access, part = parts.of(place[chunk])
-            if not self._holds(instruction[chunk][access], part, writes[chunk][access], last):
+            access, part, first = parts.histories(place[chunk])
+            if not self._holds(instruction[chunk][access], part, first, writes[chunk][access], last):
                 return False
             start, done = stop, int(ends[stop - 1])
         return True
 
-    def _holds(self, instruction: Ints, part: Ints, writes: NDArray[np.bool_], last: Ints) -> bool:
-        """The check of pairs of an access and a part in order of time.
+    def _holds(self, instruction: Ints, part: Ints, first: Ints, writes: NDArray[np.bool_], last: Ints) -> bool:
+        """The check of accesses sorted by part, those of a part in order of time.
 
-        `last[wrote, unit, part]` is the last instruction that read or wrote before; it is updated.
+        `first` is the first access of each one's part. `last[wrote, unit, part]` is the last
+        instruction that read or wrote before; it is updated.
         """
-        order = np.argsort(part, kind="stable")
-        instruction, part, writes = instruction[order], part[order], writes[order]
         unit, place = self.units[instruction], np.arange(len(part))
-        first = np.searchsorted(part, part)
         written = np.zeros(len(part), np.bool_)
         for wrote in (True, False):
             for other in Unit:

@@ -52,15 +52,12 @@ class _History:
         """Add the dependences of all touches to `found`."""
         sizes = np.diff(self.parts.starts)[space.place]
         for chunk in _chunks(np.cumsum(sizes)):
-            touch, part = self.parts.of(space.place[chunk])
-            order = np.argsort(part, kind="stable")
-            touch, part = touch[order], part[order]
-            self._scan(space.op[chunk][touch], part, space.writes[chunk][touch], found)
+            touch, part, first = self.parts.histories(space.place[chunk])
+            self._scan(space.op[chunk][touch], part, first, space.writes[chunk][touch], found)
 
-    def _scan(self, op: Ints, part: Ints, writes: Bools, found: Ints) -> None:
-        """Touches sorted by part, those of a part in program order."""
+    def _scan(self, op: Ints, part: Ints, first: Ints, writes: Bools, found: Ints) -> None:
+        """Touches sorted by part, each part's in program order; `first` is that of each part."""
         unit, place = self.units[op], np.arange(len(op))
-        first = np.searchsorted(part, part)
         for wrote in (False, True):
             for other in Unit:
                 chosen = (writes == wrote) & (unit == other)

@@ -105,15 +105,12 @@ class SharedStorage:
     def _overwritten(self, steps: Sequence[StorageStep], step: Ints, base: Ints) -> Ints:
         """The reads of entries of one tile that do not hold the buffer that they need."""
         places, which = isa.Places.distinct([s.entries for s in steps], step, base)
-        row, part = isa.partition(places).of(which)
-        order = np.argsort(part, kind="stable")
-        row, part = row[order], part[order]
+        row, _, first = isa.partition(places).histories(which)
         holds = np.array([self._shared.index(s.buffer) for s in steps])[step[row]]
         writes = np.array([s.writes for s in steps])[step[row]]
         at = np.where(writes, np.arange(len(row)), -1)
         last = np.maximum.accumulate(at)
-        starts = np.searchsorted(part, part)
-        found = np.where(last >= starts, holds[last], -1)
+        found = np.where(last >= first, holds[last], -1)
         return np.unique(row[~writes & (found != holds)])
 
 

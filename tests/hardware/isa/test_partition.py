@@ -65,3 +65,15 @@ def test_places_are_shifted_shapes():
     assert listed == [[7, 8], [1, 4, 5], [7, 8], [1, 4, 5], [7, 10, 11]]
     found, plain = partition(places), partition(unshifted([places[k] for k in range(3)]))
     assert (found.sizes.tolist(), found.parts.tolist()) == (plain.sizes.tolist(), plain.parts.tolist())
+
+
+@pytest.mark.parametrize("count", [9, 1 << 17])
+def test_histories_are_sorted_by_part_and_position(count):
+    places = [slice(k, k + 2) for k in range(0, count, 2)] + [slice(0, 5), slice(3, 3)]
+    found = partition(unshifted(places))
+    sets = np.array([0, len(places) - 2, 1, len(places) - 1, 0])
+    position, part, first = found.histories(sets)
+    assert sorted(zip(part.tolist(), position.tolist(), strict=True)) == list(zip(part, position, strict=True))
+    assert sorted(zip(*found.of(sets), strict=True)) == sorted(zip(position, part, strict=True))
+    assert first.tolist() == [part.tolist().index(p) for p in part.tolist()]
+    assert [len(column) for column in found.histories(sets[:0])] == [0, 0, 0]
