@@ -43,11 +43,15 @@ class Places:
 class Partition:
     """`sizes` are the numbers of indices in the parts; set `k` is the union of the distinct parts
     `parts[starts[k] : starts[k + 1]]`.
+
+    Indices `cuts[i]` up to `cuts[i + 1]` belong to part `label[i]`; its sets may be none.
     """
 
     sizes: Indices
     starts: Indices
     parts: Indices
+    cuts: Indices
+    label: Indices
 
     @property
     def count(self) -> int:
@@ -85,7 +89,8 @@ def partition(places: Places) -> Partition:
     first, last = np.searchsorted(cuts, begins), np.searchsorted(cuts, ends)
     sizes = last - first
     pieces = np.arange(int(sizes.sum())) + np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
-    unmerged = Partition(np.diff(cuts), _starts(np.repeat(owner, sizes), len(places)), pieces)
+    starts, label = _starts(np.repeat(owner, sizes), len(places)), np.arange(max(0, len(cuts) - 1))
+    unmerged = Partition(sizes=np.diff(cuts), starts=starts, parts=pieces, cuts=cuts, label=label)
     several_runs = len(owner) > len(places)
     return _merged(unmerged) if several_runs and _worthwhile(unmerged) else unmerged
 
@@ -132,4 +137,5 @@ def _merged(fine: Partition) -> Partition:
         _, label = np.unique(label * (int(code.max(initial=0)) + 1) + code, return_inverse=True)
     sizes = np.bincount(label, weights=fine.sizes).astype(np.int64)
     pairs = np.unique(owner * len(sizes) + label[fine.parts])
-    return Partition(sizes, _starts(pairs // len(sizes), sets), pairs % len(sizes))
+    starts = _starts(pairs // len(sizes), sets)
+    return Partition(sizes=sizes, starts=starts, parts=pairs % len(sizes), cuts=fine.cuts, label=label)

@@ -1,8 +1,8 @@
 """Exact dependences between units, from the entries that each operation reads and writes.
 
 The operations of a unit run in order, so only the last conflicting operation of each other unit
-matters. A space is cut into parts that its operations touch as a whole; the last reader and writer
-of a part before each touch is a running maximum over its touches in program order.
+matters. A space is cut into parts that operations touch as a whole; the last reader and writer of a
+part before each touch is a running maximum over its touches in program order.
 """
 
 from __future__ import annotations
@@ -13,11 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.touches import SpaceTouches, UnitOp, by_space
-from vdla.hardware.isa import Partition, Unit, partition
+from vdla.hardware.isa import Partition, Places, Unit, partition
+from vdla.hardware.isa.index_set import end
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 NEVER = -1
+_WINDOW = 2048
+"""Touches that share a partition."""
+_MOST_ROWS = 1 << 16
+"""The size of a space up to which its history has a row for every index; a larger one has a single
+window.
+"""
 _MOST_PAIRS = 1 << 21
 """Pairs of a touch and a part that are in memory at once, but for those of a single touch."""
 
@@ -36,32 +43,70 @@ def needs(units: Ints, spaces: Iterable[SpaceTouches]) -> Ints:
     found = np.full((len(units), len(Unit)), NEVER, np.int64)
     for space in spaces:
         if space.writes.any() and len(np.unique(units[space.op])) > 1:
-            _History(units, partition(space.places)).run(space, found)
+            _History(units, space).run(found)
     return found
 
 
 class _History:
-    """The last operation of each unit that read, and that wrote, each part of one space."""
+    """The last operation of each unit that read, and that wrote, each index of one space.
 
-    def __init__(self, units: Ints, parts: Partition) -> None:
+    A window of touches has a partition of its own, which is coarser than that of all touches: in a
+    long program, the same indices are tiles of many shapes.
+    """
+
+    def __init__(self, units: Ints, space: SpaceTouches) -> None:
         self.units = units
-        self.parts = parts
-        self.last = np.full((2, len(Unit), parts.count), NEVER, np.int64)  # reads, then writes
+        self.space = space
+        self.size = _end(space.places)
+        self.last = np.full((2, len(Unit), self.size if self.size <= _MOST_ROWS else 0), NEVER, np.int32)
 
-    def run(self, space: SpaceTouches, found: Ints) -> None:
+    def run(self, found: Ints) -> None:
         """Add the dependences of all touches to `found`."""
-        sizes = np.diff(self.parts.starts)[space.place]
-        for chunk in _chunks(np.cumsum(sizes)):
-            touch, part, first = self.parts.histories(space.place[chunk])
-            self._scan(space.op[chunk][touch], part, first, space.writes[chunk][touch], found)
+        count = len(self.space.op)
+        step = _WINDOW if self.size <= _MOST_ROWS else count
+        for start in range(0, count, step):
+            self._window(slice(start, start + step), found)
 
-    def _scan(self, op: Ints, part: Ints, first: Ints, writes: Bools, found: Ints) -> None:
+    def _window(self, window: slice, found: Ints) -> None:
+        """Touches that follow each other."""
+        op, writes, places = self.space.op[window], self.space.writes[window], self.space.places
+        used, place = np.unique(self.space.place[window], return_inverse=True)
+        parts = partition(Places(places.shapes, places.shape[used], places.distance[used]))
+        last, changed = self._before(parts), np.zeros((2, len(Unit), parts.count), np.bool_)
+        for chunk in _chunks(np.cumsum(np.diff(parts.starts)[place])):
+            touch, part, first = parts.histories(place[chunk])
+            self._scan(op[chunk][touch], part, first, writes[chunk][touch], last, changed, found)
+        self._keep(parts, last, changed)
+
+    def _before(self, parts: Partition) -> Ints:
+        """[wrote, unit, part]: the last operation on each part before the window."""
+        found = np.full((2, len(Unit), parts.count), NEVER, np.int64)
+        if self.last.size and parts.count:
+            for past, now in zip(self.last.reshape(-1, self.size), found.reshape(-1, parts.count), strict=True):
+                if (past != NEVER).any():
+                    pieces = np.maximum.reduceat(past, parts.cuts[:-1])
+                    pieces[-1] = past[parts.cuts[-2] : parts.cuts[-1]].max()
+                    np.maximum.at(now, parts.label, pieces)
+        return found
+
+    def _keep(self, parts: Partition, last: Ints, changed: Bools) -> None:
+        """Note the last operations on the parts that the window touched."""
+        if not self.last.size or not parts.count:
+            return
+        part = np.repeat(parts.label, np.diff(parts.cuts))  # of each index from the first cut to the last
+        for wrote in range(2):
+            for unit in Unit:
+                if changed[wrote, unit].any():
+                    past = self.last[wrote, unit, parts.cuts[0] : parts.cuts[-1]]
+                    past[:] = np.where(changed[wrote, unit, part], last[wrote, unit, part], past)
+
+    def _scan(self, op: Ints, part: Ints, first: Ints, writes: Bools, last: Ints, changed: Bools, found: Ints) -> None:
         """Touches sorted by part, each part's in program order; `first` is that of each part."""
         unit, place = self.units[op], np.arange(len(op))
         for wrote in (False, True):
             for other in Unit:
                 chosen = (writes == wrote) & (unit == other)
-                before = self.last[int(wrote), other]
+                before = last[int(wrote), other]
                 if not chosen.any() and (before == NEVER).all():
                     continue
                 at = np.maximum.accumulate(np.where(chosen, place, NEVER))
@@ -71,6 +116,13 @@ class _History:
                     ordered &= writes
                 np.maximum.at(found[:, other], op[ordered], source[ordered])
                 before[part[chosen]] = op[chosen]  # the last of a part is assigned last
+                changed[int(wrote), other, part[chosen]] = True
+
+
+def _end(places: Places) -> int:
+    """One past the largest index of all places."""
+    ends = np.array([end(shape) for shape in places.shapes], np.int64)
+    return int((ends[places.shape] + places.distance).max(initial=0))
 
 
 def _chunks(ends: Ints) -> Iterator[slice]:

@@ -75,10 +75,14 @@ class TouchList:
 
 def by_space(ops: Sequence[UnitOp]) -> Iterable[SpaceTouches]:
     """The touches of operations that are given one by one."""
-    lists: dict[Hashable, TouchList] = {}
-    zero = np.zeros(1, np.int64)
+    equal: dict[tuple[Hashable, object, bool], tuple[Where, list[int]]] = {}
     for index, op in enumerate(ops):
         for touch in op.touches:
             where = touch.where if isinstance(touch.where, slice) else np.unique(touch.where).astype(np.int64)
-            lists.setdefault(touch.space, TouchList()).add(np.array([index]), where, zero, touch.writes)
+            key = (where.start, where.stop) if isinstance(where, slice) else where.tobytes()
+            equal.setdefault((touch.space, key, touch.writes), (where, []))[1].append(index)
+    lists: dict[Hashable, TouchList] = {}
+    for (space, _, writes), (where, users) in equal.items():
+        touches = lists.setdefault(space, TouchList())
+        touches.add(np.array(users, np.int64), where, np.zeros(len(users), np.int64), writes)
     return [found.finish() for found in lists.values()]

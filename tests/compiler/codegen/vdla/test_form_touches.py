@@ -157,11 +157,13 @@ def naive(steps: list[UnitOp]) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("most_pairs", [1, 7, 1 << 21])
+@pytest.mark.parametrize(("most_pairs", "window", "most_rows"), [(1, 9, 64), (7, 50, 64), (9, 9, 0), (99, 5, 64)])
 @pytest.mark.parametrize("seed", range(10))
-def test_dependences_are_the_last_conflicts_of_every_entry(seed, most_pairs, monkeypatch):
-    """However the touches are cut into chunks."""
+def test_dependences_are_the_last_conflicts_of_every_entry(seed, most_pairs, window, most_rows, monkeypatch):
+    """However the touches are cut into windows and chunks."""
     monkeypatch.setattr(module, "_MOST_PAIRS", most_pairs)
+    monkeypatch.setattr(module, "_WINDOW", window)
+    monkeypatch.setattr(module, "_MOST_ROWS", most_rows)
     rng = np.random.default_rng(seed)
 
     def touch() -> Touch:
