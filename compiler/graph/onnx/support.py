@@ -15,7 +15,14 @@ from vdla.compiler.graph.rules import HOST_OPERATORS, RULES
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 _CONSTANT = "Constant"
-_REASONS = {("ai.onnx.preview.training", "Gradient"): "models are run, not trained: nothing differentiates a graph"}
+_REPLACED = frozenset({"Scatter", "Upsample"})  # by their successors, at import
+_MAPS = "values are tensors, sequences and optionals, not maps"
+_REASONS = {
+    ("ai.onnx.preview.training", "Gradient"): "models are run, not trained: nothing differentiates a graph",
+    ("ai.onnx.ml", "CastMap"): _MAPS,
+    ("ai.onnx.ml", "DictVectorizer"): _MAPS,
+    ("ai.onnx.ml", "ZipMap"): _MAPS,
+}
 
 
 def is_implemented(op: str) -> bool:
@@ -36,7 +43,7 @@ def check_supported(loaded: LoadedModel) -> None:
 
 def why_unsupported(domain: str, op: str) -> str:
     """Why an operator can neither run nor be expanded; empty if it can."""
-    if is_implemented(operator_name(domain, op)):
+    if is_implemented(operator_name(domain, op)) or (domain in ("", "ai.onnx") and op in _REPLACED):
         return ""
     known = "" if domain == "ai.onnx" else domain
     if known not in {schema_domain for schema_domain, _ in _schema_names()}:

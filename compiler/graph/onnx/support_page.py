@@ -1,0 +1,116 @@
+"""The page of ONNX's operators: how each of them runs, from which opset on, or why it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx
+from onnx import defs
+
+from vdla.compiler.graph.graph import OPSET
+from vdla.compiler.graph.onnx.support import CONTROL_FLOW, why_unsupported
+from vdla.compiler.graph.onnx.upgrade import OLDEST
+from vdla.compiler.graph.onnx.upgrades import UPGRADES
+from vdla.compiler.graph.onnx.values import operator_name
+from vdla.compiler.graph.rules import HOST_OPERATORS, RULES
+
+_DOMAINS = {
+    "": "Operators of networks (`ai.onnx`)",
+    "ai.onnx.ml": "Operators of classical models (`ai.onnx.ml`)",
+    "ai.onnx.preview": "Operators in preview (`ai.onnx.preview`)",
+    "ai.onnx.preview.training": "Operators of training (`ai.onnx.preview.training`)",
+}
+
+_INTRODUCTION = """\
+# ONNX operators
+
+On this page you look up whether an operator of ONNX runs, and how. It is generated from the tables
+of the compiler by `python -m vdla.compiler.graph.onnx.support_page`, for the operators of onnx
+{version} (opset {opset}).
+
+A model may have any opset from {oldest} to {opset}; nodes of older opsets are rewritten to the newest
+one at import. A node runs as
+
+- a **kernel**: a tensor expression, compiled for the CPU or, where the operator allows it, for the
+  accelerator. The column *fusion* says how it joins its neighbours into one kernel;
+- a function on the **host**, of NumPy, where an operator has no kernel, or where its kernel does
+  not take a node: its shapes or parameters are known at run time only, or its element type has no
+  arithmetic;
+- its **definition**: ONNX's own, by other operators.
+
+A model with a node that runs in none of these ways is refused; the error lists all such nodes with
+the reason.
+"""
+
+
+def render() -> str:
+    """The text of the page."""
+    return "\n".join(_page()) + "\n"
+
+
+def _page() -> Iterator[str]:
+    yield _INTRODUCTION.format(version=onnx.__version__, opset=OPSET, oldest=OLDEST).rstrip()
+    for domain, title in _DOMAINS.items():
+        versions = _versions(domain)
+        rows = [_row(domain, op, since) for op, since in sorted(versions.items())]
+        count = sum(not why_unsupported(domain, op) for op in versions)
+        yield f"\n## {title}\n\n{count} of {len(versions)} run.\n"
+        yield "| operator | runs as | fusion | opsets of its versions | remark |\n|---|---|---|---|---|"
+        yield from rows
+
+
+def _versions(domain: str) -> Mapping[str, list[int]]:
+    """The operators of a domain, each with the opsets in which its meaning or types changed."""
+    found: dict[str, list[int]] = {}
+    for schema in defs.get_all_schemas_with_history():
+        if schema.domain == domain:
+            found.setdefault(schema.name, []).append(schema.since_version)
+    return {op: sorted(since) for op, since in found.items() if not _was_experimental(domain, op)}
+
+
+def _was_experimental(domain: str, op: str) -> bool:
+    return (domain, op) not in {(schema.domain, schema.name) for schema in defs.get_all_schemas()}
+
+
+def _row(domain: str, op: str, since: list[int]) -> str:
+    name = operator_name(domain, op)
+    fusion = RULES[name].fusion.value if name in RULES else ""
+    oldest = max((version for version in since if version <= OLDEST), default=since[0]) if not domain else since[0]
+    opsets = ", ".join(str(version) for version in since if version >= oldest)
+    return f"| `{op}` | {_runs_as(domain, op)} | {fusion} | {opsets} | {_remark(domain, op)} |"
+
+
+def _runs_as(domain: str, op: str) -> str:
+    name = operator_name(domain, op)
+    if name in CONTROL_FLOW:
+        return "host, its bodies node by node"
+    if op == "Constant":
+        return "data of the model"
+    if name in RULES:
+        return "kernel, host" if name in HOST_OPERATORS else "kernel"
+    if name in HOST_OPERATORS:
+        return "host"
+    return "refused" if why_unsupported(domain, op) else _otherwise(name)
+
+
+def _otherwise(name: str) -> str:
+    """An operator without an implementation that runs all the same."""
+    return "its successor" if name in UPGRADES else "definition"
+
+
+def _remark(domain: str, op: str) -> str:
+    reason = why_unsupported(domain, op)
+    if reason:
+        return reason
+    name = operator_name(domain, op)
+    upgraded = sorted(UPGRADES.get(name, {}))
+    return f"rewritten from {', '.join(map(str, upgraded))}" if upgraded else ""
+
+
+def main() -> None:
+    """`python -m vdla.compiler.graph.onnx.support_page > docs/onnx-support.md`."""
+    print(render(), end="")
+
+
+if __name__ == "__main__":
+    main()
