@@ -21,7 +21,7 @@ from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import SCALE, SUMS, WINDOW
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
-from vdla.compiler.operators.vdla.tiling import choose_tiling, fits_somehow
+from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate, fits_somehow
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.hardware.isa import VectorOp
@@ -117,14 +117,20 @@ def pool2d(
 
 
 def _form(pool: _Pool2d, threads: int, tiling: Tiling | None) -> tuple[_Pool2d, Tiling]:
-    """The pool with whole windows on the chip, or else with rows of them, and its tiling."""
-    try:
-        return pool, choose_tiling(pool.config, pool.tiling_problem, threads, tiling, pool.name)
-    except TemplateError:
-        by_rows = replace(pool, by_rows=True)
-        if fits_somehow(pool.config, pool.tiling_problem):
-            raise
+    """The pool with whole windows on the chip, or with rows of them, and its tiling.
+
+    Rows are tried where windows do not fit, or only for fewer virtual threads.
+    """
+    whole, by_rows = pool, replace(pool, by_rows=True)
+    if not fits_somehow(pool.config, whole.tiling_problem):
         return by_rows, choose_tiling(pool.config, by_rows.tiling_problem, threads, tiling, pool.name)
+    chosen = choose_tiling(pool.config, whole.tiling_problem, threads, tiling, pool.name)
+    settled = tiling is not None or chosen.threads == threads or whole.tiling_problem.through_acc
+    if settled or pool.kernel[0] == 1:
+        return whole, chosen
+    rows = choose_tiling(pool.config, by_rows.tiling_problem, threads, None, pool.name)
+    cycles = (estimate(pool.config, form.tiling_problem, t) for form, t in ((whole, chosen), (by_rows, rows)))
+    return (by_rows, rows) if next(cycles) > next(cycles) else (whole, chosen)
 
 
 @dataclass(frozen=True)
