@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -72,9 +73,75 @@ def _svm_regressor(attributes: Attributes, x: Array) -> tuple[Array]:
     return (transformed(scores, attributes.get("post_transform", "NONE")),)
 
 
+def _svm_classifier(attributes: Attributes, x: Array) -> tuple[Array, Array]:
+    """Every pair of classes votes by its decision; scores are decisions, or probabilities.
+
+    Without support vectors the coefficients are those of a linear model for each class.
+    """
+    labels = attributes.get("classlabels_strings") or attributes.get("classlabels_ints") or ()
+    transform, counts = attributes.get("post_transform", "NONE"), attributes.get("vectors_per_class")
+    if not counts:
+        weights = np.array(attributes["coefficients"], np.float64).reshape(len(labels), -1)
+        scores = _kernel(attributes, x, weights) + attributes["rho"][0]
+        return labelled(attributes, scores.argmax(1)), transformed(scores, transform)
+    decisions = _decisions(attributes, x, counts)
+    pairs = list(itertools.combinations(range(len(labels)), 2))
+    votes = np.zeros((len(decisions), len(labels)))
+    for column, (first, second) in zip(decisions.T, pairs, strict=True):
+        votes[np.arange(len(votes)), np.where(column > 0, first, second)] += 1
+    if attributes.get("prob_a"):
+        scores = _coupled(attributes, decisions, pairs, len(labels))
+    else:
+        scores = _shown(decisions, len(labels))
+    return labelled(attributes, votes.argmax(1)), transformed(scores, transform)
+
+
+def _shown(decisions: Array, classes: int) -> Array:
+    """The scores of a result without probabilities: the decisions; of two classes both signs."""
+    return np.concatenate([-decisions, decisions], 1) if classes == 2 else decisions
+
+
+def _decisions(attributes: Attributes, x: Array, counts: Sequence[int]) -> Array:
+    """[N, pairs of classes]: the decision functions, positive for the first class of a pair.
+
+    Row r of the coefficients weighs the vectors of a class against the r-th of the other classes.
+    """
+    total = sum(counts)
+    vectors = np.array(attributes["support_vectors"], np.float64).reshape(total, -1)
+    weights = np.array(attributes["coefficients"], np.float64).reshape(-1, total)
+    kernel, ends = _kernel(attributes, x, vectors), np.cumsum((0, *counts))
+    columns = []
+    for n, (first, second) in enumerate(itertools.combinations(range(len(counts)), 2)):
+        own, other = slice(ends[first], ends[first + 1]), slice(ends[second], ends[second + 1])
+        one = kernel[:, own] @ weights[second - 1, own] + kernel[:, other] @ weights[first, other]
+        columns.append(one + attributes["rho"][n])
+    return np.stack(columns, 1)
+
+
+def _coupled(attributes: Attributes, decisions: Array, pairs: Sequence[tuple[int, int]], classes: int) -> Array:
+    """[N, classes]: the probabilities that agree best with those of all pairs (Wu, Lin, Weng 2004).
+
+    They minimise the sum over pairs of (r_ji p_i - r_ij p_j)**2, a linear system with sum 1.
+    """
+    chances = 1 / (1 + np.exp(decisions * np.array(attributes["prob_a"]) + np.array(attributes["prob_b"])))
+    chances = np.clip(chances, 1e-7, 1 - 1e-7)
+    rows = []
+    for row in chances:
+        r = np.zeros((classes, classes))
+        for value, (first, second) in zip(row, pairs, strict=True):
+            r[first, second], r[second, first] = value, 1 - value
+        system = np.zeros((classes + 1, classes + 1))
+        system[:classes, :classes] = -r * r.T
+        np.fill_diagonal(system[:classes, :classes], (r**2).sum(0))
+        system[:classes, classes] = system[classes, :classes] = 1
+        rows.append(np.linalg.solve(system, np.eye(classes + 1)[classes])[:classes])
+    return np.array(rows).reshape(-1, classes)
+
+
 _DOMAIN = "ai.onnx.ml"
 ML_MODELS: Mapping[str, Function] = {
     f"{_DOMAIN}.LinearClassifier": _linear_classifier,
     f"{_DOMAIN}.LinearRegressor": _linear_regressor,
+    f"{_DOMAIN}.SVMClassifier": _svm_classifier,
     f"{_DOMAIN}.SVMRegressor": _svm_regressor,
 }

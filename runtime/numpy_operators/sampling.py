@@ -1,4 +1,4 @@
-"""Images sampled between their elements: GridSample, RoiAlign, DeformConv, AffineGrid; Col2Im."""
+"""Images sampled between their elements: GridSample, RoiAlign, DeformConv and others; Col2Im."""
 
 from __future__ import annotations
 
@@ -141,6 +141,30 @@ def _pooled(attributes: Attributes, image: Array, places: Sequence[Array]) -> Ar
     return np.asarray(np.where(inside, largest, 0).max((-2, -1)))
 
 
+def _max_roi_pool(attributes: Attributes, x: Array, rois: Array) -> tuple[Array]:
+    """The largest element of each bin of a region [batch, left, top, right, bottom], both ends in.
+
+    Corners are rounded half away from zero; a bin without elements is 0.
+    """
+    height, width = attributes["pooled_shape"]
+    scale = attributes.get("spatial_scale", 1.0)
+    result = np.zeros((len(rois), x.shape[1], height, width), x.dtype)
+    for row, (batch, *corners) in zip(result, widened(rois), strict=True):
+        left, top, right, bottom = (math.floor(abs(c * scale) + 0.5) * (1 if c >= 0 else -1) for c in corners)
+        lines = _bins(top, bottom, height, x.shape[2]), _bins(left, right, width, x.shape[3])
+        for (y, rows), (z, columns) in itertools.product(*(enumerate(line) for line in lines)):
+            if rows and columns:
+                row[:, y, z] = x[int(batch)][:, rows.start : rows.stop, columns.start : columns.stop].max((1, 2))
+    return (result,)
+
+
+def _bins(first: int, last: int, count: int, extent: int) -> list[range]:
+    """The elements of each bin of first..last within the image."""
+    size = max(last - first + 1, 1) / count
+    ends = [(math.floor(n * size) + first, math.ceil((n + 1) * size) + first) for n in range(count)]
+    return [range(min(max(a, 0), extent), min(max(b, 0), extent)) for a, b in ends]
+
+
 def _deform_conv(
     attributes: Attributes,
     x: Array,
@@ -194,5 +218,6 @@ SAMPLING: Mapping[str, Function] = {
     "Col2Im": _col2im,
     "DeformConv": _deform_conv,
     "GridSample": _grid_sample,
+    "MaxRoiPool": _max_roi_pool,
     "RoiAlign": _roi_align,
 }

@@ -91,6 +91,11 @@ CASES = [
                               "support_vectors": tuple(map(float, floats(r, 12))), "n_supports": 4, "rho": (0.3,),
                               "kernel_type": kind, "kernel_params": (0.4, 0.2, 3.0)}, [floats(r, 5, 3)]))
       for kind in ("LINEAR", "POLY", "RBF", "SIGMOID")],
+    *[(f"{ML}.SVMClassifier", lambda r, more=more: ({
+          "coefficients": tuple(map(float, floats(r, 12))), "support_vectors": tuple(map(float, floats(r, 18))),
+          "vectors_per_class": (2, 1, 3), "rho": (0.1, -0.2, 0.3), "classlabels_ints": (4, 5, 7),
+          "kernel_type": "RBF", "kernel_params": (0.4, 0.0, 3.0), **more}, [floats(r, 5, 3)]))
+      for more in ({}, {"prob_a": (-1.0, -2.0, -1.5), "prob_b": (0.1, 0.2, -0.1)})],
     *[(f"{ML}.Normalizer", lambda r, norm=norm: ({"norm": norm}, [floats(r, 4, 3)])) for norm in ("L1", "L2")],
     (f"{ML}.Scaler", lambda r: ({"offset": (0.1, 0.2, 0.3), "scale": (1.0, 2.0, 3.0)}, [floats(r, 4, 3)])),
     (f"{ML}.Imputer", lambda r: ({"imputed_value_floats": (1.0, 2.0, 3.0), "replaced_value_float": float("nan")},
@@ -113,6 +118,8 @@ CASES = [
                                                                      floats(r, 3, 4)])),
     ("Compress", lambda r: ({"axis": 1}, [floats(r, 3, 4), np.array([True, False, True])])),
     ("Det", lambda r: ({}, [floats(r, 3, 4, 4)])),
+    ("MaxRoiPool", lambda r: ({"pooled_shape": (2, 3), "spatial_scale": 0.5},
+                              [floats(r, 2, 3, 8, 9), np.float32([[0, 1, 2, 13, 14], [1, 3, 3, 9, 5]])])),
     ("RoiAlign", lambda r: ({"output_height": 2, "output_width": 3, "spatial_scale": 0.5,
                              "coordinate_transformation_mode": "output_half_pixel"},
                             [floats(r, 2, 3, 8, 8), np.float32([[0, 0, 9, 7], [3, 2, 15, 14]]), ints(0, 1)])),
@@ -122,6 +129,9 @@ CASES = [
                                           r.random((1, 2, 9)).astype(np.float32), ints(4), np.float32([0.2]),
                                           np.float32([0.1])])),
 ]  # fmt: skip
+
+
+CLOSE = {f"{ML}.SVMClassifier": 3e-3}  # ONNX Runtime ends the iteration for its probabilities early
 
 
 @pytest.mark.parametrize(("op", "case"), CASES, ids=[f"{op}-{n}" for n, (op, _) in enumerate(CASES)])
@@ -134,4 +144,4 @@ def test_functions_equal_onnxruntime(op, case):
                 assert got.tolist() == np.asarray(wanted).tolist()
                 continue
             assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
-            np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=1e-5, err_msg=f"seed {seed}")
+            np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=CLOSE.get(op, 1e-5), err_msg=f"seed {seed}")
