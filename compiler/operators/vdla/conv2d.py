@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -42,6 +43,7 @@ from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
 
+_MOST_BORDERS = 16
 _PACKINGS = ("channels", "patches")
 
 
@@ -113,6 +115,7 @@ def conv2d(
     _check_packing(name, packing)
     if groups > 1:
         return grouped_conv2d(conv, groups, virtual_threads, tiling)
+    conv = replace(conv, by_border=_has_borders(conv, packing))
     form, chosen = _form(conv, packing, virtual_threads, tiling)
     fn = schedule_tiles(config, form.expression(), form.problem, chosen, gemm(config), name)
     return Operator(
@@ -134,6 +137,13 @@ def _check_packing(name: str, packing: str) -> None:
         raise TemplateError(f"{name}: packing must be auto, channels or patches, got {packing!r}")
 
 
+def _has_borders(conv: _Conv2d, packing: str) -> bool:
+    """Whether padding with a zero point is skipped: a few lanes of the scale tell borders apart."""
+    fills_blocks = packing == "channels" or conv.in_channels >= conv.config.block_in
+    padded = bool(conv.input_zero_point) and not conv.results.raw and prod(conv.extents) > 1
+    return fills_blocks and padded and prod(conv.extents) <= min(_MOST_BORDERS, conv.config.scl_depth)
+
+
 def _form(conv: _Conv2d, packing: str, threads: int, tiling: Tiling | None) -> tuple[_Conv2d, Tiling]:
     """The form of the convolution with the lowest estimate, and its tiling."""
     forms = [replace(conv, packing=p) for p in _PACKINGS if packing in ("auto", p)]
@@ -153,10 +163,15 @@ def _form(conv: _Conv2d, packing: str, threads: int, tiling: Tiling | None) -> t
 
 @dataclass(frozen=True)
 class _Conv2d(SlidingWindow):
-    """A convolution: its shape, expression and layouts."""
+    """A convolution: its shape, expression and layouts.
+
+    `by_border`: padding is zeros, which are skipped, and the scale has a lane for each set of taps
+    that read the input; else padding is the zero point.
+    """
 
     packing: str = "channels"
     chained: bool = False
+    by_border: bool = False
 
     @property
     def macs(self) -> int:
@@ -187,7 +202,7 @@ class _Conv2d(SlidingWindow):
         """The operator as the tile search sees it."""
         config, inner = self.config, self.on_blocks
         row_step = 1 if _sampled(inner) else inner.strides[0]
-        kept, cuts = (1.0, (0, 0)) if self.input_zero_point else inner.padding()
+        kept, cuts = (1.0, (0, 0)) if self.input_zero_point and not self.by_border else inner.padding()
         return TilingProblem(
             batches=blocks(self.batch, config.batch),
             out_blocks=blocks(self.out_channels, config.block_out),
@@ -204,7 +219,14 @@ class _Conv2d(SlidingWindow):
             kept=kept,
             cuts=cuts,
             chained=self.chained,
+            lanes=prod(self.extents) if self.by_border else 1,
         )
+
+    @property
+    def extents(self) -> Pair:
+        """Classes of rows and of columns by the taps that read padding."""
+        rows, cols = self.borders
+        return rows.classes, cols.classes
 
     def expression(self) -> list[te.Tensor]:
         """[data, weight, (scale,) output] as tensor expressions."""
@@ -215,7 +237,8 @@ class _Conv2d(SlidingWindow):
         data = te.placeholder(shape, config.inp_dtype, DATA)
         weight = te.placeholder(kernel, config.wgt_dtype, WEIGHT)
         row_step = sh if _sampled(inner) else 1
-        image = PaddedImage(inner.pads_before, problem.window_size, self.input_zero_point, row_step)
+        fill = 0 if self.by_border else self.input_zero_point
+        image = PaddedImage(inner.pads_before, problem.window_size, fill, row_step)
         window = image.stage(data, config.inp_dtype)
         ci, ky, kx = te.reduce_axis(problem.in_blocks, "ci"), te.reduce_axis(kh, "ky"), te.reduce_axis(kw, "kx")
         i = te.reduce_axis(config.block_in, "i")
@@ -225,7 +248,12 @@ class _Conv2d(SlidingWindow):
             return te.sum(value * te.cast("int32", weight[co, ci, ky, kx, o, i]), axis=[ci, ky, kx, i])
 
         shape = (problem.batches, problem.out_blocks, problem.rows, problem.cols, config.batch, config.block_out)
-        return [data, weight, *self.results.tensors(te.compute(shape, total, SUMS))]
+        sums = te.compute(shape, total, SUMS)
+        if not self.by_border:
+            return [data, weight, *self.results.tensors(sums)]
+        rows, cols = self.borders
+        results = self.results.tensors(sums, self.extents, lambda i: (rows.class_of(i[2]), cols.class_of(i[3])))
+        return [data, weight, *results]
 
     @property
     def layouts(self) -> dict[str, Layout]:
@@ -234,7 +262,7 @@ class _Conv2d(SlidingWindow):
         return {
             DATA: activation_layout(self.config, channels),
             WEIGHT: weight_layout(self.config, channels),
-            SCALE: scale_layout(self.config, "CO"),
+            SCALE: scale_layout(self.config, "CO", ("HW", ", row class, column class") if self.by_border else ("", "")),
             OUTPUT: result_layout(self.config),
         }
 
@@ -253,8 +281,18 @@ class _Conv2d(SlidingWindow):
         """The program's arrays from OIHW weights, int32 biases and real multipliers."""
         shape = (self.out_channels, self.in_channels, *self.kernel)
         weight = check_array("weight", weight, shape, self.config.wgt_dtype)
-        offset = -self.input_zero_point * weight.reshape(self.out_channels, -1).sum(axis=1, dtype=np.int64)
+        offset = -self.input_zero_point * self._weights_inside(weight)
         return {"weight": self.pack_weight(weight)} | self.results.pack(self.out_channels, bias, multiplier, offset)
+
+    def _weights_inside(self, weight: Array) -> Array:
+        """The sum of the weights of each output channel that read the input, [O] or [O, row class,
+        column class]; padding is read as the zero point unless there are classes.
+        """
+        taps = weight.sum(axis=1, dtype=np.int64)
+        if not self.by_border:
+            return np.asarray(taps.sum(axis=(1, 2)))
+        rows, cols = (self.reads_inside(axis)[self.borders[axis].firsts] for axis in (0, 1))
+        return np.asarray(np.einsum("okl,rk,cl->orc", taps, rows.astype(np.int64), cols.astype(np.int64)))
 
     def pack_data(self, data: Array) -> Array:
         """NCHW data in the program's layout."""

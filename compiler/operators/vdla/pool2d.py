@@ -134,34 +134,6 @@ def _form(pool: _Pool2d, threads: int, tiling: Tiling | None) -> tuple[_Pool2d, 
 
 
 @dataclass(frozen=True)
-class _Border:
-    """Positions in one direction; the first `before` and the last `after` windows reach padding."""
-
-    extent: int
-    before: int
-    after: int
-
-    @property
-    def classes(self) -> int:
-        """The number of classes: one for each position near a border, one for all others."""
-        return self.before + (self.before + self.after < self.extent) + self.after
-
-    def class_of(self, position: te.Value) -> te.Value:
-        """The class of a position: it rises along the borders and is constant between them."""
-        between = self.extent - self.before - self.after
-        if between <= 1:
-            return position
-        rising = te.minimum(position, self.before) if self.before else te.const(0, "int32")
-        return rising + te.maximum(position - (self.extent - self.after - 1), 0) if self.after else rising
-
-    @property
-    def firsts(self) -> list[int]:
-        """The first position of each class."""
-        inner = [self.before] if self.before + self.after < self.extent else []
-        return [*range(self.before), *inner, *range(self.extent - self.after, self.extent)]
-
-
-@dataclass(frozen=True)
 class _Pool2d(ChannelwiseWindow):
     """A pooling; `excluding`: padding is not counted in an average.
 
@@ -197,20 +169,6 @@ class _Pool2d(ChannelwiseWindow):
     def by_class(self) -> bool:
         """Whether the count depends on the position."""
         return self.excluding and any(border.classes > 1 for border in self.borders)
-
-    @property
-    def borders(self) -> tuple[_Border, _Border]:
-        """The borders of rows and of columns."""
-        return self._border(0), self._border(1)
-
-    def _border(self, axis: int) -> _Border:
-        extent, rows = self.out_size[axis], (self.height, self.width)[axis]
-        stride, pad, span = self.strides[axis], self.pads[axis], self.span[axis]
-        before = -(-pad // stride)
-        inner = max(0, (rows + pad - span) // stride + 1)  # the first position whose window passes the end
-        if inner <= before:
-            return _Border(extent, extent, 0)
-        return _Border(extent, before, extent - min(inner, extent))
 
     @property
     def extents(self) -> Pair:

@@ -126,17 +126,59 @@ class SlidingWindow:
         """Positions of the kernel."""
         return self.kernel[0] * self.kernel[1]
 
+    @property
+    def borders(self) -> tuple[Border, Border]:
+        """The borders of rows and of columns."""
+        return self._border(0), self._border(1)
+
+    def _border(self, axis: int) -> Border:
+        extent, rows = self.out_size[axis], (self.height, self.width)[axis]
+        stride, pad, span = self.strides[axis], self.pads[axis], self.span[axis]
+        before = -(-pad // stride)
+        inner = max(0, (rows + pad - span) // stride + 1)  # the first position whose window passes the end
+        if inner <= before:
+            return Border(extent, extent, 0)
+        return Border(extent, before, extent - min(inner, extent))
+
     def padding(self) -> tuple[float, tuple[int, int]]:
         """The share of the taps that do not read padding, and `TilingProblem.cuts`."""
-        rows, cols = self._inside(0), self._inside(1)
+        rows, cols = self.reads_inside(0), self.reads_inside(1)
         cuts = tuple(int((inside[1:] != inside[:-1]).any(axis=1).sum()) for inside in (rows, cols))
         return float(rows.mean() * cols.mean()), (cuts[0], cuts[1])
 
-    def _inside(self, axis: int) -> npt.NDArray[np.bool_]:
+    def reads_inside(self, axis: int) -> npt.NDArray[np.bool_]:
         """[result, tap]: whether the tap reads the image, in one direction."""
         result, tap = np.arange(self.out_size[axis])[:, None], np.arange(self.kernel[axis])
         at = result * self.strides[axis] + tap * self.dilations[axis] - self.pads[axis]
         return np.asarray((at >= 0) & (at < (self.height, self.width)[axis]))
+
+
+@dataclass(frozen=True)
+class Border:
+    """Positions in one direction; the first `before` and the last `after` windows reach padding."""
+
+    extent: int
+    before: int
+    after: int
+
+    @property
+    def classes(self) -> int:
+        """The number of classes: one for each position near a border, one for all others."""
+        return self.before + (self.before + self.after < self.extent) + self.after
+
+    def class_of(self, position: te.Value) -> te.Value:
+        """The class of a position: it rises along the borders and is constant between them."""
+        between = self.extent - self.before - self.after
+        if between <= 1:
+            return position
+        rising = te.minimum(position, self.before) if self.before else te.const(0, "int32")
+        return rising + te.maximum(position - (self.extent - self.after - 1), 0) if self.after else rising
+
+    @property
+    def firsts(self) -> list[int]:
+        """The first position of each class."""
+        inner = [self.before] if self.before + self.after < self.extent else []
+        return [*range(self.before), *inner, *range(self.extent - self.after, self.extent)]
 
 
 def _by(extents: Pair) -> str:

@@ -117,11 +117,15 @@ def test_a_convolution_multiplies_entries_of_the_image_only(seed: int) -> None:
     blocks = (channels[0] // config.block_in) * (channels[1] // config.block_out)
     operator = conv2d(config, in_channels=channels[0], out_channels=channels[1], packing="channels", **shape)
     assert iterations(operator.program, Opcode.GEMM) == macs * blocks
-    if pads != (0, 0, 0, 0):
-        other = conv2d(
-            config, in_channels=channels[0], out_channels=channels[1], packing="channels", input_zero_point=1, **shape
-        )
-        assert iterations(other.program, Opcode.GEMM) > macs * blocks
+
+
+@pytest.mark.parametrize(("kernel", "skips"), [(3, True), (5, False)])
+def test_a_zero_point_is_skipped_where_a_few_lanes_tell_the_borders_apart(kernel: int, skips: bool) -> None:
+    shape = {"batch": 1, "height": 7, "width": 7, "in_channels": 16, "out_channels": 16, "pads": kernel // 2}
+    operator = conv2d(Config.preset("pynq_z1"), kernel=kernel, input_zero_point=-128, **shape)
+    needed = inside(7, kernel, 1, kernel // 2, kernel // 2) ** 2
+    assert (iterations(operator.program, Opcode.GEMM) == needed) == skips
+    assert (operator.layouts["scale"].name == "CHW16c") == skips
 
 
 def test_depthwise_convolution_and_maximum_read_entries_of_the_image_only() -> None:
