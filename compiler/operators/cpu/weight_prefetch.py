@@ -15,7 +15,7 @@ from vdla.compiler.ir import storage_dtype
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
 from vdla.compiler.schedule import Schedule
 
-_MOST_BYTES = 1 << 16  # of a tile's weights; more would drive out of the cache what the tile itself reads
+_MOST_BYTES = 1 << 18  # of a tile's weights; more would drive out of the cache what the tile itself reads
 _FEWEST_BYTES = 1 << 17  # of all weights; fewer stay in the second-level cache
 
 

@@ -28,7 +28,7 @@ def floats_kernel(channels, outputs):
 
 @pytest.mark.parametrize(
     "channels, outputs, expected",
-    [(160, 320, {"b"}), (64, 64, set()), (2048, 64, set())],
+    [(160, 320, {"b"}), (64, 64, set()), (4096, 64, set())],
     ids=["many_weights", "few_weights", "a_tile_of_many_weights"],
 )
 def test_convolutions_prefetch_many_weights_in_small_tiles(channels, outputs, expected):
