@@ -115,7 +115,8 @@ class Draw:
             return sums
         zero_point, ceiling = options["zero_point"], options["ceiling"]
         low = zero_point if options.get("activation") == "relu" else self.low
-        low = low if options["floor"] is None else max(low, options["floor"])
+        floor = options.get("floor")
+        low = low if floor is None else max(low, floor)
         return reference.requantise(sums, bias, factor, zero_point, low, self.high if ceiling is None else ceiling)
 
 

@@ -219,18 +219,18 @@ def _check_same(chain: str, tensor: str, one: ir.Buffer, other: ir.Buffer) -> No
 
 
 def _cuts_agree(one: Sequence[int], other: Sequence[int]) -> bool:
-    """Whether one shape only cuts dimensions of the other into several, as phases of rows do."""
-    fine, coarse = sorted((tuple(one), tuple(other)), key=len, reverse=True)
+    """Whether one shape only cuts dimensions of the other into several, as phases of rows do.
+
+    Dimensions of 1 do not matter.
+    """
+    shapes = ([extent for extent in shape if extent != 1] for shape in (one, other))
+    fine, coarse = sorted(shapes, key=len, reverse=True)
     at = 0
     for extent in coarse:
         product = 1
-        while at < len(fine) and (product < extent or fine[at] == 1) and len(fine) - at > 0:
-            if product * fine[at] > extent:
-                break
+        while at < len(fine) and product < extent:
             product *= fine[at]
             at += 1
-            if product == extent and not (at < len(fine) and fine[at] == 1 and len(fine) - at > len(coarse)):
-                break
         if product != extent:
             return False
     return at == len(fine)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.operators.vdla.batched_matmul import batched_matmul
+from vdla.compiler.operators.vdla.chain import Chain, ChainStep
 from vdla.compiler.operators.vdla.dense import dense
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.hardware.config import Config
@@ -46,3 +47,28 @@ def test_the_share_of_a_zero_point_needs_the_sums_of_the_second_factor() -> None
     assert apart.keys() == together.keys()
     for name, array in apart.items():
         np.testing.assert_array_equal(array, together[name])
+
+
+@pytest.mark.parametrize("config", SQUARE[:2], ids=["pynq_z1", "tiny"])
+def test_a_chain_multiplies_the_results_of_two_layers(config: Config) -> None:
+    """Queries and keys of two heads, and their scores, in one program."""
+    rng, factor = np.random.default_rng(0), float(np.float32(0.01))
+    layer = dense(config, rows=16, in_features=8, out_features=64)
+    product = batched_matmul(config, batch=2, rows=16, depth=32, columns=16)
+    steps = [
+        ChainStep("keys", layer, {"data": "x", "output": "k"}),
+        ChainStep("queries", layer, {"data": "x", "output": "q"}),
+        ChainStep("scores", product, {"data": "q", "other": "k", "output": "s"}),
+    ]
+    chain = Chain(config, "attention", steps, ("s",))
+    x, weights = rng.integers(-128, 128, (16, 8)), rng.integers(-128, 128, (2, 64, 8))
+    arrays = chain.pack_input("x", x) | chain.pack_constants("scores", 0.01)
+    for name, weight in zip(("keys", "queries"), weights, strict=True):
+        arrays |= chain.pack_constants(name, weight, multiplier=0.01)
+    found = chain.unpack("s", simulate(chain.program, arrays).outputs)
+
+    def rounded(sums: np.ndarray) -> np.ndarray:
+        return np.clip(np.rint(sums * factor), -128, 127)
+
+    k, q = (rounded(x @ weight.T).reshape(16, 2, 32).transpose(1, 0, 2) for weight in weights)
+    np.testing.assert_array_equal(found, rounded(q @ k.transpose(0, 2, 1)))
