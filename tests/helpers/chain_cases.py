@@ -51,9 +51,10 @@ class _Builder:
         self.blocks[output] = "out"
 
     def requantised(self, sums: Array) -> tuple[tuple[Any, ...], Array, dict[str, Any]]:
-        options = {"zero_point": 0, "activation": "relu" if self.draw.chance(0.5) else "none", "ceiling": None}
+        options = {"zero_point": 0, "activation": "relu" if self.draw.chance(0.5) else "none"}
         bias, factor = self.draw.scale(sums.shape[1], sums)
-        return (bias, factor), self.draw.finish(sums, bias, factor, options), {"activation": options["activation"]}
+        result = self.draw.finish(sums, bias, factor, {"floor": None, "ceiling": None, **options})
+        return (bias, factor), result, {"activation": options["activation"]}
 
 
 def chain_case(config: Config, seed: int, steps: int = 5) -> ChainCase:
