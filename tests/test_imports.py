@@ -88,7 +88,9 @@ ROOMS: dict[str, str] = {
         "runtime.numpy_operators"
     ),
     "runtime.artifact": ("support hardware hardware.program compiler.abi simulator.verify"),
-    "runtime.executor": "support hardware.isa hardware.program simulator.stats runtime.devices runtime.artifact",
+    "runtime.executor": (
+        "support hardware.isa hardware hardware.program simulator.stats runtime.devices runtime.artifact"
+    ),
     "runtime": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
         "compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
@@ -145,8 +147,10 @@ ROOMS: dict[str, str] = {
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla "
-        "compiler.operators compiler.operators.cpu simulator.function simulator.stats simulator.verify "
-        "simulator.timing simulator runtime.devices runtime runtime.quantise runtime.compare "
+        "compiler.operators compiler.operators.cpu compiler.graph compiler.graph.passes "
+        "simulator.function simulator.stats simulator.verify "
+        "simulator.timing simulator runtime.devices runtime runtime.quantise runtime.artifact "
+        "runtime.executor runtime.network runtime.compare "
         "benchmarks.harness benchmarks.networks"
     ),
 }

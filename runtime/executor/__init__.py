@@ -2,15 +2,22 @@
 
 from vdla.runtime.executor.errors import ExecutorError
 from vdla.runtime.executor.executor import Executor, NetworkResult, StepRun
+from vdla.runtime.executor.network_trace import network_events, write_network_trace
 from vdla.runtime.executor.operator_cycles import OperatorCycles, operator_cycles
+from vdla.runtime.executor.profile import NetworkProfile, OperatorProfile, profile_of
 from vdla.runtime.executor.resident_program import ResidentProgram
 
 __all__ = [
     "Executor",
     "ExecutorError",
+    "NetworkProfile",
     "NetworkResult",
     "OperatorCycles",
+    "OperatorProfile",
     "ResidentProgram",
     "StepRun",
+    "network_events",
     "operator_cycles",
+    "profile_of",
+    "write_network_trace",
 ]

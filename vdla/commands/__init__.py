@@ -14,9 +14,11 @@ from vdla.support.errors import Error
 
 COMMANDS = {
     "demo": "compile, check and time a layer of ResNet-18",
-    "compile": "compile an operator into a program file",
+    "compile": "compile a network, or an operator into a program file",
     "native": "compile an operator into an object file for a CPU",
-    "run": "run a program and say where its cycles went",
+    "run": "run a network or a program and say where its time went",
+    "explain": "say where the operators of a network run, and why",
+    "profile": "measure what every operator of a network takes",
     "compare": "run a program on two devices and show the first difference",
     "verify": "prove that programs cannot hang, race or leave their memory",
     "asm": "assemble text into a program file",

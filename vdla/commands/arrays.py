@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.commands import CommandError
+from vdla.commands.console import table
 from vdla.commands.files import make_folder
 from vdla.commands.machine_options import key_and_value
 from vdla.support.atomic import write_with
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from vdla.hardware.program import Program, ProgramTensor
 
 Array = NDArray[Any]
@@ -30,11 +34,11 @@ def read_inputs(settings: Sequence[str]) -> dict[str, Array]:
         name, file = key_and_value("--input", setting)
         if name in arrays:
             raise CommandError(f"--input: {name} must be given once, got it twice")
-        arrays[name] = _read_array(Path(file))
+        arrays[name] = read_array(Path(file))
     return arrays
 
 
-def _read_array(path: Path) -> Array:
+def read_array(path: Path) -> Array:
     """The array in a .npy file; pickled objects are refused."""
     with path.open("rb") as file:
         start = file.read(len(_NPY_MAGIC))
@@ -91,3 +95,33 @@ def write_outputs(folder: Path, outputs: Mapping[str, Array]) -> list[Path]:
 
 def _saver(array: Array) -> Any:  # noqa: ANN401  what numpy.save returns is of no interest
     return lambda temporary: np.save(temporary, array, allow_pickle=False)
+
+
+# --- outputs --------------------------------------------------------------------------------------
+
+
+def outputs_table(outputs: Mapping[str, Array]) -> Table:
+    """Type, shape, limits and checksum of each output."""
+    result = table("outputs", "name", "type", "shape", "min", "max", "sha256")
+    for name, array in outputs.items():
+        ordered = array.size and array.dtype.kind in "biuf"
+        limits = (_short(array.min()), _short(array.max())) if ordered else ("", "")
+        result.add_row(name, str(array.dtype), "x".join(map(str, array.shape)), *limits, digest(array)[:12])
+    return result
+
+
+def _short(value: Any) -> str:  # noqa: ANN401  a scalar of NumPy
+    return f"{value:.6g}" if isinstance(value, np.floating) else str(value)
+
+
+def digest(array: Array) -> str:
+    """The SHA-256 of the elements, in hexadecimal."""
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def outputs_document(outputs: Mapping[str, Array]) -> dict[str, dict[str, Any]]:
+    """The outputs as JSON-compatible values."""
+    return {
+        name: {"dtype": str(array.dtype), "shape": list(array.shape), "sha256": digest(array)}
+        for name, array in outputs.items()
+    }

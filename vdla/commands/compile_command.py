@@ -1,4 +1,4 @@
-"""`vdla compile`: an operator to a verified program file."""
+"""`vdla compile`: a network to one file, or an operator to a verified program file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK, CommandError
+from vdla.commands.compile_model import FOR_MODELS, SUFFIX, add_model_arguments, compile_model, refuse
 from vdla.commands.completion import complete_with
 from vdla.commands.console import progress
 from vdla.commands.machine_options import add_machine_arguments, machine, positive
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from vdla.compiler.operators.vdla import Operator
 
 EXAMPLES = """\
+  vdla compile model.onnx -o model.vdla      a quantised network, for pynq_z1
+  vdla compile model.onnx --calibration images.npy --target ultra96
   vdla compile --list                        templates, their options, layers
   vdla compile C6 -o c6.vdla                 a layer of ResNet-18 or MobileNet
   vdla compile C6 --threads 1 -o slow.vdla   the same without virtual threads
@@ -29,6 +32,8 @@ EXAMPLES = """\
 """
 
 
+_THREADS = 2
+
 _NOTE = """\
 Options in brackets may be left out; their first word or number is the default.
 N is an integer. kernel, strides, pads, dilations and output_padding take one N
@@ -38,25 +43,30 @@ or HxW, such as kernel=1x3; pads also takes TOPxLEFTxBOTTOMxRIGHT."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The operator, the machine, the files."""
     name = parser.add_argument(
-        "operator", nargs="?", metavar="OPERATOR", help="a template, or a layer such as C6 or D3"
+        "operator", nargs="?", metavar="OPERATOR", help="a MODEL.onnx, a template, or a layer such as C6 or D3"
     )
     complete_with(name, _names)
     parser.add_argument("--list", action="store_true", help="list the templates with their options, and the layers")
     parser.add_argument(
         "--shape", nargs="+", default=[], metavar="KEY=N", help="the template's options; some take HxW: kernel=1x3"
     )
+    parser.add_argument("--threads", type=positive, metavar="N", help="at most N virtual threads (default 2)")
     parser.add_argument(
-        "--threads", type=positive, default=2, metavar="N", help="at most N virtual threads (default 2)"
+        "-o", "--output", type=Path, metavar="FILE", help="the file (default: OPERATOR.vdla, MODEL.vdla)"
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the program file (default: OPERATOR.vdla)")
     parser.add_argument("--schedule", type=Path, metavar="FILE", help="write the scheduled loop nest as text there")
     add_machine_arguments(parser)
+    add_model_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile, verify, then write."""
     if arguments.list:
         return _list()
+    if (arguments.operator or "").lower().endswith(SUFFIX):
+        return compile_model(arguments)
+    refuse(arguments, FOR_MODELS, "an operator")
+    arguments.threads = arguments.threads or _THREADS
     from vdla.commands.templates import virtual_threads
     from vdla.simulator.verify import verify
 

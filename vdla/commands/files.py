@@ -37,6 +37,16 @@ def require_folder(command: str, option: str, path: Path) -> None:
         raise CommandError(f"{command}: folder of {option} must exist, got {path.parent}")
 
 
+def is_model(path: Path) -> bool:
+    """Whether a file is a compiled network, by its first bytes."""
+    from vdla.runtime.artifact import ARTIFACT_FILE
+
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(ARTIFACT_FILE.magic)) == ARTIFACT_FILE.magic
+
+
 def read_program(path: Path) -> Program:
     """The program in a program file, or in assembly text when the name ends in .s."""
     from vdla.hardware.asm import AsmError, assemble

@@ -21,7 +21,7 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
     """--preset and --config."""
     group = parser.add_mutually_exclusive_group()
     help_text = f"the machine, by name (default {DEFAULT_PRESET}; vdla config lists them)"
-    preset = group.add_argument("--preset", metavar="NAME", default=DEFAULT_PRESET, help=help_text)
+    preset = group.add_argument("--preset", metavar="NAME", help=help_text)
     complete_with(preset, preset_names)
     group.add_argument("--config", type=Path, metavar="FILE", help="the machine as JSON, like vdla config NAME --json")
 
@@ -35,10 +35,10 @@ def preset_names() -> list[str]:
 
 def machine(arguments: argparse.Namespace) -> Config:
     """The configuration that the options name."""
-    return _read_config(arguments.config) if arguments.config else Config.preset(arguments.preset)
+    return read_config(arguments.config) if arguments.config else Config.preset(arguments.preset or DEFAULT_PRESET)
 
 
-def _read_config(path: Path) -> Config:
+def read_config(path: Path) -> Config:
     """A configuration in a JSON file, with or without its fingerprint."""
     try:
         document = json.loads(read_text(path))

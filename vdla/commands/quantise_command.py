@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from vdla.commands import OK, CommandError
+from vdla.commands import OK
+from vdla.commands.calibration import calibration_data
 from vdla.commands.console import output, table
 from vdla.commands.files import require_folder
 from vdla.support.atomic import write_text
@@ -53,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             require_folder("quantise", option, file)
     made = quantise(
         str(arguments.model),
-        calibration=[_data(file) for file in arguments.data],
+        calibration=[calibration_data(file) for file in arguments.data],
         method=arguments.method,
         keep_float=arguments.keep_float,
         per_channel=not arguments.per_tensor,
@@ -78,15 +77,3 @@ def layer_table(report: QuantisationReport) -> Table:
     for name, ratio in report.outputs.items():
         listing.add_row(name, "output", f"{ratio:.1f}", "", "", "")
     return listing
-
-
-def _data(path: Path) -> Any:  # noqa: ANN401  an array, or arrays by name
-    """The content of a .npy or .npz file; pickled objects are refused."""
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise CommandError(f"{path}: content must be arrays in .npy or .npz format, got {error}") from None
-    if isinstance(loaded, np.ndarray):
-        return loaded
-    with loaded:
-        return dict(loaded)

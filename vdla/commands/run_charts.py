@@ -36,16 +36,19 @@ def _attribute(value: object) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else escape(str(value))
 
 
-def _svg(height: float, content: str, label: str) -> str:
+def chart_svg(height: float, content: str, label: str) -> str:
+    """A picture of the full width."""
     box = f"0 0 {_WIDTH} {height:g}"
     return element("svg", content, viewBox=box, xmlns="http://www.w3.org/2000/svg", role="img", aria_label=label)
 
 
-def _text(x: float, y: float, text: str, class_: str = "", anchor: str = "start") -> str:
+def chart_text(x: float, y: float, text: str, class_: str = "", anchor: str = "start") -> str:
+    """Text at a point."""
     return element("text", escape(text), x=x, y=y, class_=class_, text_anchor=anchor)
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
+def chart_line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
+    """A straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
@@ -53,7 +56,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _LogScale:
+class LogScale:
     """A logarithmic scale from the values `low..high` to the positions `begin..end`."""
 
     low: float
@@ -62,6 +65,7 @@ class _LogScale:
     end: float
 
     def __call__(self, value: float) -> float:
+        """The position of a value."""
         share = math.log(value / self.low) / math.log(self.high / self.low)
         return self.begin + share * (self.end - self.begin)
 
@@ -76,18 +80,18 @@ def roofline(runs: Runs) -> str:
     height, stats = 320.0, list(runs.values())
     knee, peak = ridge(stats[0]), stats[0].config.peak_gops
     at = [max(intensity(run), 1e-3) for run in stats]
-    x = _LogScale(min(*at, knee) / 8, max(*at, knee) * 4, LEFT, RIGHT)
-    y = _LogScale(peak / 32, peak * 2, height - _AXIS, 12)
-    parts = [_grid(x, y, height)]
+    x = LogScale(min(*at, knee) / 8, max(*at, knee) * 4, LEFT, RIGHT)
+    y = LogScale(peak / 32, peak * 2, height - _AXIS, 12)
+    parts = [chart_grid(x, y, height)]
     roof = [(x.low, peak * x.low / knee), (knee, peak), (x.high, peak)]
     points = " ".join(f"{x(a):.1f},{max(12.0, min(height - _AXIS, y(b))):.1f}" for a, b in _clipped(roof, y.low))
     parts.append(element("polyline", points=points, class_="roof"))
     bytes_per_cycle = stats[0].config.peak_bytes_per_cycle
-    parts.append(_text(RIGHT, y(peak) - 6, f"peak {peak:,.1f} GOPS", "small", "end"))
-    parts.append(_text(x(knee) - 8, y(peak / 3), f"{bytes_per_cycle:g} bytes a cycle", "small", "end"))
+    parts.append(chart_text(RIGHT, y(peak) - 6, f"peak {peak:,.1f} GOPS", "small", "end"))
+    parts.append(chart_text(x(knee) - 8, y(peak / 3), f"{bytes_per_cycle:g} bytes a cycle", "small", "end"))
     for index, (label, run) in enumerate(runs.items()):
         parts.append(_point(x(at[index]), y(max(attained_gops(run), y.low)), label, run, index))
-    return _svg(height, "".join(parts), "roofline")
+    return chart_svg(height, "".join(parts), "roofline")
 
 
 def _clipped(line: list[tuple[float, float]], low: float) -> list[tuple[float, float]]:
@@ -96,17 +100,18 @@ def _clipped(line: list[tuple[float, float]], low: float) -> list[tuple[float, f
     return [(x0 * low / y0, low) if y0 < low else (x0, y0), *others]
 
 
-def _grid(x: _LogScale, y: _LogScale, height: float) -> str:
+def chart_grid(x: LogScale, y: LogScale, height: float) -> str:
+    """The grid and the axes of a roofline."""
     bottom = height - _AXIS
     parts = []
     for tick in x.ticks():
-        parts.append(_line(x(tick), 12, x(tick), bottom, "grid"))
-        parts.append(_text(x(tick), bottom + 14, f"{tick:g}", "small", "middle"))
+        parts.append(chart_line(x(tick), 12, x(tick), bottom, "grid"))
+        parts.append(chart_text(x(tick), bottom + 14, f"{tick:g}", "small", "middle"))
     for tick in y.ticks():
-        parts.append(_line(LEFT, y(tick), RIGHT, y(tick), "grid"))
-        parts.append(_text(LEFT - 6, y(tick) + 4, f"{tick:g}", "small", "end"))
-    parts.append(_text((LEFT + RIGHT) / 2, height - 2, "operations per byte", "small", "middle"))
-    parts.append(_text(0, 10, "GOPS", "small"))
+        parts.append(chart_line(LEFT, y(tick), RIGHT, y(tick), "grid"))
+        parts.append(chart_text(LEFT - 6, y(tick) + 4, f"{tick:g}", "small", "end"))
+    parts.append(chart_text((LEFT + RIGHT) / 2, height - 2, "operations per byte", "small", "middle"))
+    parts.append(chart_text(0, 10, "GOPS", "small"))
     return "".join(parts)
 
 
@@ -114,7 +119,7 @@ def _point(x: float, y: float, label: str, stats: RunStats, index: int) -> str:
     share = f"{100 * attained_gops(stats) / roof_gops(stats):.1f} % of the roof" if stats.macs else "no GEMM"
     dot = element("circle", element("title", escape(f"{label}: {share}")), cx=x, cy=y, r=6, class_=f"run{index}")
     below = 22 + 16 * (index // 2)  # every other label, so that two points near each other can be told apart
-    return dot + _text(
+    return dot + chart_text(
         x,
         y + (below if index % 2 else -below + 10),
         f"{label}: {attained_gops(stats):,.1f} GOPS, {share}",
@@ -148,9 +153,9 @@ def timeline(program: Program, stats: RunStats, begin: int, end: int) -> str:
     parts = [*tracks, _cycle_axis(begin, end, bottom)]
     for unit in Unit:
         top = unit * _PITCH
-        parts.append(_text(0, top + _ROW * 0.7, unit.label))
+        parts.append(chart_text(0, top + _ROW * 0.7, unit.label))
         parts += [_bar(item, top) for item in _merge(_slices(program, stats, unit, begin, end))]
-    return _svg(bottom + _AXIS, "".join(parts), "timeline")
+    return chart_svg(bottom + _AXIS, "".join(parts), "timeline")
 
 
 def _slices(program: Program, stats: RunStats, unit: Unit, begin: int, end: int) -> Iterator[_Slice]:
@@ -212,9 +217,9 @@ def _cycle_axis(begin: int, end: int, top: float) -> str:
     parts = []
     for cycle in range(-(-begin // step) * step, end + 1, step):
         x = LEFT + (cycle - begin) * (RIGHT - LEFT) / span
-        parts.append(_line(x, 0, x, top, "tick"))
-        parts.append(_text(x, top + 10, f"{cycle:,}", "small", "middle"))
-    parts.append(_text((LEFT + RIGHT) / 2, top + 28, "cycles", "small", "middle"))
+        parts.append(chart_line(x, 0, x, top, "tick"))
+        parts.append(chart_text(x, top + 10, f"{cycle:,}", "small", "middle"))
+    parts.append(chart_text((LEFT + RIGHT) / 2, top + 28, "cycles", "small", "middle"))
     return "".join(parts)
 
 
@@ -226,14 +231,14 @@ def shares(stats: RunStats) -> str:
     parts = []
     for row, (unit, counters) in enumerate(stats.counters.items()):
         top, left = row * _PITCH, float(LEFT)
-        parts.append(_text(0, top + _ROW * 0.7, unit))
+        parts.append(chart_text(0, top + _ROW * 0.7, unit))
         for counter, cycles in counters.items():
             width = (RIGHT - LEFT) * cycles / max(1, stats.total_cycles)
             if cycles:
                 title = f"{unit}, {COUNTER_LABELS[counter]}: {100 * cycles / stats.total_cycles:.1f} %"
                 parts.append(_share(left, top, width, title, counter))
             left += width
-    return _svg(len(stats.counters) * _PITCH, "".join(parts), "shares of cycles")
+    return chart_svg(len(stats.counters) * _PITCH, "".join(parts), "shares of cycles")
 
 
 def _share(left: float, top: float, width: float, title: str, counter: str) -> str:

@@ -1,22 +1,28 @@
-"""`vdla run`: a program on a device; its outputs, its cycles and their breakdown by unit."""
+"""`vdla run`: a network or a program on a device: its outputs, and what its cycles went to."""
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from vdla.commands import OK, CommandError
-from vdla.commands.arrays import Array, read_inputs, require_all, with_random, write_outputs
+from vdla.commands.arrays import (
+    Array,
+    outputs_document,
+    outputs_table,
+    read_inputs,
+    require_all,
+    with_random,
+    write_outputs,
+)
 from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress
-from vdla.commands.files import read_program
+from vdla.commands.files import is_model, read_program
 from vdla.commands.machine_options import add_dram_arguments, natural, positive, with_dram
+from vdla.commands.model_inputs import add_input_arguments
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
@@ -25,6 +31,8 @@ if TYPE_CHECKING:
     from vdla.simulator.stats import RunStats
 
 EXAMPLES = """\
+  vdla run model.vdla --input x.npy --output out/     a network, plain arrays
+  vdla run model.vdla --image cat.png --mean 0.5 --std 0.25
   vdla run c2.vdla --random-inputs 0       random data
   vdla run c2.vdla --random-inputs 0 --device rtl   on the Verilated RTL
   vdla run c2.vdla --input data=x.npy weight=w.npy scale=s.npy --output out/
@@ -36,9 +44,8 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The program, its inputs, the device, the output."""
-    parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file, or assembly text (.s)")
-    parser.add_argument("--input", nargs="+", default=[], metavar="NAME=FILE", help="packed arrays as .npy files")
-    parser.add_argument("--random-inputs", type=natural, metavar="SEED", help="random data for inputs without a file")
+    parser.add_argument("program", type=Path, metavar="PROGRAM", help="a compiled network, a program, or assembly (.s)")
+    add_input_arguments(parser)
     parser.add_argument("--output", type=Path, metavar="DIR", help="write each output as a .npy file there")
     parser.add_argument("--timing-only", action="store_true", help="cycles without data: needs no inputs")
     device = parser.add_argument("--device", default="sim", metavar="NAME", help="sim (default) or rtl")
@@ -54,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the program, write the files, print the tables."""
+    if is_model(arguments.program):
+        from vdla.commands.run_model import run_model
+
+        return run_model(arguments)
+    _refuse_images(arguments)
     if arguments.timing_only:
         _refuse_data(arguments)
     _check_device(arguments)
@@ -69,6 +81,14 @@ def run(arguments: argparse.Namespace) -> int:
         for path in written:
             output().print(f"wrote {path}", soft_wrap=True)
     return OK
+
+
+def _refuse_images(arguments: argparse.Namespace) -> None:
+    for option in ("image", "mean", "std", "scale"):
+        value = getattr(arguments, option)
+        if value not in (None, []):
+            shown = " ".join(map(str, value)) if isinstance(value, list) else value
+            raise CommandError(f"run: --{option} must be left out for a program, got {shown}")
 
 
 def _refuse_data(arguments: argparse.Namespace) -> None:
@@ -170,26 +190,8 @@ def _show(program: Program, outputs: Mapping[str, Array], stats: RunStats, lines
         console.print(run_tables.lines(program, stats, lines))
     if outputs:
         console.print()
-        console.print(_outputs_table(outputs))
-
-
-def _outputs_table(outputs: Mapping[str, Array]) -> Any:  # noqa: ANN401  a table of rich
-    from vdla.commands.console import table
-
-    result = table("outputs", "name", "type", "shape", "min", "max", "sha256")
-    for name, array in outputs.items():
-        limits = (str(array.min()), str(array.max())) if array.size else ("", "")
-        result.add_row(name, str(array.dtype), "x".join(map(str, array.shape)), *limits, _digest(array)[:12])
-    return result
-
-
-def _digest(array: Array) -> str:
-    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+        console.print(outputs_table(outputs))
 
 
 def _document(outputs: Mapping[str, Array], stats: RunStats, written: list[Path]) -> dict[str, Any]:
-    described = {
-        name: {"dtype": str(array.dtype), "shape": list(array.shape), "sha256": _digest(array)}
-        for name, array in outputs.items()
-    }
-    return {**stats.to_dict(), "outputs": described, "written": [str(path) for path in written]}
+    return {**stats.to_dict(), "outputs": outputs_document(outputs), "written": [str(path) for path in written]}

@@ -67,7 +67,7 @@ def render(title: str, notes: Sequence[str], first: Figures, runs: Mapping[str, 
         run_charts.shares_legend(),
         *(part for label, run in stats.items() for part in (element("h3", escape(label)), run_charts.shares(run))),
     ]
-    return _document(title, "\n".join(parts))
+    return html_document(title, "\n".join(parts))
 
 
 def _timelines(runs: Mapping[str, tuple[Program, RunStats]], begin: int, end: int) -> list[str]:
@@ -92,7 +92,8 @@ def _row(label: str, cells: Sequence[str], name: str) -> str:
     return element("tr", element("th", escape(label)) + "".join(element(name, escape(cell)) for cell in cells))
 
 
-def _document(title: str, body: str) -> str:
+def html_document(title: str, body: str, style: str = STYLE) -> str:
+    """A page without references to others."""
     meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    head = f"{meta}{element('title', escape(title))}{element('style', STYLE)}"
+    head = f"{meta}{element('title', escape(title))}{element('style', style)}"
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>\n{body}\n</body>\n</html>\n'

@@ -1,0 +1,184 @@
+"""A profile of a network: what every operator took, of one run or of several.
+
+Accelerator operators have cycles, which are the same in every run, and seconds at the machine's
+clock. Kernels and NumPy functions have seconds of this machine, the median of the runs; one kernel
+of several fused operators is one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from vdla.hardware.config import Config
+from vdla.runtime.artifact import Artifact, Placement, ProgramStep
+from vdla.runtime.executor.executor import NetworkResult, StepRun
+from vdla.runtime.executor.operator_cycles import OperatorCycles, operator_cycles
+
+ACCELERATOR = "vdla"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorProfile:
+    """What an operator took; `cycles` and `utilisation` on the accelerator only.
+
+    `utilisation` is its multiply-accumulates over those possible in its cycles, from 0 to 1. `step`
+    is the index of its step; `stalls` has the cycles in which the compute unit waited, by counter.
+    """
+
+    op: str
+    name: str
+    device: str
+    step: int
+    seconds: float
+    macs: int
+    cycles: int | None = None
+    utilisation: float | None = None
+    nbytes: int = 0
+    stalls: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def main_stall(self) -> str | None:
+        """The counter under which the compute unit waited longest; None where it never did."""
+        return max(self.stalls, key=self.stalls.__getitem__) if self.stalls else None
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkProfile:
+    """The operators in order; `images` is the number of images in one run."""
+
+    model: str
+    config: Config | None
+    cpu: str
+    images: int
+    operators: tuple[OperatorProfile, ...]
+
+    @property
+    def cycles(self) -> int:
+        """The cycles of all programs."""
+        return sum(each.cycles or 0 for each in self.operators)
+
+    @property
+    def accelerator_seconds(self) -> float:
+        """The time of all programs, at the machine's clock."""
+        return sum(each.seconds for each in self.operators if each.device == ACCELERATOR)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The time of all other steps, on the machine that measured."""
+        return sum(each.seconds for each in self.operators if each.device != ACCELERATOR)
+
+    @property
+    def seconds(self) -> float:
+        """The time of a run, whose steps follow each other."""
+        return self.accelerator_seconds + self.cpu_seconds
+
+    @property
+    def frames_per_second(self) -> float:
+        """Images a second."""
+        return self.images / self.seconds if self.seconds else 0.0
+
+    @property
+    def utilisation(self) -> float | None:
+        """That of all programs together; None without one."""
+        if self.config is None or not self.cycles:
+            return None
+        macs = sum(each.macs for each in self.operators if each.device == ACCELERATOR)
+        return macs / (self.config.macs_per_cycle * self.cycles)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All figures as JSON-compatible values."""
+        return {
+            "model": self.model,
+            "machine": self.config.name if self.config else None,
+            "config_fingerprint": self.config.fingerprint if self.config else None,
+            "cpu": self.cpu,
+            "images": self.images,
+            "cycles": self.cycles,
+            "utilisation": self.utilisation,
+            "accelerator_seconds": self.accelerator_seconds,
+            "cpu_seconds": self.cpu_seconds,
+            "seconds": self.seconds,
+            "frames_per_second": self.frames_per_second,
+            "operators": [self._operator(each) for each in self.operators],
+        }
+
+    def _operator(self, each: OperatorProfile) -> dict[str, Any]:
+        return {
+            "operator": each.op,
+            "name": each.name,
+            "device": each.device,
+            "seconds": each.seconds,
+            "share": each.seconds / self.seconds if self.seconds else 0.0,
+            "macs": each.macs,
+            "cycles": each.cycles,
+            "utilisation": each.utilisation,
+            "bytes": each.nbytes,
+            "stalls": dict(each.stalls),
+        }
+
+
+def profile_of(artifact: Artifact, results: Sequence[NetworkResult]) -> NetworkProfile:
+    """The profile of the runs of a network; there must be at least one."""
+    operators: list[OperatorProfile] = []
+    for index in range(len(artifact.plan.steps)):
+        operators += _of_step(artifact, index, [result.steps[index] for result in results])
+    return NetworkProfile(artifact.plan.name, artifact.config, artifact.cpu.name, _images(artifact), tuple(operators))
+
+
+def _images(artifact: Artifact) -> int:
+    """The first extent of the first input with several dimensions; 1 where it is unknown."""
+    plan = artifact.plan
+    shape = plan.values[plan.inputs[0]].shape if plan.inputs else None
+    return shape[0] if shape is not None and len(shape) > 1 and shape[0] else 1
+
+
+def _of_step(artifact: Artifact, index: int, runs: Sequence[StepRun]) -> Iterator[OperatorProfile]:
+    step, stats = artifact.plan.steps[index], runs[0].statistics
+    placement = step.placement
+    if not isinstance(step, ProgramStep) or stats is None:
+        yield _whole(placement, index, median(run.seconds for run in runs))
+        return
+    program = artifact.programs[step.program]
+    found = operator_cycles(program, stats, step.lines)
+    if found is None:
+        row = _whole(placement, index, stats.seconds)
+        yield _on_accelerator(row, OperatorCycles(stats.total_cycles, stats.bytes_read, stats.bytes_written, {}),
+                              program.config)  # fmt: skip
+        return
+    for operator, cycles in zip(placement.operators, found, strict=True):
+        row = OperatorProfile(
+            op=operator.op, name=operator.name, device=ACCELERATOR, step=index, seconds=0.0, macs=operator.macs
+        )
+        yield _on_accelerator(row, cycles, program.config)
+
+
+def _whole(placement: Placement, index: int, seconds: float) -> OperatorProfile:
+    """One row for all operators of a step."""
+    return OperatorProfile(
+        op="+".join(operator.op for operator in placement.operators),
+        name=placement.operators[-1].name if placement.operators else "",
+        device=placement.device,
+        step=index,
+        seconds=seconds,
+        macs=placement.macs,
+        nbytes=placement.nbytes,
+    )
+
+
+def _on_accelerator(row: OperatorProfile, cycles: OperatorCycles, config: Config) -> OperatorProfile:
+    possible = config.macs_per_cycle * cycles.cycles
+    return OperatorProfile(
+        op=row.op,
+        name=row.name,
+        device=ACCELERATOR,
+        step=row.step,
+        seconds=cycles.cycles / (config.clock_mhz * 1e6),
+        macs=row.macs,
+        cycles=cycles.cycles,
+        utilisation=row.macs / possible if possible else 0.0,
+        nbytes=cycles.bytes_read + cycles.bytes_written,
+        stalls=cycles.stalls,
+    )

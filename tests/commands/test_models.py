@@ -1,0 +1,234 @@
+"""`vdla compile MODEL.onnx`, `run`, `explain`, `profile`: a network, from its file to figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from vdla.cli import main
+from vdla.commands import BAD_INPUT, OK
+
+Capture = pytest.CaptureFixture[str]
+
+
+def said(capsys: Capture, *words: str) -> str:
+    """What a command that succeeds prints."""
+    capsys.readouterr()
+    assert main(words) == OK
+    return capsys.readouterr().out
+
+
+def refused(capsys: Capture, *words: str) -> str:
+    """The one line that a command says which refuses its arguments."""
+    capsys.readouterr()
+    assert main(words) == BAD_INPUT
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err.removeprefix("vdla: ").removesuffix("\n")
+
+
+@pytest.fixture
+def model(digits: Path) -> str:
+    return str(digits / "digits.vdla")
+
+
+# --- compile --------------------------------------------------------------------------------------
+
+
+def test_compile_says_where_everything_runs(digits: Path, tmp_path: Path, capsys: Capture) -> None:
+    words = ("compile", str(digits / "digits.onnx"), "--calibration", str(digits / "calibration.npy"))
+    text = said(capsys, *words, "--place", "pool=cpu", "-o", str(tmp_path / "m.vdla"), "--print-after", "partition")
+    assert re.search(r"^vdla \(pynq_z1\) +7 +599,360 +100\.0 % +[\d,]+ ", text, re.MULTILINE)
+    assert "digits runs 7 of 10 operators and 100.0 % of the MACs on pynq_z1, in 2 programs." in text
+    assert text.startswith("--- partition: ")
+    assert "vdla.Accelerated" in text
+
+
+def test_a_model_wholly_on_the_cpu_says_why(digits: Path, tmp_path: Path, capsys: Capture) -> None:
+    text = said(capsys, "compile", str(digits / "digits.onnx"), "-o", str(tmp_path / "m.vdla"))
+    assert "digits runs wholly on the CPU" in text
+    reason = "on the accelerator it must compute in integers; it is not quantised"
+    assert re.search(rf"^  \d+ operators: {reason}$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ("--shape rows=4", "compile: --shape must be left out for a model, got rows=4"),
+    ("--preset tiny", "compile: --preset must be left out for a model, got tiny"),
+    ("--threads 1", "compile: --threads must be left out for a model, got 1"),
+    ("--schedule s.txt", "compile: --schedule must be left out for a model, got s.txt"),
+    ("--method mse", "compile: --calibration must be given with --method mse, got none"),
+    ("--float conv1", "compile: --calibration must be given with --float conv1, got none"),
+    ("--extent batch", "--extent: setting must look like KEY=VALUE, got 'batch'"),
+    ("--extent batch=x", "compile: --extent: batch must be an integer, got 'x'"),
+    ("--extent batch=0", "compile: --extent: batch must be at least 1, got 0"),
+    ("--place pool", "--place: setting must look like KEY=VALUE, got 'pool'"),
+    ("--place pool=cpu pool=vdla", "compile: --place: pool must be given once, got it twice"),
+    ("-o absent/m.vdla", "compile: folder of --output must exist, got absent"),
+])  # fmt: skip
+def test_wrong_options_of_compile(words: str, message: str, digits: Path, capsys: Capture) -> None:
+    assert refused(capsys, "compile", str(digits / "digits.onnx"), *words.split()) == message
+
+
+def test_options_of_models_are_refused_for_operators(capsys: Capture) -> None:
+    said_ = refused(capsys, "compile", "C6", "--target", "tiny")
+    assert said_ == "compile: --target must be left out for an operator, got tiny"
+
+
+def test_an_unknown_pass_is_refused(digits: Path, capsys: Capture) -> None:
+    message = refused(capsys, "compile", str(digits / "digits.onnx"), "--print-after", "fusee")
+    assert message.startswith("compile: --print-after must be one of fold_constants, ")
+    assert message.endswith(", all, got fusee (did you mean fuse?)")
+
+
+# --- run ------------------------------------------------------------------------------------------
+
+
+def test_three_images_are_three_runs(model: str, digits: Path, tmp_path: Path, capsys: Capture) -> None:
+    text = said(capsys, "run", model, "--input", str(digits / "x.npy"), "--output", str(tmp_path / "out"))
+    assert "digits, 3 runs" in text
+    together = np.load(tmp_path / "out" / "logits.npy")
+    np.savez(tmp_path / "one.npz", image=np.load(digits / "x.npy")[1:2])
+    said(capsys, "run", model, "--input", str(tmp_path / "one.npz"), "--output", str(tmp_path / "one"))
+    alone = np.load(tmp_path / "one" / "logits.npy")
+    assert together.shape == (3, 10)
+    assert np.array_equal(together[1:2], alone)
+
+
+def test_an_image_is_read_as_its_pixels(model: str, digits: Path, tmp_path: Path, capsys: Capture) -> None:
+    pixels = np.arange(64, dtype=np.uint8).reshape(8, 8) * 4
+    Image.fromarray(pixels).save(tmp_path / "digit.png")
+    array = (pixels.astype(np.float32) * np.float32(1 / 255) - np.float32(0.5)) / np.float32(0.25)
+    np.save(tmp_path / "x.npy", array.reshape(1, 1, 8, 8))
+    image = ("--image", str(tmp_path / "digit.png"), "--mean", "0.5", "--std", "0.25")
+    results = [
+        json.loads(said(capsys, "run", model, *words, "--json"))["outputs"]["logits"]["sha256"]
+        for words in (image, ("--input", f"image={tmp_path / 'x.npy'}"))
+    ]
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ("", "run: model digits: every input must have an array, got none for image (float32 [1, 1, 8, 8]); "
+     "give --input or --random-inputs SEED"),
+    ("--timing-only", "run: --timing-only must be left out for a network, got True"),
+    ("--trace t.json", "run: --trace must be left out for a network, got t.json; vdla profile --trace writes one"),
+    ("--random-inputs 0 --mean 1", "run: model digits: --image must be given with --mean, got none"),
+    ("--input {x} {x}", "run: model digits: image must be given once, got it twice"),
+    ("--input imag={x}", "run: model digits: input must be one of image, got imag (did you mean image?)"),
+    ("--input {wide}", "run: model digits: image must be float32 [1, 1, 8, 8], or several of them in the first "
+     "dimension, got float32 [1, 1, 8, 9]"),
+    ("--input {ints}", "run: model digits: image must be float32 [1, 1, 8, 8], or several of them in the first "
+     "dimension, got int8 [1, 1, 8, 8]"),
+    ("--image {text}", "{text}: file must be an image, got cannot identify image file {text!r}"),
+    ("--image {png} --std 0", "run: model digits: --std must differ from 0, got 0"),
+    ("--image {png} --mean 1 2", "run: model digits: --mean must have 1 or 1 numbers, got 2"),
+])  # fmt: skip
+def test_wrong_inputs(words: str, message: str, model: str, digits: Path, tmp_path: Path, capsys: Capture) -> None:
+    names = {name: str(tmp_path / f"{name}.npy") for name in ("wide", "ints")}
+    np.save(names["wide"], np.zeros((1, 1, 8, 9), np.float32))
+    np.save(names["ints"], np.zeros((1, 1, 8, 8), np.int8))
+    names |= {"x": str(digits / "x.npy"), "png": str(tmp_path / "x.png"), "text": str(tmp_path / "x.txt")}
+    Image.new("L", (8, 8)).save(names["png"])
+    Path(names["text"]).write_text("no image")
+    said_ = refused(capsys, "run", model, *words.format(**names).split())
+    assert said_.replace("PosixPath(", "").replace("')", "'") == message.format(**names)
+
+
+def test_images_need_pillow(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "PIL", None)
+    message = refused(capsys, "run", model, "--image", str(tmp_path / "x.png"))
+    assert message == '--image: Pillow must be installed, got none (pip install "vdla[images]")'
+
+
+def test_options_of_images_are_refused_for_programs(tmp_path: Path, capsys: Capture) -> None:
+    message = refused(capsys, "run", str(tmp_path / "c.vdla"), "--image", "cat.png")
+    assert message == "run: --image must be left out for a program, got cat.png"
+
+
+# --- explain --------------------------------------------------------------------------------------
+
+
+def test_explain_gives_a_reason_for_every_operator(model: str, capsys: Capture) -> None:
+    document = json.loads(said(capsys, "explain", model, "--json"))
+    of_model = [each for each in document["operators"] if each["device"] != "handover"]
+    assert all(each["reason"] for each in of_model)
+    assert document["totals"]["vdla"] == {"operators": 8, "macs": 599360}
+    cycles = [each["cycles"] for each in of_model if each["device"] == "vdla"]
+    assert all(count > 0 for count in cycles)
+    text = said(capsys, "explain", model)
+    assert document["summary"] in text
+    assert max(map(len, text.split("\n\n")[0].splitlines())) <= 80
+    assert "image_quantise, logits_dequantise on cpu: on the accelerator it must compute in integers" in text
+
+
+def test_explain_refuses_a_program(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "x.vdla").write_bytes(b"VDLAPROG")
+    message = refused(capsys, "explain", str(tmp_path / "x.vdla"))
+    assert message.endswith("file must be a VDLA model, got one that begins with b'VDLAPROG'")
+
+
+# --- profile --------------------------------------------------------------------------------------
+
+
+class _Page(HTMLParser):
+    """Collects tags and references of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.references: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.references += [value or "" for key, value in attrs if key in ("src", "href")]
+
+
+def test_profile_adds_up(model: str, tmp_path: Path, capsys: Capture) -> None:
+    page, trace = tmp_path / "p.html", tmp_path / "t.json"
+    words = ("profile", model, "--runs", "1", "--html", str(page), "--trace", str(trace))
+    document = json.loads(said(capsys, *words, "--json"))
+    assert sum(each["cycles"] or 0 for each in document["operators"]) == document["cycles"]
+    assert sum(each["share"] for each in document["operators"]) == pytest.approx(1)
+    assert document["accelerator_seconds"] == pytest.approx(document["cycles"] / 100e6)
+    assert document["frames_per_second"] == pytest.approx(1 / document["seconds"])
+    _check_page(page.read_text())
+    _check_trace(json.loads(trace.read_text())["traceEvents"], document)
+
+
+def _check_page(text: str) -> None:
+    parsed = _Page()
+    parsed.feed(text)
+    assert parsed.references == []
+    assert "script" not in parsed.tags
+    assert parsed.tags.count("svg") >= 3
+    assert "frames per second" in text
+
+
+def _check_trace(events: list[dict[str, object]], document: dict[str, object]) -> None:
+    """Steps follow each other on both processes; the instructions lie within their program."""
+    steps = [e for e in events if e["ph"] == "X" and (e["pid"], e["tid"]) in ((2, 0), (1, 99))]
+    ends = [e["ts"] + e["dur"] for e in steps]
+    assert [e["ts"] for e in steps[1:]] == pytest.approx(ends[:-1])
+    program = next(e for e in steps if e["pid"] == 1)
+    inside = [e for e in events if e["ph"] == "X" and e["pid"] == 1 and e["tid"] != 99]
+    assert program["dur"] == pytest.approx(document["cycles"] / 100)
+    assert min(e["ts"] for e in inside) >= program["ts"]
+    assert max(e["ts"] + e["dur"] for e in inside) <= program["ts"] + program["dur"] + 1e-6
+
+
+def test_profile_prints_cycles_and_frames(model: str, capsys: Capture) -> None:
+    text = said(capsys, "profile", model, "--runs", "1")
+    assert re.search(r"^pynq_z1: [\d,]+ cycles, 0\.\d+ ms at 100 MHz, utilisation \d+\.\d %$", text, re.MULTILINE)
+    assert re.search(r"^CPU steps: .* on this machine \(\S+\), not on the board$", text, re.MULTILINE)
+    assert re.search(r"^[\d,.]+ frames per second, ", text, re.MULTILINE)
+    assert max(map(len, text.split("\n\n")[0].splitlines())) <= 80
+
+
+def test_profile_refuses_a_missing_folder(model: str, capsys: Capture) -> None:
+    assert refused(capsys, "profile", model, "--html", "no/p.html") == "profile: folder of --html must exist, got no"

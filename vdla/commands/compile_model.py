@@ -1,0 +1,156 @@
+"""`vdla compile MODEL.onnx`: a network as one file, and a table of where its operators went."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vdla.commands import OK, CommandError
+from vdla.commands.calibration import calibration_data
+from vdla.commands.console import output, progress
+from vdla.commands.files import require_folder
+from vdla.commands.machine_options import DEFAULT_PRESET, integer, key_and_value, read_config
+
+if TYPE_CHECKING:
+    from vdla.compiler.graph import Graph
+    from vdla.hardware.config import Config
+    from vdla.runtime.network import Model
+
+SUFFIX = ".onnx"
+FOR_OPERATORS = ("shape", "schedule", "threads", "preset")
+"""Options that a model does not have, by their destination."""
+FOR_MODELS = ("target", "cpu", "calibration", "method", "float", "place", "extent", "print_after")
+"""Options that an operator does not have."""
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of models; none has a default, so that those given for an operator are seen."""
+    group = parser.add_argument_group("options of models")
+    group.add_argument("--target", metavar="NAME", help=f"a machine or a CPU, by name (default {DEFAULT_PRESET})")
+    group.add_argument("--cpu", metavar="NAME", help="the CPU beside the machine (default host)")
+    group.add_argument(
+        "--calibration", type=Path, nargs="+", metavar="FILE",
+        help="quantise a float model: .npy of one input, or .npz of inputs by name",
+    )  # fmt: skip
+    group.add_argument("--method", metavar="NAME", help="minmax, percentile, mse (default) or entropy")
+    group.add_argument("--float", nargs="+", metavar="NODE", help="layers that stay float, on the CPU")
+    group.add_argument("--place", nargs="+", metavar="NODE=DEVICE", help="put nodes on cpu or vdla")
+    group.add_argument("--extent", nargs="+", metavar="NAME=N", help="numbers for symbols in shapes: batch=1")
+    group.add_argument("--print-after", metavar="PASS", help="print the graph after a pass, or after all")
+
+
+def refuse(arguments: argparse.Namespace, names: Sequence[str], kind: str) -> None:
+    """Refuse options that the other kind of input has."""
+    for name in names:
+        value = getattr(arguments, name)
+        if value not in (None, []):
+            shown = " ".join(map(str, value)) if isinstance(value, list) else value
+            option = f"--{name.replace('_', '-')}"
+            raise CommandError(f"compile: {option} must be left out for {kind}, got {shown}")
+
+
+def compile_model(arguments: argparse.Namespace) -> int:
+    """Compile, write the file, say where everything runs."""
+    from vdla.runtime.network import compile_network
+
+    refuse(arguments, FOR_OPERATORS, "a model")
+    _check_options(arguments)
+    source, path = Path(arguments.operator), arguments.output or Path(arguments.operator).with_suffix(".vdla").name
+    path = Path(path)
+    require_folder("compile", "--output", path)
+    data = None if arguments.calibration is None else [calibration_data(file) for file in arguments.calibration]
+    with progress(f"compile {source.name}") as show:
+        model = compile_network(
+            source,
+            _target(arguments),
+            cpu=arguments.cpu or "host",
+            extents=_extents(arguments.extent or ()),
+            place=_places(arguments.place or ()),
+            calibration=data,
+            method=arguments.method or "mse",
+            keep_float=arguments.float or (),
+            observe=_printer(arguments.print_after),
+            progress=show,
+        )
+        show("write", 1, 1)
+        model.save(path)
+    _show(model, path)
+    return OK
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that need another one, or exclude it, before the work starts."""
+    if arguments.config and arguments.target:
+        raise CommandError(f"compile: --target must be left out with --config, got {arguments.target}")
+    for name in ("method", "float"):
+        value = getattr(arguments, name)
+        if value is not None and arguments.calibration is None:
+            shown = " ".join(value) if isinstance(value, list) else value
+            raise CommandError(f"compile: --calibration must be given with --{name} {shown}, got none")
+    from vdla.runtime.network.compile_network import PASSES
+    from vdla.support.suggest import did_you_mean
+
+    chosen, passes = arguments.print_after, (*PASSES, "all")
+    if chosen is not None and chosen not in passes:
+        choices = ", ".join(passes)
+        raise CommandError(
+            f"compile: --print-after must be one of {choices}, got {chosen}{did_you_mean(chosen, passes)}"
+        )
+
+
+def _target(arguments: argparse.Namespace) -> Config | str:
+    return read_config(arguments.config) if arguments.config else arguments.target or DEFAULT_PRESET
+
+
+def _extents(settings: Sequence[str]) -> dict[str, int]:
+    """Numbers by symbol."""
+    extents: dict[str, int] = {}
+    for setting in settings:
+        name, text = key_and_value("--extent", setting)
+        extents[name] = integer(f"compile: --extent: {name}", text)
+        if extents[name] < 1:
+            raise CommandError(f"compile: --extent: {name} must be at least 1, got {text}")
+    return extents
+
+
+def _places(settings: Sequence[str]) -> dict[str, str]:
+    """Devices by node; a node's name may contain `=`."""
+    places: dict[str, str] = {}
+    for setting in settings:
+        name, _, device = setting.rpartition("=")
+        if not name:
+            key_and_value("--place", setting)
+        if name in places:
+            raise CommandError(f"compile: --place: {name} must be given once, got it twice")
+        places[name] = device
+    return places
+
+
+def _printer(chosen: str | None) -> Callable[[str, Graph, Graph], None] | None:
+    """An observer of the passes that prints graphs."""
+    if chosen is None:
+        return None
+
+    def show(name: str, before: Graph, after: Graph) -> None:
+        from vdla.compiler.graph.passes import changes
+
+        if chosen in (name, "all"):
+            print(f"--- {name}: {changes(before, after)}\n{after}\n")
+
+    return show
+
+
+def _show(model: Model, path: Path) -> None:
+    from vdla.commands.placement_tables import device_table, sentence, why_cpu
+
+    console: Any = output()
+    console.print(device_table(model.artifact))
+    console.print()
+    console.print(sentence(model.artifact), soft_wrap=True)
+    if not model.artifact.programs:
+        for line in why_cpu(model.artifact):
+            console.print(f"  {line}", soft_wrap=True)
+    size = path.stat().st_size
+    console.print(f"{path}: {len(model.artifact.plan.steps)} steps, {size:,} bytes", soft_wrap=True)

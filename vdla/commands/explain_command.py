@@ -1,0 +1,68 @@
+"""`vdla explain`: where every operator of a compiled network runs, why, and what would move it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vdla.commands import OK
+from vdla.commands.console import output
+
+if TYPE_CHECKING:
+    from vdla.runtime.artifact import Artifact
+
+EXAMPLES = """\
+  vdla explain model.vdla           tables and reasons
+  vdla explain model.vdla --json    the same for a script
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a compiled network, made by vdla compile")
+    parser.add_argument("--json", action="store_true", help="JSON instead of tables")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the operators, the reasons, the totals."""
+    from vdla.commands.placement_tables import device_table, document, operator_table, sentence
+    from vdla.runtime.artifact import Artifact
+
+    artifact = Artifact.load(arguments.model)
+    if arguments.json:
+        print(json.dumps(document(artifact), indent=2))
+        return OK
+    console = output()
+    console.print(operator_table(artifact))
+    console.print()
+    for line in _reasons(artifact):
+        console.print(line, soft_wrap=True)
+    console.print()
+    console.print(device_table(artifact))
+    console.print()
+    console.print(sentence(artifact), soft_wrap=True)
+    console.print(_memory(artifact), soft_wrap=True)
+    return OK
+
+
+def _reasons(artifact: Artifact) -> Iterator[str]:
+    """Operators with the same reason stand together."""
+    from vdla.commands.placement_tables import placed_rows
+
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for row in placed_rows(artifact):
+        if row.operator.reason:
+            key = (row.device, row.operator.reason, row.operator.change)
+            groups.setdefault(key, []).append(row.operator.name)
+    for (device, reason, change), names in groups.items():
+        moved = f"; to change it: {change}" if change else ""
+        yield f"{', '.join(names)} on {device}: {reason}{moved}"
+
+
+def _memory(artifact: Artifact) -> str:
+    plan = artifact.plan
+    values = f"{plan.arena_bytes:,} bytes of memory hold its values"
+    return f"{values}; without reuse they would take {plan.arena_bytes_without_reuse:,}."

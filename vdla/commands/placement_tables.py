@@ -1,0 +1,178 @@
+"""Where the operators of a compiled network run: one row a device, one row an operator, sentences.
+
+Operators that only pack or unpack tensors for the accelerator are the handover, a device of their
+own here; every operator of the model is on exactly one of the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vdla.commands.console import table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from vdla.runtime.artifact import Artifact, PlacedOperator, Placement
+
+DEVICES = ("vdla", "cpu", "numpy", "handover")
+_MOST_REASONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRow:
+    """An operator, its device, and the bytes that its step reads and writes.
+
+    Of a step with several operators, the first row has the bytes of all.
+    """
+
+    device: str
+    operator: PlacedOperator
+    step: str
+    nbytes: int | None
+
+
+def placed_rows(artifact: Artifact) -> list[PlacedRow]:
+    """Every operator in the order of the steps."""
+    return [row for step in artifact.plan.steps for row in _rows(artifact, step.name, step.placement)]
+
+
+def _rows(artifact: Artifact, step: str, placement: Placement) -> Iterator[PlacedRow]:
+    for index, operator in enumerate(placement.operators):
+        packs = bool(artifact.programs) and placement.device != "vdla" and not operator.reason
+        device = "handover" if packs else placement.device
+        yield PlacedRow(device, operator, step, None if index else placement.nbytes)
+
+
+def device_names(artifact: Artifact) -> dict[str, str]:
+    """What the devices are called in tables."""
+    machine = artifact.config.name if artifact.config else "none"
+    names = {"vdla": f"vdla ({machine})", "cpu": f"cpu ({artifact.cpu.name})", "numpy": "cpu, in NumPy"}
+    return names | {"handover": "handover"}
+
+
+def device_table(artifact: Artifact) -> Table:
+    """Operators, multiply-accumulates and cycles of each device."""
+    rows, names = placed_rows(artifact), device_names(artifact)
+    total = sum(row.operator.macs for row in rows)
+    listing = table("", "device", "operators", "MACs", "share", "cycles", "estimate")
+    listing.title = None
+    for device in DEVICES:
+        mine = [row for row in rows if row.device == device]
+        if mine:
+            macs = sum(row.operator.macs for row in mine)
+            cells = (f"{len(mine):,}", f"{macs:,}", share(macs, total))
+            listing.add_row(names[device], *cells, _cycles(artifact, device), _estimate(mine))
+    return listing
+
+
+def share(part: float, total: float) -> str:
+    """A part in per cent."""
+    return f"{100 * part / total:.1f} %" if total else "-"
+
+
+def _cycles(artifact: Artifact, device: str) -> str:
+    found = [step.placement.cycles for step in artifact.plan.steps if step.placement.device == device]
+    return f"{sum(found):,}" if found and None not in found else "-"  # type: ignore[arg-type]  # None is excluded
+
+
+def _estimate(rows: list[PlacedRow]) -> str:
+    seconds = [row.operator.seconds for row in rows]
+    known = [each for each in seconds if each is not None]
+    return milliseconds(sum(known)) if known and len(known) == len(seconds) else "-"
+
+
+def milliseconds(seconds: float) -> str:
+    """A time as text."""
+    return f"{1e3 * seconds:,.3f} ms"
+
+
+def operator_table(artifact: Artifact) -> Table:
+    """Every operator: device, multiply-accumulates, cycles or estimated time, bytes of its step."""
+    listing = table("", "operator", "name", "device", "MACs", "cycles", "ms", "bytes")
+    listing.title = None
+    listing.columns[1].justify = listing.columns[2].justify = "left"
+    for row in placed_rows(artifact):
+        op = row.operator
+        cycles = "-" if op.cycles is None else f"{op.cycles:,}"
+        estimate = "-" if op.seconds is None else f"{1e3 * op.seconds:,.3f}"
+        macs, nbytes = (f"{n:,}" if n else "-" for n in (op.macs, row.nbytes))
+        kind, name = shortened(op.op.removeprefix("vdla."), 16), shortened(op.name, 18)
+        listing.add_row(kind, name, row.device, macs, cycles, estimate, nbytes)
+    return listing
+
+
+def shortened(name: str, most: int = 28) -> str:
+    """A name that fits a column: its end says more than its beginning."""
+    return name if len(name) <= most else f"…{name[1 - most :]}"
+
+
+# --- sentences ------------------------------------------------------------------------------------
+
+
+def sentence(artifact: Artifact) -> str:
+    """The whole in a sentence: how much runs where."""
+    rows = placed_rows(artifact)
+    mine = [row for row in rows if row.device == "vdla"]
+    of_model = [row for row in rows if row.device != "handover"]
+    name, steps = artifact.plan.name, len(artifact.plan.steps)
+    if artifact.config is None:
+        return f"{name} runs wholly on the CPU, in {_count(steps, 'step')}."
+    macs, total = (sum(row.operator.macs for row in part) for part in (mine, rows))
+    where = f"{len(mine)} of {_count(len(of_model), 'operator')} and {share(macs, total)} of the MACs"
+    runs = sum(step.placement.device == "vdla" for step in artifact.plan.steps)
+    return f"{name} runs {where} on {artifact.config.name}, in {_count(runs, 'program')}."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def why_cpu(artifact: Artifact) -> list[str]:
+    """The commonest reasons why operators are not on the accelerator, each with its count."""
+    reasons = Counter(row.operator.reason for row in placed_rows(artifact) if row.device in ("cpu", "numpy"))
+    del reasons[""]
+    common = reasons.most_common(_MOST_REASONS)
+    lines = [f"{_count(count, 'operator')}: {reason}" for reason, count in common]
+    rest = sum(reasons.values()) - sum(count for _, count in common)
+    return [*lines, f"{_count(rest, 'operator')}: other reasons (vdla explain)"] if rest else lines
+
+
+def document(artifact: Artifact) -> dict[str, Any]:
+    """The same as JSON-compatible values."""
+    rows = placed_rows(artifact)
+    totals = {device: _total([row for row in rows if row.device == device]) for device in DEVICES}
+    plan = artifact.plan
+    return {
+        "model": plan.name,
+        "machine": artifact.config.name if artifact.config else None,
+        "cpu": artifact.cpu.name,
+        "summary": sentence(artifact),
+        "totals": totals,
+        "arena_bytes": plan.arena_bytes,
+        "arena_bytes_without_reuse": plan.arena_bytes_without_reuse,
+        "origin": dict(artifact.origin),
+        "operators": [_row_document(row) for row in rows],
+    }
+
+
+def _total(rows: list[PlacedRow]) -> dict[str, int]:
+    return {"operators": len(rows), "macs": sum(row.operator.macs for row in rows)}
+
+
+def _row_document(row: PlacedRow) -> dict[str, Any]:
+    return {
+        "operator": row.operator.op,
+        "name": row.operator.name,
+        "device": row.device,
+        "step": row.step,
+        "reason": row.operator.reason,
+        "change": row.operator.change,
+        "macs": row.operator.macs,
+        "cycles": row.operator.cycles,
+        "estimated_seconds": row.operator.seconds,
+        "step_bytes": row.nbytes,
+    }

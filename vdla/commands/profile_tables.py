@@ -1,0 +1,58 @@
+"""Tables of profiles of networks: a row an operator, and what the whole takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from vdla.commands.console import table
+from vdla.commands.placement_tables import milliseconds, shortened
+from vdla.commands.run_tables import COUNTER_LABELS
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from vdla.runtime.executor import NetworkProfile, OperatorProfile
+
+
+def operator_table(profile: NetworkProfile) -> Table:
+    """Cycles, time, share of the time, utilisation and what compute waited for."""
+    listing = table(f"{profile.model}", "operator", "name", "device", "cycles", "ms", "%", "used %", "waits for")
+    for column in (1, 2, 7):
+        listing.columns[column].justify = "left"
+    for each in profile.operators:
+        cycles = "-" if each.cycles is None else f"{each.cycles:,}"
+        used = "-" if not each.utilisation else f"{100 * each.utilisation:.1f}"
+        time = (f"{1e3 * each.seconds:,.3f}", f"{100 * each.seconds / profile.seconds:.1f}" if profile.seconds else "-")
+        name = shortened(each.name, 14)
+        listing.add_row(shortened(operator_label(each), 14), name, each.device, cycles, *time, used, stall_text(each))
+    return listing
+
+
+def operator_label(each: OperatorProfile) -> str:
+    """The operators of a row, without the prefix of VDLA's own."""
+    names = [name.removeprefix("vdla.") for name in each.op.split("+")]
+    return names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
+
+
+def stall_text(each: OperatorProfile) -> str:
+    """What the compute unit waited for longest, and its share of the operator's cycles."""
+    if each.main_stall is None or not each.cycles:
+        return "-"
+    label = COUNTER_LABELS[each.main_stall].removeprefix("token ")
+    return f"{label} {100 * each.stalls[each.main_stall] / each.cycles:.0f} %"
+
+
+def summary(profile: NetworkProfile) -> Iterator[str]:
+    """Sentences about the whole."""
+    if profile.config is not None and profile.utilisation is not None:
+        clock = (
+            f"{profile.cycles:,} cycles, {milliseconds(profile.accelerator_seconds)} at {profile.config.clock_mhz} MHz"
+        )
+        yield f"{profile.config.name}: {clock}, utilisation {100 * profile.utilisation:.1f} %"
+    yield f"CPU steps: {milliseconds(profile.cpu_seconds)} on this machine ({profile.cpu}), not on the board"
+    images = "" if profile.images == 1 else f", {profile.images} images a run"
+    yield f"{profile.frames_per_second:,.1f} frames per second, {milliseconds(profile.seconds)} a run{images}"
+    if profile.config is not None and profile.accelerator_seconds:
+        alone = profile.images / profile.accelerator_seconds
+        yield f"{alone:,.1f} frames per second of the accelerator alone"

@@ -1,0 +1,111 @@
+"""`vdla run` of a compiled network: plain arrays in, plain arrays out, and what it took."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vdla.commands import OK, CommandError
+from vdla.commands.arrays import Array, digest, outputs_document, outputs_table, write_outputs
+from vdla.commands.console import output, progress, table
+from vdla.commands.model_inputs import ModelRuns, read_model_inputs
+from vdla.commands.placement_tables import milliseconds
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from vdla.runtime.executor import NetworkResult
+    from vdla.runtime.network import Model
+
+FOR_PROGRAMS = ("timing_only", "timeout", "waves", "dram", "lines", "trace", "table")
+"""Options that a network does not have, by their destination."""
+
+
+def run_model(arguments: argparse.Namespace) -> int:
+    """Run the network on every input, write and print the outputs."""
+    from vdla.runtime.network import Model
+
+    _refuse(arguments)
+    with Model.load(arguments.program, arguments.device) as model:
+        inputs = read_model_inputs(model.artifact.plan, arguments, "run")
+        results = run_all(model, inputs)
+    outputs = joined([result.outputs for result in results])
+    written = write_outputs(arguments.output, outputs) if arguments.output else []
+    if arguments.json:
+        document = {**_document(model, results), "outputs": outputs_document(outputs)}
+        print(json.dumps({**document, "written": [str(path) for path in written]}, indent=2))
+        return OK
+    console = output()
+    console.print(_steps_table(model, results))
+    console.print()
+    console.print(outputs_table(outputs))
+    for path in written:
+        console.print(f"wrote {path}", soft_wrap=True)
+    return OK
+
+
+def _refuse(arguments: argparse.Namespace) -> None:
+    for name in FOR_PROGRAMS:
+        value = getattr(arguments, name)
+        if value not in (None, [], False, 0):
+            option = f"--{name.replace('_', '-')}"
+            hint = "; vdla profile --trace writes one" if name == "trace" else ""
+            shown = " ".join(map(str, value)) if isinstance(value, list) else value
+            raise CommandError(f"run: {option} must be left out for a network, got {shown}{hint}")
+
+
+def run_all(model: Model, inputs: ModelRuns) -> list[NetworkResult]:
+    """The result of each run."""
+    results = []
+    with progress(f"run {model.name}") as show:
+        for number, arrays in enumerate(inputs.runs):
+            show(f"input {number + 1}", number, len(inputs))
+            results.append(model.run(arrays))
+    return results
+
+
+def joined(outputs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """The outputs of several runs, one behind the other in their first dimension."""
+    if len(outputs) == 1:
+        return dict(outputs[0])
+    return {name: np.concatenate([np.atleast_1d(each[name]) for each in outputs]) for name in outputs[0]}
+
+
+def _steps_table(model: Model, results: Sequence[NetworkResult]) -> Table:
+    """Steps, cycles and time of each device, a run."""
+    runs = len(results)
+    listing = table(f"{model.name}, {runs} run{'' if runs == 1 else 's'}", "device", "steps", "cycles", "time a run")
+    for device, (steps, cycles, seconds) in _by_device(model, results).items():
+        listing.add_row(device, str(steps), f"{cycles:,}" if cycles else "-", milliseconds(seconds))
+    return listing
+
+
+def _by_device(model: Model, results: Sequence[NetworkResult]) -> dict[str, tuple[int, int, float]]:
+    """Steps, cycles and seconds of a run on each device; the accelerator's at its clock."""
+    found: dict[str, tuple[int, int, float]] = {}
+    config = model.artifact.config
+    for result in results:
+        for run in result.steps:
+            on = run.statistics is not None and config is not None
+            device = f"vdla ({config.name})" if on and config else f"cpu ({model.artifact.cpu.name})"
+            cycles = run.statistics.total_cycles if run.statistics else 0
+            seconds = run.statistics.seconds if run.statistics else run.seconds
+            before = found.get(device, (0, 0, 0.0))
+            found[device] = (before[0] + 1, before[1] + cycles, before[2] + seconds)
+    runs = len(results)
+    return {device: (steps // runs, cycles // runs, time / runs) for device, (steps, cycles, time) in found.items()}
+
+
+def _document(model: Model, results: Sequence[NetworkResult]) -> dict[str, Any]:
+    devices = {
+        device: {"steps": steps, "cycles": cycles, "seconds": seconds}
+        for device, (steps, cycles, seconds) in _by_device(model, results).items()
+    }
+    return {"model": model.name, "runs": len(results), "cycles": results[0].cycles, "devices": devices}
+
+
+__all__ = ["digest", "joined", "run_all", "run_model"]
