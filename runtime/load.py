@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vdla.hardware.program import Program
 
 if TYPE_CHECKING:
-    from vdla.runtime.network.model import Model
+    from vdla.runtime.executor.model import Model
 
 _MODEL = b"VDLAMODL"
 
@@ -23,7 +23,7 @@ def load(path: str | PathLike[str]) -> Program | Model:
     """
     if not _is_model(path):
         return Program.load(path)
-    from vdla.runtime.network.model import Model
+    from vdla.runtime.executor.model import Model
 
     return Model.load(path)
 

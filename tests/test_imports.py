@@ -89,20 +89,21 @@ ROOMS: dict[str, str] = {
     ),
     "runtime.artifact": ("support hardware hardware.program compiler.abi simulator.verify"),
     "runtime.executor": (
-        "support hardware.isa hardware hardware.program simulator.stats runtime.devices runtime.artifact"
+        "support hardware.isa hardware hardware.program simulator.stats runtime.devices runtime.native "
+        "runtime.numpy_operators runtime.artifact"
     ),
     "runtime": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
         "compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
         "simulator.support simulator.stats simulator runtime.devices runtime.native runtime.evaluate "
-        "runtime.network"
+        "runtime.executor runtime.network"
     ),
     "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph",
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.llvm "
         "compiler.operators.cpu compiler.graph compiler.graph.passes compiler.graph.rules compiler.graph.onnx "
-        "simulator.stats simulator.timing runtime.devices runtime.native runtime.numpy_operators runtime.evaluate "
-        "runtime.artifact runtime.executor compiler.graph.accelerator runtime.quantise"
+        "simulator.stats simulator.timing runtime.evaluate runtime.artifact runtime.executor "
+        "compiler.graph.accelerator runtime.quantise"
     ),
     "runtime.quantise": (
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
@@ -147,11 +148,10 @@ ROOMS: dict[str, str] = {
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla "
-        "compiler.operators compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "simulator.function simulator.stats simulator.verify "
-        "simulator.timing simulator runtime.devices runtime runtime.quantise runtime.artifact "
-        "runtime.executor runtime.network runtime.compare "
-        "benchmarks.harness benchmarks.networks"
+        "compiler.operators compiler.operators.cpu compiler.graph compiler.graph.passes simulator.function "
+        "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.artifact "
+        "runtime.executor runtime runtime.network runtime.quantise runtime.compare benchmarks.harness "
+        "benchmarks.networks"
     ),
 }
 

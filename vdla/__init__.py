@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from vdla.hardware.program import Program, ProgramTensor
     from vdla.runtime.compile import compile
     from vdla.runtime.devices import open_device
+    from vdla.runtime.executor.model import Model
     from vdla.runtime.load import load
     from vdla.runtime.native.kernel import Kernel
-    from vdla.runtime.network.model import Model
     from vdla.runtime.quantise.quantise import quantise
     from vdla.runtime.run import run
     from vdla.simulator.simulate import simulate
@@ -70,7 +70,7 @@ _HOMES = {
     "Error": "vdla.support.errors",
     "Intrinsic": "vdla.compiler.tensorize.intrinsic",
     "Kernel": "vdla.runtime.native.kernel",
-    "Model": "vdla.runtime.network.model",
+    "Model": "vdla.runtime.executor.model",
     "Program": "vdla.hardware.program",
     "ProgramTensor": "vdla.hardware.program",
     "Result": "vdla.simulator.stats",

@@ -1,7 +1,8 @@
 """Runs compiled networks. On-board code: NumPy and the standard library only."""
 
-from vdla.runtime.executor.errors import ExecutorError
+from vdla.runtime.executor.errors import ExecutorError, ModelError
 from vdla.runtime.executor.executor import Executor, NetworkResult, StepRun
+from vdla.runtime.executor.model import Model
 from vdla.runtime.executor.network_trace import network_events, write_network_trace
 from vdla.runtime.executor.operator_cycles import OperatorCycles, operator_cycles
 from vdla.runtime.executor.profile import NetworkProfile, OperatorProfile, profile_of
@@ -10,6 +11,8 @@ from vdla.runtime.executor.resident_program import ResidentProgram
 __all__ = [
     "Executor",
     "ExecutorError",
+    "Model",
+    "ModelError",
     "NetworkProfile",
     "NetworkResult",
     "OperatorCycles",

@@ -1,4 +1,4 @@
-"""The error of the executor."""
+"""The errors of compiled networks and of running them."""
 
 from __future__ import annotations
 
@@ -7,3 +7,7 @@ from vdla.support.errors import Error
 
 class ExecutorError(Error, ValueError):
     """Inputs that do not fit a model, or a model that this machine cannot run."""
+
+
+class ModelError(Error, ValueError):
+    """A model that cannot be compiled, or an option that does not fit it."""

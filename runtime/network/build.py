@@ -27,8 +27,7 @@ from vdla.runtime.artifact import (
     Step,
     size_bytes,
 )
-from vdla.runtime.executor import operator_cycles
-from vdla.runtime.network.errors import ModelError
+from vdla.runtime.executor import ModelError, operator_cycles
 from vdla.runtime.network.kernels import KernelTable, constant_name
 from vdla.simulator.stats import RunStats
 

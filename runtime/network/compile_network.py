@@ -27,9 +27,9 @@ from vdla.compiler.target import Target
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.evaluate import INTEGER, PREPARATION
+from vdla.runtime.executor.errors import ModelError
+from vdla.runtime.executor.model import Model
 from vdla.runtime.network.build import RESHAPES, Progress, build_artifact
-from vdla.runtime.network.errors import ModelError
-from vdla.runtime.network.model import Model
 from vdla.runtime.network.targets import target_of
 
 if TYPE_CHECKING:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy.typing as npt
 
 from vdla.runtime.artifact import Artifact
+from vdla.runtime.native.elf_loader import ElfLoader
 from vdla.runtime.native.kernel import BoundCall, Kernel
 
 Array = npt.NDArray[Any]
+POOL = frozenset({"vdla_parallel", "vdla_set_threads", "vdla_threads"})
+"""The functions of the thread pool."""
 
 
 class KernelBinder:
@@ -28,9 +32,19 @@ class KernelBinder:
 
     def _kernel(self, index: int) -> Kernel:
         if index not in self._loaded:
-            from vdla.runtime.native.jit import load_object
-
             code = self.artifact.kernels[index]
-            loaded = load_object(code.object, code.signature.symbol)
-            self._loaded[index] = Kernel(code.signature, loaded.addresses[code.signature.symbol], loaded)
+            symbol = code.signature.symbol
+            loaded = _loader().load(code.object, f"kernel {symbol}")
+            self._loaded[index] = Kernel(code.signature, loaded.addresses[symbol], loaded)
         return self._loaded[index]
+
+
+@cache
+def _loader() -> ElfLoader:
+    """The loader of this process; all kernels share one pool of threads."""
+    try:
+        from vdla.runtime.native.jit import thread_pool
+
+        return ElfLoader(POOL, dict(thread_pool().addresses))
+    except ImportError:  # no LLVM: the pool of the first kernel that has one
+        return ElfLoader(POOL)

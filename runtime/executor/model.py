@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from vdla.runtime.artifact import Artifact, PlannedValue, Step
 from vdla.runtime.devices import Device, open_device
-from vdla.runtime.executor import Executor, NetworkResult
-from vdla.runtime.network.bind_kernels import KernelBinder
-from vdla.runtime.network.errors import ModelError
+from vdla.runtime.executor.bind_kernels import KernelBinder
+from vdla.runtime.executor.errors import ModelError
+from vdla.runtime.executor.executor import Executor, NetworkResult
 from vdla.runtime.numpy_operators import FUNCTIONS
 
 Array = npt.NDArray[Any]

@@ -1,0 +1,84 @@
+"""Kernels loaded without LLVM: the same results, and exact refusals of objects that are wrong."""
+
+import platform
+import re
+import struct
+
+import numpy as np
+import pytest
+
+from vdla import operators, te
+from vdla.compiler.codegen.llvm import compile_native
+from vdla.compiler.operators.cpu import default_schedule
+from vdla.runtime.executor.bind_kernels import POOL
+from vdla.runtime.native import Kernel, NativeError, build
+from vdla.runtime.native.elf_loader import ElfLoader
+from vdla.runtime.native.elf_object import ElfObject
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="relocations of x86-64")
+
+
+def scheduled(extent=300, name="product"):
+    """A product large enough for parallel loops and heap temporaries, then a function of libm."""
+    a, b = te.placeholder((extent, 64), "float32", "a"), te.placeholder((64, 96), "float32", "b")
+    result = operators.tanh(operators.matmul(a, b), name="y")
+    return default_schedule(te.create_function([a, b], [result], name)).fn
+
+
+def loaded_kernel(fn, loader=None):
+    made = compile_native(fn)
+    loaded = (loader or ElfLoader(POOL)).load(made.object, made.name)
+    return Kernel(made.signature, loaded.addresses[made.name], loaded)
+
+
+def test_a_kernel_gives_the_same_bits():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(300, 64)).astype(np.float32), rng.normal(size=(64, 96)).astype(np.float32)
+    fn = scheduled()
+    assert np.array_equal(loaded_kernel(fn)(a, b), build(fn)(a, b))
+
+
+def test_two_objects_share_one_pool():
+    loader = ElfLoader(POOL)
+    kernels = [loaded_kernel(scheduled(name=name), loader) for name in ("one", "two")]
+    a, b = np.ones((300, 64), np.float32), np.ones((64, 96), np.float32)
+    assert np.array_equal(kernels[0](a, b), kernels[1](a, b))
+    assert set(loader.definitions) == set(POOL)
+
+
+CONTENT = compile_native(scheduled(), "host").object if platform.machine() == "x86_64" else b""
+
+
+SECTIONS = struct.unpack_from("<H", CONTENT, 60)[0] if CONTENT else 0
+
+
+def changed(offset: int, value: bytes) -> bytes:
+    return CONTENT[:offset] + value + CONTENT[offset + len(value) :]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "k: object must be ELF of 64 bits, got b''"),
+        (b"\x7fELF\x01\x01\x01" + CONTENT[7:], "k: object must be ELF of 64 bits, got b'\\x7fELF\\x01\\x01\\x01'"),
+        (CONTENT[:60], "k: header must lie in the object's 60 bytes, got 0"),
+        (changed(16, b"\x03\0"), "k: object must be relocatable, got type 3"),
+        (changed(18, b"\x28\0"), "k: object must be for x86_64, got ELF machine 40"),
+        (changed(62, b"\xff\x7f"), f"k: names must be one of {SECTIONS} sections, got 32767"),
+    ],
+)  # fmt: skip
+def test_wrong_objects(content, message):
+    with pytest.raises(NativeError, match=f"^{re.escape(message)}$"):
+        ElfLoader().load(content, "k")
+
+
+def test_damaged_objects_are_refused_or_parsed():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        content = bytearray(CONTENT)
+        for at in rng.integers(0, len(content), 8):
+            content[at] ^= 1 << rng.integers(8)
+        try:
+            ElfObject.parse(bytes(content), "k")
+        except NativeError:
+            continue
