@@ -6,9 +6,12 @@ import argparse
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.documents import check_page
 
+from vdla.benchmarks.networks.digits_images import held_out_digits, training_digits
+from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.cli import parsers
 from vdla.commands import COMMANDS, EXIT_CODES, load
 
@@ -19,6 +22,16 @@ PAGES = ("overview.md", "commands.md", "networks.md", "quantisation.md")
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_shows_what_its_code_prints(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     check_page(ROOT / "docs" / name, tmp_path, request.config.getoption("--update-golden"))
+
+
+def test_the_way_from_a_model_to_frames_per_second(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """The page begins where PyTorch ends: with an exported file, here built without it."""
+    training, held_out = training_digits(), held_out_digits()
+    (tmp_path / "digits.onnx").write_bytes(NETWORKS["digits"].build().SerializeToString())
+    np.save(tmp_path / "images.npy", training.images[:32])
+    np.save(tmp_path / "held_out.npy", held_out.images[:100])
+    np.save(tmp_path / "labels.npy", held_out.labels[:100])
+    check_page(ROOT / "docs" / "deploy.md", tmp_path, request.config.getoption("--update-golden"))
 
 
 def section(command: str) -> str:

@@ -148,10 +148,11 @@ ROOMS: dict[str, str] = {
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla "
-        "compiler.operators compiler.operators.cpu compiler.graph compiler.graph.passes simulator.function "
-        "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.artifact "
-        "runtime.executor runtime runtime.network runtime.quantise runtime.compare benchmarks.harness "
-        "benchmarks.networks"
+        "compiler.operators compiler.operators.cpu compiler.graph compiler.graph.passes compiler.graph.onnx "
+        "simulator.function simulator.stats simulator.verify "
+        "simulator.timing simulator runtime.devices runtime runtime.quantise runtime.artifact "
+        "runtime.executor runtime.network runtime.compare runtime.evaluate "
+        "benchmarks.harness benchmarks.networks"
     ),
 }
 

@@ -18,7 +18,9 @@ from vdla.support.suggest import did_you_mean
 
 EXAMPLES = """\
 examples:
-  vdla demo                           one layer of ResNet-18, checked and timed
+  vdla demo                           a whole network, checked and profiled
+  vdla compile model.onnx -o m.vdla   a network as one file
+  vdla run m.vdla --input x.npy       run it on the simulator
   vdla compile C2 -o c2.vdla          a program file from a named layer
   vdla run c2.vdla --random-inputs 0  run it on the simulator
   vdla COMMAND --help                 more on one command
@@ -97,7 +99,7 @@ def parsers(loaded: Mapping[str, Command]) -> tuple[_Parser, dict[str, _Parser]]
     """The parser and those of the commands; only `loaded` commands have their arguments."""
     parser = _Parser(
         prog="vdla",
-        description="Compile operators for the VDLA accelerator and for CPUs, simulate and verify.",
+        description="Compile networks for the VDLA accelerator and for CPUs, simulate and verify.",
         epilog=f"{EXAMPLES}\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -103,5 +103,5 @@ def test_the_demo_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_page_without_a_folder_is_refused_before_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--html", str(tmp_path / "absent" / "demo.html")]) == BAD_INPUT
+    assert main(["demo", "--layer", "C6", "--html", str(tmp_path / "absent" / "demo.html")]) == BAD_INPUT
     assert capsys.readouterr().err == f"vdla: demo: folder of --html must exist, got {tmp_path}/absent\n"

@@ -13,7 +13,7 @@ from typing import Protocol, cast
 from vdla.support.errors import Error
 
 COMMANDS = {
-    "demo": "compile, check and time a layer of ResNet-18",
+    "demo": "compile, check and profile a whole network",
     "compile": "compile a network, or an operator into a program file",
     "native": "compile an operator into an object file for a CPU",
     "run": "run a network or a program and say where its time went",

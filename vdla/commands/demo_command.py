@@ -1,4 +1,7 @@
-"""`vdla demo`: one layer of ResNet-18 with two virtual threads and with one, checked and timed."""
+"""`vdla demo`: a whole network; with --layer, one layer of ResNet-18 in two variants.
+
+Both are checked and timed; the layer runs with two virtual threads and with one.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
     from vdla.runtime.layers import LayerRun
 
 EXAMPLES = """\
-  vdla demo                     C6 on pynq_z1
-  vdla demo --layer C12         another layer: more weights, fewer pixels
+  vdla demo                     a network for digits, on pynq_z1
+  vdla demo --layer C6          a layer of ResNet-18, with and without threads
   vdla demo --preset ultra96    another machine
   vdla demo --trace c6.json     where the trace goes; open it in ui.perfetto.dev
   vdla demo --html demo.html    a page with roofline and timeline
@@ -33,7 +36,7 @@ _THREADS = {"two threads": 2, "one thread": 1}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The layer, the machine, the files."""
-    layer = parser.add_argument("--layer", default="C6", metavar="NAME", help="a convolution, C1 to C12 (default C6)")
+    layer = parser.add_argument("--layer", metavar="NAME", help="one convolution instead, C1 to C12")
     complete_with(layer, lambda: [f"C{number}" for number in range(1, 13)])
     add_machine_arguments(parser)
     parser.add_argument("--trace", type=Path, metavar="FILE", help="the Perfetto trace (default: demo.trace.json)")
@@ -42,15 +45,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the layer, print the tables, write the files; exit code 1 when a result is not exact."""
+    """Print the tables, write the files; exit code 1 when a result is not exact."""
+    if arguments.html:
+        require_folder("demo", "--html", arguments.html)
+    if arguments.layer is None:
+        from vdla.commands.demo_network import demo_network
+
+        return demo_network(arguments)
+    return _demo_layer(arguments)
+
+
+def _demo_layer(arguments: argparse.Namespace) -> int:
     from vdla.compiler.operators.workload_bound import bound
     from vdla.compiler.operators.workloads import workload
 
     layer, config = workload(arguments.layer), machine(arguments)
     if layer.operator != "conv2d":
         raise CommandError(f"demo: layer must be a convolution, C1 to C12, got {layer.name} ({layer.operator})")
-    if arguments.html:
-        require_folder("demo", "--html", arguments.html)
     runs, limit = _measure(layer, config, arguments.seed), bound(layer, config)
     _show(layer, config, limit, runs)
     _trace(runs["two threads"], arguments.trace or Path("demo.trace.json"))

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.benchmarks.networks.registry import network
 
     if find_spec("onnx") is None:
-        raise CommandError('networks: onnx must be installed, got none (pip install "vdla[onnx]")')
+        raise CommandError("networks: onnx must be installed, got none (pip install onnx)")
     if arguments.name is None:
         return _list(arguments)
     chosen = network(arguments.name)

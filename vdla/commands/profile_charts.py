@@ -75,12 +75,15 @@ def operator_roofline(config: Config, operators: Iterable[OperatorProfile]) -> s
     line = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in roof)
     parts = [chart_grid(x, y, _HEIGHT), element("polyline", points=line, class_="roof")]
     parts.append(chart_text(RIGHT, y(config.peak_gops) - 6, f"peak {config.peak_gops:,.1f} GOPS", "small", "end"))
+    labelled: list[tuple[float, float]] = []  # labels that would overlap one are left to the hover text
     for each, where, speed in zip(points, at, speeds, strict=True):
         limit = config.peak_gops * min(1.0, where / knee)
         title = f"{each.name}: {speed:,.1f} GOPS, {share(speed, limit)} of the roof"
         hover = element("title", escape(title))
         parts.append(element("circle", hover, cx=x(where), cy=y(speed), r=5, class_="vdla"))
-        parts.append(chart_text(x(where) + 8, y(speed) + 4, shortened(each.name, 18), "small"))
+        if all(abs(x(where) - a) > 60 or abs(y(speed) - b) > 12 for a, b in labelled):
+            labelled.append((x(where), y(speed)))
+            parts.append(chart_text(x(where) + 8, y(speed) + 4, shortened(each.name, 18), "small"))
     return chart_svg(_HEIGHT, "".join(parts), "roofline")
 
 

@@ -25,7 +25,7 @@ _STYLE = (
     + """
 .vdla { fill: #0072b2 } .cpu { fill: #d55e00 } .numpy { fill: #cc79a7 } .faint { opacity: .35 }
 .value0 { fill: #0072b2 } .value1 { fill: #56b4e9 } .value2 { fill: #009e73 } .value3 { fill: #e69f00 }
-text.name { fill: var(--text) } td.left { text-align: left } .scroll { overflow-x: auto }
+text.name { fill: var(--text) } td, th { white-space: nowrap } .scroll { overflow-x: auto }
 """
 )
 

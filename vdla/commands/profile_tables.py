@@ -15,15 +15,18 @@ if TYPE_CHECKING:
     from vdla.runtime.executor import NetworkProfile, OperatorProfile
 
 
-def operator_table(profile: NetworkProfile) -> Table:
+def operator_table(profile: NetworkProfile, *, accelerator_only: bool = False) -> Table:
     """Cycles, time, share of the time, utilisation and what compute waited for."""
     listing = table(f"{profile.model}", "operator", "name", "device", "cycles", "ms", "%", "used %", "waits for")
+    total = profile.accelerator_seconds if accelerator_only else profile.seconds
     for column in (1, 2, 7):
         listing.columns[column].justify = "left"
     for each in profile.operators:
+        if accelerator_only and each.cycles is None:
+            continue
         cycles = "-" if each.cycles is None else f"{each.cycles:,}"
         used = "-" if not each.utilisation else f"{100 * each.utilisation:.1f}"
-        time = (f"{1e3 * each.seconds:,.3f}", f"{100 * each.seconds / profile.seconds:.1f}" if profile.seconds else "-")
+        time = (f"{1e3 * each.seconds:,.3f}", f"{100 * each.seconds / total:.1f}" if total else "-")
         name = shortened(each.name, 14)
         listing.add_row(shortened(operator_label(each), 14), name, each.device, cycles, *time, used, stall_text(each))
     return listing
