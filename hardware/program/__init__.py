@@ -8,6 +8,7 @@ from vdla.hardware.program.arrays import (
     output_arrays,
     to_bytes,
 )
+from vdla.hardware.program.blocked_layout import pack_blocked, unpack_blocked
 from vdla.hardware.program.errors import ProgramError
 from vdla.hardware.program.program import (
     STREAM,
@@ -32,6 +33,8 @@ __all__ = [
     "input_tensors",
     "load",
     "output_arrays",
+    "pack_blocked",
     "place",
     "to_bytes",
+    "unpack_blocked",
 ]

@@ -19,6 +19,8 @@ COMMANDS = {
     "run": "run a network or a program and say where its time went",
     "explain": "say where the operators of a network run, and why",
     "profile": "measure what every operator of a network takes",
+    "pack": "plain arrays as those that a program takes",
+    "unpack": "the arrays that a program gives as plain ones",
     "compare": "run a program on two devices and show the first difference",
     "verify": "prove that programs cannot hang, race or leave their memory",
     "asm": "assemble text into a program file",

@@ -1,0 +1,35 @@
+"""`vdla pack`: plain arrays as the packed arrays that a program of one operator takes."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vdla.commands import OK
+from vdla.commands.arrays import read_inputs, write_outputs
+from vdla.commands.files import read_program
+
+EXAMPLES = """\
+  vdla pack conv.vdla --input data=x.npy weight=w.npy -o packed
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The program, the arrays, the folder."""
+    parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file")
+    parser.add_argument(
+        "--input", nargs="+", required=True, metavar="NAME=FILE", help="plain arrays as .npy files, such as NCHW"
+    )
+    parser.add_argument("-o", "--output", type=Path, default=Path("."), metavar="DIR", help="folder of the results")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write a packed array for each plain one."""
+    from vdla.hardware.program import pack_blocked
+
+    program = read_program(arguments.program)
+    arrays = read_inputs(arguments.input)
+    packed = {name: pack_blocked(program.tensor(name), array) for name, array in arrays.items()}
+    for path, array in zip(write_outputs(arguments.output, packed), packed.values(), strict=True):
+        print(f"{path}: {array.dtype} {list(array.shape)}")
+    return OK
