@@ -16,7 +16,7 @@ from vdla.cli import parsers
 from vdla.commands import COMMANDS, EXIT_CODES, load
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("overview.md", "commands.md", "networks.md", "quantisation.md")
+PAGES = ("overview.md", "commands.md", "networks.md", "quantisation.md", "graph.md")
 
 
 @pytest.mark.parametrize("name", PAGES)
