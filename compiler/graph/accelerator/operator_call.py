@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from vdla.compiler.graph.accelerator.packing import Channels, PackedLayout, Patc
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.operators import vdla as templates
 from vdla.compiler.operators.vdla import Operator, TemplateError
+from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import NumericsError
 
@@ -119,9 +121,7 @@ class _Machine:
         low, high, zero = self.options["low"], self.options["high"], self.options["y_zero_point"]
         options: dict[str, Any] = {"zero_point": zero}
         if low != _LOW:
-            if low != zero:
-                decline(f"clip from below at its zero point {zero}, got {low}")
-            options["activation"] = "relu"
+            options["floor"] = low
         if high != _HIGH:
             options["ceiling"] = high
         return options
@@ -274,12 +274,17 @@ def _made(
     output: PackedLayout,
 ) -> OperatorCall:
     """The call, with the blocks that each parameter of the operator's function has."""
-    buffers = operator.function.buffers
-    blocked = {
-        parameter: (value, replace(layout, block=buffers[parameter].dims[-1]))
-        for parameter, (value, layout) in inputs.items()
-    }
-    return OperatorCall(operator, blocked, constants, replace(output, block=buffers["output"].dims[-1]))
+    blocked = {p: (value, _blocked(operator, p, layout)) for p, (value, layout) in inputs.items()}
+    return OperatorCall(operator, blocked, constants, _blocked(operator, OUTPUT, output))
+
+
+def _blocked(operator: Operator, parameter: str, layout: PackedLayout) -> PackedLayout:
+    """The layout in the blocks of a parameter of the operator's function."""
+    dims = operator.function.buffers[parameter].dims
+    found = replace(layout, block=dims[-1])
+    if prod(found.packed_shape) != prod(dims):
+        decline(f"have channels that fill their blocks without gaps, got {list(dims)} for {list(layout.shape)}")
+    return found
 
 
 # --- other operators ------------------------------------------------------------------------------
@@ -333,11 +338,36 @@ def _add(at: _Machine) -> OperatorCall:
     return _made(operator, inputs, packed, result)
 
 
+def _elementwise(template: Callable[..., Operator], *options: str) -> Callable[[_Machine], OperatorCall]:
+    """An operator on the elements of a tensor; `options` are attributes that the template takes."""
+
+    def make(at: _Machine) -> OperatorCall:
+        channels = at.channels(at.node.inputs[:1])
+        data, result = at.activation(at.node.inputs[0], channels), at.result(channels)
+        count, each, height, width = data.image
+        operator = template(
+            at.config,
+            batch=count,
+            height=height,
+            width=width,
+            channels=each,
+            input_zero_point=at.options["x_zero_point"],
+            **{name: at.options[name] for name in options},
+            **at.results,
+        )
+        packed = operator.pack_constants(multiplier=float(at.multiplier[0]))
+        return _made(operator, {"data": (at.node.inputs[0], data)}, packed, result)
+
+    return make
+
+
 _CALLS: Mapping[str, Callable[[_Machine], OperatorCall]] = {
     "vdla.QAdd": _add,
     "vdla.QConv": _conv,
     "vdla.QConvTranspose": _conv_transpose,
     "vdla.QDense": _dense,
+    "vdla.QLeakyRelu": _elementwise(templates.leaky_relu, "factors"),
     "vdla.QMaxPool": _pool("max"),
+    "vdla.QRescale": _elementwise(templates.rescale),
     "vdla.QAveragePool": _pool("average"),
 }

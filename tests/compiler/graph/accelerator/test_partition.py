@@ -84,6 +84,13 @@ def test_any_nodes_may_stay_on_the_cpu(without):
 # --- the choice -----------------------------------------------------------------------------------
 
 
+def test_element_wise_operators_keep_their_neighbours_together():
+    rescale = Node("vdla.QRescale", ("a",), ("r",), {**RESULTS, "x_zero_point": 3, "low": -5}, "r")
+    leaky = Node("vdla.QLeakyRelu", ("r",), ("l",), {**RESULTS, "x_zero_point": 0, "factors": (10, 1)}, "l")
+    graph = partitioned(graph_of(conv("x", "a", low=-7), rescale, leaky, conv("l", "y")))
+    assert regions(graph) == [["a", "r", "l", "y"]]
+
+
 def decisions(graph, forced=None, config=CONFIG):
     return choose(graph, config, candidates(graph, config), board_cpu(config), forced)
 
@@ -114,7 +121,6 @@ def test_the_user_decides():
         (Node("Sign", ("x",), ("y",)), "compute in integers; it is not quantised"),
         (Node("Transpose", ("x",), ("y",), {"perm": (0, 1, 3, 2)}), "compute; it moves data only"),
         (Node("vdla.QTable", ("x",), ("y",)), "be an operator with a template, got QTable"),
-        (conv("x", "y", low=-5), "clip from below at its zero point 0, got -5"),
     ],
 )
 def test_reasons_to_stay(node, reason):
