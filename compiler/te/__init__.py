@@ -13,7 +13,7 @@ takes the dtype of the other operand. Integers wrap. A reduction is the whole va
 """
 
 from vdla.compiler.arith import specialise
-from vdla.compiler.te.create_function import create_function, dependence_order
+from vdla.compiler.te.create_function import create_function
 from vdla.compiler.te.expr import (
     Dim,
     Number,
@@ -93,7 +93,6 @@ __all__ = [
     "const",
     "cos",
     "create_function",
-    "dependence_order",
     "divide",
     "erf",
     "exp",

@@ -42,7 +42,6 @@ class ElfLoader:
 
     shared: frozenset[str] = frozenset()
     definitions: dict[str, int] = field(default_factory=dict)
-    _kept: list[LoadedElf] = field(default_factory=list)
 
     def load(self, content: bytes, where: str) -> LoadedElf:
         """The object in the content of a file; `where` names it in errors.
@@ -55,11 +54,16 @@ class ElfLoader:
             raise NativeError(f"{where}: object must be for {platform.machine()}, got ELF machine {found.machine}")
         loading = _Loading(found, where, self.definitions)
         loaded = loading.run()
-        for name in self.shared & loaded.addresses.keys():
-            if name not in self.definitions:
-                self.definitions[name] = loaded.addresses[name]
-                self._kept.append(loaded)  # its threads never end
+        new = (self.shared & loaded.addresses.keys()) - self.definitions.keys()
+        if new:
+            self.definitions.update({name: loaded.addresses[name] for name in new})
+            _keep_for_ever(loaded.memory)  # its threads never end
         return loaded
+
+
+def _keep_for_ever(memory: mmap.mmap) -> None:
+    """One reference more than are ever given back."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
 
 
 class _Loading:

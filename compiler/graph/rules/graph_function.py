@@ -15,6 +15,7 @@ from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.rules.apply import expressions
 from vdla.compiler.graph.rules.rule import NodeCall
 from vdla.compiler.target import Target
+from vdla.compiler.te.create_function import dependence_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,5 +118,5 @@ class _Building:
 
 def _read_placeholders(results: list[te.Tensor]) -> set[te.Tensor]:
     """The placeholders that the results depend on."""
-    units = te.dependence_order("graph_function", results)
+    units = dependence_order("graph_function", results)
     return {tensor for unit in units for tensor in unit.reads if tensor.stage is None}

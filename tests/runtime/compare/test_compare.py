@@ -16,9 +16,8 @@ from vdla.commands.arrays import with_random
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import Program
-from vdla.runtime import run as run_module
 from vdla.runtime.compare import Comparison, compare, memory_bytes
-from vdla.runtime.devices import DeviceError
+from vdla.runtime.devices import DeviceError, registry
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.sim import SimDevice
 from vdla.simulator.stats import RunStats
@@ -145,7 +144,7 @@ def test_equal_devices_exit_with_code_0(file: str, capsys: pytest.CaptureFixture
 def test_a_difference_is_shown_with_its_neighbours(
     file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "DEVICES", {"sim": SimDevice, "late": Late})
+    monkeypatch.setattr(registry, "DEVICES", {"sim": SimDevice, "late": Late})
     assert main(["compare", "sim", "late", file]) == 1
     text = capsys.readouterr().out
     assert "first difference: start of instruction 3: sim in cycle " in text

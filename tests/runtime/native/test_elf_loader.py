@@ -1,8 +1,10 @@
 """Kernels loaded without LLVM: the same results, and exact refusals of objects that are wrong."""
 
+import gc
 import platform
 import re
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -44,6 +46,14 @@ def test_two_objects_share_one_pool():
     a, b = np.ones((300, 64), np.float32), np.ones((64, 96), np.float32)
     assert np.array_equal(kernels[0](a, b), kernels[1](a, b))
     assert set(loader.definitions) == set(POOL)
+
+
+def test_threads_outlive_their_loader():
+    a, b = np.ones((300, 64), np.float32), np.ones((64, 96), np.float32)
+    for _ in range(3):
+        loaded_kernel(scheduled())(a, b)
+        gc.collect()
+    time.sleep(0.05)  # threads whose code were gone would end the process here
 
 
 CONTENT = compile_native(scheduled(), "host").object if platform.machine() == "x86_64" else b""
