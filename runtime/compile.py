@@ -92,7 +92,8 @@ def compile(
 
         return compile_network(cast("Graph", what), target, **network)
     if network:
-        raise CompileError(f"compile: {next(iter(network))} must be left out for all but models")
+        option, value = next(iter(network.items()))
+        raise CompileError(f"compile: {option} must be left out for all but models, got {value!r}")
     machine = target_of(target, CompileError)
     of_programs, of_kernels = {"weights": weights, "layouts": layouts}, {"contract": contract, "cached": cached}
     if isinstance(machine, Config):

@@ -110,6 +110,8 @@ def test_the_public_names(tmp_path):
     assert np.array_equal(loaded(**inputs), model(**inputs))
     with pytest.raises(vdla.Error, match=r"^compile: weights must be left out for the model, got \('w',\)$"):
         vdla.compile(source, "host", weights=("w",))
+    with pytest.raises(vdla.Error, match=r"^compile: method must be left out for all but models, got 'mse'$"):
+        vdla.compile(vdla.Schedule, "host", method="mse")
 
 
 def test_calibration_quantises(tmp_path):
