@@ -48,7 +48,7 @@ def compile_network(
     cpu: Target | str = "host",
     extents: Mapping[str, int] | None = None,
     calibration: Calibration | None = None,
-    method: str = "mse",
+    method: str | None = None,
     keep_float: Sequence[str] = (),
     place: Mapping[str, str] | None = None,
     observe: Observer | None = None,
@@ -58,15 +58,18 @@ def compile_network(
 
     `target` is a configuration or a preset, or a CPU; `cpu` is what runs the operators that the
     machine does not. `extents` gives numbers to symbols in the shapes of inputs. `calibration` has
-    inputs, with which a float model is quantised by `method` but for the nodes that `keep_float`
-    names (see `vdla.quantise`). `place` names devices, "vdla" or "cpu", by the name of a node or of
-    its result, where the choice by cost is not wanted.
+    inputs, with which a float model is quantised by `method`, by default "mse", but for the nodes
+    that `keep_float` names (see `vdla.quantise`). `place` names devices, "vdla" or "cpu", by the
+    name of a node or of its result, where the choice by cost is not wanted.
 
     Raises:
         OnnxError, UnsupportedError: the model is not valid, or has nodes that cannot run here.
         ModelError: an unknown target or device, or nodes that no device can run.
         QuantiseError: wrong options or data of calibration.
     """
+    for option, value in (("method", method), ("keep_float", keep_float)):
+        if value and calibration is None:
+            raise ModelError(f"compile: {option} must be left out without calibration, got {value!r}")
     machine = target_of(target, ModelError)
     config = machine if isinstance(machine, Config) else None
     host = machine if isinstance(machine, Target) else Target.named(cpu) if isinstance(cpu, str) else cpu
@@ -74,7 +77,7 @@ def compile_network(
     graph = source if isinstance(source, Graph) else import_model(source, extents=extents)
     graph = run_passes(graph, PREPARATION, observe)
     if calibration is not None:
-        graph = _quantised(graph, calibration, method, keep_float, observe)
+        graph = _quantised(graph, calibration, method or "mse", keep_float, observe)
     graph = run_passes(graph, INTEGER, observe)
     decisions: Mapping[str, Decision] = {}
     if config is not None:

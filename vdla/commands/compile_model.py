@@ -69,7 +69,7 @@ def compile_model(arguments: argparse.Namespace) -> int:
             extents=_extents(arguments.extent or ()),
             place=_places(arguments.place or ()),
             calibration=data,
-            method=arguments.method or "mse",
+            method=arguments.method,
             keep_float=arguments.float or (),
             observe=_printer(arguments.print_after),
             progress=show,

@@ -124,3 +124,10 @@ def test_calibration_quantises(tmp_path):
     exact = compile_network(source)
     (got,), (wanted,) = (m.run(data[0]).outputs.values() for m in (model, exact))
     assert np.abs(got - wanted).max() < 0.1 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(("option", "value"), [("method", "minmax"), ("keep_float", ("a",))])
+def test_options_of_calibration_need_data(option, value):
+    with pytest.raises(ModelError) as error:
+        compile_network(reshapes(), **{option: value})
+    assert str(error.value) == f"compile: {option} must be left out without calibration, got {value!r}"
