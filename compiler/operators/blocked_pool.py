@@ -7,7 +7,7 @@ from vdla.compiler.ir import is_float, limits
 from vdla.compiler.operators.blocked import check_blocked, check_channels
 from vdla.compiler.operators.checks import check_float, check_number, number, static_extent
 from vdla.compiler.operators.pool import check_windows_cover_input, element_count
-from vdla.compiler.operators.quantisation import check_quantised, check_zero_point, requantise
+from vdla.compiler.operators.quantisation import check_clip, check_quantised, check_zero_point, requantise
 from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
@@ -82,11 +82,12 @@ def blocked_qglobal_average_pool(
     x_zero_point: int = 0,
     y_zero_point: int = 0,
     dtype: str = "uint8",
+    clip: tuple[int, int] | None = None,
     name: str | None = None,
 ) -> te.Tensor:
     """The sum of uint8 or int8 pixels less their zero points, times `scale`: [N, channels, 1, 1].
 
-    `scale` is x_scale / (y_scale * pixels), rounded to float32.
+    `scale` is x_scale / (y_scale * pixels), rounded to float32. Results lie within `clip`.
     """
     where = "blocked_qglobal_average_pool"
     check_quantised(where, "x", x)
@@ -95,12 +96,14 @@ def blocked_qglobal_average_pool(
     height, width = (static_extent(where, f"extent {d} of x", x.shape[d]) for d in (2, 3))
     zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype) * height * width
     check_zero_point(where, "y_zero_point", y_zero_point, dtype)
+    check_clip(where, clip, dtype)
     factor = te.const(float(number(where, "scale", scale)), "float32")
     result = result_name(x, where, name)
     total = sum_of_pixels(x, f"{result}_sum")
 
     def value(n: te.Value, c: te.Value, h: te.Value, w: te.Value) -> te.Value:
-        return requantise(total[n, c // lanes, c % lanes] - zero, factor, y_zero_point, dtype, 255 * height * width)
+        centred = total[n, c // lanes, c % lanes] - zero
+        return requantise(centred, factor, y_zero_point, dtype, 255 * height * width, clip)
 
     return te.compute((x.shape[0], count, 1, 1), value, result)
 

@@ -4,7 +4,9 @@ A sum is int32 and wraps. A requantisation is `clip(round(sum * multiplier / 2**
 low, high)`, half to even; multipliers and shifts have one entry, or one a channel. Activations and
 weights are int8, and `x_zero_point` and its like are subtracted from the elements of x.
 
-Each function takes the inputs of a node and its attributes by their names.
+Each function takes the inputs of a node and its attributes by their names. An element-wise operator
+takes activations of uint8 as well, and its result is then uint8: they stand for int8 numbers plus
+128, and the attributes are those of the int8 numbers.
 """
 
 from __future__ import annotations
@@ -297,8 +299,22 @@ def _windows(x: Array, kernel: Ints, strides: Ints, pads: Ints, dilations: Ints,
     return np.asarray(every[steps])
 
 
+def signed(x: Array) -> Int8:
+    """The int8 numbers that an activation stands for."""
+    return to_int8(x) if x.dtype == np.uint8 else x
+
+
+def as_dtype(x: Int8, dtype: npt.DTypeLike) -> Array:
+    """int8 numbers as an activation of `dtype`."""
+    return to_uint8(x) if dtype == np.uint8 else x
+
+
 def _function(compute: Callable[..., Array]) -> Function:
     return lambda attributes, *inputs: (compute(*inputs, **attributes),)
+
+
+def _elementwise(compute: Callable[..., Int8]) -> Function:
+    return lambda attributes, *inputs: (as_dtype(compute(*map(signed, inputs), **attributes), inputs[0].dtype),)
 
 
 _COMPUTE: Mapping[str, Callable[..., Array]] = {
@@ -307,14 +323,19 @@ _COMPUTE: Mapping[str, Callable[..., Array]] = {
     "vdla.QConvTranspose": qconv_transpose,
     "vdla.QDense": qdense,
     "vdla.QMatMul": qmatmul,
-    "vdla.QAdd": qadd,
-    "vdla.QMul": qmul,
-    "vdla.QRescale": qrescale,
-    "vdla.QLeakyRelu": qleaky_relu,
-    "vdla.QTable": qtable,
     "vdla.QMaxPool": qmax_pool,
     "vdla.QAveragePool": qaverage_pool,
     "vdla.ToInt8": to_int8,
     "vdla.ToUint8": to_uint8,
 }
-INTEGER: Mapping[str, Function] = {op: _function(compute) for op, compute in _COMPUTE.items()}
+_ELEMENTWISE: Mapping[str, Callable[..., Int8]] = {
+    "vdla.QAdd": qadd,
+    "vdla.QMul": qmul,
+    "vdla.QRescale": qrescale,
+    "vdla.QLeakyRelu": qleaky_relu,
+    "vdla.QTable": qtable,
+}
+INTEGER: Mapping[str, Function] = {
+    **{op: _function(compute) for op, compute in _COMPUTE.items()},
+    **{op: _elementwise(compute) for op, compute in _ELEMENTWISE.items()},
+}

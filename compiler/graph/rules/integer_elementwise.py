@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.rules.requantise import bounds, far, rescaled_sums, scales
+from vdla.compiler.graph.rules.requantise import bounds, far, rescaled_sums, scales, zero_point
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
-from vdla.compiler.operators.quantisation import requantise
+from vdla.compiler.ir import limits
+from vdla.compiler.operators.quantisation import activation_shift, requantise
 from vdla.compiler.operators.windows import Windows, windows_of
 from vdla.hardware.numerics import scales_from_floats
 
@@ -18,48 +20,73 @@ _WINDOW = ("kernel_shape", "strides", "pads", "dilations")
 
 
 def _qadd(call: NodeCall) -> te.Tensor:
-    (first, second), a_zero, b_zero = (call.attribute(key) for key in ("factors", "a_zero_point", "b_zero_point"))
+    tensors, (first, second) = (call.tensor(0), call.tensor(1)), call.attribute("factors")
+    a_zero, b_zero = _zero_points(call, tensors)
     offset = -(first * a_zero + second * b_zero)
     numbers = call.pack("factors", np.array([first, second, offset], np.int32))
-    rescale = rescaled_sums(call, abs(first) * far(a_zero) + abs(second) * far(b_zero))
+    a_far, b_far = _distances(call)
+    rescale = rescaled_sums(call, abs(first) * a_far + abs(second) * b_far)
 
     def value(a: te.Value, b: te.Value) -> te.Value:
         terms = te.cast("int32", a) * numbers[0] + te.cast("int32", b) * numbers[1]
         return rescale(terms + numbers[2], 0)
 
-    return operators.combine_elements("vdla.QAdd", value, (call.tensor(0), call.tensor(1)), call.name())
+    return operators.combine_elements("vdla.QAdd", value, tensors, call.name())
 
 
 def _qmul(call: NodeCall) -> te.Tensor:
-    a_zero, b_zero = call.attribute("a_zero_point"), call.attribute("b_zero_point")
-    rescale = rescaled_sums(call, far(a_zero) * far(b_zero))
+    tensors = call.tensor(0), call.tensor(1)
+    a_zero, b_zero = _zero_points(call, tensors)
+    rescale = rescaled_sums(call, math.prod(_distances(call)))
 
     def value(a: te.Value, b: te.Value) -> te.Value:
         return rescale((te.cast("int32", a) - a_zero) * (te.cast("int32", b) - b_zero), 0)
 
-    return operators.combine_elements("vdla.QMul", value, (call.tensor(0), call.tensor(1)), call.name())
+    return operators.combine_elements("vdla.QMul", value, tensors, call.name())
+
+
+def _zero_points(call: NodeCall, tensors: tuple[te.Tensor, te.Tensor]) -> tuple[int, int]:
+    """The zero points of two operands in their dtype."""
+    a, b = tensors
+    return zero_point(call, "a_zero_point", a.dtype), zero_point(call, "b_zero_point", b.dtype)
+
+
+def _distances(call: NodeCall) -> tuple[int, int]:
+    """The greatest distances of two operands from their zero points."""
+    return far(call.attribute("a_zero_point")), far(call.attribute("b_zero_point"))
 
 
 def _qrescale(call: NodeCall) -> te.Tensor:
-    zero_point = call.attribute("x_zero_point")
-    rescale = rescaled_sums(call, far(zero_point))
-    return operators.elementwise(call.tensor(0), lambda v: rescale(te.cast("int32", v) - zero_point, 0), call.name())
+    return _rescaled(call, call.tensor(0), call.name())
+
+
+def _rescaled(call: NodeCall, x: te.Tensor, name: str) -> te.Tensor:
+    """The elements of x less their zero point, requantised."""
+    zero, rescale = zero_point(call, "x_zero_point", x.dtype), rescaled_sums(call, far(call.attribute("x_zero_point")))
+    return operators.elementwise(x, lambda v: rescale(te.cast("int32", v) - zero, 0), name)
 
 
 def _qleaky_relu(call: NodeCall) -> te.Tensor:
-    zero_point, factors = call.attribute("x_zero_point"), call.attribute("factors")
-    rescale = rescaled_sums(call, max(factors) * far(zero_point))
+    zero, factors = zero_point(call, "x_zero_point", call.tensor(0).dtype), call.attribute("factors")
+    rescale = rescaled_sums(call, max(factors) * far(call.attribute("x_zero_point")))
 
     def value(v: te.Value) -> te.Value:
-        x = te.cast("int32", v) - zero_point
+        x = te.cast("int32", v) - zero
         return rescale(te.maximum(x * factors[0], x * factors[1]), 0)
 
     return operators.elementwise(call.tensor(0), value, call.name())
 
 
 def _qtable(call: NodeCall) -> te.Tensor:
-    table = call.pack("table", call.attribute("table"))
-    return operators.elementwise(call.tensor(0), lambda v: table[te.cast("int32", v) + 128], call.name())
+    x = call.tensor(0)
+    table, least = _table(call, x.dtype), limits(x.dtype)[0]
+    return operators.elementwise(x, lambda v: table[te.cast("int32", v) - int(least)], call.name())
+
+
+def _table(call: NodeCall, dtype: str) -> te.Tensor:
+    """The results by element, in the dtype of the elements."""
+    table = call.attribute("table").astype(np.int64) + activation_shift("int8", dtype)
+    return call.pack("table", table.astype(dtype))
 
 
 def _to_int8(call: NodeCall) -> te.Tensor:
@@ -73,14 +100,13 @@ def _to_uint8(call: NodeCall) -> te.Tensor:
 # --- pools ----------------------------------------------------------------------------------------
 
 
-def _qmax_pool(call: NodeCall) -> te.Tensor:
-    zero_point = call.attribute("x_zero_point")
+def qmax_pool(call: NodeCall, pool: Callable[..., te.Tensor] = operators.max_pool) -> te.Tensor:
+    """The largest element of each window by `pool`, requantised."""
     kernel, strides, pads, dilations = (call.attribute(key) for key in _WINDOW)
     if _keeps_scale(call):
-        return operators.max_pool(call.tensor(0), kernel, strides, pads, dilations, name=call.name())
-    largest = operators.max_pool(call.tensor(0), kernel, strides, pads, dilations, name=f"{call.name()}_largest")
-    rescale = rescaled_sums(call, far(zero_point))
-    return operators.elementwise(largest, lambda v: rescale(te.cast("int32", v) - zero_point, 0), call.name())
+        return pool(call.tensor(0), kernel, strides, pads, dilations, name=call.name())
+    largest = pool(call.tensor(0), kernel, strides, pads, dilations, name=f"{call.name()}_largest")
+    return _rescaled(call, largest, call.name())
 
 
 def _keeps_scale(call: NodeCall) -> bool:
@@ -89,33 +115,37 @@ def _keeps_scale(call: NodeCall) -> bool:
     return same and scales(call).tolist() == [1.0] and bounds(call) == (-128, 127)
 
 
-def _qaverage_pool(call: NodeCall) -> te.Tensor:
-    """Sums, and a scale for each position, by the number of elements that it averages."""
-    x, zero_point = call.tensor(0), call.attribute("x_zero_point")
+def qaverage_pool(call: NodeCall, annotations: Mapping[str, str] | None = None) -> te.Tensor:
+    """Sums, and a scale for each position, by the number of elements that it averages.
+
+    `annotations` are those of the sums. Dimensions behind the windows stay as they are.
+    """
+    x = call.tensor(0)
     kernel, strides, pads, dilations = (call.attribute(key) for key in _WINDOW)
-    windows = windows_of(call.name(), x.shape[2:], kernel, strides, pads, dilations)
+    zero, last = zero_point(call, "x_zero_point", x.dtype), 2 + len(kernel)
+    windows = windows_of(call.name(), x.shape[2:last], kernel, strides, pads, dilations)
     taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(kernel)]
 
     def total(*i: te.Value) -> te.Value:
         position = [windows.position(d, i[2 + d], tap) for d, tap in enumerate(taps)]
-        element = te.cast("int32", x[(*i[:2], *position)]) - zero_point
+        element = te.cast("int32", x[(*i[:2], *position, *i[last:])]) - zero
         if inside := windows.inside(position):
             element = te.select(te.all_of(*inside), element, te.const(0, "int32"))
         return te.sum(element, axis=taps)
 
-    sums = te.compute((*x.shape[:2], *windows.counts), total, f"{call.name()}_sum")
-    quotients = _quotients(call, windows)
-    factors = call.pack("scale", quotients)
-    greatest, added = math.prod(kernel) * far(zero_point), call.attribute("y_zero_point")
+    sums = te.compute((*x.shape[:2], *windows.counts, *x.shape[last:]), total, f"{call.name()}_sum", annotations)
+    scale = quotients(call, windows)
+    factors = call.pack("scale", scale)
+    greatest, added = math.prod(kernel) * far(call.attribute("x_zero_point")), zero_point(call, "y_zero_point", x.dtype)
 
     def value(*i: te.Value) -> te.Value:
-        factor = factors[0] if quotients.shape == (1,) else factors[i[2:]]
-        return requantise(sums[i], factor, added, "int8", greatest, bounds(call))
+        factor = factors[0] if scale.shape == (1,) else factors[i[2:last]]
+        return requantise(sums[i], factor, added, x.dtype, greatest, bounds(call, x.dtype))
 
     return te.compute(sums.shape, value, call.name())
 
 
-def _quotients(call: NodeCall, windows: Windows) -> Array:
+def quotients(call: NodeCall, windows: Windows) -> Array:
     """The scale over the count of each window; one number if all counts are equal."""
     real = np.ldexp(call.attribute("multiplier").astype(np.float64), -call.attribute("shift"))
     counts = np.ones((), np.int64)
@@ -145,6 +175,6 @@ INTEGER_ELEMENTWISE = (
     OperatorRule("vdla.QTable", FusionClass.INJECTIVE, _qtable),
     OperatorRule("vdla.ToInt8", FusionClass.INJECTIVE, _to_int8),
     OperatorRule("vdla.ToUint8", FusionClass.INJECTIVE, _to_uint8),
-    OperatorRule("vdla.QMaxPool", FusionClass.REDUCTION, _qmax_pool),
-    OperatorRule("vdla.QAveragePool", FusionClass.REDUCTION, _qaverage_pool),
+    OperatorRule("vdla.QMaxPool", FusionClass.REDUCTION, qmax_pool),
+    OperatorRule("vdla.QAveragePool", FusionClass.REDUCTION, qaverage_pool),
 )

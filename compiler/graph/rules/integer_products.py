@@ -10,14 +10,15 @@ import numpy as np
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.rules.requantise import EXACT_SUM, bounds, centred, far, rescaled_sums, scales
+from vdla.compiler.graph.rules.requantise import EXACT_SUM, bounds, centred, far, greatest_sum, rescaled_sums, scales
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 
 _PLANE = 2  # spatial dimensions of the fast forms
 _Options = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # strides, pads, dilations
 
 
-def _weight_and_bias(call: NodeCall) -> tuple[Array, Array]:
+def weight_and_bias(call: NodeCall) -> tuple[Array, Array]:
+    """The constant weight and bias of a product."""
     weight, bias = call.constant(1, "weight"), call.constant(2, "bias")
     if weight is None or bias is None:
         call.decline("have a weight and a bias")
@@ -25,13 +26,11 @@ def _weight_and_bias(call: NodeCall) -> tuple[Array, Array]:
 
 
 def _greatest(call: NodeCall, weight: Array, bias: Array, channel: int = 0) -> int:
-    """The greatest magnitude of a sum."""
-    axes = tuple(d for d in range(weight.ndim) if d != channel)
-    sums = np.abs(weight.astype(np.int64)).sum(axis=axes) * far(call.attribute("x_zero_point"))
-    return int(sums.max(initial=0) + np.abs(bias.astype(np.int64)).max(initial=0))
+    return greatest_sum(weight, bias, call.attribute("x_zero_point"), channel)
 
 
-def _packed(call: NodeCall, packed: operators.PackedWeights) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+def packed_inputs(call: NodeCall, packed: operators.PackedWeights) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    """Weight, bias and scale as inputs of the kernel."""
     return call.pack("weight", packed.weight), call.pack("bias", packed.bias), call.pack("scale", packed.scale)
 
 
@@ -39,7 +38,7 @@ def _packed(call: NodeCall, packed: operators.PackedWeights) -> tuple[te.Tensor,
 
 
 def _qconv(call: NodeCall) -> te.Tensor:
-    x, (weight, bias) = call.tensor(0), _weight_and_bias(call)
+    x, (weight, bias) = call.tensor(0), weight_and_bias(call)
     strides, pads, dilations = (call.attribute(key) for key in ("strides", "pads", "dilations"))
     if weight.ndim == 2 + _PLANE:
         return _plane(call, x, weight, bias, (strides, pads, dilations), call.name())
@@ -62,12 +61,12 @@ def _plane(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, options: _O
             weight, scales(call), call.target, bias, zero_point, "int8", strides, dilations
         )
         return operators.qdepthwise_conv2d(
-            x, *_packed(call, packed), call.target, weight.shape[2:], zero_point, result, "int8",
+            x, *packed_inputs(call, packed), call.target, weight.shape[2:], zero_point, result, "int8",
             strides, pads, dilations, packed.largest_sum, bounds(call), name,
         )  # fmt: skip
     packed = operators.pack_qconv2d(weight, scales(call), call.target, bias, zero_point, "int8")
     return operators.qconv2d(
-        x, *_packed(call, packed), call.target, len(weight), zero_point, result, "int8",
+        x, *packed_inputs(call, packed), call.target, len(weight), zero_point, result, "int8",
         strides, pads, dilations, packed.largest_sum, bounds(call), name,
     )  # fmt: skip
 
@@ -88,7 +87,7 @@ def _summed(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, options: _
 
 
 def _qconv_transpose(call: NodeCall) -> te.Tensor:
-    x, (weight, bias) = call.tensor(0), _weight_and_bias(call)
+    x, (weight, bias) = call.tensor(0), weight_and_bias(call)
     data = centred(call, x, call.attribute("x_zero_point"), "centred")
     names = ("strides", "pads", "output_padding", "dilations", "group")
     strides, pads, extra, dilations, groups = (call.attribute(key) for key in names)
@@ -103,7 +102,7 @@ def _qconv_transpose(call: NodeCall) -> te.Tensor:
 
 
 def _qdense(call: NodeCall) -> te.Tensor:
-    x, (weight, bias) = call.tensor(0), _weight_and_bias(call)
+    x, (weight, bias) = call.tensor(0), weight_and_bias(call)
     name, is_matrix = call.name(), len(x.shape) == _PLANE
     rows = x if is_matrix else operators.reshape(x, (-1, x.shape[-1]), name=f"{name}_rows")
     result = _dense(call, rows, weight, bias, name if is_matrix else f"{name}_matrix")
@@ -119,7 +118,7 @@ def _dense(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, name: str) 
         return _rescaled(call, total, 1, greatest, name)
     packed = operators.pack_qdense(weight, scales(call), call.target, bias, zero_point, "int8")
     return operators.qdense(
-        x, *_packed(call, packed), call.target, len(weight), call.attribute("y_zero_point"), "int8",
+        x, *packed_inputs(call, packed), call.target, len(weight), call.attribute("y_zero_point"), "int8",
         packed.largest_sum, bounds(call), name,
     )  # fmt: skip
 

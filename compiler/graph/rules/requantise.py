@@ -3,6 +3,9 @@
 The products of `operators.quantisation` are exact for sums below 2**29; greater sums are rescaled
 in int64. Scales are constants of the kernel, so that nodes that differ only in them
 share its code.
+
+Attributes are those of int8 numbers. An activation of uint8, as in blocks of channels, stands for
+int8 numbers plus 128: its zero points and bounds are 128 more.
 """
 
 from __future__ import annotations
@@ -14,15 +17,21 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.rules.rule import NodeCall
-from vdla.compiler.operators.quantisation import requantise
+from vdla.compiler.operators.quantisation import activation_shift, requantise
 
 EXACT_SUM = (1 << 29) - 1
 Rescale = Callable[[te.Value, te.Operand], te.Value]
 
 
-def bounds(call: NodeCall) -> tuple[int, int]:
-    """The least and the greatest result."""
-    return call.attribute("low"), call.attribute("high")
+def zero_point(call: NodeCall, key: str, dtype: str) -> int:
+    """The zero point that an attribute says, of activations of `dtype`."""
+    return int(call.attribute(key)) + activation_shift("int8", dtype)
+
+
+def bounds(call: NodeCall, dtype: str = "int8") -> tuple[int, int]:
+    """The least and the greatest result, of `dtype`."""
+    shift = activation_shift("int8", dtype)
+    return call.attribute("low") + shift, call.attribute("high") + shift
 
 
 def scales(call: NodeCall) -> Array:
@@ -31,22 +40,30 @@ def scales(call: NodeCall) -> Array:
     return np.asarray(real, np.float32)
 
 
-def far(zero_point: int) -> int:
-    """The greatest distance of an int8 value from a zero point."""
-    return max(127 - zero_point, zero_point + 128)
+def far(zero: int) -> int:
+    """The greatest distance of an int8 number from a zero point."""
+    return max(127 - zero, zero + 128)
+
+
+def greatest_sum(weight: Array, bias: Array, x_zero_point: int, channel: int = 0) -> int:
+    """The greatest magnitude of a sum; `channel` is the dimension of the weight's outputs."""
+    axes = tuple(d for d in range(weight.ndim) if d != channel)
+    sums = np.abs(weight.astype(np.int64)).sum(axis=axes) * far(x_zero_point)
+    return int(sums.max(initial=0) + np.abs(bias.astype(np.int64)).max(initial=0))
 
 
 def rescaled_sums(call: NodeCall, greatest: int) -> Rescale:
-    """A function of a sum, up to `greatest` in magnitude, and its channel: the int8 result."""
-    low, high = bounds(call)
+    """A function of a sum, up to `greatest` in magnitude, and its channel: the result."""
+    dtype = call.result.dtype
+    limits, added = bounds(call, dtype), zero_point(call, "y_zero_point", dtype)
     multiplier, shift = call.attribute("multiplier"), call.attribute("shift")
-    zero_point, one = call.attribute("y_zero_point"), len(multiplier) == 1
+    one = len(multiplier) == 1
     if greatest <= EXACT_SUM:
         factors = call.pack("scale", scales(call))
 
         def rescale(total: te.Value, channel: te.Operand) -> te.Value:
             factor = factors[0 if one else channel]
-            return requantise(total, factor, zero_point, "int8", greatest, (low, high))
+            return requantise(total, factor, added, dtype, greatest, limits)
 
         return rescale
     mult, amount = call.pack("multiplier", multiplier), call.pack("shift", shift)
@@ -54,7 +71,7 @@ def rescaled_sums(call: NodeCall, greatest: int) -> Rescale:
     def rescale_wide(total: te.Value, channel: te.Operand) -> te.Value:
         at = 0 if one else channel
         rounded = shift_half_even(te.cast("int64", total) * mult[at], amount[at])
-        return te.cast("int8", te.clip(rounded + zero_point, low, high))
+        return te.cast(dtype, te.clip(rounded + added, *limits))
 
     return rescale_wide
 
@@ -66,6 +83,6 @@ def shift_half_even(value: te.Value, shift: te.Value) -> te.Value:
     return (value + below_half + odd) >> shift
 
 
-def centred(call: NodeCall, x: te.Tensor, zero_point: int, what: str) -> te.Tensor:
+def centred(call: NodeCall, x: te.Tensor, zero: int, what: str) -> te.Tensor:
     """An int8 tensor less its zero point, as int32."""
-    return te.compute(x.shape, lambda *i: te.cast("int32", x[i]) - zero_point, f"{call.name()}_{what}")
+    return te.compute(x.shape, lambda *i: te.cast("int32", x[i]) - zero, f"{call.name()}_{what}")

@@ -1,0 +1,218 @@
+"""Integer operators in blocks of channels: their meaning by the plain ones, and their kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vdla.compiler.graph import Graph, Node, TensorType
+from vdla.compiler.graph.rules import DeclinedError
+from vdla.compiler.graph.rules.graph_function import graph_function
+from vdla.compiler.operators.cpu import default_schedule
+from vdla.compiler.operators.quantised_weights import best_dot_layout
+from vdla.compiler.target import TARGETS, Target, host
+from vdla.hardware.numerics import scales_from_floats
+from vdla.runtime.native import build
+from vdla.runtime.numpy_operators import FUNCTIONS
+from vdla.runtime.numpy_operators.blocked_integer import blocked, plain
+
+LANES = best_dot_layout(host()).lanes
+RESULT = {"y_zero_point": -3, "low": -100, "high": 90}
+FULL = {"y_zero_point": 4, "low": -128, "high": 127}
+DTYPES = ("int8", "uint8")
+
+
+def int8(random: np.random.Generator, *shape: int) -> np.ndarray:
+    return random.integers(-128, 128, shape, np.int8)
+
+
+def biases(random: np.random.Generator, count: int) -> np.ndarray:
+    return random.integers(-9999, 9999, count, np.int32)
+
+
+def factors(*real: float) -> dict[str, np.ndarray]:
+    multiplier, shift = scales_from_floats(np.array(real, np.float32))
+    return {"multiplier": multiplier, "shift": shift}
+
+
+def in_blocks(x: np.ndarray, dtype: str) -> np.ndarray:
+    """An int8 image in blocks of `dtype`; padding channels have a value that must not matter."""
+    padding = np.full((x.shape[0], -x.shape[1] % LANES, *x.shape[2:]), 77, np.int8)
+    made = blocked(np.concatenate([x, padding], axis=1), LANES)
+    return made if dtype == "int8" else made.view(np.uint8) ^ np.uint8(0x80)
+
+
+def numbers(x: np.ndarray, channels: int) -> np.ndarray:
+    """The plain int8 image of blocks."""
+    values = plain(x, channels)
+    return values if values.dtype == np.int8 else (values ^ np.uint8(0x80)).view(np.int8)
+
+
+def run(op: str, inputs: list[np.ndarray], attributes: dict[str, Any], wanted: np.ndarray, data: int) -> np.ndarray:
+    """The result of the node's kernel; inputs behind the first `data` are constants."""
+    function = function_of(op, inputs, attributes, wanted, data, host())
+    kernel = build(default_schedule(function.function).fn)
+    arrays = {f"i{k}": array for k, array in enumerate(inputs)}
+    return kernel(*(arrays[name] for name in function.inputs), *function.constants.values())
+
+
+def function_of(
+    op: str, inputs: list[np.ndarray], attributes: dict[str, Any], wanted: np.ndarray, data: int, target: Target
+) -> Any:
+    names = [f"i{k}" for k in range(len(inputs))]
+    constants = dict(zip(names[data:], inputs[data:], strict=True))
+    arrays = dict(zip(names, inputs, strict=True)) | {"y": wanted}
+    types = {name: TensorType(array.dtype.name, array.shape) for name, array in arrays.items()}
+    node = Node(op, tuple(names), ("y",), attributes)
+    return graph_function(Graph("g", tuple(names[:data]), ("y",), (node,), constants, types), target)
+
+
+# --- convolutions ---------------------------------------------------------------------------------
+
+
+def conv(**changes: Any) -> dict[str, Any]:
+    options = {"strides": (1, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1), "group": 1}
+    return options | {"x_zero_point": 5} | RESULT | changes
+
+
+CONVOLUTIONS = {
+    "3x3": ((2, 20, 7, 9), (40, 20, 3, 3), conv()),
+    "strides": ((1, 33, 8, 7), (17, 33, 3, 3), conv(strides=(2, 1), pads=(0, 1, 1, 0))),
+    "1x1": ((1, 32, 5, 6), (16, 32, 1, 1), conv(pads=(0, 0, 0, 0), **FULL)),
+    "dilations": ((1, 16, 9, 9), (16, 16, 3, 2), conv(dilations=(2, 3))),
+    "depthwise": ((2, 21, 7, 9), (21, 1, 3, 3), conv(group=21)),
+    "depthwise, strides": ((1, 32, 9, 9), (32, 1, 5, 3), conv(group=32, strides=(2, 2), pads=(2, 1, 2, 1))),
+    "depthwise, dilations": ((1, 16, 9, 9), (16, 1, 3, 3), conv(group=16, dilations=(1, 2))),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_of_blocks(name: str, dtype: str) -> None:
+    random = np.random.default_rng(len(name))
+    shape, weight_shape, options = CONVOLUTIONS[name]
+    x, weight = int8(random, *shape), int8(random, *weight_shape)
+    outputs = weight_shape[0]
+    options = options | factors(*random.uniform(1e-3, 4e-3, outputs))
+    bias = biases(random, outputs)
+    [expected] = FUNCTIONS["vdla.QConv"](options, x, weight, bias)
+    check_convolution(in_blocks(x, dtype), weight, bias, options | {"lanes": LANES, "dtype": dtype}, expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_plain_image_into_blocks(dtype: str) -> None:
+    random = np.random.default_rng(3)
+    x, weight, bias = int8(random, 1, 3, 9, 11), int8(random, 20, 3, 3, 3), biases(random, 20)
+    options = conv(strides=(2, 2)) | factors(*random.uniform(1e-3, 4e-3, 20))
+    [expected] = FUNCTIONS["vdla.QConv"](options, x, weight, bias)
+    check_convolution(x, weight, bias, options | {"lanes": LANES, "dtype": dtype}, expected)
+
+
+def check_convolution(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, attributes: dict[str, Any], expected: np.ndarray
+) -> None:
+    """Definition and kernel both give the plain result."""
+    assert np.unique(expected).size > 3
+    [wanted] = FUNCTIONS["vdla.BlockedQConv"](attributes, x, weight, bias)
+    got = run("vdla.BlockedQConv", [x, weight, bias], attributes, wanted, 1)
+    for result in (wanted, got):
+        assert result.dtype == attributes["dtype"]
+        np.testing.assert_array_equal(numbers(result, len(weight)), expected)
+
+
+@pytest.mark.parametrize(
+    ("group", "factor", "rule"),
+    [
+        (2, 1, "have one group, or blocks with one channel a group"),
+        (1, 1 << 23, "have sums below 2**29"),
+    ],
+)
+def test_other_convolutions_are_declined(group: int, factor: int, rule: str) -> None:
+    random = np.random.default_rng(0)
+    x, weight = in_blocks(int8(random, 1, 32, 5, 5), "int8"), int8(random, 32, 32 // group, 3, 3)
+    attributes = conv(group=group) | factors(1e-3) | {"lanes": LANES, "dtype": "int8"}
+    bias = biases(random, 32) * factor
+    [wanted] = FUNCTIONS["vdla.BlockedQConv"](attributes, x, weight, bias)
+    with pytest.raises(DeclinedError) as error:
+        run("vdla.BlockedQConv", [x, weight, bias], attributes, wanted, 1)
+    assert str(error.value) == f"vdla.BlockedQConv y: the node must {rule}"
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_target_has_kernels(name: str) -> None:
+    random, layout = np.random.default_rng(0), best_dot_layout(Target.named(name))
+    x, weight, bias = int8(random, 1, 20, 6, 6), int8(random, 20, 20, 3, 3), biases(random, 20)
+    dtype = "uint8" if layout.data == "uint8" else "int8"
+    image = blocked(x, layout.lanes).astype(dtype)
+    for kernel, group in ((weight, 1), (weight[:, :1], 20)):
+        attributes = conv(group=group) | factors(1e-3) | {"lanes": layout.lanes, "dtype": dtype}
+        [wanted] = FUNCTIONS["vdla.BlockedQConv"](attributes, image, kernel, bias)
+        function = function_of("vdla.BlockedQConv", [image, kernel, bias], attributes, wanted, 1, Target.named(name))
+        default_schedule(function.function, Target.named(name))
+
+
+# --- pools ----------------------------------------------------------------------------------------
+
+
+WINDOW = {"kernel_shape": (3, 2), "strides": (2, 1), "pads": (1, 1, 1, 0), "dilations": (1, 1), "x_zero_point": 4}
+ONE = {"multiplier": np.array([1 << 23]), "shift": np.array([23])}
+POOLS = {
+    "max": ("QMaxPool", WINDOW | RESULT | factors(0.7)),
+    "max of one scale": ("QMaxPool", WINDOW | FULL | ONE),
+    "average": ("QAveragePool", WINDOW | RESULT | {"count_include_pad": 0} | factors(0.7)),
+    "average with padding": ("QAveragePool", WINDOW | RESULT | {"count_include_pad": 1} | factors(0.7)),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", POOLS)
+def test_pools_of_blocks(name: str, dtype: str) -> None:
+    op, attributes = POOLS[name]
+    x = int8(np.random.default_rng(7), 2, 21, 8, 8)
+    [expected] = FUNCTIONS[f"vdla.{op}"](attributes, x)
+    image = in_blocks(x, dtype)
+    [wanted] = FUNCTIONS[f"vdla.Blocked{op}"](attributes, image)
+    for result in (wanted, run(f"vdla.Blocked{op}", [image], attributes, wanted, 1)):
+        assert result.dtype == dtype
+        np.testing.assert_array_equal(numbers(result, 21), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_mean_of_images_in_blocks_is_plain(dtype: str) -> None:
+    x = int8(np.random.default_rng(8), 2, 21, 7, 5)
+    options = {"kernel_shape": (7, 5), "strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "x_zero_point": 4}
+    attributes = options | RESULT | {"count_include_pad": 0, "low": -12} | factors(3.0)
+    [expected] = FUNCTIONS["vdla.QAveragePool"](attributes, x)
+    assert np.unique(expected).size > 3
+    image, attributes = in_blocks(x, dtype), attributes | {"channels": 21}
+    [wanted] = FUNCTIONS["vdla.BlockedQGlobalAveragePool"](attributes, image)
+    for result in (wanted, run("vdla.BlockedQGlobalAveragePool", [image], attributes, wanted, 1)):
+        np.testing.assert_array_equal(result, expected)
+
+
+# --- element by element ---------------------------------------------------------------------------
+
+
+TWO = {"a_zero_point": 7, "b_zero_point": -4}
+ELEMENTWISE = {
+    "vdla.QAdd": (2, RESULT | TWO | {"factors": (3, -2)} | factors(0.3)),
+    "vdla.QMul": (2, RESULT | TWO | factors(0.01)),
+    "vdla.QRescale": (1, RESULT | {"x_zero_point": 7} | factors(0.5)),
+    "vdla.QLeakyRelu": (1, RESULT | {"factors": (100, 1), "x_zero_point": 7} | factors(0.005)),
+    "vdla.QTable": (1, {"table": np.roll(np.arange(-128, 128), 50).astype(np.int8)}),
+}
+
+
+@pytest.mark.parametrize("op", ELEMENTWISE)
+def test_elements_of_uint8_stand_for_int8_numbers_plus_128(op: str) -> None:
+    count, attributes = ELEMENTWISE[op]
+    random = np.random.default_rng(9)
+    plain_inputs = [int8(random, 1, 2, 5, 3, LANES) for _ in range(count)]
+    [expected] = FUNCTIONS[op](attributes, *plain_inputs)
+    inputs = [x.view(np.uint8) ^ np.uint8(0x80) for x in plain_inputs]
+    [wanted] = FUNCTIONS[op](attributes, *inputs)
+    for result in (wanted, run(op, inputs, attributes, wanted, count)):
+        assert result.dtype == np.uint8
+        np.testing.assert_array_equal(result.astype(int) - 128, expected)
