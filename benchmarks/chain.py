@@ -21,8 +21,9 @@ from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import input_tensors
-from vdla.runtime.chain_cycles import chain_cycles
+from vdla.runtime.executor import operator_cycles
 from vdla.simulator.simulate import simulate
+from vdla.simulator.stats import RunStats
 
 PRESET = "pynq_z1"
 REPEATS = 5
@@ -120,12 +121,13 @@ def step_by_step(chain: Chain, inputs: Arrays) -> Arrays:
     return held
 
 
-def rows_of(chain: Chain, cycles: dict[str, int]) -> Iterator[dict[str, Any]]:
+def rows_of(chain: Chain, stats: RunStats) -> Iterator[dict[str, Any]]:
     """A row for each step; the bound of steps that are no convolution is 0."""
-    for step in chain.steps:
+    found = operator_cycles(chain.program, stats, chain.lines) or ()
+    for step, cost in zip(chain.steps, found, strict=True):
         name = step.operator.name
         limit = bound(workload(name), chain.config).cycles if name.startswith("C") else 0
-        yield {"step": step.name, "cycles": cycles[step.name], "bound_cycles": limit}
+        yield {"step": step.name, "cycles": cost.cycles, "bound_cycles": limit}
 
 
 def _cpu_seconds(work: Callable[[], object]) -> float:
@@ -151,7 +153,7 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     exact = np.array_equal(result.outputs["y"], step_by_step(chain, inputs)["y"])
     progress("done", 3, 3)
     stats = result.statistics
-    rows = list(rows_of(chain, chain_cycles(chain, stats)))
+    rows = list(rows_of(chain, stats))
     convolutions = [row for row in rows if row["bound_cycles"]]
     offloaded = [row for row in rows if row["step"].startswith(("add", "C")) and row["step"] != "C1.conv1"]
     figures = {

@@ -26,10 +26,11 @@ from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.chain_cycles import chain_cycles
 from vdla.runtime.evaluate import Evaluator
+from vdla.runtime.executor import operator_cycles
 from vdla.runtime.network import Model, compile_network
 from vdla.runtime.quantise import quantise
+from vdla.simulator.stats import RunStats
 
 PRESET = "pynq_z1"
 MEASURED = ("resnet18", "mobilenet_v1", "mobilenet_v2", "vit_small")
@@ -79,7 +80,7 @@ def _measure(
     rows: list[dict[str, Any]] = []
     for node, stats in zip(placed, statistics, strict=True):
         region: AcceleratedRegion = node.attributes[REGION]
-        rows += _rows(region, node.attributes[BODY], chain_cycles(region.chain, stats))
+        rows += _rows(region, node.attributes[BODY], stats)
     plan = compiled.artifact.plan
     on_accelerator = sum(row["macs"] for row in rows)
     board_seconds = result.cycles / config.clock_mhz / 1e6
@@ -103,13 +104,14 @@ def _accelerator_seconds(model: Model, inputs: dict[str, Any]) -> float:
     return total - sum(each.seconds for each in run.steps if each.statistics is None)
 
 
-def _rows(region: AcceleratedRegion, body: Graph, cycles: dict[str, int]) -> Iterator[dict[str, Any]]:
+def _rows(region: AcceleratedRegion, body: Graph, stats: RunStats) -> Iterator[dict[str, Any]]:
     """A row for each operator; the bound of all but plain convolutions is 0."""
-    for step, (node, *_) in zip(region.chain.steps, region.calls, strict=True):
+    found = operator_cycles(region.chain.program, stats, region.chain.lines) or ()
+    for cost, (node, *_) in zip(found, region.calls, strict=True):
         yield {
             "operator": node.name or node.outputs[0],
             "op": node.op,
-            "cycles": cycles[step.name],
+            "cycles": cost.cycles,
             "bound_cycles": _bound(body, node) if node.op == "vdla.QConv" else 0,
             "macs": macs_of(body, node),
         }

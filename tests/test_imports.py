@@ -93,7 +93,7 @@ ROOMS: dict[str, str] = {
         "runtime.numpy_operators runtime.artifact"
     ),
     "runtime": (
-        "support hardware.isa hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
+        "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
         "compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
         "simulator.support simulator.stats simulator runtime.devices runtime.native runtime.evaluate "
         "runtime.executor runtime.network"
@@ -140,10 +140,10 @@ ROOMS: dict[str, str] = {
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.te "
         "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu "
-        "compiler.graph compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.verify "
-        "simulator runtime.devices runtime.native runtime.evaluate runtime compiler.graph.accelerator "
-        "runtime.network runtime.quantise runtime.compare benchmarks.harness benchmarks.networks "
-        "benchmarks.cpu benchmarks.programs benchmarks.coverage"
+        "compiler.graph compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.stats "
+        "simulator.verify simulator runtime.devices runtime.native runtime.evaluate runtime.executor runtime "
+        "compiler.graph.accelerator runtime.network runtime.quantise runtime.compare benchmarks.harness "
+        "benchmarks.networks benchmarks.cpu benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from vdla.hardware.isa import COL, COUNTERS, Opcode, Unit
 from vdla.hardware.program import Program
-from vdla.simulator.stats import UNKNOWN, RunStats, moved_bytes
+from vdla.simulator.stats import UNKNOWN, RunStats, gemm_macs, moved_bytes
 
 Ints = npt.NDArray[np.integer[Any]]
 
@@ -25,11 +25,14 @@ Ints = npt.NDArray[np.integer[Any]]
 class OperatorCycles:
     """The cycles of one operator, the bytes it loads and stores, what its compute unit waited for.
 
+    `macs` are the multiply-accumulates that the matrix unit executes: with those of padded blocks,
+    without products with padding that the program leaves out.
     `stalls` has cycles by counter, without those in which the unit was busy; empty where the device
     does not record the waits of single instructions.
     """
 
     cycles: int
+    macs: int
     bytes_read: int
     bytes_written: int
     stalls: dict[str, int]
@@ -67,8 +70,11 @@ def operator_cycles(program: Program, stats: RunStats, lines: Sequence[int]) -> 
     if stats.waits is not None:
         np.add.at(stalls, owner_of_compute, stats.waits[compute])
     stalls[:, COUNTERS.index("busy")] = 0
-    read, written = (_bytes(program, owner, opcode, count) for opcode in (Opcode.LOAD, Opcode.STORE))
-    return tuple(OperatorCycles(int(cycles[k]), int(read[k]), int(written[k]), _named(stalls[k])) for k in range(count))
+    opcodes, moved = program.columns[:, COL["opcode"]], moved_bytes(program.config, program.columns)
+    read, written = (np.where(opcodes == opcode, moved, 0) for opcode in (Opcode.LOAD, Opcode.STORE))
+    figures = (_summed(owner, each, count) for each in (gemm_macs(program.config, program.columns), read, written))
+    rows = zip(cycles.tolist(), *figures, map(_named, stalls), strict=True)
+    return tuple(OperatorCycles(*row) for row in rows)
 
 
 def _named(row: Ints) -> dict[str, int]:
@@ -85,10 +91,8 @@ def _filled(owner: Ints) -> Ints:
     return filled
 
 
-def _bytes(program: Program, owner: Ints, opcode: Opcode, count: int) -> Ints:
-    """The bytes of tensors that each operator moves in one direction."""
-    columns = program.columns
-    chosen = (columns[:, COL["opcode"]] == opcode) & (owner >= 0)
+def _summed(owner: Ints, values: Ints, count: int) -> list[int]:
+    """The sums of a value of every instruction, by operator."""
     total = np.zeros(count, np.int64)
-    np.add.at(total, owner[chosen], moved_bytes(program.config, columns[chosen]))
-    return total
+    np.add.at(total, owner[owner >= 0], values[owner >= 0])
+    return total.tolist()

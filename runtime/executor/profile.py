@@ -24,8 +24,10 @@ ACCELERATOR = "vdla"
 class OperatorProfile:
     """What an operator took; `cycles` and `utilisation` on the accelerator only.
 
-    `utilisation` is its multiply-accumulates over those possible in its cycles, from 0 to 1. `step`
-    is the index of its step; `stalls` has the cycles in which the compute unit waited, by counter.
+    `macs` are those of its definition. `utilisation`, from 0 to 1, is the share of its cycles in
+    which the matrix unit multiplies: programs leave out products with padding, and compute blocks
+    of channels whole. `step` is the index of its step; `stalls` has the cycles in which the compute
+    unit waited, by counter.
     """
 
     op: str
@@ -38,6 +40,10 @@ class OperatorProfile:
     utilisation: float | None = None
     nbytes: int = 0
     stalls: Mapping[str, int] = field(default_factory=dict)
+
+    def executed_operations(self, config: Config) -> float:
+        """Multiplications and additions of the matrix unit; 0 on the CPU."""
+        return 2 * (self.utilisation or 0.0) * (self.cycles or 0) * config.macs_per_cycle
 
     @property
     def main_stall(self) -> str | None:
@@ -83,10 +89,9 @@ class NetworkProfile:
     @property
     def utilisation(self) -> float | None:
         """That of all programs together; None without one."""
-        if self.config is None or not self.cycles:
+        if not self.cycles:
             return None
-        macs = sum(each.macs for each in self.operators if each.device == ACCELERATOR)
-        return macs / (self.config.macs_per_cycle * self.cycles)
+        return sum((each.utilisation or 0.0) * (each.cycles or 0) for each in self.operators) / self.cycles
 
     def to_dict(self) -> dict[str, Any]:
         """All figures as JSON-compatible values."""
@@ -145,8 +150,8 @@ def _of_step(artifact: Artifact, index: int, runs: Sequence[StepRun]) -> Iterato
     found = operator_cycles(program, stats, step.lines)
     if found is None:
         row = _whole(placement, index, stats.seconds)
-        yield _on_accelerator(row, OperatorCycles(stats.total_cycles, stats.bytes_read, stats.bytes_written, {}),
-                              program.config)  # fmt: skip
+        whole = OperatorCycles(stats.total_cycles, stats.macs, stats.bytes_read, stats.bytes_written, {})
+        yield _on_accelerator(row, whole, program.config)
         return
     for operator, cycles in zip(placement.operators, found, strict=True):
         row = OperatorProfile(
@@ -178,7 +183,7 @@ def _on_accelerator(row: OperatorProfile, cycles: OperatorCycles, config: Config
         seconds=cycles.cycles / (config.clock_mhz * 1e6),
         macs=row.macs,
         cycles=cycles.cycles,
-        utilisation=row.macs / possible if possible else 0.0,
+        utilisation=cycles.macs / possible if possible else 0.0,
         nbytes=cycles.bytes_read + cycles.bytes_written,
         stalls=cycles.stalls,
     )

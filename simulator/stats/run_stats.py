@@ -99,6 +99,12 @@ def _first_difference(name: str, ours: Ints, theirs: Ints) -> list[str]:
 
 def macs_of(config: Config, columns: Ints) -> int:
     """The multiply-accumulates of all GEMM instructions, padded blocks included."""
-    gemm = columns[columns[:, COL["opcode"]] == Opcode.GEMM]
-    kernels = gemm[:, COL["uop_end"]] - gemm[:, COL["uop_begin"]]
-    return int((gemm[:, COL["loop0"]] * gemm[:, COL["loop1"]] * kernels).sum()) * config.macs_per_cycle
+    return int(gemm_macs(config, columns).sum())
+
+
+def gemm_macs(config: Config, columns: Ints) -> Ints:
+    """The multiply-accumulates of each instruction, padded blocks included; 0 for any but GEMM."""
+    uops = columns[:, COL["uop_end"]] - columns[:, COL["uop_begin"]]
+    products = columns[:, COL["loop0"]] * columns[:, COL["loop1"]] * uops * config.macs_per_cycle
+    found: Ints = np.where(columns[:, COL["opcode"]] == Opcode.GEMM, products, 0)
+    return found

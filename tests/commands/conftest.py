@@ -11,6 +11,13 @@ from vdla.benchmarks.networks.digits_images import held_out_digits, training_dig
 from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.cli import main
 from vdla.commands import OK
+from vdla.commands.console import output
+
+
+@pytest.fixture(autouse=True)
+def fresh_output() -> None:
+    """Every test makes the console of its own environment."""
+    output.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ from PIL import Image
 
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, OK
+from vdla.commands.console import output
+from vdla.runtime.network import Model
 
 Capture = pytest.CaptureFixture[str]
 
@@ -113,6 +115,19 @@ def test_an_image_is_read_as_its_pixels(model: str, digits: Path, tmp_path: Path
     assert results[0] == results[1]
 
 
+def test_a_network_waits_for_slow_memory(model: str, digits: Path, capsys: Capture) -> None:
+    cycles = [
+        json.loads(said(capsys, "run", model, "--random-inputs", "0", "--json", *words))["cycles"]
+        for words in ([], ["--dram", "read_latency=200"])
+    ]
+    assert cycles[1] > cycles[0]
+
+
+def test_a_network_that_takes_too_long_is_stopped(model: str, capsys: Capture) -> None:
+    message = refused(capsys, "run", model, "--random-inputs", "0", "--timeout", "500")
+    assert message.startswith("timing: the program has not ended after cycle 500; fetch: ")
+
+
 @pytest.mark.parametrize(("words", "message"), [
     ("", "run: model digits: every input must have an array, got none for image (float32 [1, 1, 8, 8]); "
      "give --input or --random-inputs SEED"),
@@ -163,8 +178,19 @@ def test_explain_gives_a_reason_for_every_operator(model: str, capsys: Capture) 
     assert all(count > 0 for count in cycles)
     text = said(capsys, "explain", model)
     assert document["summary"] in text
-    assert max(map(len, text.split("\n\n")[0].splitlines())) <= 80
     assert "image_quantise, logits_dequantise on cpu: on the accelerator it must compute in integers" in text
+
+
+def test_tables_fit_a_terminal_and_are_whole_in_a_pipe(
+    model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piped = said(capsys, "explain", model).split("\n\n")[0]
+    assert "…" not in piped
+    assert max(map(len, piped.splitlines())) > 80
+    monkeypatch.setenv("COLUMNS", "80")
+    output.cache_clear()
+    table = said(capsys, "explain", model).split("\n\n")[0]
+    assert max(map(len, table.splitlines())) <= 80
 
 
 def test_explain_refuses_a_program(tmp_path: Path, capsys: Capture) -> None:
@@ -222,12 +248,23 @@ def _check_trace(events: list[dict[str, object]], document: dict[str, object]) -
     assert max(e["ts"] + e["dur"] for e in inside) <= program["ts"] + program["dur"] + 1e-6
 
 
-def test_profile_prints_cycles_and_frames(model: str, capsys: Capture) -> None:
+def test_profile_prints_cycles_and_frames(model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    output.cache_clear()
     text = said(capsys, "profile", model, "--runs", "1")
     assert re.search(r"^pynq_z1: [\d,]+ cycles, 0\.\d+ ms at 100 MHz, utilisation \d+\.\d %$", text, re.MULTILINE)
     assert re.search(r"^CPU steps: .* on this machine \(\S+\), not on the board$", text, re.MULTILINE)
     assert re.search(r"^[\d,.]+ frames per second, ", text, re.MULTILINE)
     assert max(map(len, text.split("\n\n")[0].splitlines())) <= 80
+
+
+def test_profile_takes_its_inputs_in_turn(model: str, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    run = Model.run
+    monkeypatch.setattr(Model, "run", lambda self, inputs: seen.append(inputs["image"]) or run(self, inputs))
+    assert main(["profile", model, "--input", str(digits / "x.npy"), "--runs", "4"]) == OK
+    images = np.load(digits / "x.npy")
+    assert [int(np.flatnonzero((images == each).all(axis=(1, 2, 3)))[0]) for each in seen] == [0, 1, 2, 0, 1]
 
 
 def test_profile_refuses_a_missing_folder(model: str, capsys: Capture) -> None:

@@ -5,6 +5,7 @@ Colours appear on a terminal only, and not where NO_COLOR is set; rich decides b
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 SHOW_AFTER_S = 2.0  # work that is done sooner shows no progress
+_NARROW = 80  # characters of a line that tables are made for
+PIPE_WIDTH = 200  # characters of a line where no terminal gives its own
 PLAIN_EVERY_S = 2.0  # without a terminal: one line at most this often
 
 
@@ -30,14 +33,20 @@ class _Output(Console):
 
 @cache
 def output() -> Console:
-    """The console of standard output."""
-    return _Output(highlight=False, markup=False, soft_wrap=False)
+    """The console of standard output; in a pipe, lines are long enough for whole tables."""
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return _Output(highlight=False, markup=False, soft_wrap=False, width=PIPE_WIDTH if piped else None)
 
 
 @cache
 def errors() -> Console:
     """The console of standard error."""
     return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+
+def column_width(narrow: int) -> int:
+    """The width of a column of names: `narrow` in 80 characters, and half of what is beyond."""
+    return narrow + max(0, output().width - _NARROW) // 2
 
 
 def table(title: str, *columns: str) -> Table:

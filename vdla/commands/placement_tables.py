@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vdla.commands.console import table
+from vdla.commands.console import column_width, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -100,7 +100,7 @@ def operator_table(artifact: Artifact) -> Table:
         cycles = "-" if op.cycles is None else f"{op.cycles:,}"
         estimate = "-" if op.seconds is None else f"{1e3 * op.seconds:,.3f}"
         macs, nbytes = (f"{n:,}" if n else "-" for n in (op.macs, row.nbytes))
-        kind, name = shortened(op.op.removeprefix("vdla."), 16), shortened(op.name, 18)
+        kind, name = shortened(op.op.removeprefix("vdla."), 16), shortened(op.name, column_width(18))
         listing.add_row(kind, name, row.device, macs, cycles, estimate, nbytes)
     return listing
 

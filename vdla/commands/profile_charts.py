@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NAMES = 250  # width of the names beside the bars
 _PITCH, _BAR = 22, 16
+_LABEL = 110  # width of a label in the roofline
 _HEIGHT = 320.0
 _AXIS = 34
 
@@ -63,11 +64,12 @@ def _hover(profile: NetworkProfile, each: OperatorProfile) -> str:
 
 
 def operator_roofline(config: Config, operators: Iterable[OperatorProfile]) -> str:
-    """The products of each accelerator operator a second, over its operations a byte moved."""
-    points = [each for each in operators if each.cycles and each.macs and each.nbytes]
+    """The operations of each accelerator operator a second, over those a byte moved."""
+    points = [each for each in operators if each.utilisation and each.nbytes]
     knee = 2 * config.macs_per_cycle / config.peak_bytes_per_cycle
-    at = [_intensity(each) for each in points]
-    speeds = [_gops(each) for each in points]
+    executed = [each.executed_operations(config) for each in points]
+    at = [count / each.nbytes for count, each in zip(executed, points, strict=True)]
+    speeds = [count / each.seconds / 1e9 for count, each in zip(executed, points, strict=True)]
     x = LogScale(min([*at, knee]) / 4, max([*at, knee]) * 4, LEFT, RIGHT)
     y = LogScale(min([*speeds, config.peak_gops / 16]) / 2, config.peak_gops * 2, _HEIGHT - _AXIS, 12)
     begin = max(x.low, knee * y.low / config.peak_gops)
@@ -81,18 +83,10 @@ def operator_roofline(config: Config, operators: Iterable[OperatorProfile]) -> s
         title = f"{each.name}: {speed:,.1f} GOPS, {share(speed, limit)} of the roof"
         hover = element("title", escape(title))
         parts.append(element("circle", hover, cx=x(where), cy=y(speed), r=5, class_="vdla"))
-        if all(abs(x(where) - a) > 60 or abs(y(speed) - b) > 12 for a, b in labelled):
+        if all(abs(x(where) - a) > _LABEL or abs(y(speed) - b) > 12 for a, b in labelled):
             labelled.append((x(where), y(speed)))
-            parts.append(chart_text(x(where) + 8, y(speed) + 4, shortened(each.name, 18), "small"))
+            parts.append(chart_text(x(where), y(speed) + 18, shortened(each.name, 18), "small", "middle"))
     return chart_svg(_HEIGHT, "".join(parts), "roofline")
-
-
-def _intensity(each: OperatorProfile) -> float:
-    return 2 * each.macs / each.nbytes
-
-
-def _gops(each: OperatorProfile) -> float:
-    return 2 * each.macs / each.seconds / 1e9
 
 
 # --- memory ---------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,13 +71,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _measure(model: Model, arguments: argparse.Namespace) -> list[NetworkResult]:
-    """The runs after the first one, which loads kernels and fills caches."""
-    inputs = read_model_inputs(model.artifact.plan, arguments, "profile").runs[0]
+    """The runs after the first one, which loads kernels and fills caches; inputs take turns."""
+    inputs = cycle(read_model_inputs(model.artifact.plan, arguments, "profile").runs)
     results = []
     with progress(f"profile {model.name}") as show:
         for number in range(arguments.runs + 1):
             show("first run" if not number else f"run {number}", number, arguments.runs + 1)
-            results.append(model.run(inputs))
+            results.append(model.run(next(inputs)))
     return results[1:]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vdla.commands.placement_tables import milliseconds, sentence, share
 from vdla.commands.profile_charts import arena_chart, operator_bars, operator_roofline
-from vdla.commands.profile_tables import stall_text, summary
+from vdla.commands.profile_tables import operator_label, stall_text, summary
 from vdla.commands.run_charts import element, legend
 from vdla.commands.run_page import STYLE, html_document
 
@@ -25,7 +25,8 @@ _STYLE = (
     + """
 .vdla { fill: #0072b2 } .cpu { fill: #d55e00 } .numpy { fill: #cc79a7 } .faint { opacity: .35 }
 .value0 { fill: #0072b2 } .value1 { fill: #56b4e9 } .value2 { fill: #009e73 } .value3 { fill: #e69f00 }
-text.name { fill: var(--text) } td, th { white-space: nowrap } .scroll { overflow-x: auto }
+text.name { fill: var(--text) } td, th { white-space: nowrap } .scroll { overflow-x: auto; font-size: 14px }
+.scroll :is(th, td):is(:nth-child(2), :nth-child(3), :last-child) { text-align: left }
 """
 )
 
@@ -85,7 +86,7 @@ def _rows(profile: NetworkProfile) -> Iterable[str]:
         cycles = "" if each.cycles is None else f"{each.cycles:,}"
         used = "" if not each.utilisation else f"{100 * each.utilisation:.1f} %"
         figures = (cycles, milliseconds(each.seconds), share(each.seconds, profile.seconds), used)
-        yield _row((each.op, each.name, each.device, *figures, f"{each.nbytes:,}", stall_text(each)), "td")
+        yield _row((operator_label(each), each.name, each.device, *figures, f"{each.nbytes:,}", stall_text(each)), "td")
 
 
 def _row(cells: Sequence[str], name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from vdla.commands.console import table
+from vdla.commands.console import column_width, table
 from vdla.commands.placement_tables import milliseconds, shortened
 from vdla.commands.run_tables import COUNTER_LABELS
 
@@ -27,7 +27,7 @@ def operator_table(profile: NetworkProfile, *, accelerator_only: bool = False) -
         cycles = "-" if each.cycles is None else f"{each.cycles:,}"
         used = "-" if not each.utilisation else f"{100 * each.utilisation:.1f}"
         time = (f"{1e3 * each.seconds:,.3f}", f"{100 * each.seconds / total:.1f}" if total else "-")
-        name = shortened(each.name, 14)
+        name = shortened(each.name, column_width(14))
         listing.add_row(shortened(operator_label(each), 14), name, each.device, cycles, *time, used, stall_text(each))
     return listing
 

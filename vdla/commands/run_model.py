@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,26 +13,31 @@ import numpy as np
 from vdla.commands import OK, CommandError
 from vdla.commands.arrays import Array, digest, outputs_document, outputs_table, write_outputs
 from vdla.commands.console import output, progress, table
+from vdla.commands.machine_options import with_dram
 from vdla.commands.model_inputs import ModelRuns, read_model_inputs
 from vdla.commands.placement_tables import milliseconds
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from vdla.runtime.artifact import Artifact
+    from vdla.runtime.devices import Device
     from vdla.runtime.executor import NetworkResult
     from vdla.runtime.network import Model
 
-FOR_PROGRAMS = ("timing_only", "timeout", "waves", "dram", "lines", "trace", "table")
+FOR_PROGRAMS = ("timing_only", "waves", "lines", "trace", "table")
 """Options that a network does not have, by their destination."""
 
 
 def run_model(arguments: argparse.Namespace) -> int:
     """Run the network on every input, write and print the outputs."""
+    from vdla.runtime.artifact import Artifact
     from vdla.runtime.network import Model
 
     _refuse(arguments)
-    with Model.load(arguments.program, arguments.device) as model:
-        inputs = read_model_inputs(model.artifact.plan, arguments, "run")
+    artifact = Artifact.load(arguments.program)
+    inputs = read_model_inputs(artifact.plan, arguments, "run")
+    with _device(artifact, arguments) as device, Model(artifact, device) as model:
         results = run_all(model, inputs)
     outputs = joined([result.outputs for result in results])
     written = write_outputs(arguments.output, outputs) if arguments.output else []
@@ -56,6 +62,19 @@ def _refuse(arguments: argparse.Namespace) -> None:
             hint = "; vdla profile --trace writes one" if name == "trace" else ""
             shown = " ".join(map(str, value)) if isinstance(value, list) else value
             raise CommandError(f"run: {option} must be left out for a network, got {shown}{hint}")
+
+
+def _device(artifact: Artifact, arguments: argparse.Namespace) -> AbstractContextManager[Device | str]:
+    """The device that the options describe; its name where no program of the network needs one."""
+    from vdla.runtime.devices import open_device
+
+    if artifact.config is None:
+        for option, value in (("timeout", arguments.timeout), ("dram", " ".join(arguments.dram) or None)):
+            if value is not None:
+                raise CommandError(f"run: --{option} must be left out for a network without programs, got {value}")
+        return nullcontext(arguments.device)
+    options = {} if arguments.timeout is None else {"timeout_cycles": arguments.timeout}
+    return open_device(arguments.device, with_dram(artifact.config, arguments.dram), **options)
 
 
 def run_all(model: Model, inputs: ModelRuns) -> list[NetworkResult]:

@@ -16,9 +16,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from vdla.compiler.codegen.vdla import Link, compile_chain
 from vdla.compiler.ir import function_lines
 from vdla.compiler.operators.vdla.operator import Array, Operator, TemplateError
@@ -123,12 +120,6 @@ class Chain:
     def lines(self) -> tuple[int, ...]:
         """The number of the program's source lines that belong to each step."""
         return tuple(len(function_lines(step.operator.function)) for step in self.steps)
-
-    @cached_property
-    def step_of(self) -> npt.NDArray[np.int32]:
-        """The step of every instruction of the program, -1 for those of none (SYNC, micro-ops)."""
-        of_line = np.repeat(np.arange(len(self.steps), dtype=np.int32), self.lines)
-        return np.append(of_line, np.int32(-1))[self.program.source_of]
 
 
 def _link(step: ChainStep) -> Link:

@@ -13,10 +13,10 @@ from vdla.compiler.codegen.vdla import LoweringError, chain
 from vdla.compiler.operators.vdla import Chain, ChainStep, Operator, TemplateError, conv2d, residual_add
 from vdla.hardware.config import Config
 from vdla.hardware.program import input_tensors
-from vdla.runtime.chain_cycles import chain_cycles
 from vdla.runtime.compare import compare
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.sim import SimDevice
+from vdla.runtime.executor.operator_cycles import operator_cycles, operator_of
 from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program
 
@@ -103,12 +103,13 @@ def test_tensors_have_the_roles_of_a_chain() -> None:
 
 def test_the_steps_of_instructions_cover_the_chain() -> None:
     found = block(TINY, 4, 4)
-    assert set(found.step_of.tolist()) >= {0, 1, 2}
+    assert set(operator_of(found.program, found.lines).tolist()) >= {0, 1, 2}
     stats = time_program(found.program)
-    cycles = chain_cycles(found, stats)
-    assert list(cycles) == ["first", "second", "add"]
-    assert sum(cycles.values()) == stats.total_cycles
-    assert cycles["first"] > cycles["add"] > 2 * 16
+    first, second, add = operator_cycles(found.program, stats, found.lines)
+    assert first.cycles + second.cycles + add.cycles == stats.total_cycles
+    assert first.cycles > add.cycles > 2 * 16
+    assert first.macs + second.macs == stats.macs
+    assert add.macs == 0
     assert repr(found) == "<Chain block for tiny: 3 steps>"
     assert found.macs == 2 * 16 * 9 * 16 + 2 * 64
 

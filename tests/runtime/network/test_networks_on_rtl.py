@@ -1,0 +1,33 @@
+"""Whole networks through the RTL: the results and every cycle of the simulator."""
+
+import numpy as np
+import pytest
+
+from vdla.benchmarks.networks.registry import NETWORKS
+from vdla.runtime.network import Model, compile_network
+from vdla.runtime.quantise import quantise
+
+pytestmark = pytest.mark.rtl
+
+
+def compiled(name):
+    """A quantised network for pynq_z1, and inputs."""
+    network = NETWORKS[name]
+    model = network.build()
+    data = [network.inputs(model, seed=seed) for seed in range(2)]
+    graph = quantise(model, calibration=data[1:], method="minmax").graph
+    return compile_network(graph, "pynq_z1").artifact, data[0]
+
+
+@pytest.mark.parametrize("name", ["digits", pytest.param("resnet18", marks=pytest.mark.slow)])
+def test_the_rtl_equals_the_simulator(name):
+    artifact, inputs = compiled(name)
+    with Model(artifact, "sim") as simulated, Model(artifact, "rtl") as verilated:
+        expected, got = simulated.run(inputs), verilated.run(inputs)
+    assert expected.cycles > 0
+    for ours, theirs in zip(got.steps, expected.steps, strict=True):
+        assert (ours.statistics is None) == (theirs.statistics is None)
+        if ours.statistics is not None:
+            assert ours.statistics.differences(theirs.statistics) == []
+    for output, array in expected.outputs.items():
+        assert np.array_equal(got.outputs[output], array)
