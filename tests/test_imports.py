@@ -63,6 +63,7 @@ ROOMS: dict[str, str] = {
     "compiler.graph.rules": (
         "support hardware compiler.ir compiler.target compiler.te compiler.operators compiler.graph"
     ),
+    "compiler.graph.layouts": "compiler.ir compiler.target compiler.operators compiler.graph compiler.graph.rules",
     "compiler.graph.integer": "hardware compiler.operators compiler.graph compiler.graph.passes",
     "compiler.graph.quantise": "support compiler.graph compiler.graph.integer",
     "compiler.graph.onnx": "compiler.graph compiler.graph.rules",
@@ -103,7 +104,7 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.llvm "
         "compiler.operators.cpu compiler.graph compiler.graph.passes compiler.graph.rules compiler.graph.onnx "
         "simulator.stats simulator.timing runtime.evaluate runtime.artifact runtime.executor "
-        "compiler.graph.accelerator runtime.quantise"
+        "compiler.graph.accelerator runtime.quantise compiler.graph.layouts"
     ),
     "runtime.quantise": (
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import Decision, board_cpu, candidates, choose, partition
+from vdla.compiler.graph.layouts import choose_layouts
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import (
     GraphPass,
@@ -82,7 +83,8 @@ def compile_network(
     decisions: Mapping[str, Decision] = {}
     if config is not None:
         graph, decisions = _on_devices(graph, config, place or {}, observe)
-    graph = run_passes(graph, (FUSION,), observe)
+    layouts = GraphPass("layouts", lambda graph: choose_layouts(graph, host))
+    graph = run_passes(graph, (layouts, FUSION), observe)
     artifact = build_artifact(graph, host, origin=_origin(source), decisions=decisions, time=_time, progress=progress)
     return Model(artifact)
 
@@ -98,6 +100,7 @@ PASSES = (
     *(each.name for each in INTEGER),
     "partition",
     "simplify_regions",
+    "layouts",
     "fuse",
 )
 """The names of all passes, in order."""

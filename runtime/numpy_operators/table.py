@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.runtime.numpy_operators.attention import ATTENTION
+from vdla.runtime.numpy_operators.blocked import BLOCKED
 from vdla.runtime.numpy_operators.blocked_integer import BLOCKED_INTEGER
 from vdla.runtime.numpy_operators.broadcast import BROADCAST
 from vdla.runtime.numpy_operators.casts import CASTS
@@ -37,6 +38,7 @@ from vdla.runtime.numpy_operators.training import TRAINING
 
 FUNCTIONS: Mapping[str, Function] = {
     **ATTENTION,
+    **BLOCKED,
     **BLOCKED_INTEGER,
     **BROADCAST,
     **CASTS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.compiler.graph.rules.attention import ATTENTION
+from vdla.compiler.graph.rules.blocked import BLOCKED
 from vdla.compiler.graph.rules.blocked_integer import BLOCKED_INTEGER
 from vdla.compiler.graph.rules.broadcast import BROADCAST
 from vdla.compiler.graph.rules.convolutions import CONVOLUTIONS
@@ -31,6 +32,7 @@ from vdla.compiler.graph.rules.sequences import SEQUENCES
 
 _FAMILIES = (
     ATTENTION,
+    BLOCKED,
     BLOCKED_INTEGER,
     BROADCAST,
     CONVOLUTIONS,

@@ -1,0 +1,87 @@
+"""What a layout rule is: a node of a graph as a node on images in blocks of channels.
+
+A rule is a function of a `LayoutCall`. It returns the node's blocked form, or None where the node
+stays as it is. A value in blocks has the type [N, C / lanes, H, W, lanes]; its lanes follow from
+its element type, its channels and the target, so that all nodes agree on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
+from vdla.compiler.ir import DTYPES, is_float, storage_dtype
+from vdla.compiler.operators.blocked import blocks_of
+from vdla.compiler.operators.conv2d import lanes_of
+from vdla.compiler.operators.quantised_weights import best_dot_layout
+from vdla.compiler.target import Target
+
+_RANK = 4  # of a plain image
+
+
+@dataclass(frozen=True, eq=False)
+class BlockedForm:
+    """A node that computes in blocks.
+
+    `node` names its values as in the plain graph. It reads the inputs at the positions of `reads`
+    in blocks, those of `reads_either` in the layout that they have, those of `constants` as these
+    arrays, and others as they are. Its result is in blocks if `writes_blocks`. `gain_bytes` is what
+    the plain node costs more. `plain_node` has a plain result and `reads_either` as well.
+    """
+
+    node: Node
+    reads: frozenset[int] = frozenset()
+    reads_either: frozenset[int] = frozenset()
+    writes_blocks: bool = True
+    gain_bytes: int = 0
+    constants: Mapping[int, Array] = field(default_factory=dict)
+    plain_node: Node | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LayoutCall:
+    """A node, its graph and the CPU that it is compiled for."""
+
+    graph: Graph
+    node: Node
+    target: Target
+
+    def image(self, name: str) -> TensorType | None:
+        """The type of a value that is an image [N, C, H, W] of known extents and has lanes."""
+        kind = self.graph.types.get(name)
+        is_image = isinstance(kind, TensorType) and kind.static and len(kind.extents) == _RANK
+        return kind if is_image and self._lanes(kind) is not None else None  # type: ignore[arg-type, return-value]
+
+    def lanes(self, name: str) -> int:
+        """The lanes of an image in blocks."""
+        found = self._lanes(self.graph.tensor(name))
+        assert found is not None
+        return found
+
+    def _lanes(self, kind: TensorType) -> int | None:
+        """Those that convolutions of floats and dot products of bytes compute."""
+        if kind.dtype in ("int8", "uint8"):
+            return best_dot_layout(self.target).lanes
+        if kind.dtype not in DTYPES or not is_float(kind.dtype) or not prod(kind.extents):
+            return None
+        return lanes_of(kind.extents[1], kind.dtype, self.target)
+
+    def in_blocks(self, name: str) -> TensorType:
+        """The type of an image in blocks."""
+        kind, lanes = self.graph.tensor(name), self.lanes(name)
+        batch, channels, *plane = kind.extents
+        return TensorType(kind.dtype, (batch, blocks_of(channels, lanes), *plane, lanes))
+
+    def nbytes(self, *names: str) -> int:
+        """The bytes of tensors of known extents."""
+        return sum(nbytes(self.graph.tensor(name)) for name in names)
+
+
+def nbytes(kind: TensorType) -> int:
+    """The bytes of a tensor of known extents."""
+    return prod(kind.extents) * storage_dtype(kind.dtype).itemsize
+
+
+LayoutRule = Callable[[LayoutCall], BlockedForm | None]

@@ -1,0 +1,41 @@
+"""Networks compiled with images in blocks of channels, against the evaluator of plain graphs."""
+
+import numpy as np
+import pytest
+from helpers.random_network import RandomNetwork
+
+from vdla.compiler.graph.layouts import choose_layouts
+from vdla.compiler.graph.onnx import import_model
+from vdla.compiler.graph.passes import run_passes
+from vdla.compiler.target import Target
+from vdla.runtime.artifact import KernelStep
+from vdla.runtime.evaluate import PREPARATION, evaluate
+from vdla.runtime.network import compile_network
+
+TARGETS = ("x86-64-avx512", "x86-64-avx2", "cortex-a9")
+
+
+def check_close(got, wanted):
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_networks_keep_their_values(seed):
+    network = RandomNetwork(seed, length=4 + seed % 12)
+    graph = run_passes(import_model(network.build()), PREPARATION)
+    made = choose_layouts(graph, Target.named(TARGETS[seed % len(TARGETS)]))
+    inputs = network.inputs(0)
+    wanted, got = (evaluate(each, inputs, prefer="numpy") for each in (graph, made))
+    for name in graph.outputs:
+        check_close(got[name], wanted[name])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_compiled_random_networks_keep_their_values(seed):
+    network = RandomNetwork(100 + seed, length=10)
+    source = network.build()
+    model = compile_network(source, "x86-64-avx2" if seed % 2 else "host")
+    assert all(isinstance(step, KernelStep) for step in model.artifact.plan.steps)
+    inputs = network.inputs(0)
+    (wanted,) = evaluate(import_model(source), inputs, prefer="numpy").values()
+    check_close(model(**inputs), wanted)
