@@ -30,6 +30,7 @@ ROOMS: dict[str, str] = {
     "compiler.abi": "",
     "compiler.codegen": "",
     "compiler.ir": "support",
+    "compiler.memory_plan": "",
     "compiler.target": "support",
     "compiler.arith": "support compiler.ir",
     "compiler.analysis": "support compiler.ir compiler.arith",
@@ -37,7 +38,8 @@ ROOMS: dict[str, str] = {
     "compiler.te": "support compiler.ir compiler.arith",
     "compiler.tensorize": "support compiler.ir compiler.arith compiler.te",
     "compiler.codegen.vdla": (
-        "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.tensorize"
+        "support hardware.isa hardware hardware.program compiler.ir compiler.memory_plan compiler.arith "
+        "compiler.tensorize"
     ),
     "compiler.lowering": "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize",
     "compiler.schedule": "support compiler.ir compiler.arith compiler.analysis compiler.tensorize",
@@ -101,7 +103,7 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph",
     "runtime.network": (
-        "support hardware hardware.program compiler.ir compiler.target compiler.codegen.llvm "
+        "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.codegen.llvm "
         "compiler.operators.cpu compiler.graph compiler.graph.passes compiler.graph.rules compiler.graph.onnx "
         "simulator.stats simulator.timing runtime.evaluate runtime.artifact runtime.executor "
         "compiler.graph.accelerator runtime.quantise compiler.graph.layouts"

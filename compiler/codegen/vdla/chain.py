@@ -19,6 +19,7 @@ from vdla.compiler.codegen.vdla.list_schedule import Group, Order, Part, list_sc
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import Base, BufferTile, MacroOp, field_unit
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
+from vdla.compiler.codegen.vdla.scratch import share_scratch
 from vdla.compiler.codegen.vdla.skip_padding import PaddingSkipper, skip_padding
 from vdla.compiler.codegen.vdla.webs import split_tiles
 from vdla.compiler.ir import INTEGER_BITS, function_lines, output_names
@@ -56,7 +57,8 @@ def compile_chain(config: Config, name: str, links: Sequence[Link], outputs: Seq
     """One program that runs the functions in order.
 
     A tensor that no function writes is an input, or a weight where every function that reads it
-    says so. A tensor that a function writes is an output if `outputs` names it, else scratch. Its
+    says so. A tensor that a function writes is an output if `outputs` names it, else scratch: all
+    of these share one tensor of the program, with the bytes that are live together. Its
     readers see the elements in the order in which they were written: dimensions that differ must
     cut the same extents.
 
@@ -74,6 +76,7 @@ def compile_chain(config: Config, name: str, links: Sequence[Link], outputs: Seq
     lines = [[line.text for line in function_lines(link.function)] for link in links]
     order = list_schedule(config, _parts(config, links))
     ops = _in_turn(config, links, lines) if order is None else _placed(config, links, lines, order)
+    ops, tensors = share_scratch(config, ops, tensors)
     return assemble(config, name, ops, tensors, [text for texts in lines for text in texts])
 
 

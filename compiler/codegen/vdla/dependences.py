@@ -21,7 +21,7 @@ Bools = NDArray[np.bool_]
 NEVER = -1
 _WINDOW = 2048
 """Touches that share a partition."""
-_MOST_ROWS = 1 << 16
+_MOST_ROWS = 1 << 18
 """The size of a space up to which its history has a row for every index; a larger one has a single
 window.
 """

@@ -19,6 +19,7 @@ from vdla.runtime.devices.sim import SimDevice
 from vdla.runtime.executor.operator_cycles import operator_cycles, operator_of
 from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program
+from vdla.simulator.verify import verify
 
 PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
 MACHINES = {
@@ -96,9 +97,26 @@ def test_tensors_have_the_roles_of_a_chain() -> None:
     roles = {tensor.name: tensor.role for tensor in block(TINY, 4, 4).program.tensors}
     weights = [f"{step}.{name}" for step in ("first", "second") for name in ("weight", "scale")]
     assert roles == {
-        "x": "input", "a": "scratch", "b": "scratch", "y": "output", "add.scale": "weight", "uops": "constant",
+        "x": "input", "scratch": "scratch", "y": "output", "add.scale": "weight", "uops": "constant",
         **dict.fromkeys(weights, "weight"),
     }  # fmt: skip
+
+
+def test_intermediate_tensors_share_the_memory_of_two() -> None:
+    conv = conv2d(TINY, batch=1, height=32, width=32, in_channels=4, out_channels=4, kernel=3, pads=1, chained=True)
+    steps = [ChainStep(f"s{i}", conv, {"data": f"t{i}", "output": f"t{i + 1}"}) for i in range(6)]
+    program = Chain(TINY, "long", steps, ("t6",)).program
+    (scratch,) = (tensor for tensor in program.tensors if tensor.role == "scratch")
+    assert scratch.nbytes == 2 * 4096
+    verify(program).raise_if_bad()
+
+
+def test_scratch_takes_a_name_that_is_free() -> None:
+    conv = operator()
+    names = ("x", "scratch", "scratch_", "y")
+    steps = [ChainStep(f"s{i}", conv, {"data": names[i], "output": names[i + 1]}) for i in range(3)]
+    roles = {tensor.name: tensor.role for tensor in Chain(TINY, "named", steps, ("scratch", "y")).program.tensors}
+    assert (roles["scratch"], roles["scratch_"]) == ("output", "scratch")
 
 
 def test_the_steps_of_instructions_cover_the_chain() -> None:
