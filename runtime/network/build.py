@@ -9,8 +9,8 @@ from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision
 from vdla.compiler.graph.groups import BODY, FUSED, body_of
 from vdla.compiler.graph.macs import macs_of
-from vdla.compiler.memory_plan import ValueLife, plan_memory
 from vdla.compiler.graph.rules import HOST_OPERATORS, DeclinedError
+from vdla.compiler.memory_plan import ValueLife, plan_memory
 from vdla.compiler.target import Target
 from vdla.hardware.program import Program
 from vdla.runtime.artifact import (
