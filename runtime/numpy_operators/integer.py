@@ -203,11 +203,27 @@ def qtable(x: Int8, *, table: Int8) -> Int8:
     return np.asarray(table[x.astype(np.int64) + 128])
 
 
-def patches(x: Int8, *, kernel_shape: Ints, strides: Ints, pads: Ints, dilations: Ints, padding: int) -> Int8:
-    """[N, C, H, W] to [N, KH * KW * C, OH, OW]: the windows as channels, C innermost."""
+def pack_patches(
+    x: Int8,
+    *,
+    kernel_shape: Ints,
+    strides: Ints,
+    pads: Ints,
+    dilations: Ints,
+    padding: int,
+    block: int,
+    batch: int,
+) -> Int8:
+    """[N, C, H, W] to [N / batch, KH * KW * C / block, OH, OW, batch, block]: windows as channels.
+
+    C is innermost; zeros fill the last blocks.
+    """
     windows = _windows(x, kernel_shape, strides, pads, dilations, padding)  # [N, C, OH, OW, KH, KW]
     count, _, rows, columns, *_ = windows.shape
-    return np.ascontiguousarray(windows.transpose(0, 4, 5, 1, 2, 3)).reshape(count, -1, rows, columns)
+    channels = windows.transpose(0, 4, 5, 1, 2, 3).reshape(count, -1, rows, columns)
+    whole = np.pad(channels, [(0, -count % batch), (0, -channels.shape[1] % block), (0, 0), (0, 0)])
+    blocks = whole.reshape(-1, batch, whole.shape[1] // block, block, rows, columns)
+    return np.ascontiguousarray(blocks.transpose(0, 2, 4, 5, 1, 3))
 
 
 def to_int8(x: npt.NDArray[np.uint8]) -> Int8:
@@ -318,7 +334,7 @@ def _elementwise(compute: Callable[..., Int8]) -> Function:
 
 
 _COMPUTE: Mapping[str, Callable[..., Array]] = {
-    "vdla.Patches": patches,
+    "vdla.PackPatches": pack_patches,
     "vdla.QConv": qconv,
     "vdla.QConvTranspose": qconv_transpose,
     "vdla.QDense": qdense,

@@ -91,10 +91,11 @@ class PackedLayout:
         if self.channels is Channels.ROWS:
             return self._pack_rows(source, packed, dtype)
         making = _Making(packed, dtype)
+        if self.patches is not None:
+            return making.pack_patches(source, self, self.patches)
         count, channels, height, width = self.image
         blocks, groups, *_ = self.packed_shape
-        value = source if self.patches is None else making.patches(source, self.shape, self.patches)
-        value = making.reshape(value, (count, channels, height, width))
+        value = making.reshape(source, (count, channels, height, width))
         value = making.pad(value, (count, channels, height, width), (blocks * self.batch, groups * self.block))
         value = making.reshape(value, (blocks, self.batch, groups, self.block, height, width))
         return making.transpose(value, _IMAGE_ORDER, self.packed_shape, packed)
@@ -150,8 +151,11 @@ class _Making:
         self.types[name] = TensorType("int64", (len(values),))
         return name
 
-    def patches(self, source: str, shape: Sequence[int], window: PatchWindow) -> str:
-        return self._add("vdla.Patches", (source,), shape, **asdict(window))
+    def pack_patches(self, source: str, layout: PackedLayout, window: PatchWindow) -> Replacement:
+        """The only node, with the result `base`."""
+        blocks = {"block": layout.block, "batch": layout.batch}
+        self._add("vdla.PackPatches", (source,), layout.packed_shape, self.base, **asdict(window), **blocks)
+        return self._made()
 
     def reshape(self, source: str, shape: Sequence[int]) -> str:
         return self._add("Reshape", (source, self._integers(shape)), shape)

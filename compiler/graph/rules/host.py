@@ -31,10 +31,30 @@ ai.onnx.ml.FeatureVectorizer ai.onnx.ml.Imputer ai.onnx.ml.LabelEncoder ai.onnx.
 ai.onnx.ml.LinearRegressor ai.onnx.ml.Normalizer ai.onnx.ml.OneHotEncoder ai.onnx.ml.SVMClassifier
 ai.onnx.ml.SVMRegressor ai.onnx.ml.Scaler ai.onnx.ml.TreeEnsemble ai.onnx.ml.TreeEnsembleClassifier
 ai.onnx.ml.TreeEnsembleRegressor ai.onnx.preview.training.Adagrad ai.onnx.preview.training.Adam
-ai.onnx.preview.training.Momentum vdla.BlockedAveragePool vdla.BlockedConv
-vdla.BlockedGlobalAveragePool vdla.BlockedMaxPool vdla.BlockedQAveragePool vdla.BlockedQConv
-vdla.BlockedQGlobalAveragePool vdla.BlockedQMaxPool vdla.FromBlocked vdla.Patches vdla.QAdd
-vdla.QAveragePool vdla.QConv vdla.QConvTranspose vdla.QDense vdla.QLeakyRelu vdla.QMatMul
-vdla.QMaxPool vdla.QMul vdla.QRescale vdla.QTable vdla.ToBlocked vdla.ToInt8 vdla.ToUint8
+ai.onnx.preview.training.Momentum
+vdla.BlockedAveragePool
+vdla.BlockedConv
+vdla.BlockedGlobalAveragePool
+vdla.BlockedMaxPool
+vdla.BlockedQAveragePool
+vdla.BlockedQConv
+vdla.BlockedQGlobalAveragePool
+vdla.BlockedQMaxPool
+vdla.FromBlocked
+vdla.PackPatches
+vdla.QAdd
+vdla.QAveragePool
+vdla.QConv
+vdla.QConvTranspose
+vdla.QDense
+vdla.QLeakyRelu
+vdla.QMatMul
+vdla.QMaxPool
+vdla.QMul
+vdla.QRescale
+vdla.QTable
+vdla.ToBlocked
+vdla.ToInt8
+vdla.ToUint8
 """
 HOST_OPERATORS: frozenset[str] = frozenset(_NAMES.split())

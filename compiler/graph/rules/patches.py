@@ -1,29 +1,45 @@
-"""The rule of vdla.Patches: the windows of an image as channels, which a 1x1 convolution reads.
+"""The rule of vdla.PackPatches: the windows of an image as channels, which a 1x1 convolution reads.
 
-Channel (ky * KW + kx) * C + c of the result is channel c of the image at kernel position (ky, kx).
+Channel (ky * KW + kx) * C + c of a window is channel c of the image at kernel position (ky, kx).
+The result [N / batch, KH * KW * C / block, OH, OW, batch, block] has the channels and the images in
+blocks, with zeros behind the last ones.
 """
 
 from __future__ import annotations
 
 from vdla.compiler import te
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
+from vdla.compiler.operators.roles import PLACED
 
 
-def _patches(call: NodeCall) -> te.Tensor:
-    x, width = call.tensor(0), call.attribute("kernel_shape")[1]
-    (top, left, *_), padding = call.attribute("pads"), call.attribute("padding")
+def _pack_patches(call: NodeCall) -> te.Tensor:
+    kernel, block, batch = (call.attribute(key) for key in ("kernel_shape", "block", "batch"))
     (row_step, column_step), (row_gap, column_gap) = call.attribute("strides"), call.attribute("dilations")
-    _, channels, rows, columns = x.shape
+    image = _padded(call)
+    images, channels, taps = image.shape[0], image.shape[1], image.shape[1] * kernel[0] * kernel[1]
 
-    def value(n: te.Value, c: te.Value, i: te.Value, j: te.Value) -> te.Value:
-        tap = c // channels
-        row = i * row_step + tap // width * row_gap - top
-        column = j * column_step + tap % width * column_gap - left
-        inside = te.all_of(row >= 0, row < rows, column >= 0, column < columns)
-        return te.select(inside, x[n, c % channels, row, column], te.const(padding, x.dtype))
+    def value(n: te.Value, g: te.Value, i: te.Value, j: te.Value, m: te.Value, b: te.Value) -> te.Value:
+        c, number = g * block + b, n * batch + m
+        tap, channel = c // channels, c % channels
+        row, column = i * row_step + tap // kernel[1] * row_gap, j * column_step + tap % kernel[1] * column_gap
+        inside = te.all_of(c < taps, number < images)
+        return te.select(inside, image[number, channel, row, column], te.const(0, image.dtype))
 
     return te.compute(call.result.extents, value, call.name())
 
 
+def _padded(call: NodeCall) -> te.Tensor:
+    """The image with its padding, a stage of its own: each of its elements is read many times."""
+    x, (top, left, bottom, right) = call.tensor(0), call.attribute("pads")
+    count, channels, height, width = x.shape
+
+    def value(n: te.Value, c: te.Value, h: te.Value, w: te.Value) -> te.Value:
+        inside = te.all_of(h >= top, h < top + height, w >= left, w < left + width)
+        return te.select(inside, x[n, c, h - top, w - left], te.const(call.attribute("padding"), x.dtype))
+
+    shape = (count, channels, top + height + bottom, left + width + right)
+    return te.compute(shape, value, f"{call.name()}_padded", PLACED)
+
+
 # Not injective: an element is read many times, and must not be computed as often.
-PATCHES = (OperatorRule("vdla.Patches", FusionClass.COMPLEX, _patches),)
+PATCHES = (OperatorRule("vdla.PackPatches", FusionClass.COMPLEX, _pack_patches),)

@@ -54,9 +54,17 @@ def test_patches_agree_with_their_rule():
         "pads": (1, 0, 2, 1),
         "dilations": (1, 2),
         "padding": -7,
+        "block": 16,
+        "batch": 4,
     }
     x = np.random.default_rng(0).integers(-128, 128, (2, 3, 7, 6), np.int8)
-    node = Node("vdla.Patches", ("x",), ("y",), attributes)
+    node = Node("vdla.PackPatches", ("x",), ("y",), attributes)
     wanted = evaluate_node(node, [x], prefer="numpy")[0]
+    assert wanted.shape == (1, 2, 4, 5, 4, 16)
+    padded = np.pad(x, [(0, 0), (0, 0), (1, 2), (0, 1)], constant_values=-7)
+    for n, g, i, j, m, b in np.ndindex(wanted.shape):
+        (ky, kx), c = divmod((g * 16 + b) // 3, 2), (g * 16 + b) % 3
+        inside = m < 2 and g * 16 + b < 18
+        assert wanted[n, g, i, j, m, b] == (padded[m, c, 2 * i + ky, j + 2 * kx] if inside else 0)
     kinds = (TensorType("int8", wanted.shape),)
     assert np.array_equal(evaluate_node(node, [x], [False], kinds, prefer="kernel")[0], wanted)

@@ -141,7 +141,7 @@ def test_the_host_lays_out_the_windows_of_an_image_with_few_channels():
     types = {name: TensorType("int8", shape) for name, shape in shapes.items()}
     types |= {name: TensorType(str(value.dtype), value.shape) for name, value in constants.items()}
     graph = partitioned(check_graph(Graph("g", ("x",), ("y",), (node,), constants, types)))
-    assert operators_of(graph)[0] == "vdla.Patches"
+    assert operators_of(graph)[0] == "vdla.PackPatches"
     first = graph.nodes[0]
     assert (first.attributes["kernel_shape"], first.attributes["padding"]) == ((3, 3), 3)
-    assert graph.tensor(first.outputs[0]).extents == (1, 27, 16, 16)
+    assert graph.tensor(first.outputs[0]).extents == (1, 2, 16, 16, 1, 16)
