@@ -12,19 +12,25 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.assemble import assemble
 from vdla.compiler.codegen.vdla.errors import LoweringError
-from vdla.compiler.codegen.vdla.list_schedule import Group, Order, Part, list_schedule
+from vdla.compiler.codegen.vdla.list_schedule import Order, list_schedule
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import Base, BufferTile, MacroOp, field_unit
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
+from vdla.compiler.codegen.vdla.schedule_steps import Part
 from vdla.compiler.codegen.vdla.scratch import share_scratch
-from vdla.compiler.codegen.vdla.skip_padding import PaddingSkipper, skip_padding
+from vdla.compiler.codegen.vdla.skip_padding import skip_padding, skip_padding_of_tiles
+from vdla.compiler.codegen.vdla.tiled_ops import TiledOps
 from vdla.compiler.codegen.vdla.webs import split_tiles
 from vdla.compiler.ir import INTEGER_BITS, function_lines, output_names
 from vdla.compiler.tensorize import GLOBAL
 from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa.partition import spread
 from vdla.hardware.program import Program, ProgramTensor
 
 
@@ -74,40 +80,54 @@ def compile_chain(config: Config, name: str, links: Sequence[Link], outputs: Seq
             _tensor(own, link.function.buffers[b], "scratch", "") for b, own in _private(position, link).items()
         ]
     lines = [[line.text for line in function_lines(link.function)] for link in links]
-    order = list_schedule(config, _parts(config, links))
-    ops = _in_turn(config, links, lines) if order is None else _placed(config, links, lines, order)
+    parts = _parts(config, links)
+    order = list_schedule(config, parts)
+    ops = _in_turn(config, links, lines) if order is None else _placed(config, parts, lines, order)
     ops, tensors = share_scratch(config, ops, tensors)
     return assemble(config, name, ops, tensors, [text for texts in lines for text in texts])
 
 
 def _parts(config: Config, links: Sequence[Link]) -> list[Part]:
     """The operations of every link; equal functions are lowered once."""
-    lowered: dict[int, list[Group]] = {}
+    lowered: dict[int, TiledOps] = {}
     for link in links:
         if id(link.function) not in lowered:
-            skipper = PaddingSkipper(config)
             ops = split_tiles(config, lower(config, link.function))
-            lowered[id(link.function)] = [tuple(skipper.run(op)) for op in ops]
+            lowered[id(link.function)] = skip_padding_of_tiles(config, ops)
     return [
         Part(lowered[id(link.function)], {**link.tensors, **_private(position, link)})
         for position, link in enumerate(links)
     ]
 
 
-def _placed(config: Config, links: Sequence[Link], lines: Sequence[Sequence[str]], order: Order) -> MacroOps:
+def _placed(config: Config, parts: Sequence[Part], lines: Sequence[Sequence[str]], order: Order) -> MacroOps:
     """The operations in their order at their addresses: each buffer is one tile."""
     whole = {buffer: BufferTile(buffer.name.lower(), buffer, config.depths[buffer]) for buffer in Buffer}
-    firsts = _first_lines(lines)
-    names = [{**link.tensors, **_private(position, link)} for position, link in enumerate(links)]
+    moved, starts, first_tile = list[MacroOps](), [np.zeros(1, np.int64)], 0
+    for part, first in zip(parts, _first_lines(lines), strict=True):
+        addresses = order.addresses[first_tile : first_tile + len(part.ops.entries)]
+        moved.append(_at_addresses(config, part.ops, addresses).map(partial(_in_chain, whole, part.tensors, first)))
+        starts.append(starts[-1][-1] + part.ops.starts[1:])
+        first_tile += len(part.ops.entries)
+    every = MacroOps.joined(moved)
+    _, rows = spread(np.concatenate(starts), np.arange(len(every)), order.steps)
+    return every.take(rows)
 
-    def at_address(part: int, op: MacroOp) -> MacroOp:
-        bases: dict[str, Base] = {}
-        for name, (tile, offset) in op.bases.items():
-            unit = field_unit(config, op.instruction, name)
-            bases[name] = whole[tile.buffer], order.addresses[part, tile] * unit.denominator // unit.numerator + offset
-        return replace(_moved(op, names[part], firsts[part]), bases=bases)
 
-    return MacroOps.of_equal(at_address(part, op) for part, group in order.groups for op in group)
+def _at_addresses(config: Config, ops: TiledOps, addresses: NDArray[np.int64]) -> MacroOps:
+    """The operations with offsets from the start of each buffer."""
+    offsets = ops.ops.offsets.copy()
+    for number, rows in ops.ops.rows():
+        form = ops.ops.forms[number]
+        for position, name in enumerate(form.bases):
+            unit = field_unit(config, form.instruction, name)
+            offsets[rows, position] += addresses[ops.tile[rows, position]] * unit.denominator // unit.numerator
+    return replace(ops.ops, offsets=offsets)
+
+
+def _in_chain(whole: Mapping[Buffer, BufferTile], names: Mapping[str, str], first: int, op: MacroOp) -> MacroOp:
+    bases: dict[str, Base] = {name: (whole[tile.buffer], offset) for name, (tile, offset) in op.bases.items()}
+    return replace(_moved(op, names, first), bases=bases)
 
 
 def _in_turn(config: Config, links: Sequence[Link], lines: Sequence[Sequence[str]]) -> MacroOps:

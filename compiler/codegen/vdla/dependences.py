@@ -73,7 +73,7 @@ class _History:
         used, place = np.unique(self.space.place[window], return_inverse=True)
         parts = partition(Places(places.shapes, places.shape[used], places.distance[used]))
         last, changed = self._before(parts), np.zeros((2, len(Unit), parts.count), np.bool_)
-        for chunk in _chunks(np.cumsum(np.diff(parts.starts)[place])):
+        for chunk in chunks(np.cumsum(np.diff(parts.starts)[place])):
             touch, part, first = parts.histories(place[chunk])
             self._scan(op[chunk][touch], part, first, writes[chunk][touch], last, changed, found)
         self._keep(parts, last, changed)
@@ -125,7 +125,7 @@ def _end(places: Places) -> int:
     return int((ends[places.shape] + places.distance).max(initial=0))
 
 
-def _chunks(ends: Ints) -> Iterator[slice]:
+def chunks(ends: Ints) -> Iterator[slice]:
     """Ranges of touches with at most _MOST_PAIRS pairs each; `ends` counts pairs up to each."""
     start, done = 0, 0
     while start < len(ends):

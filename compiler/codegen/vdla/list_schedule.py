@@ -9,254 +9,214 @@ are exact, and each unit runs the operations of one part in their order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from operator import itemgetter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.buffer_space import NEVER, BufferSpace
-from vdla.compiler.codegen.vdla.cycle_estimate import busy_cycles, tail_cycles
-from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp, field_unit
-from vdla.hardware import isa
+from vdla.compiler.codegen.vdla.schedule_steps import NO_STEP, Part, Steps, steps_of
+from vdla.compiler.codegen.vdla.tiled_ops import NO_TILE
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Footprints, Load, Store, Unit
+from vdla.hardware.isa import Unit
 
 Ints = NDArray[np.int64]
-Group = tuple[MacroOp, ...]
-Tile = tuple[int, BufferTile]  # of a part
 
 _UNITS = tuple(map(int, Unit))
+_LOAD, _COMPUTE, _STORE = map(int, (Unit.LOAD, Unit.COMPUTE, Unit.STORE))
 _RELAY_CYCLES = 20  # compute drains to pass on the end of a STORE to load
 _RESERVED_TILES = 4  # input tiles that a part of mostly loads gets beside the one before it
+_UNPLACED = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One function of a chain: its operations in order, in groups of one unit that stay together.
-
-    `tensors` are the chain's names of the tensors in DRAM.
-    """
-
-    groups: Sequence[Group]
-    tensors: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Order:
-    """The groups of all parts in program order, as (part, group), and the address of every tile."""
+    """The steps of all parts in program order, and the address of every tile (`Steps`)."""
 
-    groups: Sequence[tuple[int, Group]]
-    addresses: Mapping[Tile, int]
+    steps: Ints
+    addresses: Ints
 
 
 def list_schedule(config: Config, parts: Sequence[Part]) -> Order | None:
     """An order of all parts, each of which may depend on earlier ones; None if none is found."""
-    return next((order for spare in (True, False) if (order := _Scheduler(config, parts, spare).run())), None)
-
-
-@dataclass(eq=False, slots=True)
-class _Tile:
-    """A tile, its alignment, the steps that still use it, and the end of those that did."""
-
-    part: int
-    tile: BufferTile
-    align: int = 1
-    uses: int = 0
-    end: int = 0
-    address: int = -1
-
-
-@dataclass(eq=False, slots=True)
-class _Step:
-    """A group: its cycles in its unit, and from there to its end; what it waits for; its tiles.
-
-    `ready` is when all that it waits for has ended, `number` its place among the STOREs.
-    """
-
-    group: Group
-    part: int
-    unit: int
-    busy: int
-    tail: int
-    tiles: tuple[_Tile, ...]
-    waits: list[_Step] = field(default_factory=list)
-    stores: list[_Step] = field(default_factory=list)
-    ready: int = NEVER
-    end: int = NEVER
-    number: int = -1
+    steps = steps_of(config, parts)
+    return next((order for spare in (True, False) if (order := _Scheduler(config, steps, spare).run())), None)
 
 
 class _Scheduler:
-    """One run of the model; `spare`: leave input space to a light part that comes next."""
+    """One run of the model; `spare`: leave input space to a light part that comes next.
 
-    def __init__(self, config: Config, parts: Sequence[Part], spare: bool) -> None:
-        self.config = config
-        self.tiles: dict[Tile, _Tile] = {}
+    The first step that is left of a part in a unit is open once all that it waits for has ended.
+    """
+
+    def __init__(self, config: Config, steps: Steps, spare: bool) -> None:
+        parts = int(steps.part.max()) + 1
         self.spaces = [BufferSpace(config.depths[buffer]) for buffer in Buffer]
         self.clock = [0] * len(Unit)
         self.stores = 0
         self.relayed = -1  # the last STORE whose end load knows of
-        members = [[self._step(group, number) for group in part.groups] for number, part in enumerate(parts)]
-        _wait_for_tiles(members)
-        _wait_for_memory(config, parts, members)
-        self.queues = [[[s for s in reversed(steps) if s.unit == unit] for unit in Unit] for steps in members]
-        self.light = [_moves_more(steps) for steps in members]
-        self.reserve = [_reserve(config, steps) if spare else 0 for steps in members]
-        self.first = 0
+        self._read(steps)
+        self.queues = _queues(steps, parts)
+        self.heavy = [not light for light in _moves_more(steps, parts)]
+        self.reserve = _reserve(config, steps, parts) if spare else [0] * parts
+        self.open: list[dict[int, int]] = [{} for _ in Unit]  # by unit, then part
+        self.last_part = [self._last_part(unit) for unit in _UNITS]
+        for part, queues in enumerate(self.queues):
+            for queue in queues:
+                self._open_next(part, queue)
 
-    def _step(self, group: Group, part: int) -> _Step:
-        used: dict[BufferTile, _Tile] = {}
-        for name, (tile, _) in group[0].bases.items():
-            known = used[tile] = self.tiles.setdefault((part, tile), _Tile(part, tile))
-            known.align = max(known.align, field_unit(self.config, group[0].instruction, name).numerator)
-        for known in used.values():
-            known.uses += 1
-        busy = sum(busy_cycles(self.config, op) for op in group)
-        unit, tail = int(isa.unit_of(group[0].instruction)), tail_cycles(self.config, group[-1])
-        return _Step(group=group, part=part, unit=unit, busy=busy, tail=tail, tiles=tuple(used.values()))
+    def _read(self, steps: Steps) -> None:
+        """The columns as lists: single elements are read faster."""
+        count = len(steps.unit)
+        self.part, self.unit, self.busy, self.tail, self.store = map(
+            _list, (steps.part, steps.unit, steps.busy, steps.tail, steps.store)
+        )
+        self.tiles = [[tile for tile in row if tile != NO_TILE] for row in steps.tiles.tolist()]
+        self.left = _list(np.bincount(steps.waits[:, 0], minlength=count))  # to wait for
+        order = np.argsort(steps.waits[:, 1], kind="stable")
+        self.followers = _list(steps.waits[order, 0])
+        self.first_follower = _list(np.searchsorted(steps.waits[order, 1], np.arange(count + 1)))
+        self.ready = [0] * count  # when all that has ended so far of what it waits for has ended
+        self.number = [NO_STEP] * count  # among the STOREs
+        self.buffer, self.entries, self.align = map(_list, (steps.buffer, steps.entries, steps.align))
+        self.owner = _list(_owners(steps))
+        self.uses = _list(np.bincount(steps.tiles[steps.tiles != NO_TILE], minlength=len(self.entries)))  # to come
+        self.end = [0] * len(self.entries)  # of the uses of a tile so far
+        self.address = [_UNPLACED] * len(self.entries)
 
     def run(self) -> Order | None:
         """The order; None where no operation can be next."""
-        order: list[tuple[int, Group]] = []
-        left = sum(len(queue) for queues in self.queues for queue in queues)
-        while left:
-            found = [(key, step) for unit in _UNITS for key, step in self._candidates(unit)]
-            if not found:
+        order: list[int] = []
+        while len(order) < len(self.unit):
+            best: tuple[int, bool, int, int] = (NEVER, False, -1, -1)  # before all that starts never
+            chosen = NO_STEP
+            for unit in _UNITS:
+                last = self.last_part[unit]
+                for part, step in self.open[unit].items():
+                    if part <= last:
+                        start = self._start(step, unit, best[0])
+                        key = start, self.heavy[part], part, unit
+                        if key < best:
+                            best, chosen = key, step
+            if chosen == NO_STEP:
                 return None
-            key, step = min(found, key=itemgetter(0))
-            self._issue(step, key[0])
-            order.append((step.part, step.group))
-            left -= 1
-            while self.first < len(self.queues) and not any(self.queues[self.first]):
-                self.first += 1
-        return Order(order, {key: tile.address for key, tile in self.tiles.items()})
+            self._issue(chosen, best[0])
+            order.append(chosen)
+        return Order(np.array(order, np.int64), np.array(self.address, np.int64))
 
-    def _candidates(self, unit: int) -> Iterator[tuple[tuple[int, bool, int, int], _Step]]:
-        """What the unit could do next: of the first part with work for it, and of light ones."""
-        heavy = False
-        for part in range(self.first, len(self.queues)):
-            queue = self.queues[part][unit]
-            if not queue:
-                continue
-            if not self.light[part] and unit != Unit.STORE:
-                if heavy:
-                    return
-                heavy = True
-            start = self._start(queue[-1])
-            if start < NEVER:
-                yield (start, not self.light[part], part, unit), queue[-1]
+    def _last_part(self, unit: int) -> int:
+        """The last part whose work the unit may do next: not beyond the first heavy one.
 
-    def _start(self, step: _Step) -> int:
-        """The earliest start, NEVER if that is not known yet."""
-        if step.ready == NEVER:
-            step.ready = max((other.end for other in step.waits), default=0)
-            if step.ready == NEVER:
-                return NEVER
-        start = max(self.clock[step.unit], step.ready)
-        if step.stores and self._needs_relay(step):
-            start = max(start, self.clock[Unit.COMPUTE])
-        for tile in step.tiles:
-            if tile.address < 0:
+        Light parts up to the second heavy one are among them; stores of all parts are.
+        """
+        heavy = [part for part, queues in enumerate(self.queues) if self.heavy[part] and queues[unit]]
+        return len(self.queues) if unit == _STORE or len(heavy) < 2 else heavy[1] - 1
+
+    def _start(self, step: int, unit: int, limit: int) -> int:
+        """The earliest start, or some time after the limit."""
+        start = max(self.clock[unit], self.ready[step])
+        if unit == _LOAD and self._needs_relay(step):
+            start = max(start, self.clock[_COMPUTE])
+        for tile in self.tiles[step]:
+            if start > limit:
+                break
+            if self.address[tile] == _UNPLACED:
                 start = max(start, self._find(tile)[0])
         return start
 
-    def _needs_relay(self, step: _Step) -> bool:
+    def _needs_relay(self, step: int) -> bool:
         """Whether compute must pass on the end of a STORE: load and store share no queue."""
-        return step.unit == Unit.LOAD and any(store.number > self.relayed for store in step.stores)
+        store = self.store[step]
+        return store != NO_STEP and self.number[store] > self.relayed
 
-    def _find(self, tile: _Tile) -> tuple[int, int]:
-        buffer, after = tile.tile.buffer, tile.part + 1
-        shares = (
-            buffer == Buffer.INP
-            and not self.light[tile.part]
-            and after < len(self.light)
-            and self.light[after]
-            and bool(self.queues[after][Unit.LOAD])
-        )
-        return self.spaces[buffer].find(tile.tile.entries, tile.align, self.reserve[after] if shares else 0)
+    def _find(self, tile: int) -> tuple[int, int]:
+        buffer, part = self.buffer[tile], self.owner[tile]
+        reserve = 0
+        if buffer == Buffer.INP and self.heavy[part] and part + 1 < len(self.heavy) and not self.heavy[part + 1]:
+            reserve = self.reserve[part + 1] if self.queues[part + 1][_LOAD] else 0
+        return self.spaces[buffer].find(self.entries[tile], self.align[tile], reserve)
 
-    def _issue(self, step: _Step, start: int) -> None:
-        self.queues[step.part][step.unit].pop()
-        self.clock[step.unit] = start + step.busy
-        step.end = start + step.busy + step.tail
-        if step.unit == Unit.STORE:
-            step.number, self.stores = self.stores, self.stores + 1
-        if self._needs_relay(step):
-            self.relayed = max(store.number for store in step.stores)
-            self.clock[Unit.COMPUTE] = start + _RELAY_CYCLES
-        for tile in step.tiles:
-            self._use(tile, step.end)
+    def _issue(self, step: int, start: int) -> None:
+        unit, part = self.unit[step], self.part[step]
+        self.clock[unit] = start + self.busy[step]
+        end = start + self.busy[step] + self.tail[step]
+        if unit == _STORE:
+            self.number[step], self.stores = self.stores, self.stores + 1
+        if unit == _LOAD and self._needs_relay(step):
+            self.relayed = self.number[self.store[step]]
+            self.clock[_COMPUTE] = start + _RELAY_CYCLES
+        queue = self.queues[part][unit]
+        queue.pop()
+        del self.open[unit][part]
+        if not queue:
+            self.last_part[unit] = self._last_part(unit)
+        for tile in self.tiles[step]:
+            self._use(tile, end)
+        self._end(step, end)
+        self._open_next(part, queue)
 
-    def _use(self, tile: _Tile, end: int) -> None:
+    def _use(self, tile: int, end: int) -> None:
         """Place a tile at its first use, and free it after its last."""
-        space, entries = self.spaces[tile.tile.buffer], tile.tile.entries
-        if tile.address < 0:
-            tile.address = self._find(tile)[1]
-            space.set(tile.address, entries, NEVER)
-        tile.end = max(tile.end, end)
-        tile.uses -= 1
-        if not tile.uses:
-            space.set(tile.address, entries, tile.end)
+        space, entries = self.spaces[self.buffer[tile]], self.entries[tile]
+        if self.address[tile] == _UNPLACED:
+            self.address[tile] = self._find(tile)[1]
+            space.set(self.address[tile], entries, NEVER)
+        self.end[tile] = max(self.end[tile], end)
+        self.uses[tile] -= 1
+        if not self.uses[tile]:
+            space.set(self.address[tile], entries, self.end[tile])
+
+    def _end(self, step: int, end: int) -> None:
+        """Note the end of a step for all that wait for it."""
+        for follower in self.followers[self.first_follower[step] : self.first_follower[step + 1]]:
+            self.ready[follower] = max(self.ready[follower], end)
+            self.left[follower] -= 1
+            if not self.left[follower]:
+                part = self.part[follower]
+                self._open_next(part, self.queues[part][self.unit[follower]])
+
+    def _open_next(self, part: int, queue: Sequence[int]) -> None:
+        """Open the next step of a queue if it waits for nothing more."""
+        if queue and not self.left[queue[-1]]:
+            self.open[self.unit[queue[-1]]][part] = queue[-1]
 
 
-def _moves_more(steps: Sequence[_Step]) -> bool:
-    """Whether the loads of a part take longer than its computation."""
-    return sum(s.busy for s in steps if s.unit == Unit.LOAD) > sum(s.busy for s in steps if s.unit == Unit.COMPUTE)
+def _list(column: Ints) -> list[int]:
+    found: list[int] = column.tolist()
+    return found
 
 
-def _reserve(config: Config, steps: Sequence[_Step]) -> int:
-    """The input entries to leave to a part."""
-    tiles = (known.tile for step in steps for known in step.tiles)
-    largest = max((tile.entries for tile in tiles if tile.buffer == Buffer.INP), default=0)
-    return min(_RESERVED_TILES * largest, config.inp_depth // 2)
+def _queues(steps: Steps, parts: int) -> list[list[list[int]]]:
+    """The steps of each part and unit, the first one last."""
+    queue = steps.part * len(Unit) + steps.unit
+    order = np.argsort(queue, kind="stable")
+    ends = np.searchsorted(queue[order], np.arange(parts * len(Unit) + 1)).tolist()
+    listed = _list(order)
+    queues = [listed[low:high][::-1] for low, high in pairwise(ends)]
+    return [queues[part * len(Unit) : (part + 1) * len(Unit)] for part in range(parts)]
 
 
-# --- dependences ---------------------------------------------------------------------------------
+def _owners(steps: Steps) -> Ints:
+    """The part of each tile."""
+    found = np.zeros(len(steps.entries), np.int64)
+    step, position = np.nonzero(steps.tiles != NO_TILE)
+    found[steps.tiles[step, position]] = steps.part[step]
+    return found
 
 
-def _wait_for_tiles(parts: Sequence[Sequence[_Step]]) -> None:
-    """Let every step wait for the last one of each other unit on the same tile."""
-    last: dict[int, dict[int, _Step]] = {}
-    for steps in parts:
-        for step in steps:
-            for tile in step.tiles:
-                users = last.setdefault(id(tile), {})
-                step.waits += [other for unit, other in users.items() if unit != step.unit]
-                users[step.unit] = step
+def _moves_more(steps: Steps, parts: int) -> list[bool]:
+    """Whether the loads of each part take longer than its computation."""
+    loads, computes = (
+        np.bincount(steps.part, np.where(steps.unit == unit, steps.busy, 0), parts) for unit in (_LOAD, _COMPUTE)
+    )
+    found: list[bool] = (loads > computes).tolist()
+    return found
 
 
-def _wait_for_memory(config: Config, parts: Sequence[Part], steps: Sequence[Sequence[_Step]]) -> None:
-    """Let every LOAD wait for the STOREs of the beats that it reads."""
-    moves = [
-        (parts[step.part].tensors.get(op.tensor, f"{step.part}.{op.tensor}"), op.instruction, step)
-        for members in steps
-        for step in members
-        for op in step.group
-        if op.tensor is not None
-    ]
-    rows: list[list[int]] = isa.instruction_columns(config, [instruction for _, instruction, _ in moves]).tolist()
-    footprints, writers, sizes = Footprints(config), dict[str, Ints](), dict[str, int]()
-    stores = [
-        (tensor, _beats(footprints, row), s)
-        for (tensor, i, s), row in zip(moves, rows, strict=True)
-        if isinstance(i, Store)
-    ]
-    for tensor, beats, _ in stores:
-        sizes[tensor] = max(sizes.get(tensor, 0), int(beats.max(initial=-1)) + 1)
-    for index, (tensor, beats, _) in enumerate(stores):
-        writers.setdefault(tensor, np.full(sizes[tensor], -1, np.int64))[beats] = index
-    for (tensor, instruction, step), row in zip(moves, rows, strict=True):
-        if isinstance(instruction, Load) and tensor in writers:
-            beats = _beats(footprints, row)
-            found = np.unique(writers[tensor][beats[beats < sizes[tensor]]])
-            step.stores += [stores[at][2] for at in found[found >= 0].tolist()]
-    for members in steps:
-        for step in members:
-            step.waits += step.stores
-
-
-def _beats(footprints: Footprints, row: list[int]) -> Ints:
-    where = footprints.beats(row)
-    return np.arange(where.start, where.stop) if isinstance(where, slice) else where
+def _reserve(config: Config, steps: Steps, parts: int) -> list[int]:
+    """The input entries to leave to each part."""
+    largest, inputs = np.zeros(parts, np.int64), steps.buffer == Buffer.INP
+    np.maximum.at(largest, _owners(steps)[inputs], steps.entries[inputs])
+    return _list(np.minimum(_RESERVED_TILES * largest, config.inp_depth // 2))

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
-from vdla.hardware import isa
 from vdla.hardware.isa import Load, Store
 
 Ints = NDArray[np.int64]
@@ -49,25 +48,6 @@ class MacroOps(Sequence[MacroOp]):
         return MacroOps(tuple(form for form, _, _ in rows), np.arange(len(rows)), offsets, dram)
 
     @staticmethod
-    def of_equal(ops: Iterable[MacroOp]) -> MacroOps:
-        """The operations; those that differ in offsets and `dram` only have one form."""
-        forms: dict[tuple[object, ...], tuple[int, MacroOp]] = {}
-        kernels: dict[int, tuple[isa.MicroOp, ...]] = {}  # keeps the objects alive whose id is in a key
-        chosen, numbers = list[int](), list[list[int | Ints]]()
-        for op in ops:
-            form, offsets, dram = form_and_numbers(op)
-            bases = tuple((name, tile) for name, (tile, _) in op.bases.items())
-            kernels[id(op.uops)] = op.uops
-            key = form.instruction, bases, id(op.uops), op.tensor, op.source
-            chosen.append(forms.setdefault(key, (len(forms), form))[0])
-            numbers.append([dram, *offsets])
-        width = max(map(len, numbers), default=1)
-        table = np.array([row + [0] * (width - len(row)) for row in numbers], np.int64).reshape(-1, width)
-        return MacroOps(
-            tuple(form for _, form in forms.values()), np.array(chosen, np.int64), table[:, 1:], table[:, 0]
-        )
-
-    @staticmethod
     def joined(parts: Sequence[MacroOps]) -> MacroOps:
         """The operations of all parts, one part after the other."""
         starts = np.cumsum([0, *(len(part.forms) for part in parts)]).tolist()
@@ -79,6 +59,13 @@ class MacroOps(Sequence[MacroOp]):
             np.concatenate(padded or [np.zeros((0, 0), np.int64)]),
             np.concatenate([part.dram for part in parts] or [_NO_ROWS]),
         )
+
+    def take(self, rows: Ints) -> MacroOps:
+        """The chosen operations, with the forms that they have, in order of first use."""
+        found = MacroOps(self.forms, self.form[rows], self.offsets[rows], self.dram[rows])
+        number = np.zeros(len(self.forms), np.int64)
+        number[list(found.used)] = np.arange(len(found.used))
+        return replace(found, forms=tuple(self.forms[form] for form in found.used), form=number[found.form])
 
     def map(self, change: Callable[[MacroOp], MacroOp]) -> MacroOps:
         """The operations with changed forms: with other tiles, tensors or lines of the schedule.

@@ -55,6 +55,9 @@ class TouchList:
         self._shift: list[Ints] = []
         self._writes: list[bool] = []
 
+    def __len__(self) -> int:
+        return len(self._op)
+
     def add(self, op: Ints, shape: Where, distance: Ints, writes: bool) -> None:
         """Operation `op[i]` touches `shape`, shifted by `distance[i]`."""
         self._shapes.append(shape)

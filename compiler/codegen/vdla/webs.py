@@ -4,115 +4,111 @@ A tile of a loop is filled anew in every iteration. Renamed per fill, as registe
 longer share one address: a load waits only for space in its buffer, not for the readers of the last
 fill. A web is a set of writes and reads such that every read is of entries that a write of the same
 web wrote; its tile holds the entries from the first to the last that it uses.
+
+Webs are the connected components of a graph: a node for each base of each operation, an edge from
+each read to the last write of each of its entries.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.vdla.macro_op import Base, BufferTile, MacroOp, field_unit
+from vdla.compiler.codegen.vdla.dependences import chunks
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp, field_unit
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
+from vdla.compiler.codegen.vdla.tiled_ops import NO_TILE, TiledOps, own_tiles
+from vdla.compiler.codegen.vdla.touches import SpaceTouches, TouchList
 from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import COL, BufferAccess, Footprints, UopOffsets, Where
+from vdla.hardware.isa import COL, Footprints, Partition, UopOffsets, Where, partition
 
-_UNDEFINED = 0  # the web of entries that nothing has written
-
-
-def split_tiles(config: Config, ops: MacroOps) -> list[MacroOp]:
-    """The operations in order, on one tile for each web."""
-    webs = _Webs(config)
-    rows = list(ops)
-    uses = [webs.visit(op, row) for op, row in zip(rows, _columns(config, ops), strict=True)]
-    tiles = webs.tiles()
-    return [
-        _renamed(config, op, {name: tiles[webs.find(web)] for name, web in used.items()})
-        for op, used in zip(rows, uses, strict=True)
-    ]
+Ints = NDArray[np.int64]
+_UNTOUCHED = np.iinfo(np.int64).max
 
 
-def _columns(config: Config, ops: MacroOps) -> list[list[int]]:
-    """The columns of every operation, with bases relative to their tiles."""
-    table = isa.instruction_columns(config, [form.instruction for form in ops.forms])[ops.form]
-    for form, rows in ops.rows():
-        for position, name in enumerate(ops.forms[form].bases):
-            table[rows, COL[name]] = ops.offsets[rows, position]
-        if ops.forms[form].uops:
-            table[rows, COL["uop_end"]] = len(ops.forms[form].uops)
-    found: list[list[int]] = table.tolist()
+def split_tiles(config: Config, ops: MacroOps) -> TiledOps:
+    """The operations in order, each a group of its own, on one tile for each web."""
+    tile, tiles = own_tiles(ops)
+    nodes = _Nodes(config, ops, tile, tiles)
+    nodes.visit()
+    used = np.flatnonzero(tile.reshape(-1) != NO_TILE)
+    representatives, web = np.unique(nodes.components()[used], return_inverse=True)
+    low, high, align = nodes.spans(used, web, len(representatives))
+    low -= low % align
+    found = np.full(tile.size, NO_TILE, np.int64)
+    found[used] = web
+    number = found.reshape(tile.shape)
+    origin = np.zeros(len(low), np.int64)
+    origin[web] = tile.reshape(-1)[used]
+    return TiledOps(
+        ops=replace(ops, offsets=ops.offsets - _moved(config, ops, low, number)),
+        tile=number,
+        entries=high - low,
+        origin=tuple(tiles[index] for index in origin.tolist()),
+        group=np.arange(len(ops)),
+    )
+
+
+def _moved(config: Config, ops: MacroOps, low: Ints, tile: Ints) -> Ints:
+    """How far the first entry of its tile is from that of the old one, in units of each base."""
+    found = np.zeros(ops.offsets.shape, np.int64)
+    for number, rows in ops.rows():
+        form = ops.forms[number]
+        for position, name in enumerate(form.bases):
+            unit = field_unit(config, form.instruction, name)
+            found[rows, position] = low[tile[rows, position]] * unit.denominator // unit.numerator
     return found
 
 
-@dataclass(slots=True)
-class _Span:
-    """The entries [low, high) of a tile that a web uses, with the alignment of the first."""
+class _Nodes:
+    """The accesses of all operations; node `row * width + k` is base `k` of the operation `row`."""
 
-    tile: BufferTile
-    low: int
-    high: int
-    align: int
-
-    def widen(self, low: int, high: int, align: int) -> None:
-        """Include more entries."""
-        self.low, self.high, self.align = min(self.low, low), max(self.high, high), max(self.align, align)
-
-
-class _Webs:
-    """Union-find over the webs of one walk in program order."""
-
-    def __init__(self, config: Config) -> None:
-        self.config = config
+    def __init__(self, config: Config, ops: MacroOps, tile: Ints, tiles: tuple[BufferTile, ...]) -> None:
+        self.config, self.ops, self.tile = config, ops, tile
+        self.width = max(1, tile.shape[1])
         self.footprints = Footprints(config)
+        self.low = np.full(tile.size, _UNTOUCHED, np.int64)
+        self.high = np.zeros(tile.size, np.int64)
+        self.align = np.ones(tile.size, np.int64)
+        self.touches = [TouchList() for _ in tiles]
         self._kernels: dict[int, tuple[UopKernel, UopOffsets]] = {}
-        self._holds: dict[BufferTile, NDArray[np.int32]] = {}  # the web of every entry
-        self._parents: list[int] = [_UNDEFINED]
-        self._spans: dict[int, _Span] = {}
 
-    def find(self, web: int) -> int:
-        """The web that stands for all that were joined with this one."""
-        while self._parents[web] != web:
-            self._parents[web] = web = self._parents[self._parents[web]]
-        return web
+    def visit(self) -> None:
+        """Collect the accesses, form by form: those of a form are shifted copies of a few."""
+        table = isa.instruction_columns(self.config, [form.instruction for form in self.ops.forms]).tolist()
+        for number, rows in self.ops.rows():
+            form, row = self.ops.forms[number], table[number]
+            row[COL["uop_end"]] = len(form.uops)
+            kernel = self._kernel(form.uops) if form.uops else None
+            bases = {name: self.ops.offsets[rows, position] for position, name in enumerate(form.bases)}
+            alike = self.footprints.alike(row, kernel, bases)
+            for same in np.unique(alike):
+                chosen = np.flatnonzero(alike == same)
+                self._visit_alike(form, row, kernel, rows[chosen], {name: bases[name][chosen] for name in bases})
 
-    def visit(self, op: MacroOp, row: list[int]) -> dict[str, int]:
-        """The web of each base of an operation."""
-        used: dict[str, int] = {}
-        for access in self.footprints.accesses(row, self._kernel(op.uops) if op.uops else None):
-            if access.buffer != Buffer.UOP:
-                self._use(used, op, access)
-        for name, (tile, _) in op.bases.items():
-            if name not in used:  # an index that touches nothing
-                used[name] = self._new()
-                self._spans[used[name]] = _Span(tile, 0, 1, 1)
-        return used
-
-    def _use(self, used: dict[str, int], op: MacroOp, access: BufferAccess) -> None:
-        low, high = _bounds(access.where)
-        if low >= high:
-            return
-        tile, web = op.bases[access.field][0], used.get(access.field)
-        entries = self._holds.setdefault(tile, np.zeros(tile.entries, np.int32))
-        if access.writes:
-            web = self._new() if web is None else web
-            entries[access.where] = web
-        else:
-            for held in self._held(entries, access.where):
-                web = held if web is None else self._join(web, held)
-        assert web is not None
-        used[access.field] = web
-        align = field_unit(self.config, op.instruction, access.field).numerator
-        self._spans.setdefault(self.find(web), _Span(tile, low, high, align)).widen(low, high, align)
-
-    def _held(self, entries: NDArray[np.int32], where: Where) -> list[int]:
-        """The webs of what the entries hold; what nothing has written is a web too."""
-        part = entries[where]
-        if not part.all():
-            entries[where] = np.where(part == _UNDEFINED, self._new(), part)
-        return sorted({self.find(web) for web in np.unique(entries[where]).tolist()})
+    def _visit_alike(
+        self, form: MacroOp, row: list[int], kernel: UopOffsets | None, rows: Ints, bases: dict[str, Ints]
+    ) -> None:
+        one = list(row)
+        for name, values in bases.items():
+            one[COL[name]] = int(values[0])
+        for access in self.footprints.accesses(one, kernel):
+            low, high = _bounds(access.where)
+            if access.buffer == Buffer.UOP or low >= high:
+                continue
+            position = list(bases).index(access.field)
+            distance = self.footprints.shift(one, kernel, access.field, bases[access.field])
+            node = rows * self.width + position
+            self.low[node] = np.minimum(self.low[node], low + distance)
+            self.high[node] = np.maximum(self.high[node], high + distance)
+            self.align[node] = field_unit(self.config, form.instruction, access.field).numerator
+            key = (rows * 2 + access.writes) * self.width + position  # an operation reads before it writes
+            self.touches[self.tile[rows[0], position]].add(key, access.where, distance, access.writes)
 
     def _kernel(self, uops: UopKernel) -> UopOffsets:
         if id(uops) not in self._kernels:
@@ -120,22 +116,39 @@ class _Webs:
             self._kernels[id(uops)] = uops, UopOffsets(columns)
         return self._kernels[id(uops)][1]
 
-    def _new(self) -> int:
-        self._parents.append(len(self._parents))
-        return len(self._parents) - 1
+    def components(self) -> Ints:
+        """The least node of the web of each node."""
+        count, edges = self.tile.size, [np.zeros((2, 0), np.int64)]
+        for touches in self.touches:
+            if touches:
+                space = touches.finish()
+                parts = partition(space.places)
+                edges += self._edges(space, parts, count)
+                count += parts.count
+        return _components(count, np.concatenate(edges, axis=1))[: self.tile.size]
 
-    def _join(self, one: int, other: int) -> int:
-        one, other = self.find(one), self.find(other)
-        if one != other:
-            self._parents[other] = one
-            span = self._spans.pop(other, None)
-            if span is not None:
-                self._spans.setdefault(one, span).widen(span.low, span.high, span.align)
-        return one
+    def _edges(self, space: SpaceTouches, parts: Partition, unwritten: int) -> Iterator[Ints]:
+        """[2, n]: a read, and the last write of some of its entries.
 
-    def tiles(self) -> dict[int, tuple[BufferTile, int]]:
-        """The tile of each web, and its first entry in the old tile."""
-        return {web: _tile(span, ident) for ident, (web, span) in enumerate(self._spans.items())}
+        What a part holds before any write is a value too, with node `unwritten` plus its number.
+        """
+        node = space.op // (2 * self.width) * self.width + space.op % self.width
+        writer = unwritten + np.arange(parts.count)
+        for chunk in chunks(np.cumsum(np.diff(parts.starts)[space.place])):
+            touch, part, first = parts.histories(space.place[chunk])
+            own, writes = node[chunk][touch], space.writes[chunk][touch]
+            at = np.maximum.accumulate(np.where(writes, np.arange(len(own)), -1))
+            source = np.where(at >= first, own[at], writer[part])
+            yield np.stack([own, source])[:, ~writes]
+            writer[part[writes]] = own[writes]  # the last of a part is assigned last
+
+    def spans(self, used: Ints, web: Ints, count: int) -> tuple[Ints, Ints, Ints]:
+        """The first entry of each web, the end, and the alignment of the first."""
+        low, high, align = np.full(count, _UNTOUCHED, np.int64), np.ones(count, np.int64), np.ones(count, np.int64)
+        np.minimum.at(low, web, self.low[used])
+        np.maximum.at(high, web, self.high[used])
+        np.maximum.at(align, web, self.align[used])
+        return np.where(low == _UNTOUCHED, 0, low), high, align  # a base that touches nothing gets an entry
 
 
 def _bounds(where: Where) -> tuple[int, int]:
@@ -144,15 +157,13 @@ def _bounds(where: Where) -> tuple[int, int]:
     return (int(where[0]), int(where[-1]) + 1) if len(where) else (0, 0)
 
 
-def _tile(span: _Span, ident: int) -> tuple[BufferTile, int]:
-    low = span.low // span.align * span.align
-    return replace(span.tile, entries=span.high - low, ident=ident), low
-
-
-def _renamed(config: Config, op: MacroOp, tiles: dict[str, tuple[BufferTile, int]]) -> MacroOp:
-    bases: dict[str, Base] = {}
-    for name, (_, offset) in op.bases.items():
-        tile, low = tiles[name]
-        unit = field_unit(config, op.instruction, name)
-        bases[name] = tile, offset - low * unit.denominator // unit.numerator
-    return replace(op, bases=bases)
+def _components(count: int, edges: Ints) -> Ints:
+    """The least node that each node is connected to."""
+    label = np.arange(count)
+    while True:
+        one, other = label[edges]
+        if (one == other).all():
+            return label
+        np.minimum.at(label, np.maximum(one, other), np.minimum(one, other))
+        while (label[label] != label).any():
+            label = label[label]

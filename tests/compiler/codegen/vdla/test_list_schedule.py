@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers.chain_cases import chain_case
+from helpers.webs_one_by_one import split_one_by_one
 
+from vdla.benchmarks.programs.suite import operators
 from vdla.compiler.codegen.vdla.chain import _parts
 from vdla.compiler.codegen.vdla.list_schedule import list_schedule
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
+from vdla.compiler.codegen.vdla.schedule_steps import steps_of
+from vdla.compiler.codegen.vdla.tiled_ops import NO_TILE
 from vdla.compiler.codegen.vdla.webs import split_tiles
-from vdla.compiler.operators.vdla import conv2d
+from vdla.compiler.operators.vdla import Operator, conv2d
 from vdla.compiler.operators.vdla.chain import _link
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Gemm, Load, MicroOp, Unit
+from vdla.hardware.isa import Footprints, Gemm, Load, MicroOp, Store, Unit
 
 TINY = Config.preset("tiny")
 INP, WGT, ACC = BufferTile("inp", Buffer.INP, 8), BufferTile("wgt", Buffer.WGT, 8), BufferTile("acc", Buffer.ACC, 8)
@@ -63,34 +70,74 @@ def test_a_sum_that_goes_on_keeps_its_tile() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_an_order_has_every_operation_once_and_each_units_in_their_order(seed: int) -> None:
-    chain = chain_case(TINY, seed).chain
-    parts = _parts(TINY, [_link(step) for step in chain.steps])
-    order = list_schedule(TINY, parts)
+def test_an_order_has_every_step_once_and_each_units_of_a_part_in_their_order(seed: int) -> None:
+    parts = _parts(TINY, [_link(step) for step in chain_case(TINY, seed).chain.steps])
+    steps, order = steps_of(TINY, parts), list_schedule(TINY, parts)
     assert order is not None
-    for number, part in enumerate(parts):
-        found = [group for which, group in order.groups if which == number]
+    assert sorted(order.steps.tolist()) == list(range(sum(part.ops.groups for part in parts)))
+    for part in range(len(parts)):
         for unit in Unit:
-            mine = [id(g) for g in found if isa.unit_of(g[0].instruction) == unit]
-            assert mine == [id(g) for g in part.groups if isa.unit_of(g[0].instruction) == unit]
+            mine = order.steps[(steps.part[order.steps] == part) & (steps.unit[order.steps] == unit)]
+            assert (np.diff(mine) > 0).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_step_comes_after_all_that_it_waits_for(seed: int) -> None:
+    parts = _parts(TINY, [_link(step) for step in chain_case(TINY, seed).chain.steps])
+    steps, order = steps_of(TINY, parts), list_schedule(TINY, parts)
+    assert order is not None
+    at = np.argsort(order.steps)
+    assert len(steps.waits)
+    assert (at[steps.waits[:, 0]] > at[steps.waits[:, 1]]).all()
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_tiles_that_are_live_at_the_same_time_are_apart(seed: int) -> None:
-    chain = chain_case(TINY, seed).chain
-    order = list_schedule(TINY, _parts(TINY, [_link(step) for step in chain.steps]))
+    parts = _parts(TINY, [_link(step) for step in chain_case(TINY, seed).chain.steps])
+    steps, order = steps_of(TINY, parts), list_schedule(TINY, parts)
     assert order is not None
-    lives: dict[tuple[int, BufferTile], list[int]] = {}
-    for at, (part, group) in enumerate(order.groups):
-        for op in group:
-            for used in op.tiles():
-                lives.setdefault((part, used), []).append(at)
-    owners = {buffer: np.full((len(order.groups), TINY.depths[buffer]), -1) for buffer in Buffer}
-    for number, ((part, used), uses) in enumerate(lives.items()):
-        start = order.addresses[part, used]
-        area = owners[used.buffer][uses[0] : uses[-1] + 1, start : start + used.entries]
+    lives: dict[int, list[int]] = {}
+    for at, step in enumerate(order.steps.tolist()):
+        for used in steps.tiles[step][steps.tiles[step] != NO_TILE].tolist():
+            lives.setdefault(used, []).append(at)
+    owners = {buffer: np.full((len(order.steps), TINY.depths[buffer]), -1) for buffer in Buffer}
+    for used, uses in lives.items():
+        start, count = int(order.addresses[used]), int(steps.entries[used])
+        area = owners[Buffer(steps.buffer[used])][uses[0] : uses[-1] + 1, start : start + count]
+        assert area.shape[1] == count
         assert (area == -1).all()
-        area[...] = number
+        area[...] = used
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_steps_wait_for_the_last_uses_of_their_tiles_and_for_what_they_load(seed: int) -> None:
+    parts = _parts(TINY, [_link(step) for step in chain_case(TINY, seed).chain.steps])
+    steps, first = steps_of(TINY, parts), 0
+    users: dict[tuple[int, BufferTile], dict[int, int]] = {}
+    writers: dict[tuple[str, int], int] = {}
+    expected: set[tuple[int, int]] = set()
+    loads: list[tuple[int, str, list[int]]] = []
+    for number, part in enumerate(parts):
+        for op, group in zip(part.ops, (first + part.ops.group).tolist(), strict=True):
+            unit = int(isa.unit_of(op.instruction))
+            assert steps.unit[group] == unit
+            for tile in op.tiles():
+                last = users.setdefault((number, tile), {})
+                expected |= {(group, other) for of, other in last.items() if of != unit and other != group}
+                last[unit] = group
+            if op.tensor is not None:
+                where = Footprints(TINY).beats(isa.instruction_columns(TINY, [op.instruction])[0].tolist())
+                beats = list(range(where.start, where.stop)) if isinstance(where, slice) else where.tolist()
+                name = part.tensors[op.tensor]
+                if isinstance(op.instruction, Store):
+                    writers |= {(name, beat): group for beat in beats}
+                else:
+                    loads.append((group, name, beats))
+        first += part.ops.groups
+    for group, name, beats in loads:
+        stores = [writers[name, beat] for beat in beats if (name, beat) in writers]
+        expected |= {(group, max(stores))} if stores else set()
+    assert set(map(tuple, steps.waits.tolist())) == expected
 
 
 def test_webs_of_an_operator_are_smaller_than_its_tiles() -> None:
@@ -100,3 +147,32 @@ def test_webs_of_an_operator_are_smaller_than_its_tiles() -> None:
     after = {used for op in split_tiles(TINY, ops) for used in op.tiles() if used.buffer == Buffer.WGT}
     assert len(after) > len(before)
     assert max(used.entries for used in after) <= max(used.entries for used in before)
+
+
+def webs(ops: Sequence[MacroOp]) -> list[list[tuple[int, int, int]]]:
+    """The bases of each operation: tiles numbered by first use, their entries, and offsets."""
+    numbers: dict[BufferTile, int] = {}
+    return [[(numbers.setdefault(t, len(numbers)), t.entries, int(at)) for t, at in op.bases.values()] for op in ops]
+
+
+@pytest.mark.parametrize("operator", operators()[::3], ids=lambda operator: operator.name)
+def test_webs_of_all_operations_at_once_are_those_found_one_by_one(operator: Operator) -> None:
+    ops = lower(operator.config, operator.function)
+    assert webs(split_tiles(operator.config, ops)) == webs(split_one_by_one(operator.config, ops))
+
+
+def test_webs_of_random_operations_are_those_found_one_by_one() -> None:
+    """Fills and reads of parts of few tiles in random order, some before any fill."""
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        tiles = INP, replace(INP, ident=1)
+        forms = [replace(load(0, count), bases={"sram": (t, 0)}) for t in tiles for count in (1, 3)]
+        for t in tiles:
+            wide = Gemm(init=int(rng.integers(2)), loop1=3, src1=2, acc1=int(rng.integers(2)))
+            bases = {"acc": (ACC, 0), "src": (t, 0), "wgt": (WGT, 0)}
+            forms += [replace(gemm(0), bases=bases), MacroOp(wide, bases, (MicroOp(first=1, last=1),))]
+        listed, form = MacroOps.of(forms), rng.integers(0, len(forms), 25)
+        offsets = rng.integers(0, 4, (25, 3)) * (form[:, None] >= 4)
+        offsets[form < 4, 0] = rng.integers(0, 6, int((form < 4).sum()))
+        ops = MacroOps(listed.forms, form, offsets, np.zeros(25, np.int64))
+        assert webs(split_tiles(TINY, ops)) == webs(split_one_by_one(TINY, ops)), f"seed {seed}"

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from vdla.benchmarks.programs.suite import operators
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
-from vdla.compiler.codegen.vdla.skip_padding import PaddingSkipper, skip_padding
+from vdla.compiler.codegen.vdla.padding_pieces import PaddingCutter
+from vdla.compiler.codegen.vdla.skip_padding import (
+    _DATA,
+    _loaded,
+    _neutral,
+    skip_padding,
+    skip_padding_of_tiles,
+)
+from vdla.compiler.codegen.vdla.webs import split_tiles
 from vdla.compiler.operators.vdla import Operator, conv2d, depthwise_conv2d, pool2d
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, Gemm, Load, MicroOp, Opcode, Source, Vector, VectorOp
@@ -135,10 +146,32 @@ def test_depthwise_convolution_and_maximum_read_entries_of_the_image_only() -> N
         assert iterations(operator.program, Opcode.VECTOR) == 19 * 19
 
 
+def one_by_one(config: Config, ops: Sequence[MacroOp]) -> list[list[MacroOp]]:
+    """`skip_padding` as a walk: the contents of every tile after each LOAD."""
+    cutter, contents, found = PaddingCutter(config), dict[BufferTile, NDArray[np.int64]](), list[list[MacroOp]]()
+    for op in ops:
+        found.append([op])
+        if isinstance(op.instruction, Load) and op.instruction.buffer == Buffer.INP:
+            tile = op.bases["sram"][0]
+            contents[tile] = _loaded(contents.get(tile, np.full(tile.entries, _DATA)), op)
+        neutral = _neutral(config, op.instruction) if isinstance(op.instruction, Gemm | Vector) else None
+        if neutral is not None and op.bases["src"][0] in contents:
+            padding = contents[op.bases["src"][0]] == neutral
+            found[-1] = cutter.cut(op, padding) if padding.any() else [op]
+    return found
+
+
 @pytest.mark.parametrize("operator", operators()[::2], ids=lambda operator: operator.name)
 def test_all_operations_at_once_are_cut_as_one_by_one(operator: Operator) -> None:
-    ops, skipper = lower(operator.config, operator.function), PaddingSkipper(operator.config)
-    assert list(skip_padding(operator.config, ops)) == [part for op in ops for part in skipper.run(op)]
+    ops = lower(operator.config, operator.function)
+    assert list(skip_padding(operator.config, ops)) == list(chain(*one_by_one(operator.config, ops)))
+
+
+@pytest.mark.parametrize("operator", operators()[::2], ids=lambda operator: operator.name)
+def test_operations_on_webs_are_cut_as_one_by_one_and_parts_stay_together(operator: Operator) -> None:
+    ops = split_tiles(operator.config, lower(operator.config, operator.function))
+    found = skip_padding_of_tiles(operator.config, ops)
+    assert [list(found[low:high]) for low, high in pairwise(found.starts.tolist())] == one_by_one(operator.config, ops)
 
 
 def test_padding_that_changes_between_operations_is_followed_at_once_as_one_by_one() -> None:
@@ -155,7 +188,7 @@ def test_padding_that_changes_between_operations_is_followed_at_once_as_one_by_o
         offsets = np.where(np.isin(form, (2, 3))[:, None], [0, 1, 0] * rng.integers(0, 9, (30, 3)), 0)
         offsets[np.isin(form, (0, 1, 4, 5)), 0] = rng.integers(0, 9)
         ops = MacroOps(listed.forms, form, offsets, rng.integers(0, 99, 30) * np.isin(form, (0, 1, 4, 5)))
-        skipper, found = PaddingSkipper(TINY), list(skip_padding(TINY, ops))
-        assert found == [part for op in ops for part in skipper.run(op)], f"seed {seed}"
+        found = list(skip_padding(TINY, ops))
+        assert found == list(chain(*one_by_one(TINY, ops))), f"seed {seed}"
         cut += len(found) > len(ops)
     assert cut > 20

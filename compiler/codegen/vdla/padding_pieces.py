@@ -1,0 +1,135 @@
+"""Pieces of a GEMM or VECTOR that reads padding: rectangles of its loops, each with the micro-ops
+that read data there.
+
+Every sum keeps a micro-op, so that it is started and ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.codegen.vdla.macro_op import Base, MacroOp, field_unit
+from vdla.compiler.codegen.vdla.uops import UopKernel
+from vdla.hardware import isa
+from vdla.hardware.config import Config
+from vdla.hardware.isa import Gemm, Vector
+
+_Bools = NDArray[np.bool_]
+_Key = tuple[int, ...]
+
+_OFFSETS = ("acc", "src", "wgt")  # the indices that micro-ops move
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A rectangle of an operation's loops and its micro-ops, whose least offsets are `lows`."""
+
+    rows: range
+    cols: range
+    uops: UopKernel
+    lows: tuple[int, int, int]
+
+
+class PaddingCutter:
+    """Cuts operations; the pieces of those that read the same padding alike are found once."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._pieces: dict[_Key, list[_Piece]] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._kernels: list[UopKernel] = []  # kept, as the keys of `_pieces` have their identities
+
+    def cut(self, op: MacroOp, padding: _Bools) -> list[MacroOp]:
+        """The operations that replace one whose input tile has padding in these entries."""
+        instruction = op.instruction
+        assert isinstance(instruction, Gemm | Vector)
+        return [_part(op, instruction, piece) for piece in self._cut(op, instruction, padding)]
+
+    def _cut(self, op: MacroOp, instruction: Gemm | Vector, padding: _Bools) -> list[_Piece]:
+        """The pieces of an operation, which are the same wherever padding and indices are."""
+        base, loops = int(op.bases["src"][1]), (instruction.loop0, instruction.loop1)
+        mask = self._numbers.setdefault(padding.tobytes(), len(self._numbers))
+        steps = instruction.src0, instruction.src1, instruction.acc0, instruction.acc1
+        key = (id(op.uops), mask, base, *loops, *steps)
+        if key not in self._pieces:
+            unit = int(field_unit(self.config, instruction, "src"))
+            skipped = _reads(op, instruction, np.asarray(padding.reshape(-1, unit).all(axis=1)))
+            skipped &= _apart(op.uops, instruction)
+            self._kernels.append(op.uops)
+            self._pieces[key] = list(_pieces(op.uops, skipped))
+        return self._pieces[key]
+
+
+def _reads(op: MacroOp, instruction: Gemm | Vector, padding: _Bools) -> _Bools:
+    """[i, j, micro-op]: whether the iteration reads padding."""
+    i, j = np.arange(instruction.loop0), np.arange(instruction.loop1)
+    uops = np.array([uop.src for uop in op.uops], np.int64)
+    at = i[:, None, None] * instruction.src0 + j[:, None] * instruction.src1 + uops + op.bases["src"][1]
+    return np.where((at >= 0) & (at < len(padding)), padding[at.clip(0, len(padding) - 1)], False)
+
+
+def _apart(uops: UopKernel, instruction: Gemm | Vector) -> bool:
+    """Whether no two iterations of the loops use one accumulator entry: their order is free."""
+    i, j = np.arange(instruction.loop0), np.arange(instruction.loop1)
+    at = i[:, None] * instruction.acc0 + j * instruction.acc1
+    entries = at.reshape(-1, 1) + np.unique([uop.acc for uop in uops])
+    return bool(len(np.unique(entries)) == entries.size)
+
+
+def _pieces(uops: UopKernel, skipped: _Bools) -> Iterator[_Piece]:
+    """The rectangles in which the same micro-ops read padding."""
+    groups = _sums(uops)
+    for rows in _equal(skipped):
+        for cols in _equal(skipped[rows.start]):
+            kept = _without(uops, skipped[rows.start, cols.start], groups)
+            lows = min(u.acc for u in kept), min(u.src for u in kept), min(u.wgt for u in kept)
+            moved = (replace(u, acc=u.acc - lows[0], src=u.src - lows[1], wgt=u.wgt - lows[2]) for u in kept)
+            yield _Piece(rows, cols, tuple(moved), lows)
+
+
+def _equal(patterns: _Bools) -> Iterator[range]:
+    """The maximal ranges of equal rows of an array."""
+    start = 0
+    for end in range(1, len(patterns) + 1):
+        if end == len(patterns) or (patterns[end] != patterns[start]).any():
+            yield range(start, end)
+            start = end
+
+
+def _sums(uops: UopKernel) -> list[range]:
+    """The micro-ops of each sum: consecutive ones on one entry, up to one marked last."""
+    sums, start = [], 0
+    for end in range(1, len(uops) + 1):
+        if end == len(uops) or uops[end - 1].last or uops[end].first or uops[end].acc != uops[start].acc:
+            sums.append(range(start, end))
+            start = end
+    return sums
+
+
+def _without(uops: UopKernel, skipped: _Bools, sums: Sequence[range]) -> list[isa.MicroOp]:
+    """The micro-ops that are not skipped, and one of each sum that reads padding only."""
+    kept = []
+    for group in sums:
+        members = [at for at in group if not skipped[at]] or [group.start]
+        kept += [replace(uops[at], first=0, last=0) for at in members]
+        kept[-len(members)] = replace(kept[-len(members)], first=uops[group.start].first)
+        kept[-1] = replace(kept[-1], last=uops[group[-1]].last)
+    return kept
+
+
+def _part(op: MacroOp, instruction: Gemm | Vector, piece: _Piece) -> MacroOp:
+    """The operation on a rectangle of its loops."""
+    lows = dict(zip(_OFFSETS, piece.lows, strict=True))
+    bases: dict[str, Base] = {}
+    for name, (tile, offset) in op.bases.items():
+        index = "acc" if name == "out" else name  # results move as their sums do
+        moved = piece.rows.start * getattr(instruction, f"{index}0") + piece.cols.start * getattr(
+            instruction, f"{index}1"
+        )
+        bases[name] = tile, offset + moved + lows.get(index, 0)
+    part = replace(instruction, loop0=len(piece.rows), loop1=len(piece.cols))
+    return replace(op, instruction=part, bases=bases, uops=piece.uops)

@@ -1,0 +1,200 @@
+"""The steps of a chain that `list_schedule` orders: groups of operations in columns.
+
+Steps are numbered over all parts, in the order of the parts and of their groups; so are tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.codegen.vdla.cycle_estimate import busy_cycles, tail_cycles
+from vdla.compiler.codegen.vdla.macro_op import field_unit
+from vdla.compiler.codegen.vdla.tiled_ops import NO_TILE, TiledOps
+from vdla.hardware import isa
+from vdla.hardware.config import Config
+from vdla.hardware.isa import Footprints, Store, Unit, Where
+from vdla.hardware.isa.index_set import end, shift
+
+Ints = NDArray[np.int64]
+NO_STEP = -1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Part:
+    """One function of a chain; `tensors` are the chain's names of its tensors in DRAM."""
+
+    ops: TiledOps
+    tensors: Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Steps:
+    """Columns over all steps, and over all tiles.
+
+    A step keeps its `unit` busy for `busy` cycles, and ends `tail` cycles later. `tiles[s]` are the
+    tiles that step `s` uses, with NO_TILE in unused columns. `waits` has (step, earlier step) for
+    all that must have ended; `store[s]` is the STORE that a LOAD waits for, or NO_STEP.
+    """
+
+    part: Ints
+    unit: Ints
+    busy: Ints
+    tail: Ints
+    tiles: Ints
+    waits: Ints
+    store: Ints
+    buffer: Ints
+    entries: Ints
+    align: Ints
+
+
+def steps_of(config: Config, parts: Sequence[Part]) -> Steps:
+    """The steps of all parts and what they wait for."""
+    own = [_Own.of(config, part.ops) for part in parts]
+    width = max(each.tiles.shape[1] for each in own)
+    first_tile = np.cumsum([0, *(len(part.ops.entries) for part in parts)])
+    tiles = [_shifted(each.tiles, first, width) for each, first in zip(own, first_tile.tolist(), strict=False)]
+    unit = np.concatenate([each.unit for each in own])
+    used = np.concatenate(tiles)
+    store = _store_waits(config, parts, len(unit))
+    loads = np.flatnonzero(store != NO_STEP)
+    return Steps(
+        part=np.repeat(np.arange(len(parts)), [len(each.unit) for each in own]),
+        unit=unit,
+        busy=np.concatenate([each.busy for each in own]),
+        tail=np.concatenate([each.tail for each in own]),
+        tiles=used,
+        waits=np.unique(np.concatenate([_tile_waits(unit, used), np.stack([loads, store[loads]], axis=1)]), axis=0),
+        store=store,
+        buffer=np.array([tile.buffer for part in parts for tile in part.ops.origin], np.int64),
+        entries=np.concatenate([part.ops.entries for part in parts]),
+        align=np.concatenate([each.align for each in own]),
+    )
+
+
+def _shifted(tiles: Ints, first: int, width: int) -> Ints:
+    """Tiles that are numbered from `first` on, in so many columns."""
+    found = np.full((len(tiles), width), NO_TILE, np.int64)
+    found[:, : tiles.shape[1]] = np.where(tiles == NO_TILE, NO_TILE, tiles + first)
+    return found
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Own:
+    """The columns of the steps of one part."""
+
+    unit: Ints
+    busy: Ints
+    tail: Ints
+    tiles: Ints
+    align: Ints
+
+    @staticmethod
+    def of(config: Config, ops: TiledOps) -> _Own:
+        starts = ops.starts
+        rates = [(isa.unit_of(f.instruction), busy_cycles(config, f), tail_cycles(config, f)) for f in ops.ops.forms]
+        unit, busy, tail = np.array(rates, np.int64)[ops.ops.form].T
+        firsts = starts[:-1]
+        align = np.ones(len(ops.entries), np.int64)
+        for number, rows in ops.ops.rows():
+            each = ops.ops.forms[number]
+            for position, name in enumerate(each.bases):
+                np.maximum.at(align, ops.tile[rows, position], field_unit(config, each.instruction, name).numerator)
+        return _Own(
+            unit=unit[firsts],
+            busy=np.add.reduceat(busy, firsts),
+            tail=tail[starts[1:] - 1],
+            tiles=_without_duplicates(ops.tile[firsts]),
+            align=align,
+        )
+
+
+def _without_duplicates(tiles: Ints) -> Ints:
+    """The rows, where only the first of equal tiles is left."""
+    found = tiles.copy()
+    for position in range(1, tiles.shape[1]):
+        again = (tiles[:, :position] == tiles[:, position, None]).any(axis=1)
+        found[again, position] = NO_TILE
+    return found
+
+
+# --- dependences ---------------------------------------------------------------------------------
+
+
+def _tile_waits(unit: Ints, tiles: Ints) -> Ints:
+    """(step, the last one before it of another unit on one of its tiles)."""
+    step, position = np.nonzero(tiles != NO_TILE)
+    order = np.argsort(tiles[step, position], kind="stable")
+    step, tile = step[order], tiles[step, position][order]
+    place, units = np.arange(len(step)), unit[step]
+    first = np.searchsorted(tile, tile)
+    found = [np.zeros((0, 2), np.int64)]
+    for other in Unit:
+        last = np.maximum.accumulate(np.where(units == other, place, NO_STEP))
+        waiting = (last >= first) & (units != other)
+        found.append(np.stack([step[waiting], step[last[waiting]]], axis=1))
+    return np.concatenate(found)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Moves:
+    """LOADs or STOREs of one form: step `step[i]` moves `beats`, shifted by `dram[i]`."""
+
+    tensor: str
+    stores: bool
+    beats: Where
+    dram: Ints
+    step: Ints
+
+
+def _store_waits(config: Config, parts: Sequence[Part], steps: int) -> Ints:
+    """The last STORE of the beats that each step loads; NO_STEP for other steps.
+
+    One part has all STOREs to a tensor, so that the last one ends after the others.
+    """
+    moves, writers = list(_moves(config, parts)), dict[str, Ints]()
+    sizes: dict[str, int] = {}
+    for move in moves:
+        if move.stores:
+            sizes[move.tensor] = max(sizes.get(move.tensor, 0), end(move.beats) + int(move.dram.max()))
+    for move in moves:
+        if move.stores:
+            last = writers.setdefault(move.tensor, np.full(sizes[move.tensor], NO_STEP, np.int64))
+            for beats, step in _each(move):
+                last[beats] = np.maximum(last[beats], step)
+    found = np.full(steps, NO_STEP, np.int64)
+    for move in moves:
+        if not move.stores and move.tensor in writers:
+            last = writers[move.tensor]
+            for beats, step in _each(move):
+                read = beats if isinstance(beats, slice) else beats[beats < len(last)]
+                found[step] = last[read].max(initial=NO_STEP)
+    return found
+
+
+def _moves(config: Config, parts: Sequence[Part]) -> Iterator[_Moves]:
+    footprints, first = Footprints(config), 0
+    for number, part in enumerate(parts):
+        ops = part.ops.ops
+        table = isa.instruction_columns(config, [form.instruction for form in ops.forms]).tolist()
+        for index, rows in ops.rows():
+            form = ops.forms[index]
+            if form.tensor is not None:
+                yield _Moves(
+                    tensor=part.tensors.get(form.tensor, f"{number}.{form.tensor}"),
+                    stores=isinstance(form.instruction, Store),
+                    beats=footprints.beats(table[index]),
+                    dram=ops.dram[rows],
+                    step=first + part.ops.group[rows],
+                )
+        first += part.ops.groups
+
+
+def _each(moves: _Moves) -> Iterator[tuple[Where, int]]:
+    """The beats of each step."""
+    for dram, step in zip(moves.dram.tolist(), moves.step.tolist(), strict=True):
+        yield shift(moves.beats, dram), step
