@@ -11,6 +11,7 @@ from helpers.chain_cases import chain_case
 from helpers.webs_one_by_one import split_one_by_one
 
 from vdla.benchmarks.programs.suite import operators
+from vdla.compiler.codegen.vdla import dependences
 from vdla.compiler.codegen.vdla.chain import _parts
 from vdla.compiler.codegen.vdla.list_schedule import list_schedule
 from vdla.compiler.codegen.vdla.lower import lower
@@ -23,7 +24,7 @@ from vdla.compiler.operators.vdla import Operator, conv2d
 from vdla.compiler.operators.vdla.chain import _link
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Footprints, Gemm, Load, MicroOp, Store, Unit
+from vdla.hardware.isa import Footprints, Gemm, Load, MicroOp, Source, Store, Unit, Vector, VectorOp
 
 TINY = Config.preset("tiny")
 INP, WGT, ACC = BufferTile("inp", Buffer.INP, 8), BufferTile("wgt", Buffer.WGT, 8), BufferTile("acc", Buffer.ACC, 8)
@@ -161,18 +162,31 @@ def test_webs_of_all_operations_at_once_are_those_found_one_by_one(operator: Ope
     assert webs(split_tiles(operator.config, ops)) == webs(split_one_by_one(operator.config, ops))
 
 
-def test_webs_of_random_operations_are_those_found_one_by_one() -> None:
-    """Fills and reads of parts of few tiles in random order, some before any fill."""
+def test_webs_of_random_operations_are_those_found_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fills and reads of parts of few tiles in random order, some before any fill.
+
+    A vector of results is two entries of inputs here, and few pairs are in memory at once.
+    """
+    monkeypatch.setattr(dependences, "_MOST_PAIRS", 20)
+    config = replace(TINY, block_out=2 * TINY.block_in)
     for seed in range(80):
         rng = np.random.default_rng(seed)
-        tiles = INP, replace(INP, ident=1)
+        tiles = replace(INP, entries=24), replace(INP, entries=24, ident=1)
         forms = [replace(load(0, count), bases={"sram": (t, 0)}) for t in tiles for count in (1, 3)]
         for t in tiles:
             wide = Gemm(init=int(rng.integers(2)), loop1=3, src1=2, acc1=int(rng.integers(2)))
             bases = {"acc": (ACC, 0), "src": (t, 0), "wgt": (WGT, 0)}
             forms += [replace(gemm(0), bases=bases), MacroOp(wide, bases, (MicroOp(first=1, last=1),))]
+            add = Vector(op=VectorOp.ADD, source=Source.INP)
+            forms.append(MacroOp(add, {"acc": (ACC, 0), "src": (t, 0)}, (MicroOp(first=1, last=1),)))
+        forms.append(
+            MacroOp(
+                Vector(op=VectorOp.ADD, loop1=2, acc1=1, src1=1), {"acc": (ACC, 0), "src": (ACC, 0)}, (MicroOp(last=1),)
+            )
+        )
         listed, form = MacroOps.of(forms), rng.integers(0, len(forms), 25)
         offsets = rng.integers(0, 4, (25, 3)) * (form[:, None] >= 4)
         offsets[form < 4, 0] = rng.integers(0, 6, int((form < 4).sum()))
+        offsets[np.isin(form, (6, 9)), 2] = 0
         ops = MacroOps(listed.forms, form, offsets, np.zeros(25, np.int64))
-        assert webs(split_tiles(TINY, ops)) == webs(split_one_by_one(TINY, ops)), f"seed {seed}"
+        assert webs(split_tiles(config, ops)) == webs(split_one_by_one(config, ops)), f"seed {seed}"
