@@ -181,7 +181,7 @@ def test_webs_of_random_operations_are_those_found_one_by_one(monkeypatch: pytes
             forms.append(MacroOp(add, {"acc": (ACC, 0), "src": (t, 0)}, (MicroOp(first=1, last=1),)))
         forms.append(
             MacroOp(
-                Vector(op=VectorOp.ADD, loop1=2, acc1=1, src1=1), {"acc": (ACC, 0), "src": (ACC, 0)}, (MicroOp(last=1),)
+                Vector(op=VectorOp.MOV, loop1=2, acc1=1, src1=1), {"acc": (ACC, 0), "src": (ACC, 0)}, (MicroOp(last=1),)
             )
         )
         listed, form = MacroOps.of(forms), rng.integers(0, len(forms), 25)
