@@ -9,6 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from vdla.runtime.artifact import Artifact
+from vdla.runtime.native.arguments import NativeError
 from vdla.runtime.native.elf_loader import ElfLoader
 from vdla.runtime.native.kernel import BoundCall, Kernel
 
@@ -35,6 +36,8 @@ class KernelBinder:
             code = self.artifact.kernels[index]
             symbol = code.signature.symbol
             loaded = _loader().load(code.object, f"kernel {symbol}")
+            if symbol not in loaded.addresses:
+                raise NativeError(f"kernel {symbol}: object must define the function {symbol}, got another object")
             self._loaded[index] = Kernel(code.signature, loaded.addresses[symbol], loaded)
         return self._loaded[index]
 

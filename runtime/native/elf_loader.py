@@ -1,8 +1,8 @@
 """Loads kernels' object files into this process with the standard library alone.
 
-Sections are copied into fresh memory, relocated, and made executable or read-only. Calls of other
-libraries go through stubs, since these may be out of the reach of a call. Thread-pool functions,
-which every object with parallel loops contains, are shared: those of the first object serve all.
+Memory is written first, then made executable or read-only, never both writable and executable.
+Thread-pool functions, which every object with parallel loops contains, are shared: those of the
+first object serve all.
 """
 
 from __future__ import annotations
@@ -10,19 +10,16 @@ from __future__ import annotations
 import ctypes
 import mmap
 import platform
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vdla.runtime.native.arguments import NativeError
-from vdla.runtime.native.elf_object import ElfObject, ElfRelocation, ElfSection, ElfSymbol
+from vdla.runtime.native.elf_image import MACHINES, ElfLayout, Rights
+from vdla.runtime.native.elf_object import ElfObject
 
-_PAGE = mmap.PAGESIZE
-_MACHINES = {"x86_64": 62}
-_PC32, _PLT32, _ABS64 = 2, 4, 1  # of x86-64: S + A - P in 32 bits, twice; S + A in 64 bits
-_STUB = bytes.fromhex("ff2500000000")  # jmp [rip]; the address follows
-_STUB_BYTES = 16
-_READ, _WRITE, _EXECUTE = 1, 2, 4  # PROT_READ, PROT_WRITE, PROT_EXEC
+_LIBRARIES = ("libm.so.6", "libpthread.so.0", "libgcc_s.so.1")
+"""Beside those of the process: libgcc divides integers of 64 bits on 32-bit Arm."""
+_FLUSH = "__clear_cache"  # of libgcc
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +47,12 @@ class ElfLoader:
             NativeError: it is for another machine, damaged, or calls what does not exist.
         """
         found = ElfObject.parse(content, where)
-        if found.machine != _MACHINES.get(platform.machine()):
-            raise NativeError(f"{where}: object must be for {platform.machine()}, got ELF machine {found.machine}")
-        loading = _Loading(found, where, self.definitions)
-        loaded = loading.run()
+        _check_machine(found.machine, where)
+        layout = ElfLayout.of(found, where, self.definitions, mmap.PAGESIZE)
+        addresses = {name: self.definitions.get(name) or _external(name, where) for name in layout.externals}
+        memory = _mapped(layout, addresses)
+        base = _address(memory)
+        loaded = LoadedElf({name: base + offset for name, offset in layout.definitions.items()}, memory)
         new = (self.shared & loaded.addresses.keys()) - self.definitions.keys()
         if new:
             self.definitions.update({name: loaded.addresses[name] for name in new})
@@ -61,112 +60,81 @@ class ElfLoader:
         return loaded
 
 
+def machine_of_process(name: str, pointer_bytes: int) -> str:
+    """The machine whose code a process runs; `name` is that of `platform.machine()`.
+
+    A process of 32 bits may run on a kernel of 64 bits.
+    """
+    if name.startswith("arm") or (name == "aarch64" and pointer_bytes == 4):
+        return "arm"
+    return name
+
+
+def _check_machine(number: int, where: str) -> None:
+    ours = machine_of_process(platform.machine(), ctypes.sizeof(ctypes.c_void_p))
+    theirs = MACHINES[number].name if number in MACHINES else f"ELF machine {number}"
+    if theirs != ours:
+        raise NativeError(f"{where}: object must be for {ours}, the machine of this process, got {theirs}")
+
+
+def _mapped(layout: ElfLayout, addresses: Mapping[str, int]) -> mmap.mmap:
+    """The image in memory of its own, protected and ready to run."""
+    try:
+        memory = mmap.mmap(-1, max(layout.nbytes, mmap.PAGESIZE))
+    except (OSError, MemoryError) as error:
+        raise NativeError(f"{layout.where}: cannot allocate {layout.nbytes} bytes for code: {error}") from None
+    base = _address(memory)
+    memory[: layout.nbytes] = bytes(layout.image(base, addresses))
+    protect: Callable[..., int] = ctypes.CDLL(None, use_errno=True).mprotect
+    for segment in layout.segments:
+        size = segment.end - segment.start
+        if size and protect(ctypes.c_void_p(base + segment.start), ctypes.c_size_t(size), int(segment.rights)):
+            raise NativeError(f"{layout.where}: memory must become executable, got error {ctypes.get_errno()}")
+        if size and segment.rights & Rights.EXECUTE:
+            _flush_instructions(base + segment.start, base + segment.end, layout.where)
+    return memory
+
+
+def _flush_instructions(start: int, end: int, where: str) -> None:
+    """Makes written code visible to instruction fetch, which is no part of x86's caches' work."""
+    if platform.machine() == "x86_64":
+        return
+    flush = _function(_FLUSH)
+    if flush is None:
+        raise NativeError(f"{where}: the library libgcc_s.so.1 must have {_FLUSH}, got none")
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(flush)(start, end)
+
+
+def _address(memory: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
 def _keep_for_ever(memory: mmap.mmap) -> None:
     """One reference more than are ever given back."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
 
 
-class _Loading:
-    """One object on its way into memory."""
-
-    def __init__(self, found: ElfObject, where: str, definitions: Mapping[str, int]) -> None:
-        self.found, self.where, self.definitions = found, where, definitions
-        called = (found.symbols[each.symbol] for each in found.relocations)
-        names = dict.fromkeys(s.name for s in called if self._is_elsewhere(s))
-        self.stubs = {name: index * _STUB_BYTES for index, name in enumerate(names)}
-        self.places: dict[int, int] = {}
-
-    def _is_elsewhere(self, symbol: ElfSymbol) -> bool:
-        """Whether a symbol is defined by another object or library."""
-        return symbol.section is None or (symbol.name in self.definitions and not symbol.local)
-
-    def run(self) -> LoadedElf:
-        """The object, relocated and protected."""
-        groups = [
-            [s for s in self.found.sections.values() if s.executable],
-            [s for s in self.found.sections.values() if not s.executable and not s.writable],
-            [s for s in self.found.sections.values() if s.writable and not s.executable],
-        ]
-        ends, end = [], len(self.stubs) * _STUB_BYTES
-        for group in groups:
-            end = self._place(group, end)
-            end = -(-end // _PAGE) * _PAGE
-            ends.append(end)
-        memory = mmap.mmap(-1, max(end, _PAGE))
-        base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        self._fill(memory, base)
-        self._protect(base, [0, *ends], (_READ | _EXECUTE, _READ, _READ | _WRITE))
-        addresses = {
-            s.name: base + self.places[s.section] + s.value
-            for s in self.found.symbols
-            if s.section in self.places and s.name and not s.local and s.section is not None
-        }
-        return LoadedElf(addresses, memory)
-
-    def _place(self, sections: list[ElfSection], start: int) -> int:
-        for section in sections:
-            start = -(-start // section.alignment) * section.alignment
-            self.places[section.index] = start
-            start += section.size
-        return start
-
-    def _fill(self, memory: mmap.mmap, base: int) -> None:
-        for section in self.found.sections.values():
-            place = self.places[section.index]
-            memory[place : place + len(section.content)] = section.content
-        for name, place in self.stubs.items():
-            target = self.definitions.get(name) or self._external(name)
-            memory[place : place + _STUB_BYTES] = (_STUB + struct.pack("<Q", target)).ljust(_STUB_BYTES, b"\0")
-        for relocation in self.found.relocations:
-            self._relocate(memory, base, relocation)
-
-    def _external(self, name: str) -> int:
-        """The address of a function of the C library."""
-        for library in _libraries():
-            try:
-                return ctypes.cast(library[name], ctypes.c_void_p).value or 0
-            except AttributeError:
-                continue
-        raise NativeError(f"{self.where}: functions that its code calls must exist, got {name}")
-
-    def _relocate(self, memory: mmap.mmap, base: int, relocation: ElfRelocation) -> None:
-        symbol = self.found.symbols[relocation.symbol]
-        place = self.places[relocation.section] + relocation.offset
-        if symbol.section is None or self._is_elsewhere(symbol):
-            target = base + self.stubs[symbol.name]
-        else:
-            target = base + self.places[symbol.section] + symbol.value
-        apply = _RELOCATIONS.get(relocation.kind)
-        if apply is None:
-            known = ", ".join(map(str, _RELOCATIONS))
-            raise NativeError(f"{self.where}: relocation must be of type {known}, got {relocation.kind}")
-        content = apply(target + relocation.addend, base + place)
-        memory[place : place + len(content)] = content
-
-    def _protect(self, base: int, bounds: list[int], rights: tuple[int, ...]) -> None:
-        protect: Callable[..., int] = ctypes.CDLL(None, use_errno=True).mprotect
-        for begin, end, right in zip(bounds, bounds[1:], rights, strict=False):
-            size = ctypes.c_size_t(end - begin)
-            if end > begin and protect(ctypes.c_void_p(base + begin), size, right):
-                raise NativeError(f"{self.where}: memory must become executable, got error {ctypes.get_errno()}")
+def _external(name: str, where: str) -> int:
+    """The address of a function of the C library."""
+    address = _function(name)
+    if address is None:
+        raise NativeError(f"{where}: functions that its code calls must exist, got {name}")
+    return address
 
 
-def _libraries() -> list[ctypes.CDLL]:
-    found = [ctypes.CDLL(None)]
-    for name in ("libm.so.6", "libpthread.so.0"):
+def _function(name: str) -> int | None:
+    for library in _libraries():
         try:
-            found.append(ctypes.CDLL(name))
+            return ctypes.cast(library[name], ctypes.c_void_p).value
+        except AttributeError:
+            continue
+    return None
+
+
+def _libraries() -> Iterable[ctypes.CDLL]:
+    yield ctypes.CDLL(None)
+    for name in _LIBRARIES:
+        try:
+            yield ctypes.CDLL(name)
         except OSError:
             continue
-    return found
-
-
-def _relative(target: int, place: int) -> bytes:
-    return struct.pack("<i", target - place)
-
-
-_RELOCATIONS: Mapping[int, Callable[[int, int], bytes]] = {
-    _PC32: _relative,
-    _PLT32: _relative,
-    _ABS64: lambda target, place: struct.pack("<Q", target & 0xFFFFFFFFFFFFFFFF),
-}

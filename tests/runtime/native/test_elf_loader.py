@@ -14,7 +14,7 @@ from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.executor.bind_kernels import POOL
 from vdla.runtime.native import Kernel, NativeError, build
-from vdla.runtime.native.elf_loader import ElfLoader
+from vdla.runtime.native.elf_loader import ElfLoader, machine_of_process
 from vdla.runtime.native.elf_object import ElfObject
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="relocations of x86-64")
@@ -69,11 +69,12 @@ def changed(offset: int, value: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "k: object must be ELF of 64 bits, got b''"),
-        (b"\x7fELF\x01\x01\x01" + CONTENT[7:], "k: object must be ELF of 64 bits, got b'\\x7fELF\\x01\\x01\\x01'"),
+        (b"", "k: object must be a little-endian ELF file, got b''"),
+        (b"\x7fELF\x02\x02\x01", "k: object must be a little-endian ELF file, got b'\\x7fELF\\x02\\x02\\x01'"),
         (CONTENT[:60], "k: header must lie in the object's 60 bytes, got 0"),
         (changed(16, b"\x03\0"), "k: object must be relocatable, got type 3"),
-        (changed(18, b"\x28\0"), "k: object must be for x86_64, got ELF machine 40"),
+        (changed(18, b"\x28\0"), "k: object must be for x86_64, the machine of this process, got arm"),
+        (changed(18, b"\x08\0"), "k: object must be for x86_64, the machine of this process, got ELF machine 8"),
         (changed(62, b"\xff\x7f"), f"k: names must be one of {SECTIONS} sections, got 32767"),
     ],
 )  # fmt: skip
@@ -92,3 +93,11 @@ def test_damaged_objects_are_refused_or_parsed():
             ElfObject.parse(bytes(content), "k")
         except NativeError:
             continue
+
+
+@pytest.mark.parametrize(
+    ("kernel", "pointer_bytes", "machine"),
+    [("armv7l", 4, "arm"), ("armv8l", 4, "arm"), ("aarch64", 4, "arm"), ("aarch64", 8, "aarch64")],
+)
+def test_the_machine_of_a_process_is_that_of_its_pointers(kernel, pointer_bytes, machine):
+    assert machine_of_process(kernel, pointer_bytes) == machine
