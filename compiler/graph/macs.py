@@ -7,7 +7,7 @@ from math import prod
 from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.compiler.graph.groups import BODY
 
-_CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv", "vdla.BlockedConv", "vdla.QConv")
+_CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv", "vdla.BlockedConv", "vdla.BlockedQConv", "vdla.QConv")
 _TRANSPOSED = ("ConvTranspose", "vdla.QConvTranspose")
 _PRODUCTS = ("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "vdla.QDense", "vdla.QMatMul")
 _WEIGHT_OF = {"QLinearConv": 3, "QLinearMatMul": 3}

@@ -5,21 +5,21 @@ low, high)`, half to even; multipliers and shifts have one entry, or one a chann
 weights are int8, and `x_zero_point` and its like are subtracted from the elements of x.
 
 Each function takes the inputs of a node and its attributes by their names. An element-wise operator
-takes activations of uint8 as well, and its result is then uint8: they stand for int8 numbers plus
-128, and the attributes are those of the int8 numbers.
+takes uint8 as well, int8 numbers plus 128 under the same attributes; its result is then uint8.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from vdla.hardware.numerics import round_half_even, scales_from_floats, wrap32
-from vdla.runtime.numpy_operators.function import Array, Function
+from vdla.runtime.numpy_operators.function import Array, Attributes, Function
 
 Int8 = npt.NDArray[np.int8]
 Int64 = npt.NDArray[np.int64]
@@ -320,7 +320,7 @@ def signed(x: Array) -> Int8:
     return to_int8(x) if x.dtype == np.uint8 else x
 
 
-def as_dtype(x: Int8, dtype: npt.DTypeLike) -> Array:
+def as_dtype(x: Int8, dtype: np.dtype[Any]) -> Array:
     """int8 numbers as an activation of `dtype`."""
     return to_uint8(x) if dtype == np.uint8 else x
 
@@ -330,7 +330,14 @@ def _function(compute: Callable[..., Array]) -> Function:
 
 
 def _elementwise(compute: Callable[..., Int8]) -> Function:
-    return lambda attributes, *inputs: (as_dtype(compute(*map(signed, inputs), **attributes), inputs[0].dtype),)
+    """The function of an operator whose result is uint8 if an input is."""
+
+    def function(attributes: Attributes, *inputs: Array) -> tuple[Array]:
+        unsigned = any(x.dtype == np.uint8 for x in inputs)
+        result = compute(*map(signed, inputs), **attributes)
+        return (to_uint8(result) if unsigned else result,)
+
+    return function
 
 
 _COMPUTE: Mapping[str, Callable[..., Array]] = {

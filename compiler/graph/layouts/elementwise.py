@@ -26,11 +26,14 @@ Softplus Softsign Sqrt Sub Sum SwiGLU Swish Tan Tanh ThresholdedRelu
 
 
 def _elementwise(call: LayoutCall) -> BlockedForm | None:
+    result = call.image(call.node.outputs[0])
+    return elementwise_form(call) if result is not None and is_float(result.dtype) else None
+
+
+def elementwise_form(call: LayoutCall) -> BlockedForm | None:
     """Inputs with the channels of the result are read in blocks, constants are repacked."""
     graph, node, y = call.graph, call.node, call.node.outputs[0]
-    result = call.image(y)
-    if result is None or not is_float(result.dtype):
-        return None
+    result = graph.tensor(y)
     reads, constants = set(), {}
     for index, name in enumerate(node.inputs):
         known = graph.constant(name)

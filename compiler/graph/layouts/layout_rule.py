@@ -69,10 +69,11 @@ class LayoutCall:
         return lanes_of(kind.extents[1], kind.dtype, self.target)
 
     def in_blocks(self, name: str) -> TensorType:
-        """The type of an image in blocks."""
+        """The type of an image in blocks; int8 numbers are what dot products read."""
         kind, lanes = self.graph.tensor(name), self.lanes(name)
         batch, channels, *plane = kind.extents
-        return TensorType(kind.dtype, (batch, blocks_of(channels, lanes), *plane, lanes))
+        unsigned = kind.dtype == "int8" and best_dot_layout(self.target).data == "uint8"
+        return TensorType("uint8" if unsigned else kind.dtype, (batch, blocks_of(channels, lanes), *plane, lanes))
 
     def nbytes(self, *names: str) -> int:
         """The bytes of tensors of known extents."""

@@ -9,6 +9,8 @@ from vdla.compiler.graph.layouts.choose import blocked_forms, in_blocks
 from vdla.compiler.graph.layouts.layout_rule import BlockedForm, LayoutCall
 from vdla.compiler.target import Target
 
+_CONVERSIONS = {"int8": "vdla.ToInt8", "uint8": "vdla.ToUint8"}
+
 
 def choose_layouts(graph: Graph, target: Target) -> Graph:
     """The graph with images in blocks of channels where that costs least on a CPU.
@@ -85,8 +87,8 @@ class _Writing:
         if name not in self.plain:
             kind = self.graph.tensor(name)
             made = name if name in self.graph.outputs else self._value(f"{name}_plain", kind)
-            attributes = {"channels": kind.extents[1]}
-            self.nodes.append(Node("vdla.FromBlocked", (self.blocked[name],), (made,), attributes, made))
+            blocks, attributes = self._converted(self.blocked[name], kind.dtype), {"channels": kind.extents[1]}
+            self.nodes.append(Node("vdla.FromBlocked", (blocks,), (made,), attributes, made))
             self.plain[name] = made
         return self.plain[name]
 
@@ -94,10 +96,20 @@ class _Writing:
         """The name of a value in blocks."""
         if name not in self.blocked:
             call = LayoutCall(self.graph, node, self.target)
-            made = self._value(f"{name}_blocked", call.in_blocks(name))
-            self.nodes.append(Node("vdla.ToBlocked", (self.plain[name],), (made,), {"lanes": call.lanes(name)}, made))
+            kind, attributes = call.in_blocks(name), {"lanes": call.lanes(name)}
+            made, image = self._value(f"{name}_blocked", kind), self._converted(self.plain[name], kind.dtype)
+            self.nodes.append(Node("vdla.ToBlocked", (image,), (made,), attributes, made))
             self.blocked[name] = made
         return self.blocked[name]
+
+    def _converted(self, name: str, dtype: str) -> str:
+        """A value as the numbers of 8 bits that a repack moves."""
+        kind = self.types[name]
+        if not isinstance(kind, TensorType) or kind.dtype == dtype:
+            return name
+        made = self._value(f"{name}_{dtype}", replace(kind, dtype=dtype))
+        self.nodes.append(Node(_CONVERSIONS[dtype], (name,), (made,), {}, made))
+        return made
 
     def _constant(self, base: str, value: Array) -> str:
         name = self._value(base, TensorType(value.dtype.name, value.shape))

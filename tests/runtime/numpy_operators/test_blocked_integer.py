@@ -16,7 +16,7 @@ from vdla.compiler.target import TARGETS, Target, host
 from vdla.hardware.numerics import scales_from_floats
 from vdla.runtime.native import build
 from vdla.runtime.numpy_operators import FUNCTIONS
-from vdla.runtime.numpy_operators.blocked_integer import blocked, plain
+from vdla.runtime.numpy_operators.blocked import from_blocked, to_blocked
 
 LANES = best_dot_layout(host()).lanes
 RESULT = {"y_zero_point": -3, "low": -100, "high": 90}
@@ -40,13 +40,13 @@ def factors(*real: float) -> dict[str, np.ndarray]:
 def in_blocks(x: np.ndarray, dtype: str) -> np.ndarray:
     """An int8 image in blocks of `dtype`; padding channels have a value that must not matter."""
     padding = np.full((x.shape[0], -x.shape[1] % LANES, *x.shape[2:]), 77, np.int8)
-    made = blocked(np.concatenate([x, padding], axis=1), LANES)
+    made = to_blocked(np.concatenate([x, padding], axis=1), LANES)
     return made if dtype == "int8" else made.view(np.uint8) ^ np.uint8(0x80)
 
 
 def numbers(x: np.ndarray, channels: int) -> np.ndarray:
     """The plain int8 image of blocks."""
-    values = plain(x, channels)
+    values = from_blocked(x, channels)
     return values if values.dtype == np.int8 else (values ^ np.uint8(0x80)).view(np.int8)
 
 
@@ -145,7 +145,7 @@ def test_every_target_has_kernels(name: str) -> None:
     random, layout = np.random.default_rng(0), best_dot_layout(Target.named(name))
     x, weight, bias = int8(random, 1, 20, 6, 6), int8(random, 20, 20, 3, 3), biases(random, 20)
     dtype = "uint8" if layout.data == "uint8" else "int8"
-    image = blocked(x, layout.lanes).astype(dtype)
+    image = to_blocked(x, layout.lanes).astype(dtype)
     for kernel, group in ((weight, 1), (weight[:, :1], 20)):
         attributes = conv(group=group) | factors(1e-3) | {"lanes": layout.lanes, "dtype": dtype}
         [wanted] = FUNCTIONS["vdla.BlockedQConv"](attributes, image, kernel, bias)
