@@ -13,24 +13,26 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vdla.benchmarks.cpu.paired_timing import geomean
 from vdla.benchmarks.harness import BenchmarkResult, Progress, Row, installed_version, silent, versions
 from vdla.benchmarks.network_cpu.bound_network import BoundNetwork
+from vdla.benchmarks.network_cpu.compiled_network import CompiledNetwork
 from vdla.benchmarks.network_cpu.float_network import float_network
-from vdla.benchmarks.network_cpu.int8_network import int8_network
-from vdla.benchmarks.network_cpu.layers import Floats, NetworkLayer, layers_of
-from vdla.benchmarks.network_cpu.model_of_layers import float_model, quantised_model
-from vdla.benchmarks.network_cpu.quantise import activation_ranges, quantised_weights
+from vdla.benchmarks.network_cpu.layers import Floats, layers_of
+from vdla.benchmarks.network_cpu.quantised_model import quantised_model
 from vdla.benchmarks.network_cpu.rivals import rivals
 from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.compiler.target import host
 from vdla.runtime.native import set_threads
 from vdla.support.errors import Error
 from vdla.support.processor import cpu_model
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 NAMES = ("resnet18", "mobilenet_v1", "mobilenet_v2")
 ROUNDS = 15
@@ -65,41 +67,43 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     rows: list[Row] = []
     try:
         for name in NAMES:
-            layers, source, image = network_of(name, seed)
+            model, image = network_of(name, seed)
             for precision, measure in (("float32", measure_float), ("int8", measure_int8)):
                 progress(f"{name} {precision}", len(rows), 2 * len(NAMES))
-                rows.append({"network": name, "precision": precision, **measure(layers, source, image)})
+                rows.append({"network": name, "precision": precision, **measure(model, image)})
     finally:
         set_threads(0)
     progress("done", len(rows), len(rows))
     return BenchmarkResult("network_cpu", _figures(rows), rows, _receipt(seed))
 
 
-def network_of(name: str, seed: int, **parameters: Any) -> tuple[list[NetworkLayer], str, Floats]:  # noqa: ANN401
-    """The layers of a network, the name of its input and a random image."""
+def network_of(name: str, seed: int, **parameters: Any) -> tuple[ModelProto, Floats]:  # noqa: ANN401
+    """The float model of a network and a random image."""
     network = NETWORKS[name]
     model = network.build(seed=seed, **parameters)
-    ((source, image),) = network.inputs(model, seed=seed).items()
-    return layers_of(model), source, image
+    (image,) = network.inputs(model, seed=seed).values()
+    return model, image
 
 
-def measure_float(layers: list[NetworkLayer], source: str, image: Floats, rounds: int = ROUNDS) -> Row:
+def measure_float(model: ModelProto, image: Floats, rounds: int = ROUNDS) -> Row:
     """One network in float32."""
+    layers, source = layers_of(model), model.graph.input[0].name
     ours = float_network(layers, source, image)
-    row, expected = _measure(ours, float_model(layers, source, image.shape, [layers[-1].y]), image, rounds)
+    row, expected = _measure(ours, model.SerializeToString(), image, rounds)
     return {**row, "error": float(np.abs(ours.result - expected).max() / np.abs(expected).max())}
 
 
-def measure_int8(layers: list[NetworkLayer], source: str, image: Floats, rounds: int = ROUNDS) -> Row:
+def measure_int8(model: ModelProto, image: Floats, rounds: int = ROUNDS) -> Row:
     """One quantised network."""
-    ranges = activation_ranges(layers, source, image)
-    weights = quantised_weights(layers, ranges)
-    ours = int8_network(layers, source, image, ranges, weights)
-    row, expected = _measure(ours, quantised_model(layers, source, image.shape, ranges, weights), image, rounds)
+    quantised = quantised_model(model, image)
+    ours = CompiledNetwork(quantised, image)
+    row, expected = _measure(ours, quantised, image, rounds)
     return {**row, "correlation": float(np.corrcoef(ours.result.ravel(), expected.ravel())[0, 1])}
 
 
-def _measure(ours: BoundNetwork, model: bytes, image: Floats, rounds: int) -> tuple[dict[str, Any], Floats]:
+def _measure(
+    ours: BoundNetwork | CompiledNetwork, model: bytes, image: Floats, rounds: int
+) -> tuple[dict[str, Any], Floats]:
     """The row of a network, and the result of ONNX Runtime."""
     theirs = rivals(model, image)
     times = _times_in_turns(ours, {name: call for name, (call, _) in theirs.items()}, rounds)

@@ -6,11 +6,13 @@ from vdla.compiler import te
 from vdla.compiler.ir import is_float, limits
 from vdla.compiler.operators.blocked import check_blocked, check_channels
 from vdla.compiler.operators.checks import check_float, check_number, number, static_extent
-from vdla.compiler.operators.pool import check_windows_cover_input, element_count
+from vdla.compiler.operators.pool import check_windows_cover_input, element_count, reduce_windows
 from vdla.compiler.operators.quantisation import check_clip, check_quantised, check_zero_point, requantise
 from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.compiler.operators.roles import OPERATOR
-from vdla.compiler.operators.windows import Ints, Windows, windows_of
+from vdla.compiler.operators.windows import Ints, windows_of
+
+_WINDOWS = {OPERATOR: "blocked_window"}
 
 
 def blocked_max_pool(
@@ -29,8 +31,8 @@ def blocked_max_pool(
     windows = windows_of(where, x.shape[2:4], kernel_shape, strides, pads, dilations, ceil_mode)
     check_windows_cover_input(where, windows)
     result = result_name(x, where, name)
-    largest = _reduce_windows(te.max, x, windows, limits(x.dtype)[0], f"{result}_max")
-    return te.compute(largest.shape, lambda *i: te.cast(x.dtype, largest[i]), result)
+    largest = reduce_windows(te.max, x, windows, limits(x.dtype)[0], f"{result}_max", lambda v: v, _WINDOWS)
+    return te.compute(largest.shape, lambda *i: largest[i], result)
 
 
 def blocked_average_pool(
@@ -50,7 +52,7 @@ def blocked_average_pool(
     windows = windows_of(where, x.shape[2:4], kernel_shape, strides, pads, dilations, ceil_mode)
     check_windows_cover_input(where, windows)
     result = result_name(x, where, name)
-    total = _reduce_windows(te.sum, x, windows, 0, f"{result}_sum")
+    total = reduce_windows(te.sum, x, windows, 0, f"{result}_sum", annotations=_WINDOWS)
 
     def value(*i: te.Value) -> te.Value:
         count = te.cast(total.dtype, element_count(windows, i[2:4], count_include_pad))
@@ -106,21 +108,6 @@ def blocked_qglobal_average_pool(
         return requantise(centred, factor, y_zero_point, dtype, 255 * height * width, clip)
 
     return te.compute((x.shape[0], count, 1, 1), value, result)
-
-
-def _reduce_windows(reducer: te.Reducer, x: te.Tensor, windows: Windows, padding: te.Number, name: str) -> te.Tensor:
-    """The reduction of each window, with `padding` outside of `x`, in the accumulator dtype."""
-    kh, kw = (te.reduce_axis(extent, axis) for extent, axis in zip(windows.kernel_shape, ("kh", "kw"), strict=True))
-
-    def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
-        position = [windows.position(0, oh, kh), windows.position(1, ow, kw)]
-        element = to_accumulator(x[n, cb, position[0], position[1], c])
-        if inside := windows.inside(position):
-            element = te.select(te.all_of(*inside), element, te.const(padding, element.dtype))
-        return reducer(element, axis=[kh, kw])
-
-    shape = (*x.shape[:2], *windows.counts, x.shape[4])
-    return te.compute(shape, value, name, {OPERATOR: "blocked_window"})
 
 
 def sum_of_pixels(x: te.Tensor, name: str) -> te.Tensor:

@@ -7,7 +7,7 @@ Options are ONNX's. Padding is never the maximum of a window, and counts in an a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vdla.compiler import te
 from vdla.compiler.ir import limits
@@ -32,7 +32,7 @@ def max_pool(
     check_rank("max_pool", "x", x, 3)
     check_number("max_pool", "x", x)
     windows = _pooling_windows("max_pool", x, kernel_shape, strides, pads, dilations, ceil_mode)
-    return _reduce_windows(te.max, x, windows, limits(x.dtype)[0], result_name(x, "max_pool", name))
+    return reduce_windows(te.max, x, windows, limits(x.dtype)[0], result_name(x, "max_pool", name), lambda v: v)
 
 
 def average_pool(
@@ -50,7 +50,7 @@ def average_pool(
     check_float("average_pool", "x", x)
     windows = _pooling_windows("average_pool", x, kernel_shape, strides, pads, dilations, ceil_mode)
     result = result_name(x, "average_pool", name)
-    total = _reduce_windows(te.sum, x, windows, 0, f"{result}_sum")
+    total = reduce_windows(te.sum, x, windows, 0, f"{result}_sum")
 
     def value(*i: te.Value) -> te.Value:
         return te.cast(x.dtype, total[i] / te.cast(total.dtype, element_count(windows, i[2:], count_include_pad)))
@@ -114,7 +114,9 @@ def lp_pool(
     order = at_least("lp_pool", "p", p, 1)
     windows = _pooling_windows("lp_pool", x, kernel_shape, strides, pads, dilations, ceil_mode)
     result = result_name(x, "lp_pool", name)
-    total = _reduce_windows(te.sum, x, windows, 0, f"{result}_sum", lambda v: integer_power(magnitude(v), order))
+    total = reduce_windows(
+        te.sum, x, windows, 0, f"{result}_sum", lambda v: integer_power(magnitude(to_accumulator(v)), order)
+    )
     return elementwise(total, lambda v: te.cast(x.dtype, root(v, order)), result)
 
 
@@ -167,22 +169,30 @@ def check_windows_cover_input(where: str, windows: Windows) -> None:
             raise OperatorError(f"{where}: {rule}, got none in window {empty} along spatial dimension {d}")
 
 
-def _reduce_windows(
-    reducer: te.Reducer, x: te.Tensor, windows: Windows, padding: te.Number, name: str, body: Body = lambda v: v
+def reduce_windows(
+    reducer: te.Reducer,
+    x: te.Tensor,
+    windows: Windows,
+    padding: te.Number,
+    name: str,
+    body: Body = to_accumulator,
+    annotations: Mapping[str, str] | None = None,
 ) -> te.Tensor:
-    """The reduction of `body` of each window's elements, with `padding` outside of `x`, in the
-    accumulator dtype.
+    """The reduction of `body` of each window's elements, with `padding` outside of `x`.
+
+    The dimensions of `x` behind those of the windows stay: the lanes of an image in blocks.
     """
     taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.kernel_shape)]
+    last = 2 + len(taps)
 
     def value(*i: te.Value) -> te.Value:
         position = [windows.position(d, i[2 + d], tap) for d, tap in enumerate(taps)]
-        element = x[(*i[:2], *position)] if reducer is te.max else body(to_accumulator(x[(*i[:2], *position)]))
+        element = body(x[(*i[:2], *position, *i[last:])])
         if inside := windows.inside(position):
             element = te.select(te.all_of(*inside), element, te.const(padding, element.dtype))
         return reducer(element, axis=taps)
 
-    return te.compute((*x.shape[:2], *windows.counts), value, name)
+    return te.compute((*x.shape[:2], *windows.counts, *x.shape[last:]), value, name, annotations)
 
 
 def element_count(windows: Windows, index: Sequence[te.Value], padding_counts: bool) -> te.Value:

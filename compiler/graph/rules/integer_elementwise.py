@@ -12,6 +12,7 @@ from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.rules.requantise import bounds, far, rescaled_sums, scales, zero_point
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.ir import limits
+from vdla.compiler.operators.pool import reduce_windows
 from vdla.compiler.operators.quantisation import activation_shift, requantise
 from vdla.compiler.operators.windows import Windows, windows_of
 from vdla.hardware.numerics import scales_from_floats
@@ -124,16 +125,9 @@ def qaverage_pool(call: NodeCall, annotations: Mapping[str, str] | None = None) 
     kernel, strides, pads, dilations = (call.attribute(key) for key in _WINDOW)
     zero, last = zero_point(call, "x_zero_point", x.dtype), 2 + len(kernel)
     windows = windows_of(call.name(), x.shape[2:last], kernel, strides, pads, dilations)
-    taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(kernel)]
-
-    def total(*i: te.Value) -> te.Value:
-        position = [windows.position(d, i[2 + d], tap) for d, tap in enumerate(taps)]
-        element = te.cast("int32", x[(*i[:2], *position, *i[last:])]) - zero
-        if inside := windows.inside(position):
-            element = te.select(te.all_of(*inside), element, te.const(0, "int32"))
-        return te.sum(element, axis=taps)
-
-    sums = te.compute((*x.shape[:2], *windows.counts, *x.shape[last:]), total, f"{call.name()}_sum", annotations)
+    sums = reduce_windows(
+        te.sum, x, windows, 0, f"{call.name()}_sum", lambda v: te.cast("int32", v) - zero, annotations
+    )
     scale = quotients(call, windows)
     factors = call.pack("scale", scale)
     greatest, added = math.prod(kernel) * far(call.attribute("x_zero_point")), zero_point(call, "y_zero_point", x.dtype)
