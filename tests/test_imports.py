@@ -127,7 +127,8 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks.network_cpu": (
         "support compiler.ir compiler.target compiler.te compiler.operators compiler.operators.cpu "
-        "runtime.native benchmarks.harness benchmarks.networks benchmarks.cpu"
+        "compiler.graph.onnx runtime.native runtime.network runtime.quantise benchmarks.harness "
+        "benchmarks.networks benchmarks.cpu"
     ),
     "benchmarks.hostile": (
         "support compiler.graph compiler.graph.onnx runtime.evaluate benchmarks.harness benchmarks.isolated_batches"
