@@ -7,11 +7,12 @@ from vdla.runtime.evaluate.errors import EvaluationError
 from vdla.runtime.evaluate.evaluator import Evaluator, evaluate
 from vdla.runtime.evaluate.kernels import KernelCache, node_kernel
 from vdla.runtime.evaluate.nodes import evaluate_node
-from vdla.runtime.evaluate.passes import INTEGER, PREPARATION
+from vdla.runtime.evaluate.passes import INTEGER, PREPARATION, REGIONS
 
 __all__ = [
     "INTEGER",
     "PREPARATION",
+    "REGIONS",
     "EvaluationError",
     "Evaluator",
     "KernelCache",

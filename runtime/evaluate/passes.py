@@ -34,3 +34,9 @@ INTEGER = (
     GraphPass("simplify_integers", simplify),
 )
 """The passes that make integer operators of a quantised network."""
+
+REGIONS = (
+    GraphPass("simplify_regions", simplify),
+    GraphPass("fold_packed_constants", lambda graph: fold_constants(graph, _evaluate, keep=())),
+)
+"""The passes after nodes are placed on the accelerator."""

@@ -123,6 +123,7 @@ class _Building:
         region: AcceleratedRegion = node.attributes[REGION]
         program = region.chain.program
         self.programs.append(program)
+        self._keep_constants(node)
         lines = region.chain.lines
         stats = self.time(program)
         tensors = {tensor: value for value, tensor in (*region.inputs.items(), *region.outputs.items())}
@@ -145,9 +146,7 @@ class _Building:
                 raise DeclinedError(f"{node.label}: extents of {name} must be known, got {kind}")
 
     def _numpy_step(self, node: Node, reason: str) -> NumpyStep:
-        for name in node.inputs:
-            if name in self.graph.constants:
-                self.constants[name] = self.graph.constants[name]
+        self._keep_constants(node)
         return NumpyStep(
             name=node.name or node.outputs[0],
             op=node.op,
@@ -156,6 +155,10 @@ class _Building:
             outputs=node.outputs,
             placement=self._placement(node, "numpy", reason),
         )
+
+    def _keep_constants(self, node: Node) -> None:
+        """Keep the inputs that are constants under their names."""
+        self.constants |= {name: self.graph.constants[name] for name in node.inputs if name in self.graph.constants}
 
     def _constant(self, base: str, value: Array) -> str:
         """A constant of a kernel under a name by its content."""

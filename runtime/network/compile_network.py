@@ -21,13 +21,12 @@ from vdla.compiler.graph.passes import (
     GraphPass,
     Observer,
     run_passes,
-    simplify,
 )
 from vdla.compiler.graph.rules.fusion import fuse
 from vdla.compiler.target import Target
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.evaluate import INTEGER, PREPARATION
+from vdla.runtime.evaluate import INTEGER, PREPARATION, REGIONS
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.model import Model
 from vdla.runtime.network.build import RESHAPES, Progress, build_artifact
@@ -99,7 +98,7 @@ PASSES = (
     "quantise",
     *(each.name for each in INTEGER),
     "partition",
-    "simplify_regions",
+    *(each.name for each in REGIONS),
     "layouts",
     "fuse",
 )
@@ -125,7 +124,7 @@ def _on_devices(
     choice = choose(graph, config, candidates(graph, config), board_cpu(config), place)
     passes = (
         GraphPass("partition", lambda graph: partition(graph, config, choice.calls)),
-        GraphPass("simplify_regions", simplify),
+        *REGIONS,
     )
     return run_passes(graph, passes, observe), choice.decisions
 

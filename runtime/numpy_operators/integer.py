@@ -226,6 +226,23 @@ def pack_patches(
     return np.ascontiguousarray(blocks.transpose(0, 2, 4, 5, 1, 3))
 
 
+def row_terms(x: Int8, *, factor: int, count: int) -> Int8:
+    """[..., K] to [..., K + count + 1]: `factor` times the sum of each row, as more elements.
+
+    It is 127 times the sum of the first `count` of them, plus the last one.
+    """
+    total = factor * x.astype(np.int64).sum(axis=-1, keepdims=True)
+    units = total // 127
+    shares = (units + np.arange(count)) // max(count, 1)
+    return np.concatenate([x, shares, total - 127 * units], axis=-1, dtype=np.int8, casting="unsafe")
+
+
+def column_lanes(x: Int8, *, factor: int, offset: int, lane: int) -> Int64:
+    """[..., K, N] to [..., N]: `lane` with `factor` times the sum plus `offset` as bias."""
+    biases = wrap32(factor * x.astype(np.int64).sum(axis=-2) + offset).astype(np.int64)
+    return np.asarray(biases & 0xFFFF_FFFF | lane)
+
+
 def to_int8(x: npt.NDArray[np.uint8]) -> Int8:
     """x - 128."""
     return np.asarray((x ^ np.uint8(0x80)).view(np.int8))
@@ -341,6 +358,7 @@ def _elementwise(compute: Callable[..., Int8]) -> Function:
 
 
 _COMPUTE: Mapping[str, Callable[..., Array]] = {
+    "vdla.ColumnLanes": column_lanes,
     "vdla.PackPatches": pack_patches,
     "vdla.QConv": qconv,
     "vdla.QConvTranspose": qconv_transpose,
@@ -348,6 +366,7 @@ _COMPUTE: Mapping[str, Callable[..., Array]] = {
     "vdla.QMatMul": qmatmul,
     "vdla.QMaxPool": qmax_pool,
     "vdla.QAveragePool": qaverage_pool,
+    "vdla.RowTerms": row_terms,
     "vdla.ToInt8": to_int8,
     "vdla.ToUint8": to_uint8,
 }

@@ -1,9 +1,10 @@
 """Nodes of a graph on the accelerator: templates for integer operators, layouts, regions."""
 
+from vdla.compiler.graph.accelerator.call import OperatorCall
 from vdla.compiler.graph.accelerator.choose import Choice, Decision, choose
 from vdla.compiler.graph.accelerator.cost import CPU_MODELS, CpuModel, board_cpu
 from vdla.compiler.graph.accelerator.errors import NotAcceleratedError
-from vdla.compiler.graph.accelerator.operator_call import OperatorCall, operator_call
+from vdla.compiler.graph.accelerator.operator_call import operator_call
 from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, candidates, partition
 from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
 

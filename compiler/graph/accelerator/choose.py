@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from vdla.compiler.graph.accelerator.call import OperatorCall
 from vdla.compiler.graph.accelerator.cost import (
     PROGRAM_SECONDS,
     CpuModel,
@@ -16,7 +17,6 @@ from vdla.compiler.graph.accelerator.cost import (
     cpu_seconds,
     handover_seconds,
 )
-from vdla.compiler.graph.accelerator.operator_call import OperatorCall
 from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, Regions
 from vdla.compiler.graph.graph import Graph, Node
 from vdla.compiler.graph.macs import macs_of

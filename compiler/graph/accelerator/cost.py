@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from vdla.compiler.graph.accelerator.operator_call import OperatorCall
-from vdla.compiler.graph.accelerator.packing import PackedLayout
+from vdla.compiler.graph.accelerator.call import OperatorCall
+from vdla.compiler.graph.accelerator.packing import InputLayout
 from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.hardware.config import Config
 
@@ -57,7 +57,7 @@ def board_cpu(config: Config) -> CpuModel:
 
 def accelerator_seconds(call: OperatorCall, config: Config) -> float:
     """The bound of an operator on the accelerator."""
-    nbytes = sum(map(packed_bytes, (call.output, *(layout for _, layout in call.inputs.values()))))
+    nbytes = call.output.nbytes + sum(layout.nbytes for _, layout in call.inputs.values())
     nbytes += sum(array.nbytes for array in call.constants.values())
     cycles = max(call.operator.macs / config.macs_per_cycle, nbytes / config.peak_bytes_per_cycle)
     return (cycles + _START_CYCLES) / (config.clock_mhz * 1e6)
@@ -68,14 +68,9 @@ def cpu_seconds(graph: Graph, node: Node, macs: int, cpu: CpuModel) -> float:
     return cpu.seconds(macs, sum(tensor_bytes(graph, name) for name in (*node.inputs, *node.outputs) if name))
 
 
-def handover_seconds(layout: PackedLayout, cpu: CpuModel) -> float:
+def handover_seconds(layout: InputLayout, cpu: CpuModel) -> float:
     """The time to pack or unpack a tensor."""
-    return cpu.seconds(0, 2 * packed_bytes(layout))
-
-
-def packed_bytes(layout: PackedLayout) -> int:
-    """The bytes of a packed tensor of 8 bits."""
-    return prod(layout.packed_shape)
+    return cpu.seconds(0, 2 * layout.nbytes)
 
 
 def tensor_bytes(graph: Graph, name: str) -> int:

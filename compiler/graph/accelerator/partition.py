@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
+from vdla.compiler.graph.accelerator.call import OperatorCall
 from vdla.compiler.graph.accelerator.errors import NotAcceleratedError
-from vdla.compiler.graph.accelerator.operator_call import OperatorCall, operator_call
-from vdla.compiler.graph.accelerator.packing import PackedLayout
+from vdla.compiler.graph.accelerator.operator_call import operator_call
+from vdla.compiler.graph.accelerator.packing import InputLayout, PackedLayout
 from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.groups import BODY, fused_node
@@ -64,7 +65,7 @@ class Regions:
 
     def __post_init__(self) -> None:
         self.roots = _roots(self.graph)
-        self.packed: set[str] = set()  # inputs of regions; each is packed once for all of them
+        self.packed: dict[tuple[str, InputLayout], str] = {}  # inputs of regions, each packed once for all of them
         for node in self.graph.nodes:
             found = self._level(node)
             self.level.update((name, found) for name in node.outputs if name)
@@ -76,7 +77,7 @@ class Regions:
             return max((self.level.get(name, 0) for name in node.inputs if name), default=0)
         return max((self._after(value, layout) for value, layout in call.inputs.values()), default=1)
 
-    def _after(self, value: str, layout: PackedLayout) -> int:
+    def _after(self, value: str, layout: InputLayout) -> int:
         """The first region that can read a value."""
         level = self.level.get(value, 0)
         return level if self.is_packed(value, layout) else level + 1
@@ -85,7 +86,7 @@ class Regions:
         """The value that a value is a view of."""
         return self.roots.get(value, value)
 
-    def is_packed(self, value: str, layout: PackedLayout) -> bool:
+    def is_packed(self, value: str, layout: InputLayout) -> bool:
         """Whether an operator of the accelerator makes a value in a layout."""
         call = self.calls.get(self.root(value))
         return call is not None and call.output.same_bytes(layout)
@@ -157,18 +158,25 @@ class _Around:
         self.constants: dict[str, Array] = {}
         self.types: dict[str, ValueType] = {}
 
-    def input(self, value: str, layout: PackedLayout, inside: Set[str]) -> str:
+    def input(self, value: str, layout: InputLayout, inside: Set[str]) -> str:
         """The packed form of a value; itself if an operator of this region makes it."""
         root, made = self.regions.root(value), self.regions.is_packed(value, layout)
         if made and root in inside:
             return root
-        name = packed_name(root) if made else f"{packed_name(value)}.{layout.tag}"
+        name = packed_name(root) if made else self._packed(value, layout)
         if name not in self.inputs:
             self.inputs.append(name)
-            if not made and name not in self.regions.packed:
-                self.regions.packed.add(name)
-                self._add(layout.pack(value, name, self._dtype(value)), self.before)
         return name
+
+    def _packed(self, value: str, layout: InputLayout) -> str:
+        """The packed form of a value that the host packs, here if it has not for another region."""
+        known, key = self.regions.packed, (value, layout)
+        if key not in known:
+            name = f"{packed_name(value)}.{layout.tag}"
+            others = sum(other.startswith(name) for other in known.values())
+            known[key] = f"{name}.{others}" if others else name
+            self._add(layout.pack(value, known[key], self._dtype(value)), self.before)
+        return known[key]
 
     def output(self, value: str, layout: PackedLayout) -> None:
         """A result, packed, and the nodes that unpack it."""

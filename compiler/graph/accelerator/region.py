@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from vdla.compiler.graph.accelerator.operator_call import OperatorCall
+from vdla.compiler.graph.accelerator.call import OperatorCall
 from vdla.compiler.graph.graph import Array, Node
 from vdla.compiler.operators.vdla import Chain, ChainStep
 from vdla.compiler.operators.vdla.roles import OUTPUT

@@ -40,6 +40,7 @@ vdla.BlockedQAveragePool
 vdla.BlockedQConv
 vdla.BlockedQGlobalAveragePool
 vdla.BlockedQMaxPool
+vdla.ColumnLanes
 vdla.FromBlocked
 vdla.PackPatches
 vdla.QAdd
@@ -53,6 +54,7 @@ vdla.QMaxPool
 vdla.QMul
 vdla.QRescale
 vdla.QTable
+vdla.RowTerms
 vdla.ToBlocked
 vdla.ToInt8
 vdla.ToUint8

@@ -20,6 +20,7 @@ from vdla.compiler.graph.rules.movement import MOVEMENT
 from vdla.compiler.graph.rules.normalisations import NORMALISATIONS
 from vdla.compiler.graph.rules.patches import PATCHES
 from vdla.compiler.graph.rules.pools import POOLS
+from vdla.compiler.graph.rules.product_terms import PRODUCT_TERMS
 from vdla.compiler.graph.rules.products import PRODUCTS
 from vdla.compiler.graph.rules.qlinear import QLINEAR
 from vdla.compiler.graph.rules.quantise_linear import QUANTISE_LINEAR
@@ -48,6 +49,7 @@ _FAMILIES = (
     NORMALISATIONS,
     POOLS,
     PRODUCTS,
+    PRODUCT_TERMS,
     QLINEAR,
     QUANTISE_LINEAR,
     RECURRENT,

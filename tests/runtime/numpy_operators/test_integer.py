@@ -11,7 +11,7 @@ from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.rules.graph_function import graph_function
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import host
-from vdla.hardware.numerics import scales_from_floats
+from vdla.hardware.numerics import pack_scale, scales_from_floats, unpack_scale
 from vdla.runtime.native import build
 from vdla.runtime.numpy_operators import FUNCTIONS
 
@@ -92,6 +92,21 @@ def test_leaky_relu_and_tables():
     assert apply("vdla.ToUint8", x).tolist() == [28, 127, 128, 178]
 
 
+def test_terms_of_a_row_add_up_to_a_multiple_of_its_sum():
+    x = np.array([[127, 127, 126], [-128, -128, -128], [1, 0, 0], [0, 0, -1]], np.int8)
+    made = apply("vdla.RowTerms", x, factor=-100, count=3)
+    assert np.array_equal(made[:, :3], x)
+    assert made[:2, 3:].tolist() == [[-100, -100, -100, 100], [100, 101, 101, 46]]
+    terms = made[:, 3:].astype(int)
+    assert (127 * terms[:, :-1].sum(axis=1) + terms[:, -1]).tolist() == [-38000, 38400, -100, 100]
+
+
+def test_lanes_of_columns_keep_multiplier_and_shift():
+    x = np.array([[1, -2], [3, 127]], np.int8)
+    made = apply("vdla.ColumnLanes", x, factor=-2, offset=5, lane=int(pack_scale(0, 1 << 23, 24)))
+    assert [part.tolist() for part in unpack_scale(made.view(np.uint64))] == [[-3, -245], [1 << 23] * 2, [24] * 2]
+
+
 # --- kernels --------------------------------------------------------------------------------------
 
 
@@ -121,6 +136,9 @@ CASES = {
         {"x_zero_point": -128} | factors(1e-5, 2e-5, 3e-5),
     ),
     "matmul": ("vdla.QMatMul", [int8(2, 3, 20), int8(1, 20, 5)], TWO | factors(1e-3)),
+    "terms": ("vdla.RowTerms", [int8(2, 3, 20)], {"factor": 100, "count": 16}),
+    "no whole terms": ("vdla.RowTerms", [int8(3, 1)], {"factor": 0, "count": 0}),
+    "lanes": ("vdla.ColumnLanes", [int8(2, 20, 3)], {"factor": -128, "offset": 77, "lane": 5 << 32}),
     "add": ("vdla.QAdd", [int8(2, 3, 20), int8(3, 1)], TWO | {"factors": (3, -2)} | factors(0.3)),
     "mul": ("vdla.QMul", [int8(2, 3, 20), int8(1, 3, 1)], TWO | factors(0.01)),
     "rescale": ("vdla.QRescale", [int8(2, 3, 20)], {"x_zero_point": 7} | factors(0.5)),
@@ -135,7 +153,9 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_equal_the_definitions(name):
     op, inputs, attributes = CASES[name]
-    attributes = attributes | ({"y_zero_point": 4, "low": -128, "high": 127} if name.endswith("one scale") else RESULT)
+    if "multiplier" in attributes:
+        one = {"y_zero_point": 4, "low": -128, "high": 127}
+        attributes = attributes | (one if name.endswith("one scale") else RESULT)
     wanted = apply(op, *inputs, **attributes)
     assert np.unique(wanted).size > 3
     np.testing.assert_array_equal(run(op, inputs, attributes, wanted), wanted)
