@@ -90,7 +90,7 @@ ROOMS: dict[str, str] = {
         "compiler.graph.rules compiler.graph.integer compiler.graph.onnx runtime.native "
         "runtime.numpy_operators"
     ),
-    "runtime.artifact": ("support hardware hardware.program compiler.abi simulator.verify"),
+    "runtime.artifact": "support hardware hardware.program compiler.abi simulator.verify",
     "runtime.executor": (
         "support hardware.isa hardware hardware.program simulator.stats runtime.devices runtime.native "
         "runtime.numpy_operators runtime.artifact"
@@ -145,9 +145,9 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.te "
         "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu "
         "compiler.graph compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.stats "
-        "simulator.verify simulator runtime.devices runtime.native runtime.evaluate runtime.executor runtime "
-        "compiler.graph.accelerator runtime.network runtime.quantise runtime.compare benchmarks.harness "
-        "benchmarks.networks benchmarks.cpu benchmarks.programs benchmarks.coverage"
+        "simulator.verify simulator runtime.devices runtime.native runtime.evaluate runtime.artifact "
+        "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.compare "
+        "benchmarks.harness benchmarks.networks benchmarks.cpu benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "

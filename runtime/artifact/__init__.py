@@ -3,6 +3,7 @@
 On-board code: NumPy and the standard library only.
 """
 
+from vdla.runtime.artifact.arena_blocks import ArenaBlock, arena_blocks
 from vdla.runtime.artifact.artifact import ARTIFACT_FILE, Artifact, Cpu, KernelCode, aligned_bytes
 from vdla.runtime.artifact.check_plan import check_plan
 from vdla.runtime.artifact.dtypes import numpy_dtype, size_bytes
@@ -22,6 +23,7 @@ from vdla.runtime.artifact.plan import (
 __all__ = [
     "ARENA_ALIGNMENT",
     "ARTIFACT_FILE",
+    "ArenaBlock",
     "Artifact",
     "ArtifactError",
     "Cpu",
@@ -35,6 +37,7 @@ __all__ = [
     "ProgramStep",
     "Step",
     "aligned_bytes",
+    "arena_blocks",
     "check_plan",
     "numpy_dtype",
     "size_bytes",

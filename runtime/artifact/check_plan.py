@@ -6,28 +6,17 @@ value that is live at the same step; kernels and programs take what the plan giv
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from vdla.compiler.abi import Signature
 from vdla.hardware.program import Program
+from vdla.runtime.artifact.arena_blocks import ArenaBlock, arena_blocks
 from vdla.runtime.artifact.dtypes import size_bytes
 from vdla.runtime.artifact.errors import ArtifactError
 from vdla.runtime.artifact.plan import ARENA_ALIGNMENT, KernelStep, NumpyStep, Plan, PlannedValue, ProgramStep, Step
 
 _MAX_ARENA_BYTES = 1 << 40
-
-
-@dataclass(frozen=True, slots=True)
-class _Range:
-    """Bytes of the arena, live from step `first` to step `last`."""
-
-    name: str
-    start: int
-    end: int
-    first: int
-    last: int
 
 
 def check_plan(
@@ -165,31 +154,10 @@ def _check_lines(where: str, step: ProgramStep, program: Program) -> None:
 
 def _check_overlaps(where: str, plan: Plan) -> None:
     """No two live values share bytes."""
-    live: list[_Range] = []
-    for each in sorted(_ranges(plan), key=lambda r: r.first):
+    live: list[ArenaBlock] = []
+    for each in sorted(arena_blocks(plan), key=lambda block: block.first):
         live = [other for other in live if other.last >= each.first]
         for other in live:
-            if each.start < other.end and other.start < each.end:
+            if max(each.start, other.start) < min(each.end, other.end):
                 raise ArtifactError(f"{where}: {each.name} must share no bytes with {other.name}, live at one step")
         live.append(each)
-
-
-def _ranges(plan: Plan) -> Iterator[_Range]:
-    """The live range of each value with bytes of its own; inputs and outputs live longest."""
-    first = dict.fromkeys(plan.inputs, -1)
-    last: dict[str, int] = dict.fromkeys(plan.outputs, len(plan.steps))
-    for index, step in enumerate(plan.steps):
-        for name in filter(None, step.outputs):
-            first.setdefault(name, index)
-            last.setdefault(name, index)
-        for name in filter(None, step.inputs):
-            last[name] = max(last.get(name, index), index)
-    for name, value in plan.values.items():
-        owner = value.alias_of
-        if owner is not None and name in last:
-            last[owner] = max(last.get(owner, -1), last[name])
-    for name, value in plan.values.items():
-        if value.alias_of is None and value.offset is not None and value.shape is not None and name in first:
-            end = value.offset + size_bytes(value.dtype, value.shape)
-            if end > value.offset:
-                yield _Range(name, value.offset, end, first[name], last.get(name, first[name]))

@@ -28,7 +28,7 @@ from vdla.runtime.artifact import (
 )
 from vdla.runtime.devices import Device
 from vdla.runtime.executor.errors import ExecutorError
-from vdla.runtime.executor.resident_program import ResidentProgram
+from vdla.runtime.executor.resident_program import ResidentProgram, activation_bytes
 from vdla.simulator.stats import RunStats
 
 Array = npt.NDArray[Any]
@@ -79,12 +79,22 @@ class Executor:
         self._values: dict[str, Array] = dict(artifact.constants)
         placed = ((name, value) for name, value in self.plan.values.items() if value.offset is not None)
         self._values |= {name: self._view(value) for name, value in placed}
+        self._activations = self._device_memory()
         self._runs = [self._prepared(step, bind_kernel) for step in self.plan.steps]
 
     def _view(self, value: PlannedValue) -> Array:
         assert value.offset is not None and value.shape is not None
         end = value.offset + size_bytes(value.dtype, value.shape)
         return self._arena[value.offset : end].view(numpy_dtype(value.dtype)).reshape(value.shape)
+
+    def _device_memory(self) -> int:
+        """The address of the activations of all programs, of which one runs at a time."""
+        nbytes = max(map(activation_bytes, self.artifact.programs), default=0)
+        if self.device is None or not nbytes:
+            return 0
+        address = self.device.allocate(nbytes)
+        self._stack.callback(self.device.free, address)
+        return address
 
     def _prepared(self, step: Step, bind_kernel: BindKernel) -> Callable[[], object]:
         """A call that runs a step; that of a program returns its statistics."""
@@ -101,7 +111,8 @@ class Executor:
             raise ExecutorError(f"model {self.plan.name}: device must be given for the step {step.name}, got none")
         program = self.artifact.programs[step.program]
         constants = {tensor: value for tensor, value in step.tensors.items() if value in self.artifact.constants}
-        resident = ResidentProgram(program, self.device, {t: self._values[v] for t, v in constants.items()})
+        fixed = {tensor: self._values[value] for tensor, value in constants.items()}
+        resident = ResidentProgram(program, self.device, fixed, self._activations)
         self._stack.callback(resident.close)
         inputs = {tensor: self._values[value] for tensor, value in step.tensors.items() if value in step.inputs}
         outputs = {tensor: self._values[value] for tensor, value in step.tensors.items() if value in step.outputs}

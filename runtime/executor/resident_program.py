@@ -1,4 +1,8 @@
-"""A program that stays on a device: its memory is allocated and its constants are written once."""
+"""A program that stays on a device: its constants are written once.
+
+Its activations (inputs, outputs, scratch) hold nothing from run to run, so that all programs of a
+network share one block of memory for them.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +14,45 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.hardware.program import STREAM, Program, from_bytes, to_bytes
-from vdla.runtime.devices import Device
+from vdla.runtime.devices import ALIGNMENT, Device
 from vdla.simulator.stats import RunStats
 
 Array = npt.NDArray[Any]
 
 
+_ACTIVATIONS = ("input", "output", "scratch")
+
+
+def activation_bytes(program: Program) -> int:
+    """The bytes of memory for the activations of a program."""
+    return _places(program)[1]
+
+
+def _places(program: Program) -> tuple[dict[str, int], int]:
+    """The offset of every activation, and the end of the last."""
+    offsets: dict[str, int] = {}
+    end = 0
+    for tensor in program.tensors:
+        if tensor.role in _ACTIVATIONS:
+            offsets[tensor.name] = end
+            end += -(-tensor.nbytes // ALIGNMENT) * ALIGNMENT
+    return offsets, end
+
+
 class ResidentProgram:
     """A program with memory on a device; `constants` are arrays by the names of its tensors.
 
-    Arrays have the elements of their tensor, in its order; their shape may differ.
+    `activations` is the address of `activation_bytes` bytes, which hold inputs, outputs and scratch
+    during a run. Arrays have the elements of their tensor, in its order; their shape may differ.
     """
 
-    def __init__(self, program: Program, device: Device, constants: Mapping[str, Array]) -> None:
+    def __init__(self, program: Program, device: Device, constants: Mapping[str, Array], activations: int) -> None:
         self.program, self.device = program, device
         self._stack = ExitStack()
-        sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: max(1, program.words.nbytes)}
-        self._addresses: dict[str, int] = {}
+        places = {name: offset for name, offset in _places(program)[0].items() if name not in constants}
+        self._addresses = {name: activations + offset for name, offset in places.items()}
+        sizes = {tensor.name: tensor.nbytes for tensor in program.tensors if tensor.name not in places}
+        sizes[STREAM] = max(1, program.words.nbytes)
         try:
             for name, nbytes in sizes.items():
                 self._addresses[name] = device.allocate(nbytes)

@@ -89,8 +89,8 @@ def test_bad_input_gives_its_exact_message(
         code = int(str(stop.code))
     captured = capsys.readouterr()
     benchmarks = (
-        "area, chain, compile, coverage, cpu, equality, fusion, fuzz, hostile, layers, mutants, network, network_cpu, "
-        "onnx, quantise, rtl, simulator"
+        "area, chain, compile, coverage, cpu, equality, fusion, fuzz, hostile, layers, memory, mutants, network, "
+        "network_cpu, onnx, quantise, rtl, simulator"
     )
     expected = f"vdla: {message.replace('{benchmarks}', benchmarks)}"
     assert (code, captured.out) == (BAD_INPUT, "")

@@ -63,6 +63,10 @@ def _reasons(artifact: Artifact) -> Iterator[str]:
 
 
 def _memory(artifact: Artifact) -> str:
+    from vdla.runtime.executor import activation_bytes
+
     plan = artifact.plan
     values = f"{plan.arena_bytes:,} bytes of memory hold its values"
-    return f"{values}; without reuse they would take {plan.arena_bytes_without_reuse:,}."
+    text = f"{values}; without reuse they would take {plan.arena_bytes_without_reuse:,}."
+    device = max(map(activation_bytes, artifact.programs), default=0)
+    return f"{text} On the accelerator, {device:,} bytes hold those of a program." if device else text

@@ -7,8 +7,7 @@ are in units of the view box.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -92,38 +91,10 @@ def operator_roofline(config: Config, operators: Iterable[OperatorProfile]) -> s
 # --- memory ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaBlock:
-    """The bytes `start..end` of the arena hold `name` from step `first` to step `last`."""
-
-    name: str
-    start: int
-    end: int
-    first: int
-    last: int
-
-
-def arena_blocks(plan: Plan) -> Iterator[ArenaBlock]:
-    """The values in the arena with their live ranges; inputs live from before the first step."""
-    from vdla.runtime.artifact import size_bytes
-
-    source = {name: value.alias_of or name for name, value in plan.values.items()}
-    first = {source.get(name, name): -1 for name in plan.inputs}
-    last = {source.get(name, name): len(plan.steps) for name in plan.outputs}
-    for index, step in enumerate(plan.steps):
-        for name in filter(None, step.outputs):
-            first.setdefault(source.get(name, name), index)
-        for name in filter(None, (*step.inputs, *step.outputs)):
-            root = source.get(name, name)
-            last[root] = max(last.get(root, index), index)
-    for name, value in plan.values.items():
-        if value.alias_of is None and value.offset is not None and value.shape is not None and name in first:
-            end = value.offset + size_bytes(value.dtype, value.shape)
-            yield ArenaBlock(name, value.offset, end, first[name], last.get(name, first[name]))
-
-
 def arena_chart(plan: Plan) -> str:
     """Addresses over steps: each value a rectangle where and while it lives."""
+    from vdla.runtime.artifact import arena_blocks
+
     steps, height, nbytes = len(plan.steps) + 2, 240.0, max(1, plan.arena_bytes)
     bottom, column = height - _AXIS, (RIGHT - LEFT) / (len(plan.steps) + 2)
     parts = [element("rect", x=LEFT, y=0, width=RIGHT - LEFT, height=bottom, class_="track")]
@@ -166,4 +137,4 @@ def stall_totals(operators: Sequence[OperatorProfile]) -> Mapping[str, int]:
     return totals
 
 
-__all__ = ["ArenaBlock", "arena_blocks", "arena_chart", "chart_line", "operator_bars", "operator_roofline"]
+__all__ = ["arena_chart", "chart_line", "operator_bars", "operator_roofline"]
