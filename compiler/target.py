@@ -71,6 +71,8 @@ def _fixed(name: str, triple: str, cpu: str, features: str, vector_bytes: int, v
 
 _AVX2 = "sse2 ssse3 sse4.1 sse4.2 popcnt avx avx2 fma f16c bmi bmi2"
 _AVX512 = f"{_AVX2} avx512f avx512dq avx512bw avx512vl avx512vnni"
+_NO_MADD_AFTER_LOAD = "fix-cortex-a53-835769"
+"""A workaround: on revisions in use, a 64-bit multiply-add right after a load may be wrong."""
 TARGETS = {
     target.name: target
     for target in (
@@ -79,7 +81,7 @@ TARGETS = {
         _fixed("x86-64-avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", _AVX512, 64, 32),
         _fixed("cortex-a9", "armv7a-unknown-linux-gnueabihf", "cortex-a9", "neon vfp3 fp16", 16, 16),
         _fixed("aarch64", "aarch64-unknown-linux-gnu", "generic", "neon", 16, 32),
-        _fixed("cortex-a53", "aarch64-unknown-linux-gnu", "cortex-a53", "neon", 16, 32),
+        _fixed("cortex-a53", "aarch64-unknown-linux-gnu", "cortex-a53", f"neon {_NO_MADD_AFTER_LOAD}", 16, 32),
         _fixed("neoverse-n1", "aarch64-unknown-linux-gnu", "neoverse-n1", "neon dotprod fullfp16", 16, 32),
     )
 }

@@ -178,3 +178,14 @@ def test_assembly_and_optimised_llvm_are_for_the_target() -> None:
     assert "vmla.f32\tq" in built.assembly
     assert 'target triple = "armv7a-unknown-linux-gnueabihf"' in built.optimised_llvm
     assert 'define i32 @"matmul"(' in built.llvm
+
+
+def test_cortex_a53_never_multiplies_and_adds_right_after_a_load() -> None:
+    """Erratum 835769 concerns 64-bit numbers."""
+    a, b = te.placeholder((64,), "int64", "a"), te.placeholder((64,), "int64", "b")
+    k = te.reduce_axis(64, "k")
+    sums = te.compute((64,), lambda i: te.sum(a[k] * b[(i + k) % 64], axis=k), "c")
+    fn = te.create_function([a, b], [sums], "sums")
+    for target in (TARGETS["cortex-a53"], replace(TARGETS["cortex-a53"], features=frozenset({"neon"}))):
+        pairs = re.findall(r"^\tld[rp]\t.*\n\tmadd\tx", compile_native(fn, target).assembly, re.MULTILINE)
+        assert bool(pairs) == (target.features == {"neon"})
