@@ -1,23 +1,24 @@
 """Networks from ONNX to results on pynq_z1: cycles, share of the bound, times on the host.
 
 Networks have random weights and are quantised on random images. Results are compared bit for bit
-with the NumPy definitions of the integer operators. Compile time is that of the quantised graph;
-times to simulate are CPU seconds of the accelerator's programs, functions
-and timing. For ResNet-18, offloaded cycles are those of all convolutions but the first and of the
-residual additions.
+with the NumPy definitions of the integer operators, and the kernels of others. Compile time is that
+of the quantised graph; times to simulate are CPU seconds of the accelerator's programs, functions
+and timing. Offloaded cycles are those of all convolutions but the first and of the residual
+additions; shares of the bound are over all convolutions, and over all products.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import prod
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
-from vdla.benchmarks.networks.registry import NETWORKS, Network
+from vdla.benchmarks.networks.registry import Network, network
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion
 from vdla.compiler.graph.groups import BODY
@@ -38,32 +39,36 @@ REPEATS = 5
 _OFFLOADED = ("vdla.QConv", "vdla.QAdd")
 
 
-def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
-    """Every network of MEASURED, one after another."""
+def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()) -> BenchmarkResult:
+    """The networks `subjects`, or those of MEASURED, one after another.
+
+    Raises:
+        NetworkError: a name is unknown.
+    """
+    names = tuple(subjects) or MEASURED
+    networks = [network(name) for name in names]
     config = Config.preset(PRESET)
     figures: dict[str, float] = {}
     rows: list[dict[str, Any]] = []
     programs: list[Program] = []
-    for index, name in enumerate(MEASURED):
-        progress(name, index, len(MEASURED))
-        network = NETWORKS[name]
-        found, own_rows, own_programs = _measure(network, config, seed)
+    for index, (name, subject) in enumerate(zip(names, networks, strict=True)):
+        progress(name, index, len(names))
+        found, own_rows, own_programs = _measure(subject, config, seed)
         figures |= {f"{name}_{figure}": value for figure, value in found.items()}
         rows += [{"network": name, **row} for row in own_rows]
         programs += own_programs
-    progress("done", len(MEASURED), len(MEASURED))
-    figures["all_exact"] = int(all(figures[f"{name}_exact"] for name in MEASURED))
-    return BenchmarkResult(
-        "network", figures, rows, receipt(config, programs, seed, f"vdla bench network --seed {seed}")
-    )
+    progress("done", len(names), len(names))
+    figures["all_exact"] = int(all(figures[f"{name}_exact"] for name in names))
+    command = " ".join(["vdla bench network", *subjects, f"--seed {seed}"])
+    return BenchmarkResult("network", figures, rows, receipt(config, programs, seed, command))
 
 
 def _measure(
-    network: Network, config: Config, seed: int
+    subject: Network, config: Config, seed: int
 ) -> tuple[dict[str, float], list[dict[str, Any]], list[Program]]:
     """The figures of a network, a row for each operator of the accelerator, and the programs."""
-    model = network.build(seed=seed)
-    data = [network.inputs(model, seed=seed + i) for i in range(3)]
+    model = subject.build(seed=seed)
+    data = [subject.inputs(model, seed=seed + i) for i in range(3)]
     quantised = quantise(model, calibration=data[1:], method="minmax").graph
     graphs: dict[str, Graph] = {}
     start = time.perf_counter()
@@ -73,7 +78,7 @@ def _measure(
         result = compiled.run(data[0])
         simulate_seconds = median(_accelerator_seconds(compiled, data[0]) for _ in range(REPEATS))
     integers = graphs["simplify_integers"]
-    wanted = Evaluator(integers, prefer="numpy").run(data[0])
+    wanted = Evaluator(integers, prefer="definition").run(data[0])
     exact = all(np.array_equal(array, wanted[name]) for name, array in result.outputs.items())
     placed = [node for node in graphs["fuse"].nodes if node.op == ACCELERATED]
     statistics = [each.statistics for each in result.steps if each.statistics is not None]
@@ -93,7 +98,7 @@ def _measure(
         "real_time_ratio": round(simulate_seconds / board_seconds, 2) if result.cycles else 0.0,
         "peak_share": round(plan.arena_bytes / plan.arena_bytes_without_reuse, 4),
     }
-    return figures | _of_convolutions(rows), rows, list(compiled.artifact.programs)
+    return figures | _of_products(rows), rows, list(compiled.artifact.programs)
 
 
 def _accelerator_seconds(model: Model, inputs: dict[str, Any]) -> float:
@@ -105,20 +110,29 @@ def _accelerator_seconds(model: Model, inputs: dict[str, Any]) -> float:
 
 
 def _rows(region: AcceleratedRegion, body: Graph, stats: RunStats) -> Iterator[dict[str, Any]]:
-    """A row for each operator; the bound of all but plain convolutions is 0."""
+    """A row for each operator; the bound of what is no product is 0."""
     found = operator_cycles(region.chain.program, stats, region.chain.lines) or ()
     for cost, (node, *_) in zip(found, region.calls, strict=True):
         yield {
             "operator": node.name or node.outputs[0],
             "op": node.op,
             "cycles": cost.cycles,
-            "bound_cycles": _bound(body, node) if node.op == "vdla.QConv" else 0,
+            "bound_cycles": _bound(body, node) if macs_of(body, node) else 0,
             "macs": macs_of(body, node),
         }
 
 
 def _bound(body: Graph, node: Node) -> int:
-    """The cycles that a convolution of square windows needs at least; 0 for any other."""
+    """The cycles that a product needs at least: for its multiplications or for its tensors."""
+    if node.op == "vdla.QConv" and (found := _bound_of_conv(body, node)):
+        return found
+    nbytes = sum(prod(body.tensor(name).extents) for name in (*node.inputs[:2], *node.outputs))
+    config = Config.preset(PRESET)
+    return max(-(-macs_of(body, node) // config.macs_per_cycle), -(-nbytes // config.axi_bytes))
+
+
+def _bound_of_conv(body: Graph, node: Node) -> int:
+    """The bound of a convolution of one group and square windows, without its padding; else 0."""
     options, (batch, channels, *size) = node.attributes, body.tensor(node.inputs[0]).extents
     outputs, _, *kernel = body.tensor(node.inputs[1]).extents
     squares = (kernel, options["strides"], options["pads"])
@@ -140,13 +154,17 @@ def _bound(body: Graph, node: Node) -> int:
     return bound(layer, Config.preset(PRESET)).cycles
 
 
-def _of_convolutions(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Offloaded cycles, and the share of the bound over the convolutions that have one."""
-    bounded = [row for row in rows if row["bound_cycles"]]
-    first = next((row for row in rows if row["op"] == "vdla.QConv"), None)
-    offloaded = [row for row in rows if row["op"] in _OFFLOADED and row is not first]
-    limit, spent = (sum(row[column] for row in bounded) for column in ("bound_cycles", "cycles"))
+def _of_products(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Offloaded cycles, and the shares of the bound over convolutions and over all products."""
+    convolutions = [row for row in rows if row["op"] == "vdla.QConv"]
+    offloaded = [row for row in rows if row["op"] in _OFFLOADED and row not in convolutions[:1]]
     return {
         "offloaded_cycles": sum(row["cycles"] for row in offloaded),
-        "bound_share": round(limit / spent, 4) if spent else 0.0,
+        "bound_share": _bound_share(convolutions),
+        "product_bound_share": _bound_share([row for row in rows if row["bound_cycles"]]),
     }
+
+
+def _bound_share(rows: list[dict[str, Any]]) -> float:
+    limit, spent = (sum(row[column] for row in rows) for column in ("bound_cycles", "cycles"))
+    return round(limit / spent, 4) if spent else 0.0

@@ -24,6 +24,7 @@ class Prefer(Enum):
     KERNEL = "kernel"
     NUMPY = "numpy"
     SIZE = "size"  # a kernel if the node has more than 4,096 elements
+    DEFINITION = "definition"  # the definitions of integer operators, which are NumPy's; a kernel of others
 
 
 @cache
@@ -50,7 +51,7 @@ def evaluate_node(
     fixed = tuple(constant) if constant is not None else (True,) * len(inputs)
     store = kernels if kernels is not None else shared_cache()
     function = FUNCTIONS.get(node.op)
-    if function is not None and (node.op not in RULES or not _by_kernel(Prefer(prefer), inputs)):
+    if function is not None and (node.op not in RULES or not _by_kernel(Prefer(prefer), node, inputs)):
         return _by_function(node, inputs)
     try:
         return _by_rule(node, inputs, fixed, kinds, store)
@@ -60,7 +61,9 @@ def evaluate_node(
         return _by_function(node, inputs)
 
 
-def _by_kernel(prefer: Prefer, inputs: Sequence[Value]) -> bool:
+def _by_kernel(prefer: Prefer, node: Node, inputs: Sequence[Value]) -> bool:
+    if prefer is Prefer.DEFINITION:
+        return not node.op.startswith("vdla.")
     if prefer is Prefer.SIZE:
         return sum(value.size for value in inputs if isinstance(value, np.ndarray)) > _SMALL_ELEMENTS
     return prefer is Prefer.KERNEL

@@ -1,24 +1,50 @@
-"""The benchmark of whole networks, on the small variant of one."""
+"""The benchmark of whole networks, on small variants."""
 
 from dataclasses import replace
 
+import pytest
+
 from vdla.benchmarks import network
-from vdla.benchmarks.networks.registry import NETWORKS
+from vdla.benchmarks.networks.registry import NETWORKS, NetworkError
+
+
+def measure_small(monkeypatch, name, **extents):
+    """The benchmark measures a small network, once."""
+    found = NETWORKS[name]
+    variant = replace(found, build=lambda seed: found.build(seed=seed, **found.small | extents))
+    monkeypatch.setattr(network, "network", {name: variant}.__getitem__)
+    monkeypatch.setattr(network, "REPEATS", 1)
 
 
 def test_the_figures_of_a_small_network(monkeypatch):
-    small = NETWORKS["resnet18"]
-    monkeypatch.setattr(
-        network, "NETWORKS", {"tiny": replace(small, build=lambda seed: small.build(seed=seed, **small.small))}
-    )
-    monkeypatch.setattr(network, "MEASURED", ("tiny",))
-    monkeypatch.setattr(network, "REPEATS", 1)
+    measure_small(monkeypatch, "resnet18")
+    monkeypatch.setattr(network, "MEASURED", ("resnet18",))
     result = network.run()
     figures = result.figures
     assert figures["all_exact"] == 1
-    assert 0.95 < figures["tiny_offloaded_share"] <= 1
-    assert figures["tiny_cycles"] == sum(row["cycles"] for row in result.rows)
-    assert 0 < figures["tiny_bound_share"] <= 1
+    assert 0.95 < figures["resnet18_offloaded_share"] <= 1
+    assert figures["resnet18_cycles"] == sum(row["cycles"] for row in result.rows)
+    assert 0 < figures["resnet18_bound_share"] <= 1
+    assert 0 < figures["resnet18_product_bound_share"] <= 1
     first, *others = [row for row in result.rows if row["op"] in ("vdla.QConv", "vdla.QAdd")]
     assert first["op"] == "vdla.QConv"
-    assert figures["tiny_offloaded_cycles"] == sum(row["cycles"] for row in others)
+    assert figures["resnet18_offloaded_cycles"] == sum(row["cycles"] for row in others)
+
+
+def test_the_products_of_a_transformer_are_offloaded(monkeypatch):
+    """Its softmax and normalisations are kernels of the CPU, in float."""
+    measure_small(monkeypatch, "vit_small", image=64, width=128, depth=1)
+    result = network.run(subjects=["vit_small"])
+    assert result.figures["all_exact"] == 1
+    assert result.figures["vit_small_offloaded_share"] > 0.9
+    products = [row for row in result.rows if row["macs"]]
+    assert {row["op"] for row in products} == {"vdla.QConv", "vdla.QDense", "vdla.QMatMul"}
+    assert all(row["bound_cycles"] > 0 for row in products)
+    assert result.receipt["command"] == "vdla bench network vit_small --seed 0"
+
+
+def test_an_unknown_network_is_refused():
+    with pytest.raises(
+        NetworkError, match=r"^network: name must be one of .*, got vit_smal \(did you mean vit_small\?\)$"
+    ):
+        network.run(subjects=["vit_smal"])

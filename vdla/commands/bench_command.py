@@ -9,7 +9,7 @@ from importlib.resources import files
 from inspect import signature
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.completion import complete_with
@@ -20,6 +20,7 @@ from vdla.support.atomic import write_text
 from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from importlib.resources.abc import Traversable
     from types import ModuleType
 
@@ -32,6 +33,7 @@ EXAMPLES = """\
   vdla bench compile --json c.json  the same into a file
   vdla bench equality --long        10,000 random programs on simulator and RTL
   vdla bench fuzz                   random schedules of random expressions
+  vdla bench network vit_small      one network in place of four
 """
 
 # Figures that decide the exit code: they must be 1, or 0.
@@ -52,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The benchmark, its seed, the form of the result."""
     name = parser.add_argument("name", nargs="?", metavar="NAME", help="the benchmark; --list shows all")
     complete_with(name, _descriptions)
+    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help="what to measure (network); all by default")
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
     parser.add_argument("--seed", type=natural, default=0, help="seed of all random data (default 0)")
@@ -64,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _list()
     if arguments.json not in (None, "-"):
         require_folder("bench", "--json", Path(arguments.json))
-    result = _run_benchmark(arguments.name, arguments.seed, arguments.long)
+    result = _run_benchmark(arguments.name, arguments.seed, arguments.long, arguments.subjects)
     if arguments.json == "-":
         print(result.json(), end="")
     elif arguments.json:
@@ -102,8 +105,8 @@ def _module(name: str) -> ModuleType:
     return import_module(f"{home}.benchmark" if is_folder else home)
 
 
-def _run_benchmark(name: str | None, seed: int, long: bool = False) -> BenchmarkResult:
-    """The result of a benchmark; `long` is refused where there is no long form."""
+def _run_benchmark(name: str | None, seed: int, long: bool = False, subjects: Sequence[str] = ()) -> BenchmarkResult:
+    """The result of a benchmark; `long` and `subjects` are refused where there is no choice."""
     known = _descriptions()
     if name not in known:
         got = f"{name}{did_you_mean(name, known)}" if name else "nothing"
@@ -111,7 +114,9 @@ def _run_benchmark(name: str | None, seed: int, long: bool = False) -> Benchmark
     module = _module(name)
     if long and "long" not in signature(module.run).parameters:
         raise CommandError(f"bench {name}: --long must be for a benchmark with a long form, got {name}")
-    options = {"long": True} if long else {}
+    if subjects and "subjects" not in signature(module.run).parameters:
+        raise CommandError(f"bench {name}: subjects must be for a benchmark that takes some, got {' '.join(subjects)}")
+    options: dict[str, Any] = {**({"long": True} if long else {}), **({"subjects": subjects} if subjects else {})}
     with progress(f"bench {name}") as show:
         return cast("BenchmarkResult", module.run(show, seed=seed, **options))
 
