@@ -126,9 +126,8 @@ ROOMS: dict[str, str] = {
         "benchmarks.harness"
     ),
     "benchmarks.network_cpu": (
-        "support compiler.ir compiler.target compiler.te compiler.operators compiler.operators.cpu "
-        "compiler.graph.onnx runtime.native runtime.network runtime.quantise benchmarks.harness "
-        "benchmarks.networks benchmarks.cpu"
+        "support compiler.target compiler.graph.onnx runtime.native runtime.network runtime.quantise "
+        "benchmarks.harness benchmarks.networks benchmarks.cpu"
     ),
     "benchmarks.hostile": (
         "support compiler.graph compiler.graph.onnx runtime.evaluate benchmarks.harness benchmarks.isolated_batches"

@@ -132,6 +132,20 @@ class Executor:
 
     # --- runs
 
+    def outputs(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of one run by name, without the time of each step.
+
+        Raises:
+            ExecutorError: inputs that do not fit the model.
+        """
+        self._check_inputs(inputs)
+        with self._lock:
+            for name in self.plan.inputs:
+                self._store(name, inputs[name])
+            for run in self._runs:
+                run()
+            return self._outputs()
+
     def run(self, inputs: Mapping[str, Array], progress: Callable[[Step], None] | None = None) -> NetworkResult:
         """One run; `progress` is called after each step.
 
@@ -150,7 +164,10 @@ class Executor:
                 done.append(StepRun(step, seconds, made if isinstance(made, RunStats) else None))
                 if progress is not None:
                     progress(step)
-            return NetworkResult({name: self._values[name].copy() for name in self.plan.outputs}, tuple(done))
+            return NetworkResult(self._outputs(), tuple(done))
+
+    def _outputs(self) -> dict[str, Array]:
+        return {name: self._values[name].copy() for name in self.plan.outputs}
 
     def _store(self, name: str, array: Array) -> None:
         if self.plan.values[name].offset is None:

@@ -23,7 +23,8 @@ class Model:
     """A compiled network, ready to run.
 
     `model(x)` takes the inputs in the model's order or by name, and returns the output, or a tuple
-    of outputs. Programs of the accelerator run on `device`: "sim", "rtl" or an open device.
+    of outputs. Programs of the accelerator run on `device`: "sim", "rtl" or an open device. Kernels
+    run on all processors; `vdla.native.set_threads` limits them.
     """
 
     def __init__(self, artifact: Artifact, device: str | Device = "sim") -> None:
@@ -49,7 +50,7 @@ class Model:
 
     def __call__(self, *arrays: Array, **named: Array) -> Array | tuple[Array, ...]:
         """The output, or a tuple of outputs; ExecutorError for inputs that do not fit."""
-        results = self.run(self._by_name(arrays, named)).outputs
+        results = self.executor.outputs(self._by_name(arrays, named))
         return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
 
     def run(self, inputs: Mapping[str, Array], progress: Callable[[Step], None] | None = None) -> NetworkResult:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from vdla.benchmarks.network_cpu import benchmark
 from vdla.benchmarks.network_cpu.benchmark import NetworkTimes, measure_float, measure_int8, network_of
-from vdla.benchmarks.network_cpu.buffers import ResultBuffers
-from vdla.benchmarks.network_cpu.layers import layers_of, needed_until
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
 
@@ -49,21 +46,6 @@ def test_figures_are_geometric_means(monkeypatch: pytest.MonkeyPatch) -> None:
     assert figures["f32_geomean"] == 2.0
     assert figures["int8_geomean"] == 6.0
     assert figures["compile_seconds"] == 6.0
-
-
-def test_buffers_are_reused_after_the_last_reader() -> None:
-    model, _ = network_of("resnet18", 0, **SMALL["resnet18"])
-    layers = layers_of(model)
-    until = needed_until(layers)
-    buffers, held = ResultBuffers(until), {}
-    for number, layer in enumerate(layers):
-        held[layer.y] = buffers.take(layer.y, (4, 3), "float32")
-        assert held[layer.y].ctypes.data % 64 == 0
-        for other, array in held.items():
-            if other != layer.y and until.get(other, len(layers)) >= number:
-                assert not np.shares_memory(array, held[layer.y])
-        buffers.release(number)
-    assert len({array.ctypes.data for array in held.values()}) < len(held)
 
 
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

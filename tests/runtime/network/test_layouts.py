@@ -1,15 +1,20 @@
 """Networks compiled with images in blocks of channels, against the evaluator of plain graphs."""
 
+import os
+
 import numpy as np
 import pytest
+from helpers.graphs import small_graph
 from helpers.random_network import RandomNetwork
 
+from vdla.compiler.graph import Node
 from vdla.compiler.graph.layouts import choose_layouts
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.compiler.target import Target
 from vdla.runtime.artifact import KernelStep
 from vdla.runtime.evaluate import PREPARATION, evaluate
+from vdla.runtime.native import threads
 from vdla.runtime.network import compile_network
 
 TARGETS = ("x86-64-avx512", "x86-64-avx2", "cortex-a9")
@@ -30,7 +35,15 @@ def test_random_networks_keep_their_values(seed):
         check_close(got[name], wanted[name])
 
 
-@pytest.mark.parametrize("seed", range(6))
+def test_kernels_of_much_work_run_on_all_processors():
+    nodes = [Node("Conv", ("x", "w"), ("a",), {"pads": (1, 1, 1, 1)}), Node("Relu", ("a",), ("y",))]
+    model = compile_network(small_graph(nodes, (1, 64, 56, 56), w=np.ones((64, 64, 3, 3), np.float32)))
+    (kernel,) = model.artifact.kernels
+    assert b"vdla_parallel" in kernel.object
+    assert threads() == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_compiled_random_networks_keep_their_values(seed):
     network = RandomNetwork(100 + seed, length=10)
     source = network.build()
