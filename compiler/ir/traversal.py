@@ -73,14 +73,18 @@ def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
 
 def walk(stmt: Stmt) -> Iterator[Stmt]:
     """Every statement of the tree, in preorder."""
-    yield stmt
-    for child in children(stmt):
-        yield from walk(child)
+    pending = [stmt]
+    while pending:
+        stmt = pending.pop()
+        yield stmt
+        pending += children(stmt)[::-1]
 
 
 def operands(expr: Expr) -> tuple[Expr, ...]:
     """The direct operands of `expr`."""
     match expr:
+        case Var() | Const():  # half of all nodes
+            return ()
         case Binary(a=a, b=b):
             return (a, b)
         case Cast(value=value):
@@ -91,15 +95,15 @@ def operands(expr: Expr) -> tuple[Expr, ...]:
             return indices
         case Call(args=args):
             return args
-        case Var() | Const():
-            return ()
 
 
 def walk_expr(expr: Expr) -> Iterator[Expr]:
     """Every node of the tree, in preorder."""
-    yield expr
-    for operand in operands(expr):
-        yield from walk_expr(operand)
+    pending = [expr]
+    while pending:
+        expr = pending.pop()
+        yield expr
+        pending += operands(expr)[::-1]
 
 
 def with_operands(expr: Expr, new: tuple[Expr, ...]) -> Expr:

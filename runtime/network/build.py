@@ -30,25 +30,27 @@ from vdla.runtime.artifact import (
 from vdla.runtime.executor import ModelError, operator_cycles
 from vdla.runtime.network.kernels import KernelTable, constant_name
 from vdla.simulator.stats import RunStats
+from vdla.support.background import Background
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 """Operators whose result is the memory of their input under another shape."""
 
 
-TimeProgram = Callable[[Program], RunStats | None]
+TimeProgram = Callable[[Program], RunStats]
 Progress = Callable[[str, int, int], None]
 
 
 def build_artifact(
     graph: Graph,
     target: Target,
+    background: Background,
     *,
     origin: Mapping[str, str] | None = None,
     decisions: Mapping[str, Decision] | None = None,
-    time: TimeProgram = lambda program: None,
+    time: TimeProgram | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Artifact:
-    """The artifact of a partitioned graph.
+    """The artifact of a partitioned graph; kernels are compiled in the background.
 
     `decisions` says why nodes are where they are, by their first result. `time` times a
     program; `progress` is called with what is done next, the number of nodes done and of all.
@@ -56,11 +58,12 @@ def build_artifact(
     Raises:
         ModelError: nodes that no device can run; the message lists all of them with reasons.
     """
-    building = _Building(graph=graph, target=target, decisions=decisions or {}, time=time)
-    for index, node in enumerate(graph.nodes):
-        progress(node.label, index, len(graph.nodes))
-        building.add(node)
-    progress("kernels", len(graph.nodes), len(graph.nodes))
+    building = _Building(graph=graph, target=target, background=background, decisions=decisions or {}, time=time)
+    nodes = sorted(enumerate(graph.nodes), key=lambda place: place[1].op == ACCELERATED)  # first all kernels
+    for done, (position, node) in enumerate(nodes):
+        progress(node.label, done, len(nodes))
+        building.add(position, node)
+    progress("kernels", len(nodes), len(nodes))
     return building.artifact(origin or {})
 
 
@@ -68,35 +71,41 @@ def build_artifact(
 class _Building:
     graph: Graph
     target: Target
+    background: Background
     decisions: Mapping[str, Decision]
-    time: TimeProgram
-    steps: list[Step] = field(default_factory=list)
+    time: TimeProgram | None
+    placed: dict[int, Step] = field(default_factory=dict)  # by the position of their node
     programs: list[Program] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.kernels = KernelTable(self.target)
+        self.kernels = KernelTable(self.target, self.background)
         self._contents: dict[bytes, str] = {}
 
     # --- steps
 
-    def add(self, node: Node) -> None:
+    @property
+    def steps(self) -> list[Step]:
+        """The steps in the order of their nodes."""
+        return [self.placed[position] for position in sorted(self.placed)]
+
+    def add(self, position: int, node: Node) -> None:
         """The step of a node; none for a reshape."""
         if self._is_alias(node):
             self.aliases[node.outputs[0]] = self.aliases.get(node.inputs[0], node.inputs[0])
             return
         if node.op == ACCELERATED:
-            self.steps.append(self._program_step(node))
+            self.placed[position] = self._program_step(node)
             return
         try:
-            self.steps.append(self._kernel_step(node))
+            self.placed[position] = self._kernel_step(node)
         except DeclinedError as error:
             if node.op not in HOST_OPERATORS or node.bodies:
                 self.refused.append(str(error))
                 return
-            self.steps.append(self._numpy_step(node, str(error)))
+            self.placed[position] = self._numpy_step(node, str(error))
 
     def _is_alias(self, node: Node) -> bool:
         """Whether a node only gives the memory of a value another shape."""
@@ -125,7 +134,7 @@ class _Building:
         self.programs.append(program)
         self._keep_constants(node)
         lines = region.chain.lines
-        stats = self.time(program)
+        stats = None if self.time is None else self.time(program)
         tensors = {tensor: value for value, tensor in (*region.inputs.items(), *region.outputs.items())}
         for tensor, array in region.constants.items():
             tensors[tensor] = self._constant(f"{node.name}.{tensor}", array)

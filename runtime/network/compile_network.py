@@ -25,18 +25,18 @@ from vdla.compiler.graph.passes import (
 from vdla.compiler.graph.rules.fusion import fuse
 from vdla.compiler.target import Target
 from vdla.hardware.config import Config
-from vdla.hardware.program import Program
 from vdla.runtime.evaluate import INTEGER, PREPARATION, REGIONS
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.model import Model
 from vdla.runtime.network.build import RESHAPES, Progress, build_artifact
+from vdla.runtime.network.program_timer import ProgramTimer
 from vdla.runtime.network.targets import target_of
+from vdla.support.background import Background
 
 if TYPE_CHECKING:
     import onnx
 
     from vdla.runtime.quantise.batches import Calibration
-    from vdla.simulator.stats import RunStats
 
 DEVICES = ("vdla", "cpu")
 
@@ -73,18 +73,22 @@ def compile_network(
     machine = target_of(target, ModelError)
     config = machine if isinstance(machine, Config) else None
     host = machine if isinstance(machine, Target) else Target.named(cpu) if isinstance(cpu, str) else cpu
-    progress("import", 0, 1)
-    graph = source if isinstance(source, Graph) else import_model(source, extents=extents)
-    graph = run_passes(graph, PREPARATION, observe)
-    if calibration is not None:
-        graph = _quantised(graph, calibration, method or "mse", keep_float, observe)
-    graph = run_passes(graph, INTEGER, observe)
-    decisions: Mapping[str, Decision] = {}
-    if config is not None:
-        graph, decisions = _on_devices(graph, config, place or {}, observe)
-    layouts = GraphPass("layouts", lambda graph: choose_layouts(graph, host))
-    graph = run_passes(graph, (layouts, FUSION), observe)
-    artifact = build_artifact(graph, host, origin=_origin(source), decisions=decisions, time=_time, progress=progress)
+    with Background() as background:
+        time = None if config is None else ProgramTimer(config, background)
+        progress("import", 0, 1)
+        graph = source if isinstance(source, Graph) else import_model(source, extents=extents)
+        graph = run_passes(graph, PREPARATION, observe)
+        if calibration is not None:
+            graph = _quantised(graph, calibration, method or "mse", keep_float, observe)
+        graph = run_passes(graph, INTEGER, observe)
+        decisions: Mapping[str, Decision] = {}
+        if config is not None:
+            graph, decisions = _on_devices(graph, config, place or {}, observe)
+        layouts = GraphPass("layouts", lambda graph: choose_layouts(graph, host))
+        graph = run_passes(graph, (layouts, FUSION), observe)
+        artifact = build_artifact(
+            graph, host, background, origin=_origin(source), decisions=decisions, time=time, progress=progress
+        )
     return Model(artifact)
 
 
@@ -136,12 +140,6 @@ def _check_places(graph: Graph, place: Mapping[str, str]) -> None:
             raise ModelError(f"compile: device of {name} must be one of {', '.join(DEVICES)}, got {device}")
         if name not in names:
             raise ModelError(f"compile: place must name nodes or results of {graph.name}, got {name}")
-
-
-def _time(program: Program) -> RunStats:
-    from vdla.simulator.timing import time_program
-
-    return time_program(program)
 
 
 def _origin(source: Any) -> dict[str, str]:  # noqa: ANN401  a file, its content, or a model

@@ -1,4 +1,6 @@
-"""The kernels of a network: each different function is compiled once."""
+"""The kernels of a network: each different function is compiled once, by other processes while this
+one goes on.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,16 @@ from vdla.compiler.graph.rules.graph_function import GraphFunction, graph_functi
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import Target
 from vdla.runtime.artifact import KernelCode
-from vdla.support.parallel import parallel_map
+from vdla.support.background import Background, Task
 
 
 class KernelTable:
     """Compiled kernels by the text of their function, in the order of first use."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
+    def __init__(self, target: Target, background: Background) -> None:
+        self.target, self.background = target, background
         self._index: dict[str, int] = {}
-        self._functions: list[GraphFunction] = []
+        self._tasks: list[Task[KernelCode]] = []
 
     def add(self, graph: Graph) -> tuple[int, GraphFunction]:
         """The index of the kernel of a graph, and its function.
@@ -28,14 +30,13 @@ class KernelTable:
         made = graph_function(graph, self.target)
         key = str(made.function)
         if key not in self._index:
-            self._index[key] = len(self._functions)
-            self._functions.append(made)
+            self._index[key] = len(self._tasks)
+            self._tasks.append(self.background.submit(_compiled, (made.function, self.target)))
         return self._index[key], made
 
     def compile(self) -> tuple[KernelCode, ...]:
-        """The objects of all kernels, in order; compiled on all processors."""
-        work = [(made.function, self.target) for made in self._functions]
-        return tuple(parallel_map(_compiled, work))
+        """The objects of all kernels, in order."""
+        return tuple(self.background.results(self._tasks))
 
 
 def _compiled(work: tuple[ir.Function, Target]) -> KernelCode:

@@ -61,6 +61,13 @@ def entry_point(function: Function) -> Function:
     return entry
 
 
+def is_compiled(entry: Callable[..., object]) -> bool:
+    """Whether an entry point is compiled, in this process or on disk."""
+    compiled: Any = entry
+    stored = getattr(compiled._cache, "_cache_file", None)
+    return bool(compiled.signatures) or (stored is not None and bool(stored._load_index()))
+
+
 def helper(function: Function) -> Function:
     """A function called by compiled code only; no Python wrapper, half the compile time."""
     result: Function = njit(**_HELPER)(function)

@@ -17,6 +17,7 @@ from vdla.hardware.isa import COL, COUNTERS, UNITS, Opcode, columns, instruction
 from vdla.hardware.program import STREAM, Program, place
 from vdla.simulator.stats import RunStats, macs_of, moved_bytes
 from vdla.simulator.support.errors import SimulationError
+from vdla.simulator.support.jit import is_compiled
 from vdla.simulator.timing import event_loop
 from vdla.simulator.timing import layout as at
 from vdla.simulator.timing.bank_conflicts import bank_conflicts
@@ -97,6 +98,16 @@ def time_columns(
         raise SimulationError(hang_text(config, linked, times, min(cycles, max_cycles), timeout=timeout))
     counters = _counters(linked, waits, fetch, idle)
     return Timing(cycles, times[:, at.T_D], times[:, at.T_S], times[:, at.T_E], waits, counters)
+
+
+def prepare(config: Config) -> None:
+    """Compile the event loop, and leave it on disk where it can be: the first run takes seconds."""
+    time_columns(config, np.zeros((0, len(COL)), np.int64), 0)
+
+
+def is_prepared() -> bool:
+    """Whether the event loop is compiled, in this process or on disk."""
+    return is_compiled(event_loop.run)
 
 
 def _scratch(config: Config) -> tuple[Ints, Ints, Ints]:

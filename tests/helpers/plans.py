@@ -14,6 +14,7 @@ from vdla.compiler.target import Target
 from vdla.runtime.artifact import Artifact
 from vdla.runtime.evaluate import PREPARATION
 from vdla.runtime.network.build import build_artifact
+from vdla.support.background import Background
 
 WEIGHT = np.arange(9, dtype=np.float32).reshape(3, 3) - 4
 NODES = (
@@ -28,7 +29,8 @@ NODES = (
 def small_artifact() -> Artifact:
     """Two kernels in a row, one constant."""
     graph = fuse(run_passes(small_graph(NODES, w=WEIGHT), PREPARATION))
-    return build_artifact(graph, Target.named("host"), origin={"source": "small"})
+    with Background() as background:
+        return build_artifact(graph, Target.named("host"), background, origin={"source": "small"})
 
 
 def expected(x: np.ndarray) -> np.ndarray:

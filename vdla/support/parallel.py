@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _INSIDE = "VDLA_PARALLEL_WORKER"
-_PATIENCE_S = 0.2
+PATIENCE_S = 0.2
 """Time of work before workers are started, which takes longer."""
 _START = "import sys; sys.path[:] = {path!r}; from vdla.support.parallel import serve; serve()"
 
@@ -47,22 +47,28 @@ def parallel_map(function: Callable[[Item], Result], items: Sequence[Item], work
         The error of the first item that fails, as it was raised, with the worker's traceback as a
         note; later items may not have been tried. WorkerError: a worker was killed.
     """
-    count = min(_processors() if workers is None else workers, len(items))
-    if count <= 1 or _INSIDE in os.environ:
+    count = min(processors() if workers is None else workers, len(items))
+    if count <= 1 or inside_worker():
         return list(map(function, items))
     pickle.dumps(function)  # refuses what workers could not import, before any works
     return _Work(function, items).run(count - 1)
 
 
-def _processors() -> int:
+def processors() -> int:
+    """The processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def inside_worker() -> bool:
+    """Whether this process is a worker, which starts none itself."""
+    return _INSIDE in os.environ
 
 
 # --- this process --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
+class Outcome:
     """A result, or what is left of an error after its way through a pipe."""
 
     result: Any = None
@@ -74,11 +80,11 @@ class _Work(Generic[Item, Result]):
 
     def __init__(self, function: Callable[[Item], Result], items: Sequence[Item]) -> None:
         self.function, self.items = function, items
-        self.outcomes: dict[int, _Outcome] = {}
+        self.outcomes: dict[int, Outcome] = {}
         self.lock = Lock()
         self.next = 0
         self.over = Event()  # no worker needs to start any more
-        self.workers: list[_Worker] = []
+        self.workers: list[Worker] = []
 
     def run(self, others: int) -> list[Result]:
         """All results, by this process and so many workers."""
@@ -87,7 +93,7 @@ class _Work(Generic[Item, Result]):
             for thread in threads:
                 thread.start()
             while (index := self._take()) is not None:
-                self.outcomes[index] = _attempt(self.function, self.items[index])
+                self.outcomes[index] = attempt(self.function, self.items[index])
             self._end(idle_only=True)
             for thread in threads:
                 thread.join()
@@ -99,7 +105,7 @@ class _Work(Generic[Item, Result]):
                 raise error
         return [self.outcomes[index].result for index in range(len(self.items))]
 
-    def _take(self, worker: _Worker | None = None) -> int | None:
+    def _take(self, worker: Worker | None = None) -> int | None:
         """The next item, None if all are taken or one has failed."""
         with self.lock:
             failed = any(outcome.error is not None for outcome in list(self.outcomes.values()))
@@ -112,10 +118,10 @@ class _Work(Generic[Item, Result]):
 
     def _drive(self) -> None:
         """Give items to a worker of its own, unless all is done before it is worth a start."""
-        if self.over.wait(_PATIENCE_S):
+        if self.over.wait(PATIENCE_S):
             return
         try:
-            worker = _Worker()
+            worker = Worker()
         except OSError:
             return  # the others do its share
         with self.lock:
@@ -136,7 +142,7 @@ class _Work(Generic[Item, Result]):
                     worker.kill()
 
 
-class _Worker:
+class Worker:
     """A process that computes items until its input ends."""
 
     def __init__(self) -> None:
@@ -153,13 +159,13 @@ class _Worker:
         assert self.process.stdout is not None
         return self.process.stdout.read(1) == b"."
 
-    def call(self, function: Callable[[Any], Any], item: object) -> _Outcome:
+    def call(self, function: Callable[[Any], Any], item: object) -> Outcome:
         """The outcome of an item."""
         assert self.process.stdin is not None and self.process.stdout is not None
         try:
             message = pickle.dumps((function, item))
         except Exception as error:
-            return _Outcome(error=error)
+            return Outcome(error=error)
         try:
             self.process.stdin.write(message)
             self.process.stdin.flush()
@@ -167,8 +173,8 @@ class _Worker:
         except (OSError, EOFError, pickle.UnpicklingError):
             code = self.process.wait()
             what = f"signal {-code}" if code < 0 else f"exit status {code}"
-            return _Outcome(error=WorkerError(f"parallel: a worker must not end before its work, got {what}"))
-        return _Outcome(found["result"]) if "result" in found else _Outcome(error=_rebuilt(found))
+            return Outcome(error=WorkerError(f"parallel: a worker must not end before its work, got {what}"))
+        return Outcome(found["result"]) if "result" in found else Outcome(error=_rebuilt(found))
 
     def kill(self) -> None:
         """End the process at once."""
@@ -184,11 +190,12 @@ class _Worker:
         self.process.stdout.close()
 
 
-def _attempt(function: Callable[[Item], Result], item: Item) -> _Outcome:
+def attempt(function: Callable[[Item], Result], item: Item) -> Outcome:
+    """The outcome of an item in this process."""
     try:
-        return _Outcome(function(item))
+        return Outcome(function(item))
     except Exception as error:
-        return _Outcome(error=error)
+        return Outcome(error=error)
 
 
 def _rebuilt(found: dict[str, Any]) -> BaseException:

@@ -49,7 +49,7 @@ class EntryAccess:
 
     def irregular(self, var: str) -> bool:
         """Whether the position is not affine in the loop."""
-        return any(e == ir.Var(var) for expr, _ in self.rest for e in ir.walk_expr(expr))
+        return any(var in var_names(expr) for expr, _ in self.rest)
 
     def at(self, point: Values) -> npt.NDArray[np.int64]:
         """The positions at loop values (numbers or arrays); a loop missing from `point` is 0."""

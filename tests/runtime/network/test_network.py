@@ -76,11 +76,11 @@ def test_kernels_do_not_depend_on_the_processes_that_compile_them(monkeypatch, t
     nodes = [Node("MatMul", ("x", "w"), ("a",)), Node("MatMul", ("a", "v"), ("y",))]
     weights = {"w": np.ones((3, 4), np.float32), "v": np.ones((4, 5), np.float32)}
     source = small_graph(nodes, shapes={"a": (2, 4), "y": (2, 5)}, **weights)
-    monkeypatch.setattr(parallel, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(parallel, "PATIENCE_S", 0.0)
     found = []
     for processors in (1, 2):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / str(processors)))
-        monkeypatch.setattr(parallel, "_processors", lambda count=processors: count)
+        monkeypatch.setattr(parallel, "processors", lambda count=processors: count)
         found.append(compile_network(source).artifact.kernels)
     assert len(found[0]) == 2
     assert found[0] == found[1]

@@ -11,7 +11,7 @@ from vdla.hardware.isa import COUNTERS, UNITS, Buffer, Gemm, Load, Store, Sync, 
 from vdla.hardware.program import STREAM, place
 from vdla.hardware.timing import ISSUE_OVERHEAD, LOAD_TAIL, STORE_SETUP, compute_depth
 from vdla.simulator.support.errors import SimulationError
-from vdla.simulator.timing import time_columns, time_program
+from vdla.simulator.timing import is_prepared, prepare, time_columns, time_program
 
 PYNQ = replace(
     Config.preset("pynq_z1"),
@@ -156,3 +156,8 @@ def test_differences_between_runs_are_sentences():
         f"ends[3] is {one.ends[3]}, other has {ends[3]} (1 differ)",
     ]
     assert "instructions" in one.differences(replace(one, starts=np.zeros(1, np.int64)))[0]
+
+
+def test_a_run_leaves_the_event_loop_prepared():
+    prepare(Config.preset("tiny"))
+    assert is_prepared()

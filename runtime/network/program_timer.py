@@ -1,0 +1,34 @@
+"""The times of programs, by the simulator, whose event loop must be compiled first.
+
+That takes seconds where no run has left it on disk, so it begins before there is a program.
+"""
+
+from __future__ import annotations
+
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+from vdla.simulator.stats import RunStats
+from vdla.support.background import Background
+
+
+class ProgramTimer:
+    """Times programs for a machine; compiles the event loop in the background if need be."""
+
+    def __init__(self, config: Config, background: Background) -> None:
+        from vdla.simulator.timing import is_prepared
+
+        self._background = background
+        self._preparation = [] if is_prepared() else [background.submit(_prepared, config)]
+
+    def __call__(self, program: Program) -> RunStats:
+        """The run of a program."""
+        from vdla.simulator.timing import time_program
+
+        self._background.results(self._preparation)
+        return time_program(program)
+
+
+def _prepared(config: Config) -> None:
+    from vdla.simulator.timing import prepare
+
+    prepare(config)
