@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from vdla.support import parallel
-from vdla.support.parallel import Outcome, Worker, attempt, inside_worker
+from vdla.support.parallel import TaskOutcome, Worker, attempt, inside_worker
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -29,7 +29,7 @@ class Task(Generic[Result]):
 
     def __init__(self, function: Callable[[Any], Result], item: object) -> None:
         self.function, self.item = function, item
-        self.outcome: Outcome | None = None
+        self.outcome: TaskOutcome | None = None
 
 
 class Background:

@@ -68,7 +68,7 @@ def inside_worker() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskOutcome:
     """A result, or what is left of an error after its way through a pipe."""
 
     result: Any = None
@@ -80,7 +80,7 @@ class _Work(Generic[Item, Result]):
 
     def __init__(self, function: Callable[[Item], Result], items: Sequence[Item]) -> None:
         self.function, self.items = function, items
-        self.outcomes: dict[int, Outcome] = {}
+        self.outcomes: dict[int, TaskOutcome] = {}
         self.lock = Lock()
         self.next = 0
         self.over = Event()  # no worker needs to start any more
@@ -159,13 +159,13 @@ class Worker:
         assert self.process.stdout is not None
         return self.process.stdout.read(1) == b"."
 
-    def call(self, function: Callable[[Any], Any], item: object) -> Outcome:
+    def call(self, function: Callable[[Any], Any], item: object) -> TaskOutcome:
         """The outcome of an item."""
         assert self.process.stdin is not None and self.process.stdout is not None
         try:
             message = pickle.dumps((function, item))
         except Exception as error:
-            return Outcome(error=error)
+            return TaskOutcome(error=error)
         try:
             self.process.stdin.write(message)
             self.process.stdin.flush()
@@ -173,8 +173,8 @@ class Worker:
         except (OSError, EOFError, pickle.UnpicklingError):
             code = self.process.wait()
             what = f"signal {-code}" if code < 0 else f"exit status {code}"
-            return Outcome(error=WorkerError(f"parallel: a worker must not end before its work, got {what}"))
-        return Outcome(found["result"]) if "result" in found else Outcome(error=_rebuilt(found))
+            return TaskOutcome(error=WorkerError(f"parallel: a worker must not end before its work, got {what}"))
+        return TaskOutcome(found["result"]) if "result" in found else TaskOutcome(error=_rebuilt(found))
 
     def kill(self) -> None:
         """End the process at once."""
@@ -190,12 +190,12 @@ class Worker:
         self.process.stdout.close()
 
 
-def attempt(function: Callable[[Item], Result], item: Item) -> Outcome:
+def attempt(function: Callable[[Item], Result], item: Item) -> TaskOutcome:
     """The outcome of an item in this process."""
     try:
-        return Outcome(function(item))
+        return TaskOutcome(function(item))
     except Exception as error:
-        return Outcome(error=error)
+        return TaskOutcome(error=error)
 
 
 def _rebuilt(found: dict[str, Any]) -> BaseException:
