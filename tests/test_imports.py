@@ -130,7 +130,9 @@ ROOMS: dict[str, str] = {
         "benchmarks.harness benchmarks.networks benchmarks.cpu"
     ),
     "benchmarks.hostile": (
-        "support compiler.graph compiler.graph.onnx runtime.evaluate benchmarks.harness benchmarks.isolated_batches"
+        "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.numpy_operators "
+        "runtime.evaluate runtime.artifact runtime.executor runtime runtime.network benchmarks.harness "
+        "benchmarks.isolated_batches"
     ),
     "benchmarks.onnx": "support compiler.graph.onnx runtime benchmarks.harness",
     "benchmarks.programs": (

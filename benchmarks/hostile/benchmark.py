@@ -11,12 +11,13 @@ from functools import partial
 from typing import Any
 
 from vdla.benchmarks.harness import BenchmarkResult, Progress, silent, versions
+from vdla.benchmarks.hostile.artifacts import ARTIFACTS
 from vdla.benchmarks.hostile.onnx_models import ONNX_MODELS
 from vdla.benchmarks.hostile.source import HostileOutcome, HostileSource, died, run_guarded
 from vdla.benchmarks.isolated_batches import run_batches
 from vdla.support.processor import cpu_model
 
-SOURCES: Mapping[str, HostileSource] = {source.name: source for source in (ONNX_MODELS,)}
+SOURCES: Mapping[str, HostileSource] = {source.name: source for source in (ONNX_MODELS, ARTIFACTS)}
 _BATCH = 100
 _WORKERS = 2
 _SEED_STRIDE = 1_000_000  # cases per seed, so that different seeds share none
@@ -34,7 +35,7 @@ def run(
         first = seed * _SEED_STRIDE
         last = first + source.count
         batches = [range(start, min(start + _BATCH, last)) for start in range(first, last, _BATCH)]
-        for done in run_batches(batches, workers, partial(run_guarded, source.case), died):
+        for done in run_batches(batches, workers, partial(run_guarded, source), died):
             outcomes[source.name].add(done)
             crashes = sum(len(outcome.faults) for outcome in outcomes.values())
             progress(f"{source.name}, {crashes} crashes", sum(o.cases for o in outcomes.values()), total)

@@ -18,11 +18,15 @@ Case = Callable[[int], str]  # from a seed to what came of the file, in a word; 
 
 @dataclass(frozen=True, slots=True)
 class HostileSource:
-    """Files of one format. `case` reads the mutated file of a seed; `count` cases are run."""
+    """Files of one format. `case` reads the mutated file of a seed; `count` cases are run.
+
+    `prepare` runs before the first case of a process, whose time it does not take.
+    """
 
     name: str
     case: Case
     count: int
+    prepare: Callable[[], object] = bool
 
 
 @dataclass
@@ -51,14 +55,15 @@ def run_case(case: Case, seed: int) -> HostileOutcome:
     return HostileOutcome(1, Counter({word: 1}))
 
 
-def run_guarded(case: Case, seeds: Sequence[int]) -> HostileOutcome:
+def run_guarded(source: HostileSource, seeds: Sequence[int]) -> HostileOutcome:
     """Cases in this process, which dies if one of them takes too long; its memory is bounded."""
+    source.prepare()
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, most))
     total = HostileOutcome()
     for seed in seeds:
         signal.alarm(TIMEOUT_S)
-        total.add(run_case(case, seed))
+        total.add(run_case(source.case, seed))
     signal.alarm(0)
     return total
 

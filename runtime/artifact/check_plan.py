@@ -12,6 +12,7 @@ from math import prod
 from vdla.compiler.abi import Signature
 from vdla.hardware.program import Program
 from vdla.runtime.artifact.arena_blocks import ArenaBlock, arena_blocks
+from vdla.runtime.artifact.check_bindings import check_bindings
 from vdla.runtime.artifact.dtypes import size_bytes
 from vdla.runtime.artifact.errors import ArtifactError
 from vdla.runtime.artifact.plan import ARENA_ALIGNMENT, KernelStep, NumpyStep, Plan, PlannedValue, ProgramStep, Step
@@ -35,6 +36,7 @@ def check_plan(
     _check_order(where, plan, constants)
     for step in plan.steps:
         _check_step(f"{where}, step {step.name}", step, known, kernels, programs)
+        check_bindings(f"{where}, step {step.name}", step, plan.values)
     _check_overlaps(where, plan)
 
 

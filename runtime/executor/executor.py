@@ -28,12 +28,12 @@ from vdla.runtime.artifact import (
 )
 from vdla.runtime.devices import Device
 from vdla.runtime.executor.errors import ExecutorError
+from vdla.runtime.executor.numpy_call import NumpyFunctions, call_numpy, store_result
 from vdla.runtime.executor.resident_program import ResidentProgram, activation_bytes
 from vdla.simulator.stats import RunStats
 
 Array = npt.NDArray[Any]
 BindKernel = Callable[[int, Sequence[Array]], Callable[[], object]]
-NumpyFunctions = Mapping[str, Callable[..., Sequence[Array]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,8 @@ class Executor:
 
     def _run_numpy(self, step: NumpyStep) -> None:
         arrays = [self._values[name] if name else None for name in step.inputs]
-        results = self._numpy[step.op](step.attributes, *arrays)
+        where = f"model {self.plan.name}, step {step.name}"
+        results = call_numpy(where, step, self._numpy, arrays)
         for name, result in zip(step.outputs, results, strict=False):
             if not name:
                 continue
@@ -128,7 +129,7 @@ class Executor:
             if planned.offset is None:
                 self._values[name] = result
             else:
-                self._values[name][...] = result
+                store_result(where, name, self._values[name], result)
 
     # --- runs
 

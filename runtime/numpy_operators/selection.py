@@ -18,12 +18,14 @@ def _non_zero(attributes: Attributes, x: Array) -> tuple[Array]:
 def _top_k(attributes: Attributes, x: Array, k: Array) -> tuple[Array, Array]:
     """Of equal elements the one with the lower index comes first; NaN counts as the largest."""
     axis, count = attributes.get("axis", -1), int(k.reshape(-1)[0])
+    if not 0 <= count <= x.shape[axis]:
+        raise ValueError(f"k must be from 0 to {x.shape[axis]}, the extent, got {count}")
     wide = widened(x)
     if attributes.get("largest", 1):
         places = np.flip(x.shape[axis] - 1 - np.argsort(np.flip(wide, axis), axis, kind="stable"), axis)
     else:
         places = np.argsort(wide, axis, kind="stable")
-    places = places.take(range(count), axis)
+    places = places.take(np.arange(count), axis)
     return np.take_along_axis(x, places, axis), places.astype(np.int64)
 
 

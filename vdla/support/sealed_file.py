@@ -109,6 +109,10 @@ class Payload:
         self._position += nbytes
         return self._content[self._position - nbytes : self._position]
 
+    def rest(self) -> memoryview:
+        """All that is left."""
+        return self.take("rest", len(self._content) - self._position)
+
     def finish(self) -> None:
         """Refuse bytes that belong to no member."""
         if self._position != len(self._content):

@@ -1,16 +1,21 @@
 """Mutated ONNX models are read or refused; faults of a reader are found and counted."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from helpers.hostile_deaths import dying
 from onnx import TensorProto, helper, numpy_helper
 
+from vdla.benchmarks.hostile.artifacts import ARTIFACTS, hostile_artifact
+from vdla.benchmarks.hostile.artifacts import corpus as artifact_corpus
 from vdla.benchmarks.hostile.benchmark import SOURCES, run
 from vdla.benchmarks.hostile.onnx_models import corpus, hostile_model
 from vdla.benchmarks.hostile.source import HostileSource, run_case
 from vdla.compiler.graph.onnx import OnnxError, import_model
+from vdla.runtime.artifact import Artifact, Step
+from vdla.runtime.executor import Model
 
 
 @pytest.mark.parametrize("first", range(0, 1000, 250))
@@ -20,6 +25,24 @@ def test_mutated_models_are_read_or_refused(first):
     assert {seed: fault for outcome in outcomes for seed, fault in outcome.faults.items()} == {}
     words = {word for outcome in outcomes for word in outcome.words}
     assert words == {"refused", "imported", "evaluated"}
+
+
+@pytest.mark.slow
+def test_mutated_artifacts_are_loaded_or_refused():
+    """In a process of its own, whose memory is bounded."""
+    result = run(sources=[replace(ARTIFACTS, count=300)], workers=1, seed=7)
+    assert result.receipt["crashes"] == {"artifact": {}}
+    (row,) = result.rows
+    assert all(row[word] > 5 for word in ("refused", "ran", "laid out"))
+
+
+def test_artifacts_have_every_kind_of_step():
+    loaded = [Artifact.from_bytes(content, "corpus") for content in artifact_corpus()]
+    assert {type(step) for artifact in loaded for step in artifact.plan.steps} == set(Step.__args__)
+    for artifact in loaded:
+        with Model(artifact) as model:
+            model.run({name: np.zeros(value.shape, value.dtype) for name, value in model.inputs.items()})
+    assert hostile_artifact(7) == hostile_artifact(7) != hostile_artifact(8)
 
 
 def test_the_corpus_is_sound_and_a_seed_gives_one_model():

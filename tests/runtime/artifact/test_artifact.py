@@ -94,6 +94,11 @@ WRONG_MANIFESTS = [
         "plan g, step MatMul+Relu: x must be float32{weight}, got float32[2, 3]",
     ),
     (("plan", "steps", 1, "inputs", ["y"]), "plan g, step MatMul+Neg: y must be computed before, got no such step"),
+    (("plan", "values", "b", "offset", None), "plan g, step MatMul+Relu: b must have a place in the arena, got none"),
+    (
+        ("plan", "steps", 1, "arguments", ["x", "b.t0_weight", "y"]),
+        "plan g, step MatMul+Neg: x must be an input or output of the step, got b, y",
+    ),
     (("plan", "values", "b", "offset", 0), "plan g: b must share no bytes with x, live at one step"),
     (("constants", 0, 2, [3, -3]), "constant b.t0_weight: extents must be integers from 0, got [3, -3]"),
     (("constants", 0, 2, [3, 1 << 40]), None),
