@@ -11,6 +11,7 @@ from vdla.compiler.graph.layouts.convolutions import CONVOLUTIONS
 from vdla.compiler.graph.layouts.elementwise import ELEMENTWISE
 from vdla.compiler.graph.layouts.integers import INTEGERS
 from vdla.compiler.graph.layouts.layout_rule import LayoutRule
+from vdla.compiler.graph.layouts.movement import MOVEMENT
 from vdla.compiler.graph.layouts.pools import POOLS
 
-LAYOUT_RULES: Mapping[str, LayoutRule] = {**CONVOLUTIONS, **ELEMENTWISE, **INTEGERS, **POOLS}
+LAYOUT_RULES: Mapping[str, LayoutRule] = {**CONVOLUTIONS, **ELEMENTWISE, **INTEGERS, **MOVEMENT, **POOLS}

@@ -138,6 +138,44 @@ def test_constants_are_repacked_at_compile_time():
     assert made.constants["row_blocked"].shape == (1, 1, 7, 1, 1)
 
 
+def of_scales(**attributes):
+    return ("", "scales"), attributes, {"scales": np.float32([1, 1, 2, 1.5])}
+
+
+def of_sizes(**attributes):
+    return ("", "", "sizes"), attributes, {"sizes": np.array([1, 20, 14, 10])}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attributes", "constants"),
+    [of_scales(mode="nearest"), of_scales(mode="linear"), of_sizes(mode="linear"), of_sizes(mode="cubic")],
+)
+def test_resized_images_stay_in_blocks(inputs, attributes, constants):
+    nodes = [
+        conv("x", "a"),
+        Node("Resize", ("a", *inputs), ("b",), attributes),
+        conv("b", "c", "v"),
+        Node("GlobalAveragePool", ("c",), ("y",)),
+    ]
+    shapes = {"a": (1, 20, 7, 7), "b": (1, 20, 14, 10), "c": (1, 64, 14, 10), "y": (1, 64, 1, 1)}
+    made = laid_out(nodes, (1, 3, 7, 7), shapes=shapes, w=weight(20, 3), v=weight(64, 20), **constants)
+    assert operators_of(made)[:3] == ["vdla.BlockedConv", "Resize", "vdla.BlockedConv"]
+
+
+@pytest.mark.parametrize("attributes", [{}, {"mode": "reflect"}, {"mode": "edge"}])
+def test_padded_images_stay_in_blocks(attributes):
+    nodes = [
+        conv("x", "a"),
+        Node("Pad", ("a", "pads", "value"), ("b",), attributes),
+        conv("b", "c", "v"),
+        Node("GlobalAveragePool", ("c",), ("y",)),
+    ]
+    shapes = {"a": (1, 20, 7, 7), "b": (1, 20, 10, 9), "c": (1, 64, 10, 9), "y": (1, 64, 1, 1)}
+    constants = {"pads": np.array([0, 0, 1, 2, 0, 0, 2, 0]), "value": np.array(0.5, np.float32)}
+    made = laid_out(nodes, (1, 3, 7, 7), shapes=shapes, w=weight(20, 3), v=weight(64, 20), **constants)
+    assert operators_of(made)[:3] == ["vdla.BlockedConv", "Pad", "vdla.BlockedConv"]
+
+
 def test_concatenations_of_whole_blocks_stay_in_blocks():
     def joined(channels):
         nodes = [
