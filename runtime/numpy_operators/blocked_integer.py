@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 from vdla.runtime.numpy_operators.blocked import from_blocked, to_blocked
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
-from vdla.runtime.numpy_operators.integer import Int8, as_dtype, qaverage_pool, qconv, qmax_pool, signed
+from vdla.runtime.numpy_operators.integer import as_dtype, qconv, qmax_pool, signed
+from vdla.runtime.numpy_operators.integer_windows import qaverage_pool
+from vdla.runtime.numpy_operators.requantise import Int8
 
 
 def _conv(attributes: Attributes, x: Array, weight: Int8, bias: npt.NDArray[np.int32]) -> tuple[Array]:
