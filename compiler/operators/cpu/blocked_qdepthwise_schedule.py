@@ -1,7 +1,8 @@
 """The CPU schedule of a quantised depthwise convolution of blocks of channels.
 
 A band of rows of a block is padded, and its results are computed from the first-level cache, a tile
-of a few rows at a time: rows that results share are loaded and permuted once.
+of a few rows at a time: pixels that results share are loaded and permuted once. The sums of a tile
+fill half of the registers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from vdla.compiler.target import Target
 
 _BAND_BYTES = 1 << 14  # of padded rows, in the first-level cache
 _MOST_TAPS = 25  # of a window whose taps are unrolled
-_ROWS, _COLUMNS = 4, 2  # of a tile
+_COLUMNS = 2  # of a tile
 
 
 def schedule_blocked_qdepthwise_conv2d(schedule: Schedule, block: str, target: Target) -> None:
@@ -27,7 +28,7 @@ def schedule_blocked_qdepthwise_conv2d(schedule: Schedule, block: str, target: T
     band = even_part(rows, _band_rows(schedule, data, rows))
     n, channel, row, column, lane = schedule.loops(consumer_of(schedule, block, (5,)))
     bands, row = schedule.split(row, factor=band)
-    row_outer, row_inner = schedule.split(row, factor=even_part(band, _ROWS))
+    row_outer, row_inner = schedule.split(row, factor=even_part(band, target.vector_registers // 4))
     column_outer, column_inner = schedule.split(column, factor=even_part(columns, _COLUMNS))
     schedule.reorder(row_outer, column_outer, row_inner, column_inner, lane)
     for loop in (row_inner, column_inner):

@@ -1,5 +1,6 @@
 """Quantised operators on blocks of channels, against NumPy's exact rescaling, for several CPUs."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -195,6 +196,19 @@ def test_pools_equal_numpy(dtype):
     padded = np.pad(x, ((0, 0), (0, 0), (1, 2), (1, 1)), constant_values=np.iinfo(dtype).min)
     taps = [padded[:, :, r : r + 7 : 2, q : q + 5 : 2] for r in range(3) for q in range(3)]
     np.testing.assert_array_equal(plain(largest, 21), np.max(taps, axis=0))
+
+
+def test_a_depthwise_tile_permutes_each_group_of_pixels_once():
+    known = Target.named("x86-64-avx512")
+    target = replace(known, name="icelake", features=known.features | {"avx512vbmi"})
+    packed = pack_blocked_qdepthwise_conv2d(np.ones((16, 1, 3, 3), np.int8), np.float32(1), target)
+    fn, _ = function_of(
+        lambda x, w, b, s: blocked_qdepthwise_conv2d(x, w, b, s, target, 3, pads=1),
+        np.zeros((1, 1, 16, 16, 16), np.uint8), packed.weight, packed.bias, packed.scale,
+    )  # fmt: skip
+    text = compile_native(default_schedule(fn, target).fn, target).assembly
+    assert text.count("vpdpbusd") == 8 * 2 * 3  # rows and columns of the tile, rows of the window
+    assert text.count("vpermb") == (8 + 2) * 2
 
 
 X = te.placeholder((1, 2, 5, 5, 16), "uint8", "x")

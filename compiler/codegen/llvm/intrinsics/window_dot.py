@@ -77,10 +77,12 @@ def permute_bytes(builder: Value, value: Value, order: list[int]) -> Value:
     """The bytes of `value` in another order, by one vpermb.
 
     An empty inline assembly hides the constant order from LLVM, which would expand it into several
-    slower shuffles.
+    slower shuffles. It depends on nothing else, so that equal permutations are computed once.
     """
     indices = ir.Constant(value.type, order)
     hidden = builder.asm(ir.FunctionType(value.type, [value.type]), "", "=v,0", [indices], side_effect=False)
+    for attribute in ("nounwind", "readnone"):
+        hidden.attributes.add(attribute)
     return call_intrinsic(builder, f"llvm.x86.avx512.permvar.qi.{len(order) * 8}", value.type, value, hidden)
 
 
