@@ -23,10 +23,13 @@ def lstm_language_model(
     hidden: int = 650,
     layers: int = 2,
     seed: int = 0,
+    *,
+    carried: bool = False,
 ) -> ModelProto:
     """`tokens` [batch, steps], int64 below `words`, to `logits` [batch, steps, words].
 
-    The state begins at zero.
+    The state begins at zero or, if it is `carried`, at inputs [1, batch, hidden]: `hidden0`,
+    `cell0`, `hidden1`, ...; then it is an output too: `hidden0.next` and so on.
     """
     net = NetworkBuilder("lstm_language_model", seed)
     net.input("tokens", (batch, steps), "int64")
@@ -34,19 +37,29 @@ def lstm_language_model(
     net.node("Gather", [table, "tokens"], "embedding", axis=0)
     x = net.node("Transpose", ["embedding"], "embedding.by_step", perm=[1, 0, 2])
     axes = net.constant("direction_axis", np.array([1], np.int64))
+    state = {}
     for layer in range(layers):
-        x = net.node("Squeeze", [_lstm(net, x, hidden, f"lstm{layer}"), axes], f"lstm{layer}.result")
+        names = (f"hidden{layer}", f"cell{layer}") if carried else ()
+        for name in names:
+            state[f"{name}.next"] = (1, batch, hidden)
+            net.input(name, (1, batch, hidden))
+        x = net.node("Squeeze", [_lstm(net, x, hidden, f"lstm{layer}", names), axes], f"lstm{layer}.result")
     net.node("Transpose", [x], "state", perm=[1, 0, 2])
     projection = net.constant("projection.weight", net.normal((hidden, words), (_PROJECTION_GAIN / hidden) ** 0.5))
     bias = net.constant("projection.bias", net.uniform(-0.1, 0.1, (words,)))
     net.node("MatMul", ["state", projection], "projection")
-    return net.model({net.node("Add", ["projection", bias], "logits"): (batch, steps, words)})
+    logits = net.node("Add", ["projection", bias], "logits")
+    return net.model({logits: (batch, steps, words), **state})
 
 
-def _lstm(net: NetworkBuilder, x: str, hidden: int, name: str) -> str:
-    """One direction over [steps, batch, hidden]: [steps, 1, batch, hidden]."""
+def _lstm(net: NetworkBuilder, x: str, hidden: int, name: str, state: tuple[str, ...]) -> str:
+    """One direction over [steps, batch, hidden]: [steps, 1, batch, hidden].
+
+    `state` names the initial state, if any; the final one has these names with `.next`.
+    """
     operands = [x]
     for key, shape in (("weight", (GATES * hidden, hidden)), ("recurrence", (GATES * hidden, hidden))):
         operands.append(net.constant(f"{name}.{key}", net.normal((1, *shape), (_CELL_GAIN / hidden) ** 0.5)))
     operands.append(net.constant(f"{name}.bias", net.uniform(-0.1, 0.1, (1, 2 * GATES * hidden))))
-    return net.node("LSTM", operands, name, hidden_size=hidden)
+    ends = [f"{each}.next" for each in state]
+    return net.nodes("LSTM", [*operands, "", *state] if state else operands, name, [name, *ends], hidden_size=hidden)
