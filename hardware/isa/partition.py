@@ -12,7 +12,7 @@ import numpy as np
 
 from vdla.hardware.isa.index_set import Indices, Where, shift
 
-_CODE_BITS = 62
+_CODE_BITS = 64
 _MOST_CODES = 1 << 23
 """Above this number of parts times groups of _CODE_BITS sets, equal parts are not merged."""
 
@@ -107,35 +107,38 @@ def _worthwhile(parts: Partition) -> bool:
 
 def _runs(places: Places) -> tuple[Indices, Indices, Indices]:
     """The set, the first index and the end of every maximal run of contiguous indices."""
-    begins, ends = list[Indices](), list[Indices]()
-    for shape in places.shapes:
-        if isinstance(shape, slice):
-            begin, end = np.array([shape.start], np.int64), np.array([shape.stop], np.int64)
-        else:
-            gaps = np.flatnonzero(np.diff(shape) != 1)
-            begin, end = shape[np.append(0, gaps + 1)[: len(shape)]], shape[np.append(gaps, -1)[: len(shape)]] + 1
-        full = begin < end
-        begins.append(begin[full])
-        ends.append(end[full])
-    starts = np.cumsum([0, *map(len, begins)]).astype(np.int64)
-    none = np.zeros(0, np.int64)
-    owner, run = spread(starts, np.arange(int(starts[-1])), places.shape)
+    used, shape = np.unique(places.shape, return_inverse=True)
+    shapes = [places.shapes[number] for number in used.tolist()]
+    listed = [np.arange(0) if isinstance(each, slice) else each for each in shapes]
+    every, sizes = np.concatenate([np.arange(0), *listed]), np.array([len(each) for each in listed], np.int64)
+    starts = np.cumsum(sizes) - sizes
+    apart = np.diff(every, prepend=-2) != 1
+    apart[starts[sizes > 0]] = True
+    first = np.flatnonzero(apart)
+    ranges = [(number, each.start, each.stop) for number, each in enumerate(shapes) if isinstance(each, slice)]
+    whole = np.array([each for each in ranges if each[1] < each[2]], np.int64).reshape(-1, 3).T
+    number = np.concatenate([np.repeat(np.arange(len(used)), sizes)[first], whole[0]])
+    order = np.argsort(number, kind="stable")
+    begins = np.concatenate([every[first], whole[1]])[order]
+    ends = np.concatenate([every[np.append(first[1:], len(every))[: len(first)] - 1] + 1, whole[2]])[order]
+    owner, run = spread(_starts(number[order], len(used)), np.arange(len(order)), shape.reshape(-1))
     distance = places.distance[owner]
-    return owner, np.concatenate([none, *begins])[run] + distance, np.concatenate([none, *ends])[run] + distance
+    return owner, begins[run] + distance, ends[run] + distance
 
 
 def _merged(fine: Partition) -> Partition:
     """The partition after merging the parts that lie in the same sets."""
     sets = len(fine.starts) - 1
     owner = np.repeat(np.arange(sets), np.diff(fine.starts))
-    label = np.zeros(fine.count, np.int64)
-    for group in range(0, sets, _CODE_BITS):
-        mine = slice(fine.starts[group], fine.starts[min(group + _CODE_BITS, sets)])
-        code = np.zeros(fine.count, np.int64)
-        np.add.at(code, fine.parts[mine], 1 << (owner[mine] - group))  # each pair is there once
-        _, code = np.unique(code, return_inverse=True)
-        _, label = np.unique(label * (int(code.max(initial=0)) + 1) + code, return_inverse=True)
+    groups = sets // _CODE_BITS + 1
+    codes = np.zeros(fine.count * groups, np.uint64)  # of a part, a bit for each set
+    bits = np.left_shift(np.uint64(1), (owner % _CODE_BITS).astype(np.uint64))
+    np.add.at(codes, fine.parts * groups + owner // _CODE_BITS, bits)  # each pair is there once
+    labels: dict[bytes, int] = {}
+    label = np.array([labels.setdefault(each.tobytes(), len(labels)) for each in codes.reshape(-1, groups)], np.int64)
+    firsts = np.zeros(fine.count, np.bool_)  # a part of each label, which stands for all of them
+    firsts[np.unique(label, return_index=True)[1]] = True
+    chosen = firsts[fine.parts]
     sizes = np.bincount(label, weights=fine.sizes).astype(np.int64)
-    pairs = np.unique(owner * len(sizes) + label[fine.parts])
-    starts = _starts(pairs // len(sizes), sets)
-    return Partition(sizes=sizes, starts=starts, parts=pairs % len(sizes), cuts=fine.cuts, label=label)
+    starts = _starts(owner[chosen], sets)
+    return Partition(sizes=sizes, starts=starts, parts=label[fine.parts[chosen]], cuts=fine.cuts, label=label)
