@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vdla.compiler import ir
+from vdla.compiler.analysis.by_identity import by_identity
 from vdla.compiler.analysis.tree import Path, paths
 from vdla.compiler.arith import Linear, conjuncts, linear
 
@@ -51,7 +52,12 @@ class LeafBlock:
 
 def leaves(fn: ir.Function) -> list[LeafBlock]:
     """Every leaf block, in program order."""
-    return [leaf_at(path) for path in paths(fn.body) if isinstance(path[-1], ir.Block) and is_leaf(path[-1])]
+    return list(_leaves_of(fn.body))
+
+
+@by_identity(most=64)
+def _leaves_of(body: ir.Stmt) -> tuple[LeafBlock, ...]:
+    return tuple(leaf_at(path) for path in paths(body) if isinstance(path[-1], ir.Block) and is_leaf(path[-1]))
 
 
 def is_leaf(block: ir.Block) -> bool:
@@ -107,8 +113,13 @@ def loads(block: ir.Block) -> Iterator[ir.Load]:
     """Every load in a leaf."""
     bodies = stores(block) if block.init is None else [*stores(block), *init_stores(block)]
     for store in bodies:
-        for expr in (store.value, *store.indices):
-            yield from (e for e in ir.walk_expr(expr) if isinstance(e, ir.Load))
+        yield from _loads_of(store)
+
+
+@by_identity(most=1024)
+def _loads_of(store: ir.Store) -> tuple[ir.Load, ...]:
+    every = (e for expr in (store.value, *store.indices) for e in ir.walk_expr(expr))
+    return tuple(e for e in every if isinstance(e, ir.Load))
 
 
 def init_stores(block: ir.Block) -> list[ir.Store]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from vdla.compiler import ir
+from vdla.compiler.analysis.tree import paths
 from vdla.compiler.arith import INT32, Linear, Range, Ranges, bounds, linear, linear_bounds, simplify, var_names
 
 Bounds = tuple[Linear, Linear]
@@ -47,7 +48,8 @@ class Domains(dict[str, Range]):
 def domains_of(fn: ir.Function) -> Domains:
     """The domains of the loop variables and symbols of `fn`."""
     known = Domains({name: (1, INT32[1]) for name in fn.scalars}, {}, frozenset(fn.scalars))
-    loops = {stmt.var: stmt.extent for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For)}
+    statements = (path[-1] for path in paths(fn.body))
+    loops = {stmt.var: stmt.extent for stmt in statements if isinstance(stmt, ir.For)}
     return known.with_extents(loops)
 
 

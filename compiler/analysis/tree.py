@@ -6,10 +6,11 @@ unique, so each has one path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from vdla.compiler import ir
+from vdla.compiler.analysis.by_identity import by_identity
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.arith import Linear, Range, conjuncts, linear, predicate_of, simplify, var_names
 from vdla.compiler.ir import Names
@@ -17,13 +18,16 @@ from vdla.compiler.ir import Names
 Path = tuple[ir.Stmt, ...]
 
 
-def paths(stmt: ir.Stmt) -> Iterator[Path]:
+@by_identity(most=64)
+def paths(stmt: ir.Stmt) -> tuple[Path, ...]:
     """The path of every statement, in program order."""
+    found: list[Path] = []
     pending: list[Path] = [(stmt,)]
     while pending:
         path = pending.pop()
-        yield path
+        found.append(path)
         pending.extend((*path, child) for child in reversed(ir.children(path[-1])))
+    return tuple(found)
 
 
 def loop_path(fn: ir.Function, var: str, where: str) -> Path:

@@ -26,6 +26,10 @@ class Linear:
     const: int = 0
 
     def __add__(self, other: Linear) -> Linear:
+        if not other.terms:
+            return Linear(self.terms, self.const + other.const)
+        if not self.terms:
+            return Linear(other.terms, self.const + other.const)
         terms = dict(self.terms)
         for term, factor in other.terms.items():
             terms[term] = terms.get(term, 0) + factor
@@ -33,6 +37,8 @@ class Linear:
 
     def scaled(self, factor: int) -> Linear:
         """Every coefficient times `factor`."""
+        if factor == 1:
+            return self
         return Linear({t: f * factor for t, f in self.terms.items()} if factor else {}, self.const * factor)
 
     def only(self, keep: Callable[[ir.Expr], bool]) -> Linear:

@@ -250,10 +250,10 @@ class Matcher(OperandMatcher):
             case ir.Load(buffer=name):
                 return self._scope(name) == IMMEDIATE
             case ir.Binary(a=a, b=b):
-                sides = (a, b)
-                if not any(self._is_immediate(side) for side in sides):
-                    return False
-                return all(isinstance(side, ir.Const) or self._is_immediate(side) for side in sides)
+                found = [self._is_immediate(side) for side in (a, b)]
+                return any(found) and all(
+                    known or isinstance(side, ir.Const) for known, side in zip(found, (a, b), strict=True)
+                )
             case ir.Cast(value=value):
                 return self._is_immediate(value)
         return False

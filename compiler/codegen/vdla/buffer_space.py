@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 NEVER = 1 << 60
 """The time of what is not known yet."""
@@ -56,8 +56,14 @@ class BufferSpace:
     def set(self, start: int, entries: int, time: int) -> None:
         """Mark entries as free from `time` on."""
         end = start + entries
-        kept = [(low, min(high, start), known) for low, high, known in self._segments if low < start]
-        kept.append((start, end, time))
-        self._segments = kept + [(max(low, end), high, known) for low, high, known in self._segments if high > end]
-        self._lows = [low for low, _, _ in self._segments]
+        first = bisect_right(self._lows, start) - 1
+        last = bisect_left(self._lows, end) - 1
+        (low, _, before), (_, high, after) = self._segments[first], self._segments[last]
+        new = [(start, end, time)]
+        if low < start:
+            new.insert(0, (low, start, before))
+        if end < high:
+            new.append((end, high, after))
+        self._segments[first : last + 1] = new
+        self._lows[first : last + 1] = [low for low, _, _ in new]
         self._known.clear()

@@ -87,7 +87,8 @@ def _pieces(uops: UopKernel, skipped: _Bools) -> Iterator[_Piece]:
         for cols in _equal(skipped[rows.start]):
             kept = _without(uops, skipped[rows.start, cols.start], groups)
             lows = min(u.acc for u in kept), min(u.src for u in kept), min(u.wgt for u in kept)
-            moved = (replace(u, acc=u.acc - lows[0], src=u.src - lows[1], wgt=u.wgt - lows[2]) for u in kept)
+            acc, src, wgt = lows
+            moved = (isa.MicroOp(u.acc - acc, u.src - src, u.wgt - wgt, u.first, u.last) for u in kept)
             yield _Piece(rows, cols, tuple(moved), lows)
 
 
@@ -115,9 +116,11 @@ def _without(uops: UopKernel, skipped: _Bools, sums: Sequence[range]) -> list[is
     kept = []
     for group in sums:
         members = [at for at in group if not skipped[at]] or [group.start]
-        kept += [replace(uops[at], first=0, last=0) for at in members]
-        kept[-len(members)] = replace(kept[-len(members)], first=uops[group.start].first)
-        kept[-1] = replace(kept[-1], last=uops[group[-1]].last)
+        for at in members:
+            uop = uops[at]
+            first = uops[group.start].first if at == members[0] else 0
+            last = uops[group[-1]].last if at == members[-1] else 0
+            kept.append(isa.MicroOp(uop.acc, uop.src, uop.wgt, first, last))
     return kept
 
 
