@@ -111,7 +111,7 @@ def _accelerator_seconds(model: Model, inputs: dict[str, Any]) -> float:
 
 def _rows(region: AcceleratedRegion, body: Graph, stats: RunStats) -> Iterator[dict[str, Any]]:
     """A row for each operator; the bound of what is no product is 0."""
-    found = operator_cycles(region.chain.program, stats, region.chain.lines) or ()
+    found = operator_cycles(region.chain.program, stats, region.lines) or ()
     for cost, (node, *_) in zip(found, region.calls, strict=True):
         yield {
             "operator": node.name or node.outputs[0],

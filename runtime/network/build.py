@@ -133,7 +133,7 @@ class _Building:
         program = region.chain.program
         self.programs.append(program)
         self._keep_constants(node)
-        lines = region.chain.lines
+        lines = region.lines
         stats = None if self.time is None else self.time(program)
         tensors = {tensor: value for value, tensor in (*region.inputs.items(), *region.outputs.items())}
         for tensor, array in region.constants.items():

@@ -11,6 +11,7 @@ from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion
 from vdla.runtime.evaluate import evaluate_node
 from vdla.simulator.simulate import simulate
+from vdla.simulator.verify import verify
 
 Array = np.ndarray[Any, Any]
 
@@ -30,6 +31,7 @@ def run_accelerated(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Arra
 def _run_region(region: AcceleratedRegion, state: Mapping[str, Array]) -> dict[str, Array]:
     """The packed results of a region."""
     program = region.chain.program
+    verify(program).raise_if_bad()
     shapes = {tensor.name: tensor.shape for tensor in program.tensors}
     given = {tensor: state[value].reshape(shapes[tensor]) for value, tensor in region.inputs.items()}
     outputs = simulate(program, {**given, **region.constants}).outputs

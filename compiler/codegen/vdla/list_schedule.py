@@ -70,9 +70,10 @@ class _Scheduler:
     def _read(self, steps: Steps) -> None:
         """The columns as lists: single elements are read faster."""
         count = len(steps.unit)
-        self.part, self.unit, self.busy, self.tail, self.store = map(
-            _list, (steps.part, steps.unit, steps.busy, steps.tail, steps.store)
-        )
+        self.part, self.unit, self.busy, self.tail = map(_list, (steps.part, steps.unit, steps.busy, steps.tail))
+        self.sources: list[list[int]] = [[] for _ in range(count)]  # the STOREs of what a LOAD reads
+        for load, store in steps.stores.tolist():
+            self.sources[load].append(store)
         self.tiles = [[tile for tile in row if tile != NO_TILE] for row in steps.tiles.tolist()]
         self.left = _list(np.bincount(steps.waits[:, 0], minlength=count))  # to wait for
         order = np.argsort(steps.waits[:, 1], kind="stable")
@@ -128,8 +129,11 @@ class _Scheduler:
 
     def _needs_relay(self, step: int) -> bool:
         """Whether compute must pass on the end of a STORE: load and store share no queue."""
-        store = self.store[step]
-        return store != NO_STEP and self.number[store] > self.relayed
+        return self._last_source(step) > self.relayed
+
+    def _last_source(self, step: int) -> int:
+        """The number of the last STORE that a LOAD waits for; NO_STEP if it waits for none."""
+        return max((self.number[store] for store in self.sources[step]), default=NO_STEP)
 
     def _find(self, tile: int) -> tuple[int, int]:
         buffer, part = self.buffer[tile], self.owner[tile]
@@ -145,7 +149,7 @@ class _Scheduler:
         if unit == _STORE:
             self.number[step], self.stores = self.stores, self.stores + 1
         if unit == _LOAD and self._needs_relay(step):
-            self.relayed = self.number[self.store[step]]
+            self.relayed = self._last_source(step)
             self.clock[_COMPUTE] = start + _RELAY_CYCLES
         queue = self.queues[part][unit]
         queue.pop()

@@ -37,7 +37,7 @@ class Steps:
 
     A step keeps its `unit` busy for `busy` cycles, and ends `tail` cycles later. `tiles[s]` are the
     tiles that step `s` uses, with NO_TILE in unused columns. `waits` has (step, earlier step) for
-    all that must have ended; `store[s]` is the STORE that a LOAD waits for, or NO_STEP.
+    all that must have ended; `stores` has the pairs of a LOAD and the STOREs that it waits for.
     """
 
     part: Ints
@@ -46,7 +46,7 @@ class Steps:
     tail: Ints
     tiles: Ints
     waits: Ints
-    store: Ints
+    stores: Ints
     buffer: Ints
     entries: Ints
     align: Ints
@@ -60,16 +60,15 @@ def steps_of(config: Config, parts: Sequence[Part]) -> Steps:
     tiles = [_shifted(each.tiles, first, width) for each, first in zip(own, first_tile.tolist(), strict=False)]
     unit = np.concatenate([each.unit for each in own])
     used = np.concatenate(tiles)
-    store = _store_waits(config, parts, len(unit))
-    loads = np.flatnonzero(store != NO_STEP)
+    stores = _store_waits(config, parts)
     return Steps(
         part=np.repeat(np.arange(len(parts)), [len(each.unit) for each in own]),
         unit=unit,
         busy=np.concatenate([each.busy for each in own]),
         tail=np.concatenate([each.tail for each in own]),
         tiles=used,
-        waits=np.unique(np.concatenate([_tile_waits(unit, used), np.stack([loads, store[loads]], axis=1)]), axis=0),
-        store=store,
+        waits=np.unique(np.concatenate([_tile_waits(unit, used), stores]), axis=0),
+        stores=stores,
         buffer=np.array([tile.buffer for part in parts for tile in part.ops.origin], np.int64),
         entries=np.concatenate([part.ops.entries for part in parts]),
         align=np.concatenate([each.align for each in own]),
@@ -142,8 +141,9 @@ def _tile_waits(unit: Ints, tiles: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Moves:
-    """LOADs or STOREs of one form: step `step[i]` moves `beats`, shifted by `dram[i]`."""
+    """LOADs or STOREs of one form of a part: step `step[i]` moves `beats`, shifted by `dram[i]`."""
 
+    part: int
     tensor: str
     stores: bool
     beats: Where
@@ -151,29 +151,30 @@ class _Moves:
     step: Ints
 
 
-def _store_waits(config: Config, parts: Sequence[Part], steps: int) -> Ints:
-    """The last STORE of the beats that each step loads; NO_STEP for other steps.
+def _store_waits(config: Config, parts: Sequence[Part]) -> Ints:
+    """(LOAD, STORE of beats that it reads): the last STORE of each part that writes some of them.
 
-    One part has all STOREs to a tensor, so that the last one ends after the others.
+    A part has all its STOREs in order, so that its last one ends after the others.
     """
-    moves, writers = list(_moves(config, parts)), dict[str, Ints]()
+    moves, writers = list(_moves(config, parts)), dict[str, dict[int, Ints]]()
     sizes: dict[str, int] = {}
     for move in moves:
         if move.stores:
             sizes[move.tensor] = max(sizes.get(move.tensor, 0), end(move.beats) + int(move.dram.max()))
     for move in moves:
         if move.stores:
-            last = writers.setdefault(move.tensor, np.full(sizes[move.tensor], NO_STEP, np.int64))
+            empty = np.full(sizes[move.tensor], NO_STEP, np.int64)
+            last = writers.setdefault(move.tensor, {}).setdefault(move.part, empty)
             for beats, step in _each(move):
                 last[beats] = np.maximum(last[beats], step)
-    found = np.full(steps, NO_STEP, np.int64)
+    found = []
     for move in moves:
-        if not move.stores and move.tensor in writers:
-            last = writers[move.tensor]
+        for last in () if move.stores else writers.get(move.tensor, {}).values():
             for beats, step in _each(move):
                 read = beats if isinstance(beats, slice) else beats[beats < len(last)]
-                found[step] = last[read].max(initial=NO_STEP)
-    return found
+                found.append((step, int(last[read].max(initial=NO_STEP))))
+    pairs = np.array(found, np.int64).reshape(-1, 2)
+    return np.unique(pairs[pairs[:, 1] != NO_STEP], axis=0)
 
 
 def _moves(config: Config, parts: Sequence[Part]) -> Iterator[_Moves]:
@@ -185,6 +186,7 @@ def _moves(config: Config, parts: Sequence[Part]) -> Iterator[_Moves]:
             form = ops.forms[index]
             if form.tensor is not None:
                 yield _Moves(
+                    part=number,
                     tensor=part.tensors.get(form.tensor, f"{number}.{form.tensor}"),
                     stores=isinstance(form.instruction, Store),
                     beats=footprints.beats(table[index]),

@@ -27,13 +27,19 @@ class OperatorCall:
     """An operator of the accelerator for one node.
 
     `inputs` has value and layout of each parameter that is an activation, `constants` the packed
-    arrays of the others; `output` is the layout of the result.
+    arrays of the others; `output` is the layout of the result. Without an operator, the inputs are
+    the parts of the result.
     """
 
-    operator: Operator
+    operator: Operator | None
     inputs: Mapping[str, tuple[str, InputLayout]]
     constants: Mapping[str, Array]
     output: PackedLayout
+
+    @property
+    def macs(self) -> int:
+        """The multiply-accumulates of the operator, without padding."""
+        return 0 if self.operator is None else self.operator.macs
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from vdla.compiler.graph.accelerator.cost import (
     cpu_seconds,
     handover_seconds,
 )
-from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, Regions
+from vdla.compiler.graph.accelerator.partition import SCATTERED, AcceleratorCandidates, Regions, without_scattered_joins
 from vdla.compiler.graph.graph import Graph, Node
 from vdla.compiler.graph.macs import macs_of
 from vdla.hardware.config import Config
@@ -69,15 +69,17 @@ class _Choosing:
         self.nodes = {node.outputs[0]: node for node in self.graph.nodes}
         self.on_accelerator = {n: accelerator_seconds(call, self.config) for n, call in self.found.calls.items()}
         self.on_cpu = {
-            n: cpu_seconds(self.graph, self.nodes[n], call.operator.macs, self.cpu)
-            for n, call in self.found.calls.items()
+            n: cpu_seconds(self.graph, self.nodes[n], call.macs, self.cpu) for n, call in self.found.calls.items()
         }
 
     def run(self) -> Choice:
         """Drops groups that do not pay until all do."""
-        calls = {name: call for name, call in self.found.calls.items() if self._force(name) != "cpu"}
+        calls: Mapping[str, OperatorCall] = {
+            name: call for name, call in self.found.calls.items() if self._force(name) != "cpu"
+        }
         dropped: dict[str, str] = {}
         while True:
+            calls = self._joined(calls, dropped)
             poor = [group for group in self._groups(calls) if self._saved(group, calls) < 0]
             if not poor:
                 break
@@ -86,6 +88,12 @@ class _Choosing:
                 dropped |= dict.fromkeys(group, why)
             calls = {name: call for name, call in calls.items() if name not in dropped}
         return Choice(calls, {name: self._decision(name, calls, dropped) for name in self.nodes})
+
+    def _joined(self, calls: Mapping[str, OperatorCall], dropped: dict[str, str]) -> Mapping[str, OperatorCall]:
+        """The operators but for concatenations that would not be free."""
+        kept = without_scattered_joins(self.graph, self.config, calls)
+        dropped |= {name: f"on the accelerator it must {SCATTERED}" for name in calls if name not in kept}
+        return kept
 
     def _force(self, name: str) -> str | None:
         return self.forced.get(name) or self.forced.get(self.nodes[name].name)
@@ -145,7 +153,9 @@ class _Choosing:
             fast, slow = milliseconds(self.on_accelerator[name]), milliseconds(self.on_cpu[name])
             return Decision("vdla", f"{fast} there, {slow} on {self.cpu.name}", "a faster CPU", **times)
         if name in dropped:
-            return Decision("cpu", dropped[name], "more work for each tensor handed over", **times)
+            is_join = self.found.calls[name].operator is None
+            change = "other readers of its operands" if is_join else "more work for each tensor handed over"
+            return Decision("cpu", dropped[name], change, **times)
         if name in self.found.calls:
             return Decision("cpu", "named to stay on the CPU", "naming it no longer", **times)
         return Decision("cpu", self.found.reasons[name], _change(node), **times)

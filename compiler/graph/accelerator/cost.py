@@ -57,9 +57,11 @@ def board_cpu(config: Config) -> CpuModel:
 
 def accelerator_seconds(call: OperatorCall, config: Config) -> float:
     """The bound of an operator on the accelerator."""
+    if call.operator is None:
+        return 0.0
     nbytes = call.output.nbytes + sum(layout.nbytes for _, layout in call.inputs.values())
     nbytes += sum(array.nbytes for array in call.constants.values())
-    cycles = max(call.operator.macs / config.macs_per_cycle, nbytes / config.peak_bytes_per_cycle)
+    cycles = max(call.macs / config.macs_per_cycle, nbytes / config.peak_bytes_per_cycle)
     return (cycles + _START_CYCLES) / (config.clock_mhz * 1e6)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from vdla.compiler.graph.accelerator.call import MachineNode, OperatorCall
+from vdla.compiler.graph.accelerator.concat_call import concat
 from vdla.compiler.graph.accelerator.convolution_calls import conv, conv_transpose, dense
 from vdla.compiler.graph.accelerator.elementwise_calls import add, elementwise, pool
 from vdla.compiler.graph.accelerator.errors import NotAcceleratedError, decline
@@ -22,7 +23,6 @@ from vdla.hardware.config import Config
 from vdla.hardware.numerics import NumericsError
 
 _MOVEMENTS = (
-    "Concat",
     "Expand",
     "Flatten",
     "Gather",
@@ -64,6 +64,7 @@ def _why_not(node: Node) -> str:
 
 
 _CALLS: Mapping[str, Callable[[MachineNode], OperatorCall]] = {
+    "Concat": concat,
     "vdla.QAdd": add,
     "vdla.QAveragePool": pool("average"),
     "vdla.QConv": conv,

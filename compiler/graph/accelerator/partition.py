@@ -50,8 +50,24 @@ def candidates(graph: Graph, config: Config) -> AcceleratorCandidates:
 
 def partition(graph: Graph, config: Config, calls: Mapping[str, OperatorCall]) -> Graph:
     """The graph with the nodes of `calls` in regions of the accelerator, packed and unpacked."""
-    building = Regions(graph, config, calls)
+    building = Regions(graph, config, without_scattered_joins(graph, config, calls))
     return without_dead_code(building.graph_of_regions())
+
+
+SCATTERED = "have operands that only its own region reads, and makes for no other concatenation"
+"""The rule of a concatenation that costs nothing; reads after "must"."""
+
+
+def without_scattered_joins(
+    graph: Graph, config: Config, calls: Mapping[str, OperatorCall]
+) -> Mapping[str, OperatorCall]:
+    """The operators but for concatenations whose operands cannot be made in their places."""
+    while True:
+        regions = Regions(graph, config, calls)
+        scattered = {name for name, call in calls.items() if call.operator is None and not regions.joins(name)}
+        if not scattered:
+            return calls
+        calls = {name: call for name, call in calls.items() if name not in scattered}
 
 
 @dataclass
@@ -90,6 +106,23 @@ class Regions:
         """Whether an operator of the accelerator makes a value in a layout."""
         call = self.calls.get(self.root(value))
         return call is not None and call.output.same_bytes(layout)
+
+    def joins(self, name: str) -> bool:
+        """Whether the region of a concatenation makes its operands in their places."""
+        level = self.level[name]
+        return all(
+            value in self.calls
+            and self.level[value] == level
+            and self.is_packed(value, layout)
+            and not self._read_outside(value, level)
+            and self._joined(value) == 1
+            for value, layout in self.calls[name].inputs.values()
+        )
+
+    def _joined(self, value: str) -> int:
+        """The number of concatenations on the accelerator that read a value."""
+        calls = (self.calls.get(reader.outputs[0]) for reader in self.graph.consumers.get(value, ()))
+        return sum(call is not None and call.operator is None for call in calls)
 
     # --- the new graph
 

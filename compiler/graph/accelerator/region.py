@@ -12,7 +12,7 @@ from functools import cached_property
 
 from vdla.compiler.graph.accelerator.call import OperatorCall
 from vdla.compiler.graph.graph import Array, Node
-from vdla.compiler.operators.vdla import Chain, ChainStep
+from vdla.compiler.operators.vdla import Chain, ChainStep, Operator
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.hardware.config import Config
 
@@ -36,22 +36,38 @@ class AcceleratedRegion:
     @cached_property
     def chain(self) -> Chain:
         """The operators as one program."""
-        steps = [self._step(index) for index in range(len(self.calls))]
-        return Chain(self.config, self.name, steps, tuple(self.outputs.values()))
+        steps = [self._step(index, call.operator) for index, (_, call, _) in enumerate(self.calls) if call.operator]
+        return Chain(self.config, self.name, steps, tuple(self.outputs.values()), self._joined)
+
+    @property
+    def _joined(self) -> dict[str, tuple[str, ...]]:
+        """The parts of the tensors that no operator makes."""
+        return {
+            self.tensor(node.outputs[0]): tuple(map(self.tensor, sources.values()))
+            for node, call, sources in self.calls
+            if call.operator is None
+        }
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The number of the program's source lines that belong to each node."""
+        found = iter(self.chain.lines)
+        return tuple(next(found) if call.operator else 0 for _, call, _ in self.calls)
 
     @property
     def constants(self) -> dict[str, Array]:
         """The packed weights and scales by the program's tensors."""
+        operators = [call for _, call, _ in self.calls if call.operator]
         return {
             step.tensor(parameter): array
-            for step, (_, call, _) in zip(self.chain.steps, self.calls, strict=True)
+            for step, call in zip(self.chain.steps, operators, strict=True)
             for parameter, array in call.constants.items()
         }
 
-    def _step(self, index: int) -> ChainStep:
-        node, call, sources = self.calls[index]
+    def _step(self, index: int, operator: Operator) -> ChainStep:
+        node, _, sources = self.calls[index]
         tensors = {parameter: self.tensor(value) for parameter, value in sources.items()}
-        return ChainStep(f"s{index}", call.operator, {**tensors, OUTPUT: self.tensor(node.outputs[0])})
+        return ChainStep(f"s{index}", operator, {**tensors, OUTPUT: self.tensor(node.outputs[0])})
 
     def tensor(self, value: str) -> str:
         """The program's tensor of an activation."""

@@ -52,16 +52,20 @@ class Chain:
 
     Operators made with `chained=True` choose tiles that leave room for their neighbours.
 
+    `joined` maps a whole to its parts, which lie behind one another in it: tensors that steps
+    write, or other wholes.
+
     Raises:
         TemplateError: names of steps are not unique, or an operator is for another machine.
         LoweringError: a tensor is read before it is written, written twice, never used, or packed
-            in two ways.
+            in two ways; a part is an output, or in two wholes.
     """
 
     config: Config
     name: str
     steps: Sequence[ChainStep]
     outputs: Sequence[str]
+    joined: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [step.name for step in self.steps]
@@ -80,7 +84,7 @@ class Chain:
     @cached_property
     def program(self) -> Program:
         """The compiled program."""
-        return compile_chain(self.config, self.name, [_link(step) for step in self.steps], self.outputs)
+        return compile_chain(self.config, self.name, [_link(step) for step in self.steps], self.outputs, self.joined)
 
     @property
     def macs(self) -> int:

@@ -17,10 +17,11 @@ from vdla.compiler.codegen.vdla.list_schedule import list_schedule
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
+from vdla.compiler.codegen.vdla.parts import Place
 from vdla.compiler.codegen.vdla.schedule_steps import steps_of
 from vdla.compiler.codegen.vdla.tiled_ops import NO_TILE
 from vdla.compiler.codegen.vdla.webs import split_tiles
-from vdla.compiler.operators.vdla import Operator, conv2d
+from vdla.compiler.operators.vdla import ChainStep, Operator, conv2d
 from vdla.compiler.operators.vdla.chain import _link
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
@@ -139,6 +140,19 @@ def test_steps_wait_for_the_last_uses_of_their_tiles_and_for_what_they_load(seed
         stores = [writers[name, beat] for beat in beats if (name, beat) in writers]
         expected |= {(group, max(stores))} if stores else set()
     assert set(map(tuple, steps.waits.tolist())) == expected
+
+
+def test_a_load_waits_for_every_writer_of_what_it_reads() -> None:
+    """Two functions write the parts of a tensor that the third one reads."""
+    conv = conv2d(TINY, batch=1, height=4, width=4, in_channels=4, out_channels=4, kernel=1)
+    read = conv2d(TINY, batch=1, height=4, width=4, in_channels=8, out_channels=4, kernel=1)
+    chain = [ChainStep(name, conv, {"data": "x", "output": name}) for name in "ab"]
+    chain.append(ChainStep("read", read, {"data": "ab", "output": "y"}))
+    places = {"a": Place("ab", 0), "b": Place("ab", 64)}
+    steps = steps_of(TINY, _parts(TINY, [_link(step) for step in chain], places))
+    loads, stores = steps.part[steps.stores].T
+    assert set(loads.tolist()) == {2}
+    assert set(stores.tolist()) == {0, 1}
 
 
 def test_webs_of_an_operator_are_smaller_than_its_tiles() -> None:

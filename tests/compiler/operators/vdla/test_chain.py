@@ -168,6 +168,60 @@ def test_wrong_chains_are_refused(message: str) -> None:
         _ = Chain(TINY, "wrong", steps, outputs).program
 
 
+def pair(*outputs: str, channels: int = 8) -> list[ChainStep]:
+    """Two steps, whose results `a` and `b` a third one reads as one tensor."""
+    steps = [ChainStep(f"make_{name}", operator(), {"data": "x", "output": name}) for name in outputs]
+    return [*steps, ChainStep("read", operator(channels=channels), {"data": "ab", "output": "y"})]
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_step_reads_the_results_of_two_as_one(in_order: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if in_order:
+        monkeypatch.setattr(chain, "list_schedule", lambda config, parts: None)
+    found = Chain(TINY, "joined", pair("a", "b"), ("y",), {"ab": ("a", "b")})
+    assert {t.name: t.role for t in found.program.tensors if t.name in ("a", "b", "ab", "y")} == {
+        "ab": "scratch",
+        "y": "output",
+    }
+    verify(found.program).raise_if_bad()
+    rng = np.random.default_rng(0)
+    x, *weights = rng.integers(-3, 4, (1, 4, 4, 4)), *(rng.integers(-3, 4, (4, n, 1, 1)) for n in (4, 4, 8))
+    arrays = found.pack_input("x", x)
+    for step, weight in zip(found.steps, weights, strict=True):
+        arrays |= found.pack_constants(step.name, weight, multiplier=0.25)
+
+    def layer(image: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return np.clip(np.rint(np.einsum("nchw,oc->nohw", image, weight[:, :, 0, 0]) / 4), -128, 127)
+
+    both = np.concatenate([layer(x, weight) for weight in weights[:2]], axis=1)
+    result = found.unpack("y", simulate(found.program, arrays).outputs)
+    np.testing.assert_array_equal(result, layer(both, weights[2]))
+
+
+WRONG_WHOLES = {
+    "part z must be written or a whole before ab, got neither": (pair("a", "b"), ("y", "b"), {"ab": ("a", "z")}),
+    "part a must be in one whole, got ab and c": (pair("a", "b"), ("y", "c"), {"ab": ("a", "b"), "c": ("a",)}),
+    "outputs must be whole tensors, got the part a": (pair("a", "b"), ("y", "a"), {"ab": ("a", "b")}),
+    "tensor ab must have the bytes of its parts, 128, got 192": (
+        pair("a", "b", channels=12),
+        ("y",),
+        {"ab": ("a", "b")},
+    ),
+    "tensor ab must be written before link 0 reads it, got link 2 as its writer": (
+        [*pair("a", "b")[::-1]],
+        ("y",),
+        {"ab": ("a", "b")},
+    ),
+}
+
+
+@pytest.mark.parametrize("message", WRONG_WHOLES)
+def test_wrong_wholes_are_refused(message: str) -> None:
+    steps, outputs, joined = WRONG_WHOLES[message]
+    with pytest.raises(LoweringError, match=re.escape(message) + "$"):
+        _ = Chain(TINY, "wrong", steps, outputs, joined).program
+
+
 def test_wrong_steps_are_refused() -> None:
     found = block(TINY, 4, 4)
     for wrong, message in (
