@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
-from vdla.compiler.graph.graph import Array
+from vdla.compiler.graph.graph import Array, TensorType
 from vdla.compiler.graph.layouts.layout_rule import BlockedForm, LayoutCall, LayoutRule
 from vdla.compiler.ir import is_float
 
@@ -31,7 +32,10 @@ def _elementwise(call: LayoutCall) -> BlockedForm | None:
 
 
 def elementwise_form(call: LayoutCall) -> BlockedForm | None:
-    """Inputs with the channels of the result are read in blocks, constants are repacked."""
+    """Inputs with the channels of the result are read in blocks, constants are repacked.
+
+    Inputs of one element are read as they are.
+    """
     graph, node, y = call.graph, call.node, call.node.outputs[0]
     result = graph.tensor(y)
     reads, constants = set(), {}
@@ -39,12 +43,18 @@ def elementwise_form(call: LayoutCall) -> BlockedForm | None:
         known = graph.constant(name)
         if known is not None and known.size > 1:
             constants[index] = constant_in_blocks(known, result.extents[1], call.lanes(y))
-        elif known is None and name:
+        elif known is None and name and not _is_one_number(call, name):
             source = call.image(name)
             if source is None or source.dtype != result.dtype or source.extents[1] != result.extents[1]:
                 return None
             reads.add(index)
     return BlockedForm(node=node, reads=frozenset(reads), constants=constants) if reads else None
+
+
+def _is_one_number(call: LayoutCall, name: str) -> bool:
+    """Whether a value has one element and fewer dimensions than an image."""
+    kind = call.graph.types.get(name)
+    return isinstance(kind, TensorType) and kind.static and len(kind.extents) < _RANK and prod(kind.extents) == 1
 
 
 def constant_in_blocks(value: Array, channels: int, lanes: int) -> Array:

@@ -62,9 +62,11 @@ class LayoutCall:
 
     def _lanes(self, kind: TensorType) -> int | None:
         """Those that convolutions of floats and dot products of bytes compute."""
+        if kind.dtype not in DTYPES or not prod(kind.extents):
+            return None
         if kind.dtype in ("int8", "uint8"):
             return best_dot_layout(self.target).lanes
-        if kind.dtype not in DTYPES or not is_float(kind.dtype) or not prod(kind.extents):
+        if not is_float(kind.dtype):
             return None
         return lanes_of(kind.extents[1], kind.dtype, self.target)
 

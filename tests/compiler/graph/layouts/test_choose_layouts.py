@@ -138,6 +138,23 @@ def test_constants_are_repacked_at_compile_time():
     assert made.constants["row_blocked"].shape == (1, 1, 7, 1, 1)
 
 
+def test_factors_of_an_image_or_of_its_channels_are_no_reason_to_repack_it():
+    nodes = [
+        Node("ReduceMax", ("x",), ("most",), {"keepdims": 0}),
+        conv("x", "a"),
+        Node("Mul", ("a", "most"), ("b",)),
+        Node("GlobalAveragePool", ("b",), ("c",)),
+        Node("Mul", ("b", "c"), ("d",)),
+        conv("d", "e"),
+        Node("GlobalAveragePool", ("e",), ("y",)),
+    ]
+    shapes = {"most": (), "c": (1, 20, 1, 1), "y": (1, 20, 1, 1)}
+    made = laid_out(nodes, (1, 20, 9, 9), shapes=shapes, w=weight(20, 20))
+    assert operators_of(made)[3:7] == ["Mul", "vdla.BlockedGlobalAveragePool", "vdla.ToBlocked", "Mul"]
+    repacked = [node.inputs[0] for node in made.nodes if node.op in ("vdla.ToBlocked", "vdla.FromBlocked")]
+    assert repacked == ["x", "c"]
+
+
 def of_scales(**attributes):
     return ("", "scales"), attributes, {"scales": np.float32([1, 1, 2, 1.5])}
 
