@@ -27,6 +27,20 @@ def worker_met(path: str) -> bool:
     return False
 
 
+def meets(path: str) -> int:
+    """Makes the file that `waits` waits for."""
+    Path(path).touch()
+    return os.getpid()
+
+
+def waits(path: str) -> bool:
+    """Whether the file is there within a minute."""
+    end = time.monotonic() + 60
+    while not Path(path).exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    return Path(path).exists()
+
+
 def squared(number: int) -> int:
     return number * number
 

@@ -46,6 +46,16 @@ def test_this_process_does_what_has_not_begun(items: list[str]) -> None:
     assert os.getpid() in found
 
 
+def test_while_it_waits_this_process_does_other_work(items: list[str]) -> None:
+    """The first task ends only after this process has begun the second."""
+    with Background(1) as background:
+        first, second = (background.submit(function, items[0]) for function in (functions.waits, functions.meets))
+        while first in background._waiting:
+            time.sleep(0.01)
+        assert background.results([first]) == [True]
+        assert background.results([second]) == [os.getpid()]
+
+
 def test_the_error_of_the_first_task_that_fails_is_raised_as_it_was() -> None:
     with Background(1) as background:
         tasks = [background.submit(functions.negative_fails, number) for number in (3, -1, 4, -2)]

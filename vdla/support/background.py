@@ -5,8 +5,8 @@
         ...
         objects = background.results(tasks)
 
-What no worker has begun when its result is wanted is done in this process, so that nothing waits
-for a worker to start, and work is done where no worker can be started at all.
+What no worker has begun when results are wanted is done in this process, so that nothing waits for
+a worker to start, and work is done where no worker can be started at all.
 """
 
 from __future__ import annotations
@@ -61,49 +61,64 @@ class Background:
         for thread in self._threads:
             thread.join()
 
-    def submit(self, function: Callable[[Item], Result], item: Item) -> Task[Result]:
-        """A task for `function(item)`; both are pickled, as those of `parallel_map`."""
+    def submit(self, function: Callable[[Item], Result], item: Item, patience_s: float | None = None) -> Task[Result]:
+        """A task for `function(item)`; both are pickled, as those of `parallel_map`.
+
+        `patience_s` is the time after which a worker is worth its start, 0 for long work.
+        """
         task: Task[Result] = Task(function, item)
         with self._changed:
             self._waiting.append(task)
             self._changed.notify_all()
         if len(self._threads) < self._count:
-            self._threads.append(Thread(target=self._drive, daemon=True))
+            patience_s = parallel.PATIENCE_S if patience_s is None else patience_s
+            self._threads.append(Thread(target=self._drive, args=(patience_s,), daemon=True))
             self._threads[-1].start()
         return task
 
     def results(self, tasks: Sequence[Task[Result]]) -> list[Result]:
-        """The results of tasks, in order; this process does those that have not begun.
+        """The results of tasks, in order.
+
+        This process does those that have not begun, and others while it must wait.
 
         Raises:
             The error of the first task that failed, as it was raised. WorkerError: a worker was
                 killed.
         """
         for task in tasks:
-            if self._take(task):
-                task.outcome = attempt(task.function, task.item)
-        with self._changed:
-            self._changed.wait_for(lambda: all(task.outcome is not None for task in tasks))
+            self._do(task)
+        while (other := self._while_waiting(tasks)) is not None:
+            self._do(other)
         found = [task.outcome for task in tasks if task.outcome is not None]
         for outcome in found:
             if outcome.error is not None:
                 raise outcome.error
         return [outcome.result for outcome in found]
 
-    def _take(self, task: Task[Any]) -> bool:
-        """Whether the task had not begun; then it is this process that begins it."""
+    def _do(self, task: Task[Any]) -> None:
+        """Do a task in this process, unless it has begun."""
         with self._changed:
             if task not in self._waiting:
-                return False
+                return
             self._waiting.remove(task)
-            return True
+        task.outcome = attempt(task.function, task.item)
+
+    def _while_waiting(self, tasks: Sequence[Task[Any]]) -> Task[Any] | None:
+        """Another task that has not begun, None once all of these have ended."""
+
+        def ended() -> bool:
+            return all(task.outcome is not None for task in tasks)
+
+        with self._changed:
+            self._changed.wait_for(lambda: ended() or bool(self._waiting))
+            return None if ended() else self._waiting[0]
 
     # --- workers
 
-    def _drive(self) -> None:
+    def _drive(self, patience_s: float) -> None:
         """Give tasks to a worker of its own."""
         with self._changed:
-            if self._changed.wait_for(lambda: self._closed, parallel.PATIENCE_S) or not self._wait():
+            if self._changed.wait_for(lambda: self._closed, patience_s) or not self._wait():
                 return
         try:
             worker = Worker()
