@@ -103,10 +103,11 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph",
     "runtime.network": (
-        "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.codegen.llvm "
-        "compiler.operators.cpu compiler.graph compiler.graph.passes compiler.graph.rules compiler.graph.onnx "
-        "simulator.stats simulator.timing runtime.evaluate runtime.artifact runtime.executor "
-        "compiler.graph.accelerator runtime.quantise compiler.graph.layouts"
+        "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target "
+        "compiler.codegen.llvm compiler.operators.cpu compiler.graph compiler.graph.passes "
+        "compiler.graph.rules compiler.graph.layouts compiler.graph.onnx simulator.stats simulator.verify "
+        "simulator.timing runtime.evaluate runtime.artifact runtime.executor compiler.graph.accelerator "
+        "runtime.quantise"
     ),
     "runtime.quantise": (
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
