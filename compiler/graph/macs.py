@@ -8,7 +8,7 @@ from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.compiler.graph.groups import BODY
 
 _CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv", "vdla.BlockedConv", "vdla.BlockedQConv", "vdla.QConv")
-_TRANSPOSED = ("ConvTranspose", "vdla.QConvTranspose")
+_TRANSPOSED = ("ConvTranspose", "vdla.BlockedQConvTranspose", "vdla.QConvTranspose")
 _PRODUCTS = ("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "vdla.QDense", "vdla.QMatMul")
 _WEIGHT_OF = {"QLinearConv": 3, "QLinearMatMul": 3}
 

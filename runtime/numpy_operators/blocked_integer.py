@@ -14,17 +14,28 @@ import numpy.typing as npt
 
 from vdla.runtime.numpy_operators.blocked import from_blocked, to_blocked
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
-from vdla.runtime.numpy_operators.integer import as_dtype, qconv, qmax_pool, signed
+from vdla.runtime.numpy_operators.integer import as_dtype, qconv, qconv_transpose, qmax_pool, signed
 from vdla.runtime.numpy_operators.integer_windows import qaverage_pool
 from vdla.runtime.numpy_operators.requantise import Int8
 
 
 def _conv(attributes: Attributes, x: Array, weight: Int8, bias: npt.NDArray[np.int32]) -> tuple[Array]:
     """x plain or in blocks, weight and bias of vdla.QConv -> [N, CO / lanes, OH, OW, lanes]."""
+    image = x if x.ndim == weight.ndim else from_blocked(x, weight.shape[1] * attributes["group"])
+    return _convolved(qconv, attributes, image, weight, bias)
+
+
+def _conv_transpose(attributes: Attributes, x: Array, weight: Int8, bias: npt.NDArray[np.int32]) -> tuple[Array]:
+    """x plain or in blocks, weight and bias of vdla.QConvTranspose, the result in blocks."""
+    image = x if x.ndim == weight.ndim else from_blocked(x, len(weight))
+    return _convolved(qconv_transpose, attributes, image, weight, bias)
+
+
+def _convolved(compute: Callable[..., Int8], attributes: Attributes, image: Array, *operands: Array) -> tuple[Array]:
+    """The result for a plain image in blocks."""
     lanes, dtype = attributes["lanes"], np.dtype(attributes["dtype"])
     options = {key: value for key, value in attributes.items() if key not in ("lanes", "dtype")}
-    image = x if x.ndim == weight.ndim else from_blocked(x, weight.shape[1] * attributes["group"])
-    return (as_dtype(to_blocked(qconv(signed(image), weight, bias, **options), lanes), dtype),)
+    return (as_dtype(to_blocked(compute(signed(image), *operands, **options), lanes), dtype),)
 
 
 def _pool(compute: Callable[..., Int8]) -> Function:
@@ -44,6 +55,7 @@ def _global_average_pool(attributes: Attributes, x: Array) -> tuple[Int8]:
 
 BLOCKED_INTEGER: Mapping[str, Function] = {
     "vdla.BlockedQConv": _conv,
+    "vdla.BlockedQConvTranspose": _conv_transpose,
     "vdla.BlockedQMaxPool": _pool(qmax_pool),
     "vdla.BlockedQAveragePool": _pool(qaverage_pool),
     "vdla.BlockedQGlobalAveragePool": _global_average_pool,

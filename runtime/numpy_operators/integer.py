@@ -118,13 +118,14 @@ def _elementwise(compute: Callable[..., Int8]) -> Function:
 
 
 qconv = requantised(conv_sums, by_channel=True)
+qconv_transpose = requantised(conv_transpose_sums, by_channel=True)
 qmax_pool = requantised(max_pool_sums)
 
 _COMPUTE: Mapping[str, Callable[..., Array]] = {
     "vdla.ColumnLanes": column_lanes,
     "vdla.PackPatches": pack_patches,
     "vdla.QConv": qconv,
-    "vdla.QConvTranspose": requantised(conv_transpose_sums, by_channel=True),
+    "vdla.QConvTranspose": qconv_transpose,
     "vdla.QDense": requantised(dense_sums),
     "vdla.QMatMul": requantised(matmul_sums),
     "vdla.QMaxPool": qmax_pool,

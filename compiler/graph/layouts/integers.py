@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from vdla.compiler.graph.graph import Node
 from vdla.compiler.graph.layouts.elementwise import elementwise_form
 from vdla.compiler.graph.layouts.layout_rule import BlockedForm, LayoutCall, LayoutRule
+from vdla.compiler.graph.rules.integer_transposed import may_have_phases
 from vdla.compiler.graph.rules.requantise import EXACT_SUM, greatest_sum
 
 _OPERATORS = ("vdla.QAdd", "vdla.QLeakyRelu", "vdla.QMul", "vdla.QRescale", "vdla.QTable")
@@ -30,12 +32,29 @@ def _conv(call: LayoutCall) -> BlockedForm | None:
     is_depthwise = groups == len(weight) and weight.shape[1] == 1
     if (groups > 1 and not is_depthwise) or greatest_sum(weight, bias, node.attributes["x_zero_point"]) > EXACT_SUM:
         return None
-    kind = call.in_blocks(y)
-    added = {"lanes": call.lanes(y), "dtype": kind.dtype}
-    form = replace(node, op="vdla.BlockedQConv", attributes={**node.attributes, **added})
+    form = _into_blocks(call, "vdla.BlockedQConv")
     if groups > 1:
         return BlockedForm(form, reads=frozenset({0}), gain_bytes=call.nbytes(x, y))
     return BlockedForm(form, reads_either=frozenset({0}), gain_bytes=call.nbytes(y))
+
+
+def _conv_transpose(call: LayoutCall) -> BlockedForm | None:
+    """Those of one group read either layout."""
+    node, y = call.node, call.node.outputs[0]
+    weight, bias = (call.graph.constant(name) for name in node.inputs[1:])
+    if call.image(node.inputs[0]) is None or call.image(y) is None or weight is None or bias is None:
+        return None
+    if not may_have_phases(weight, bias, node.attributes):
+        return None
+    form = _into_blocks(call, "vdla.BlockedQConvTranspose")
+    return BlockedForm(form, reads_either=frozenset({0}), gain_bytes=call.nbytes(y))
+
+
+def _into_blocks(call: LayoutCall, op: str) -> Node:
+    """The node with a result in blocks."""
+    y = call.node.outputs[0]
+    added = {"lanes": call.lanes(y), "dtype": call.in_blocks(y).dtype}
+    return replace(call.node, op=op, attributes={**call.node.attributes, **added})
 
 
 def _elementwise(call: LayoutCall) -> BlockedForm | None:
@@ -69,6 +88,7 @@ def _pool(call: LayoutCall, op: str) -> BlockedForm | None:
 INTEGERS: Mapping[str, LayoutRule] = {
     "vdla.QAveragePool": _average_pool,
     "vdla.QConv": _conv,
+    "vdla.QConvTranspose": _conv_transpose,
     "vdla.QMaxPool": _max_pool,
     **dict.fromkeys(_OPERATORS, _elementwise),
 }

@@ -38,6 +38,7 @@ vdla.BlockedGlobalAveragePool
 vdla.BlockedMaxPool
 vdla.BlockedQAveragePool
 vdla.BlockedQConv
+vdla.BlockedQConvTranspose
 vdla.BlockedQGlobalAveragePool
 vdla.BlockedQMaxPool
 vdla.ColumnLanes

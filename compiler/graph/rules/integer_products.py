@@ -1,7 +1,7 @@
 """Rules of quantised convolutions and matrix products.
 
-One group, depthwise convolutions and dense layers use dot-product instructions; other groups,
-transposed convolutions and products of two activations are summed in int32.
+One group, depthwise convolutions and dense layers use dot-product instructions; other groups and
+products of two activations are summed in int32.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.rules.requantise import EXACT_SUM, bounds, centred, far, greatest_sum, rescaled_sums, scales
+from vdla.compiler.graph.rules.requantise import EXACT_SUM, bounds, centred, far, greatest_sum, rescaled, scales
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 
 _PLANE = 2  # spatial dimensions of the fast forms
@@ -25,8 +25,8 @@ def weight_and_bias(call: NodeCall) -> tuple[Array, Array]:
     return weight, bias
 
 
-def _greatest(call: NodeCall, weight: Array, bias: Array, channel: int = 0) -> int:
-    return greatest_sum(weight, bias, call.attribute("x_zero_point"), channel)
+def _greatest(call: NodeCall, weight: Array, bias: Array) -> int:
+    return greatest_sum(weight, bias, call.attribute("x_zero_point"))
 
 
 def packed_inputs(call: NodeCall, packed: operators.PackedWeights) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
@@ -83,19 +83,7 @@ def _summed(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, options: _
         )  # fmt: skip
     else:
         total = operators.convolution(data, call.pack("weight", wide), added, *options, groups, f"{name}_total")
-    return _rescaled(call, total, 1, _greatest(call, weight, bias), name)
-
-
-def _qconv_transpose(call: NodeCall) -> te.Tensor:
-    x, (weight, bias) = call.tensor(0), weight_and_bias(call)
-    data = centred(call, x, call.attribute("x_zero_point"), "centred")
-    names = ("strides", "pads", "output_padding", "dilations", "group")
-    strides, pads, extra, dilations, groups = (call.attribute(key) for key in names)
-    wide, added = call.pack("weight", weight.astype(np.int32)), call.pack("bias", bias)
-    total = operators.conv_transpose(
-        data, wide, added, strides, pads, extra, dilations, groups, name=f"{call.name()}_total"
-    )
-    return _rescaled(call, total, 1, _greatest(call, weight, bias, 1), call.name())
+    return rescaled(call, total, 1, _greatest(call, weight, bias), name)
 
 
 # --- matrices -------------------------------------------------------------------------------------
@@ -115,7 +103,7 @@ def _dense(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, name: str) 
         data = centred(call, x, zero_point, "centred")
         wide = call.pack("weight", np.ascontiguousarray(weight.T.astype(np.int32)))
         total = operators.matmul(data, wide, call.pack("bias", bias), name=f"{name}_total")
-        return _rescaled(call, total, 1, greatest, name)
+        return rescaled(call, total, 1, greatest, name)
     packed = operators.pack_qdense(weight, scales(call), call.target, bias, zero_point, "int8")
     return operators.qdense(
         x, *packed_inputs(call, packed), call.target, len(weight), call.attribute("y_zero_point"), "int8",
@@ -130,18 +118,11 @@ def _qmatmul(call: NodeCall) -> te.Tensor:
     if not isinstance(depth, int):
         call.decline("have a static number of terms")
     total = operators.matmul(a, b, name=f"{call.name()}_total")
-    return _rescaled(call, total, 0, depth * far(zeros[0]) * far(zeros[1]), call.name())
-
-
-def _rescaled(call: NodeCall, total: te.Tensor, channel: int, greatest: int, name: str) -> te.Tensor:
-    """Sums requantised, with scales along dimension `channel`."""
-    rescale = rescaled_sums(call, greatest)
-    return te.compute(total.shape, lambda *i: rescale(total[i], i[channel]), name)
+    return rescaled(call, total, 0, depth * far(zeros[0]) * far(zeros[1]), call.name())
 
 
 INTEGER_PRODUCTS = (
     OperatorRule("vdla.QConv", FusionClass.COMPLEX, _qconv),
-    OperatorRule("vdla.QConvTranspose", FusionClass.COMPLEX, _qconv_transpose),
     OperatorRule("vdla.QDense", FusionClass.COMPLEX, _qdense),
     OperatorRule("vdla.QMatMul", FusionClass.COMPLEX, _qmatmul),
 )

@@ -76,6 +76,12 @@ def rescaled_sums(call: NodeCall, greatest: int) -> Rescale:
     return rescale_wide
 
 
+def rescaled(call: NodeCall, total: te.Tensor, channel: int, greatest: int, name: str) -> te.Tensor:
+    """Sums requantised, with scales along dimension `channel`."""
+    rescale = rescaled_sums(call, greatest)
+    return te.compute(total.shape, lambda *i: rescale(total[i], i[channel]), name)
+
+
 def shift_half_even(value: te.Value, shift: te.Value) -> te.Value:
     """value / 2**shift of int64, rounded half to even; shifts from 0 to 63."""
     below_half = te.const((1 << 62) - 1, "int64") >> (63 - shift)  # 2**(shift - 1) - 1, 0 for shift 0

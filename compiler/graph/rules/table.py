@@ -15,6 +15,7 @@ from vdla.compiler.graph.rules.elementwise import ELEMENTWISE
 from vdla.compiler.graph.rules.gathers import GATHERS
 from vdla.compiler.graph.rules.integer_elementwise import INTEGER_ELEMENTWISE
 from vdla.compiler.graph.rules.integer_products import INTEGER_PRODUCTS
+from vdla.compiler.graph.rules.integer_transposed import INTEGER_TRANSPOSED
 from vdla.compiler.graph.rules.inverse_functions import INVERSE_FUNCTIONS
 from vdla.compiler.graph.rules.movement import MOVEMENT
 from vdla.compiler.graph.rules.normalisations import NORMALISATIONS
@@ -43,6 +44,7 @@ _FAMILIES = (
     GATHERS,
     INTEGER_ELEMENTWISE,
     INTEGER_PRODUCTS,
+    INTEGER_TRANSPOSED,
     PATCHES,
     INVERSE_FUNCTIONS,
     MOVEMENT,

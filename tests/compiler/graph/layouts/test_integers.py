@@ -154,6 +154,22 @@ def test_elementwise_operators_stay_between() -> None:
     check_values(graph, choose_layouts(graph, host()), {"x": x}, "kernel")
 
 
+def test_transposed_convolutions_read_and_write_blocks() -> None:
+    made = Building(1, 20, 5, 5)
+    weight = made.random.integers(-128, 128, (20, 20, 4, 4), np.int8)
+    operands = made.constant("w", weight), made.constant("v", made.random.integers(-999, 999, 20, np.int32))
+    options = {**WINDOW, "strides": (2, 2), "output_padding": (0, 0), "group": 1, **factors(0.003, 20)}
+    made.node("vdla.QConvTranspose", ("x", *operands), "a", (1, 20, 10, 10), **options)
+    made.node("vdla.QConvTranspose", ("a", *operands), "b", (1, 20, 20, 20), **options)
+    whole = {**WINDOW, "kernel_shape": (20, 20), "pads": (0,) * 4, "count_include_pad": 0}
+    made.node("vdla.QAveragePool", ("b",), "y", (1, 20, 1, 1), **whole, **factors(0.9))
+    graph = made.graph()
+    transposed = "vdla.BlockedQConvTranspose"
+    assert operators_of(laid_out(graph)) == [transposed, transposed, "vdla.BlockedQGlobalAveragePool"]
+    x = np.random.default_rng(2).integers(-128, 128, (1, 20, 5, 5), np.int8)
+    check_values(graph, choose_layouts(graph, host()), {"x": x}, "kernel")
+
+
 @pytest.mark.parametrize(("group", "bias"), [(2, 9999), (1, 1 << 30)], ids=["groups", "great sums"])
 def test_other_convolutions_stay_plain(group: int, bias: int) -> None:
     made = Building(1, 32, 6, 6)
