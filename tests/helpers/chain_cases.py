@@ -125,7 +125,10 @@ def _conv(build: _Builder, config: Config, source: str, data: Array) -> None:
 def _depthwise(build: _Builder, config: Config, source: str, data: Array) -> None:
     weight = build.draw.elements((data.shape[1], 1, 3, 3), config.wgt_bits)
     constants, result, options = build.requantised(reference.depthwise_conv2d(data, weight, (1, 1), (1, 1)))
-    operator = depthwise_conv2d(config, channels=data.shape[1], kernel=3, pads=1, **_shape(data), **options)
+    chained = build.draw.chance(0.7)
+    operator = depthwise_conv2d(
+        config, channels=data.shape[1], kernel=3, pads=1, chained=chained, **_shape(data), **options
+    )
     build.add(operator, {"data": source}, (weight, *constants), result)
 
 

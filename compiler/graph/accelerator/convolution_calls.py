@@ -35,7 +35,7 @@ def conv(at: MachineNode) -> OperatorCall:
         **at.results,
     }
     if group == channels == outputs:
-        operator = templates.depthwise_conv2d(at.config, channels=channels, **shared)
+        operator = templates.depthwise_conv2d(at.config, channels=channels, chained=True, **shared)
         return _product(at, operator, data, result, weight)
     extents = {"in_channels": channels, "out_channels": outputs, "groups": group}
     packing = "channels" if at.node.inputs[0] in at.made else "auto"  # what is packed already stays so

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,11 +42,12 @@ def depthwise_conv2d(
     raw: bool = False,
     virtual_threads: int = 2,
     tiling: Tiling | None = None,
+    chained: bool = False,
     name: str = "depthwise_conv2d",
 ) -> Operator:
     """Convolution of each channel of [batch, channels, height, width] with its own kernel.
 
-    Weights are [channels, 1, kh, kw]; other options are those of `conv2d`.
+    Weights are [channels, 1, kh, kw]; other options, `chained` among them, are those of `conv2d`.
 
     Raises:
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
@@ -77,7 +78,7 @@ def depthwise_conv2d(
     )
     conv.check()
     check_threads(name, virtual_threads)
-    problem = conv.problem(weights=conv.weight_shape[1])
+    problem = replace(conv.problem(weights=conv.weight_shape[1]), chained=chained)
     chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
     fn = schedule_tiles(
         config, conv.expression(), problem, chosen, vector.mac(config, Operand.WGT, conv.source), name,

@@ -10,7 +10,15 @@ import pytest
 from helpers.chain_cases import ChainCase, chain_case
 
 from vdla.compiler.codegen.vdla import LoweringError, chain
-from vdla.compiler.operators.vdla import Chain, ChainStep, Operator, TemplateError, conv2d, residual_add
+from vdla.compiler.operators.vdla import (
+    Chain,
+    ChainStep,
+    Operator,
+    TemplateError,
+    conv2d,
+    depthwise_conv2d,
+    residual_add,
+)
 from vdla.hardware.config import Config
 from vdla.hardware.program import input_tensors
 from vdla.runtime.compare import compare
@@ -91,6 +99,20 @@ def test_a_residual_block_hides_loads_and_the_addition_under_the_convolutions() 
     cycles = time_program(found.program).total_cycles
     assert cycles < alone
     assert cycles < 1.12 * iterations
+
+
+def test_a_depthwise_convolution_leaves_room_for_the_loads_of_the_convolution_behind_it() -> None:
+    """Its windows, with a stride of 2, would fill the input buffer."""
+    shape = {"batch": 1, "height": 56, "width": 56}
+    small = {"batch": 1, "height": 28, "width": 28, "in_channels": 96, "out_channels": 32, "kernel": 1}
+    depthwise = depthwise_conv2d(PYNQ, channels=96, kernel=3, strides=2, pads=1, chained=True, **shape)
+    behind = conv2d(PYNQ, packing="channels", chained=True, **small)
+    steps = [
+        ChainStep("a", depthwise, {"data": "x", "output": "z"}),
+        ChainStep("b", behind, {"data": "z", "output": "y"}),
+    ]
+    iterations = 6 * 28 * 28 * (9 + 2)
+    assert time_program(Chain(PYNQ, "pair", steps, ("y",)).program).total_cycles < 1.1 * iterations
 
 
 def test_tensors_have_the_roles_of_a_chain() -> None:
