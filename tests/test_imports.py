@@ -106,8 +106,8 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target "
         "compiler.codegen.llvm compiler.operators.cpu compiler.graph compiler.graph.passes "
         "compiler.graph.rules compiler.graph.layouts compiler.graph.onnx simulator.stats simulator.verify "
-        "simulator.timing runtime.evaluate runtime.artifact runtime.executor compiler.graph.accelerator "
-        "runtime.quantise"
+        "simulator.timing runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor "
+        "compiler.graph.accelerator runtime.quantise"
     ),
     "runtime.quantise": (
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"

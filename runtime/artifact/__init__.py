@@ -10,6 +10,7 @@ from vdla.runtime.artifact.dtypes import numpy_dtype, size_bytes
 from vdla.runtime.artifact.errors import ArtifactError
 from vdla.runtime.artifact.plan import (
     ARENA_ALIGNMENT,
+    ControlStep,
     KernelStep,
     NumpyStep,
     PlacedOperator,
@@ -26,6 +27,7 @@ __all__ = [
     "ArenaBlock",
     "Artifact",
     "ArtifactError",
+    "ControlStep",
     "Cpu",
     "KernelCode",
     "KernelStep",

@@ -28,7 +28,7 @@ from vdla.simulator.verify import VerifyError, require_verified
 from vdla.support.sealed_file import FileFormat, Payload
 
 Array = npt.NDArray[Any]
-ARTIFACT_FILE = FileFormat(magic=b"VDLAMODL", version=1, noun="model", error=ArtifactError)
+ARTIFACT_FILE = FileFormat(magic=b"VDLAMODL", version=2, noun="model", error=ArtifactError)
 _ALIGNMENT = 64  # of the constants in memory
 
 

@@ -7,35 +7,67 @@ value that is live at the same step; kernels and programs take what the plan giv
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from vdla.compiler.abi import Signature
 from vdla.hardware.program import Program
 from vdla.runtime.artifact.arena_blocks import ArenaBlock, arena_blocks
 from vdla.runtime.artifact.check_bindings import check_bindings
+from vdla.runtime.artifact.check_control_step import check_control_step
 from vdla.runtime.artifact.dtypes import size_bytes
 from vdla.runtime.artifact.errors import ArtifactError
-from vdla.runtime.artifact.plan import ARENA_ALIGNMENT, KernelStep, NumpyStep, Plan, PlannedValue, ProgramStep, Step
+from vdla.runtime.artifact.plan import (
+    ARENA_ALIGNMENT,
+    ControlStep,
+    KernelStep,
+    NumpyStep,
+    Plan,
+    PlannedValue,
+    ProgramStep,
+    Step,
+)
 
 _MAX_ARENA_BYTES = 1 << 40
+
+
+_MOST_NESTED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Available:
+    """What steps may refer to, in a plan and in its bodies."""
+
+    constants: Mapping[str, PlannedValue]
+    kernels: Sequence[Signature]
+    programs: Sequence[Program]
 
 
 def check_plan(
     plan: Plan, constants: Mapping[str, PlannedValue], kernels: Sequence[Signature], programs: Sequence[Program]
 ) -> None:
-    """Refuse a plan that breaks a rule.
+    """Refuse a plan that breaks a rule, or a body that does.
 
     Raises:
         ArtifactError: the message names the step or the value.
     """
-    where = f"plan {plan.name}"
-    known = {**plan.values, **constants}
-    for name in (*plan.inputs, *plan.outputs):
+    _check(f"plan {plan.name}", plan, _Available(constants, kernels, programs), 0)
+
+
+def _check(where: str, plan: Plan, available: _Available, depth: int) -> None:
+    if depth > _MOST_NESTED:
+        raise ArtifactError(f"{where}: bodies must be nested at most {_MOST_NESTED} deep, got more")
+    known = {**plan.values, **available.constants}
+    for name in plan.inputs:
+        _find(where, name, plan.values)
+    for name in plan.outputs:
         _find(where, name, known)
+    for name in plan.values.keys() & available.constants.keys():
+        raise ArtifactError(f"{where}: {name} must be a constant or a value of the plan, got both")
     _check_values(where, plan)
-    _check_order(where, plan, constants)
+    _check_order(where, plan, available.constants)
     for step in plan.steps:
-        _check_step(f"{where}, step {step.name}", step, known, kernels, programs)
+        _check_step(f"{where}, step {step.name}", step, known, available, depth)
         check_bindings(f"{where}, step {step.name}", step, plan.values)
     _check_overlaps(where, plan)
 
@@ -94,19 +126,15 @@ def _check_order(where: str, plan: Plan, constants: Mapping[str, PlannedValue]) 
             raise ArtifactError(f"{where}: output {name} must be computed, got no such step")
 
 
-def _check_step(
-    where: str,
-    step: Step,
-    known: Mapping[str, PlannedValue],
-    kernels: Sequence[Signature],
-    programs: Sequence[Program],
-) -> None:
+def _check_step(where: str, step: Step, known: Mapping[str, PlannedValue], available: _Available, depth: int) -> None:
     match step:
         case KernelStep():
+            kernels = available.kernels
             if not 0 <= step.kernel < len(kernels):
                 raise ArtifactError(f"{where}: kernel must be one of {len(kernels)}, got {step.kernel}")
             _check_kernel(where, step, known, kernels[step.kernel])
         case ProgramStep():
+            programs = available.programs
             if not 0 <= step.program < len(programs):
                 raise ArtifactError(f"{where}: program must be one of {len(programs)}, got {step.program}")
             _check_program(where, step, known, programs[step.program])
@@ -114,6 +142,12 @@ def _check_step(
         case NumpyStep():
             for name in filter(None, (*step.inputs, *step.outputs)):
                 _find(where, name, known)
+        case ControlStep():
+            for name in filter(None, (*step.inputs, *step.outputs)):
+                _find(where, name, known)
+            check_control_step(where, step)
+            for key, body in step.bodies.items():
+                _check(f"{where}, {key}", body, available, depth + 1)
 
 
 def _check_kernel(where: str, step: KernelStep, known: Mapping[str, PlannedValue], signature: Signature) -> None:

@@ -1,7 +1,8 @@
 """The plan of a compiled network: steps in order, and where every value lives.
 
 Values are named. A value is constant, or has a place in the arena, or is allocated by the step that
-computes it (`offset` None: its extents are known only then). A reshaped value is an alias: the same
+computes it (`offset` None: its extents are known only then, as those of a loop's results may be). A
+reshaped value is an alias: the same
 bytes under another shape. Values that share bytes of the arena are never live at the same step.
 """
 
@@ -102,7 +103,27 @@ class NumpyStep:
     placement: Placement
 
 
-Step = KernelStep | ProgramStep | NumpyStep
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlStep:
+    """An If, Loop or Scan, whose bodies are plans of their own.
+
+    Captured values are the last inputs of the step and of every body; `attributes` counts them
+    (`captures`). A body has an arena of its own, which every iteration fills anew; constants,
+    kernels and programs are those of the artifact. `rows` are the types of the outputs of the body
+    of a Loop or Scan, unknown extents 0: what stacks of no iteration have.
+    """
+
+    name: str
+    op: str
+    attributes: Mapping[str, Any]
+    bodies: Mapping[str, Plan]
+    rows: tuple[PlannedValue, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    placement: Placement
+
+
+Step = KernelStep | ProgramStep | NumpyStep | ControlStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,3 +138,15 @@ class Plan:
     arena_bytes: int = 0
     arena_bytes_without_reuse: int = 0
     notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def bodies(self) -> tuple[Plan, ...]:
+        """The plans of all bodies, those within bodies included."""
+        own = [body for step in self.steps if isinstance(step, ControlStep) for body in step.bodies.values()]
+        return tuple(each for body in own for each in (body, *body.bodies))
+
+    @property
+    def memory_bytes(self) -> tuple[int, int]:
+        """The bytes of the arenas of the plan and all bodies; the same without reuse."""
+        plans = (self, *self.bodies)
+        return sum(plan.arena_bytes for plan in plans), sum(plan.arena_bytes_without_reuse for plan in plans)

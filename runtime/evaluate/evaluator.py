@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from vdla.compiler.graph import Array, Graph, Node, TensorType
-from vdla.runtime.evaluate.control_flow import CONTROL_FLOW, Bodies, ControlFlow
 from vdla.runtime.evaluate.errors import EvaluationError
 from vdla.runtime.evaluate.kernels import KernelCache
 from vdla.runtime.evaluate.nodes import Prefer, evaluate_node, shared_cache
-from vdla.runtime.numpy_operators import Value
+from vdla.runtime.numpy_operators import CONTROL_FLOW, Body, Value
 
 Observe = Callable[[str, Value], None]
 
@@ -55,8 +54,7 @@ class Evaluator:
         _check_inputs(self.graph, given)
         return self._run(given, self.graph.outputs if values is None else tuple(values), observe)
 
-    def body(self, graph: Graph) -> Callable[[Sequence[Value]], list[Value]]:
-        """A body of a node as a function from its inputs to its outputs, in order."""
+    def _body(self, graph: Graph) -> Body:
         found = self._bodies.get(id(graph))
         if found is None:
             found = self._bodies[id(graph)] = Evaluator(graph, prefer=self.prefer, kernels=self.kernels)
@@ -66,7 +64,7 @@ class Evaluator:
             results = evaluator._run(dict(zip(graph.inputs, given, strict=True)), graph.outputs, None)
             return [results[name] for name in graph.outputs]
 
-        return run
+        return Body(run, len(graph.outputs), lambda output: _row(graph, graph.outputs[output]))
 
     def _run(self, inputs: Mapping[str, Value], wanted: Sequence[str], observe: Observe | None) -> dict[str, Value]:
         graph, kept = self.graph, set(wanted)
@@ -87,21 +85,28 @@ class Evaluator:
         return {name: state[name] for name in wanted}
 
     def _node(self, node: Node, inputs: Sequence[Value]) -> Sequence[Value]:
-        run = CONTROL_FLOW.get(node.op)
-        if run is not None:
-            return _controlled(run, node, inputs, self.body)
+        if node.op in CONTROL_FLOW:
+            return self._controlled(node, inputs)
         constant = [name in self.graph.constants for name in node.inputs]
         types = [self.graph.types.get(name) if name else None for name in node.outputs]
         return evaluate_node(node, inputs, constant, types, prefer=self.prefer, kernels=self.kernels)
 
+    def _controlled(self, node: Node, inputs: Sequence[Value]) -> Sequence[Value]:
+        bodies = {key: self._body(graph) for key, graph in node.bodies.items()}
+        try:
+            return CONTROL_FLOW[node.op](node.attributes, inputs, bodies)
+        except EvaluationError:
+            raise
+        except (ValueError, IndexError, TypeError, AttributeError, MemoryError) as error:  # of values that do not fit
+            raise EvaluationError(f"{node.label}: {error}") from error
 
-def _controlled(run: ControlFlow, node: Node, inputs: Sequence[Value], body: Bodies) -> Sequence[Value]:
-    try:
-        return run(node, inputs, body)
-    except EvaluationError:
-        raise
-    except (ValueError, IndexError, TypeError, AttributeError, MemoryError) as error:  # of values that do not fit
-        raise EvaluationError(f"{node.label}: {error}") from error
+
+def _row(graph: Graph, name: str) -> tuple[tuple[int, ...], str]:
+    """Shape and element type of a value, unknown extents 0."""
+    kind = graph.types.get(name)
+    if not isinstance(kind, TensorType):
+        raise EvaluationError(f"{graph.name}: {name} must have a known type where there is no iteration, got none")
+    return tuple(extent if isinstance(extent, int) else 0 for extent in kind.shape or ()), kind.dtype
 
 
 def _plain(value: Value) -> Value:

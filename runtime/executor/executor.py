@@ -6,7 +6,7 @@ An executor holds the state of one run at a time; a lock keeps threads apart.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Lock
@@ -15,25 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vdla.runtime.artifact import (
-    Artifact,
-    KernelStep,
-    NumpyStep,
-    PlannedValue,
-    ProgramStep,
-    Step,
-    aligned_bytes,
-    numpy_dtype,
-    size_bytes,
-)
+from vdla.runtime.artifact import Artifact, ProgramStep, Step, numpy_dtype
 from vdla.runtime.devices import Device
 from vdla.runtime.executor.errors import ExecutorError
-from vdla.runtime.executor.numpy_call import NumpyFunctions, call_numpy, store_result
+from vdla.runtime.executor.numpy_call import NumpyFunctions
+from vdla.runtime.executor.plan_runner import Binders, BindKernel, PlanRunner
 from vdla.runtime.executor.resident_program import ResidentProgram, activation_bytes
 from vdla.simulator.stats import RunStats
 
 Array = npt.NDArray[Any]
-BindKernel = Callable[[int, Sequence[Array]], Callable[[], object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +64,9 @@ class Executor:
     ) -> None:
         self.artifact, self.plan, self.device = artifact, artifact.plan, device
         self._lock, self._stack = Lock(), ExitStack()
-        self._numpy = numpy_functions
-        self._arena = _allocate(self.plan.name, self.plan.arena_bytes)
-        self._values: dict[str, Array] = dict(artifact.constants)
-        placed = ((name, value) for name, value in self.plan.values.items() if value.offset is not None)
-        self._values |= {name: self._view(value) for name, value in placed}
         self._activations = self._device_memory()
-        self._runs = [self._prepared(step, bind_kernel) for step in self.plan.steps]
-
-    def _view(self, value: PlannedValue) -> Array:
-        assert value.offset is not None and value.shape is not None
-        end = value.offset + size_bytes(value.dtype, value.shape)
-        return self._arena[value.offset : end].view(numpy_dtype(value.dtype)).reshape(value.shape)
+        binders = Binders(bind_kernel, self._program, numpy_functions)
+        self._runner = PlanRunner(self.plan, artifact.constants, binders)
 
     def _device_memory(self) -> int:
         """The address of the activations of all programs, of which one runs at a time."""
@@ -96,40 +77,16 @@ class Executor:
         self._stack.callback(self.device.free, address)
         return address
 
-    def _prepared(self, step: Step, bind_kernel: BindKernel) -> Callable[[], object]:
-        """A call that runs a step; that of a program returns its statistics."""
-        match step:
-            case KernelStep():
-                return bind_kernel(step.kernel, [self._values[name] for name in step.arguments])
-            case ProgramStep():
-                return self._program(step)
-            case NumpyStep():
-                return lambda: self._run_numpy(step)
-
-    def _program(self, step: ProgramStep) -> Callable[[], RunStats]:
+    def _program(self, step: ProgramStep, values: Mapping[str, Array]) -> Callable[[], RunStats]:
         if self.device is None:
             raise ExecutorError(f"model {self.plan.name}: device must be given for the step {step.name}, got none")
         program = self.artifact.programs[step.program]
-        constants = {tensor: value for tensor, value in step.tensors.items() if value in self.artifact.constants}
-        fixed = {tensor: self._values[value] for tensor, value in constants.items()}
+        fixed = {tensor: values[value] for tensor, value in step.tensors.items() if value in self.artifact.constants}
         resident = ResidentProgram(program, self.device, fixed, self._activations)
         self._stack.callback(resident.close)
-        inputs = {tensor: self._values[value] for tensor, value in step.tensors.items() if value in step.inputs}
-        outputs = {tensor: self._values[value] for tensor, value in step.tensors.items() if value in step.outputs}
+        inputs = {tensor: values[value] for tensor, value in step.tensors.items() if value in step.inputs}
+        outputs = {tensor: values[value] for tensor, value in step.tensors.items() if value in step.outputs}
         return lambda: resident.run(inputs, outputs)
-
-    def _run_numpy(self, step: NumpyStep) -> None:
-        arrays = [self._values[name] if name else None for name in step.inputs]
-        where = f"model {self.plan.name}, step {step.name}"
-        results = call_numpy(where, step, self._numpy, arrays)
-        for name, result in zip(step.outputs, results, strict=False):
-            if not name:
-                continue
-            planned = self.plan.values[name]
-            if planned.offset is None:
-                self._values[name] = result
-            else:
-                store_result(where, name, self._values[name], result)
 
     # --- runs
 
@@ -141,11 +98,8 @@ class Executor:
         """
         self._check_inputs(inputs)
         with self._lock:
-            for name in self.plan.inputs:
-                self._store(name, inputs[name])
-            for run in self._runs:
-                run()
-            return self._outputs()
+            outputs = self._runner.run([inputs[name] for name in self.plan.inputs])
+            return dict(zip(self.plan.outputs, outputs, strict=True))
 
     def run(self, inputs: Mapping[str, Array], progress: Callable[[Step], None] | None = None) -> NetworkResult:
         """One run; `progress` is called after each step.
@@ -155,26 +109,18 @@ class Executor:
         """
         self._check_inputs(inputs)
         with self._lock:
+            runner = self._runner
             for name in self.plan.inputs:
-                self._store(name, inputs[name])
+                runner.store("input", name, inputs[name])
             done = []
-            for step, run in zip(self.plan.steps, self._runs, strict=True):
+            for step, run in zip(self.plan.steps, runner.calls, strict=True):
                 start = time.perf_counter()
                 made = run()
                 seconds = time.perf_counter() - start
                 done.append(StepRun(step, seconds, made if isinstance(made, RunStats) else None))
                 if progress is not None:
                     progress(step)
-            return NetworkResult(self._outputs(), tuple(done))
-
-    def _outputs(self) -> dict[str, Array]:
-        return {name: self._values[name].copy() for name in self.plan.outputs}
-
-    def _store(self, name: str, array: Array) -> None:
-        if self.plan.values[name].offset is None:
-            self._values[name] = array
-        else:
-            self._values[name][...] = array
+            return NetworkResult(dict(zip(self.plan.outputs, runner.outputs(), strict=True)), tuple(done))
 
     def _check_inputs(self, inputs: Mapping[str, Array]) -> None:
         where, names = f"model {self.plan.name}", self.plan.inputs
@@ -196,12 +142,3 @@ class Executor:
     def close(self) -> None:
         """Free the memory of programs on the device."""
         self._stack.close()
-
-
-def _allocate(name: str, nbytes: int) -> npt.NDArray[np.uint8]:
-    try:
-        arena = aligned_bytes(nbytes)
-    except (MemoryError, ValueError):
-        raise ExecutorError(f"model {name}: cannot allocate {nbytes} bytes for intermediate results") from None
-    arena[:] = 0
-    return arena

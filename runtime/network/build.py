@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
 
-from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType
-from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision
-from vdla.compiler.graph.groups import BODY, FUSED, body_of
-from vdla.compiler.graph.macs import macs_of
-from vdla.compiler.graph.rules import HOST_OPERATORS, DeclinedError
-from vdla.compiler.memory_plan import ValueLife, plan_memory
+from vdla.compiler.graph import Graph
+from vdla.compiler.graph.accelerator import ACCELERATED, Decision
 from vdla.compiler.target import Target
-from vdla.hardware.program import Program
-from vdla.runtime.artifact import (
-    ARENA_ALIGNMENT,
-    Artifact,
-    Cpu,
-    KernelStep,
-    NumpyStep,
-    PlacedOperator,
-    Placement,
-    Plan,
-    PlannedValue,
-    ProgramStep,
-    Step,
-    size_bytes,
-)
-from vdla.runtime.executor import ModelError, operator_cycles
-from vdla.runtime.network.kernels import KernelTable, constant_name
-from vdla.simulator.stats import RunStats
+from vdla.runtime.artifact import Artifact, Cpu
+from vdla.runtime.executor import ModelError
+from vdla.runtime.network.plan_builder import ArtifactParts, PlanBuilder, TimeProgram
 from vdla.support.background import Background
 
-RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
-"""Operators whose result is the memory of their input under another shape."""
-
-
-TimeProgram = Callable[[Program], RunStats]
 Progress = Callable[[str, int, int], None]
 
 
@@ -58,218 +33,22 @@ def build_artifact(
     Raises:
         ModelError: nodes that no device can run; the message lists all of them with reasons.
     """
-    building = _Building(graph=graph, target=target, background=background, decisions=decisions or {}, time=time)
+    parts = ArtifactParts(target=target, background=background, decisions=decisions or {}, time=time)
+    building = PlanBuilder(graph, parts)
     nodes = sorted(enumerate(graph.nodes), key=lambda place: place[1].op == ACCELERATED)  # first all kernels
     for done, (position, node) in enumerate(nodes):
         progress(node.label, done, len(nodes))
         building.add(position, node)
     progress("kernels", len(nodes), len(nodes))
-    return building.artifact(origin or {})
-
-
-@dataclass
-class _Building:
-    graph: Graph
-    target: Target
-    background: Background
-    decisions: Mapping[str, Decision]
-    time: TimeProgram | None
-    placed: dict[int, Step] = field(default_factory=dict)  # by the position of their node
-    programs: list[Program] = field(default_factory=list)
-    constants: dict[str, Array] = field(default_factory=dict)
-    aliases: dict[str, str] = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.kernels = KernelTable(self.target, self.background)
-        self._contents: dict[bytes, str] = {}
-
-    # --- steps
-
-    @property
-    def steps(self) -> list[Step]:
-        """The steps in the order of their nodes."""
-        return [self.placed[position] for position in sorted(self.placed)]
-
-    def add(self, position: int, node: Node) -> None:
-        """The step of a node; none for a reshape."""
-        if self._is_alias(node):
-            self.aliases[node.outputs[0]] = self.aliases.get(node.inputs[0], node.inputs[0])
-            return
-        if node.op == ACCELERATED:
-            self.placed[position] = self._program_step(node)
-            return
-        try:
-            self.placed[position] = self._kernel_step(node)
-        except DeclinedError as error:
-            if node.op not in HOST_OPERATORS or node.bodies:
-                self.refused.append(str(error))
-                return
-            self.placed[position] = self._numpy_step(node, str(error))
-
-    def _is_alias(self, node: Node) -> bool:
-        """Whether a node only gives the memory of a value another shape."""
-        if node.op not in RESHAPES or node.inputs[0] in self.graph.constants or node.outputs[0] in self.graph.outputs:
-            return False
-        kinds = [self.graph.types[name] for name in (node.inputs[0], node.outputs[0])]
-        return all(isinstance(kind, TensorType) and kind.static and kind.dtype != "str" for kind in kinds)
-
-    def _kernel_step(self, node: Node) -> KernelStep:
-        self._require_static(node)
-        index, made = self.kernels.add(body_of(self.graph, node))
-        constants = [self._constant(f"{node.outputs[0]}.{name}", value) for name, value in made.constants.items()]
-        inputs = tuple(self._name(name) for name in made.inputs)
-        return KernelStep(
-            name=node.name or node.outputs[0],
-            kernel=index,
-            arguments=(*made.inputs, *constants, *made.outputs),
-            inputs=inputs,
-            outputs=made.outputs,
-            placement=self._placement(node, "cpu"),
-        )
-
-    def _program_step(self, node: Node) -> ProgramStep:
-        region: AcceleratedRegion = node.attributes[REGION]
-        program = region.chain.program
-        self.programs.append(program)
-        self._keep_constants(node)
-        lines = region.lines
-        stats = None if self.time is None else self.time(program)
-        tensors = {tensor: value for value, tensor in (*region.inputs.items(), *region.outputs.items())}
-        for tensor, array in region.constants.items():
-            tensors[tensor] = self._constant(f"{node.name}.{tensor}", array)
-        return ProgramStep(
-            name=node.name,
-            program=len(self.programs) - 1,
-            tensors=tensors,
-            lines=lines,
-            inputs=node.inputs,
-            outputs=node.outputs,
-            placement=_timed(self._placement(node, "vdla"), program, stats, lines),
-        )
-
-    def _require_static(self, node: Node) -> None:
-        for name in filter(None, (*node.inputs, *node.outputs)):
-            kind = self.graph.types[name]
-            if not isinstance(kind, TensorType) or not kind.static:
-                raise DeclinedError(f"{node.label}: extents of {name} must be known, got {kind}")
-
-    def _numpy_step(self, node: Node, reason: str) -> NumpyStep:
-        self._keep_constants(node)
-        return NumpyStep(
-            name=node.name or node.outputs[0],
-            op=node.op,
-            attributes=dict(node.attributes),
-            inputs=node.inputs,
-            outputs=node.outputs,
-            placement=self._placement(node, "numpy", reason),
-        )
-
-    def _keep_constants(self, node: Node) -> None:
-        """Keep the inputs that are constants under their names."""
-        self.constants |= {name: self.graph.constants[name] for name in node.inputs if name in self.graph.constants}
-
-    def _constant(self, base: str, value: Array) -> str:
-        """A constant of a kernel under a name by its content."""
-        name = constant_name(value, self._contents, base)
-        self.constants.setdefault(name, value)
-        return name
-
-    def _name(self, value: str) -> str:
-        return value
-
-    def _placement(self, node: Node, device: str, reason: str = "") -> Placement:
-        """Where a node runs; `reason` is for nodes without a decision."""
-        group = node.attributes[BODY] if node.op in (FUSED, ACCELERATED) else None
-        inner = (node,) if group is None else group.nodes
-        operators = tuple(self._placed(group or self.graph, each, reason) for each in inner)
-        values = dict.fromkeys(name for name in (*node.inputs, *node.outputs) if name)
-        return Placement(device=device, operators=operators, nbytes=sum(map(self._bytes, values)))
-
-    def _placed(self, graph: Graph, node: Node, reason: str) -> PlacedOperator:
-        decision = self.decisions.get(node.outputs[0])
-        why, change = (reason, "") if decision is None else (decision.reason, decision.change)
-        return PlacedOperator(
-            op=node.op,
-            name=node.name or node.outputs[0],
-            reason=why,
-            change=change,
-            macs=macs_of(graph, node),
-            seconds=None if decision is None else decision.seconds,
-        )
-
-    def _bytes(self, name: str) -> int:
-        kind = self.graph.types[name]
-        return size_bytes(kind.dtype, kind.extents) if isinstance(kind, TensorType) and kind.static else 0
-
-    # --- memory
-
-    def artifact(self, origin: Mapping[str, str]) -> Artifact:
-        """The artifact of all steps."""
-        if self.refused:
-            lines = "\n  ".join(self.refused)
-            raise ModelError(f"model {self.graph.name}: every node must run on some device, got\n  {lines}")
-        lives = list(self._lives())
-        memory = plan_memory(lives, ARENA_ALIGNMENT)
-        values = {name: self._planned(name, memory.offsets) for name in self._planned_names()}
-        plan = Plan(
-            name=self.graph.name,
-            inputs=self.graph.inputs,
-            outputs=self.graph.outputs,
-            values=values,
-            steps=tuple(self.steps),
-            arena_bytes=memory.arena_bytes,
-            arena_bytes_without_reuse=memory.bytes_without_reuse,
-        )
-        cpu = Cpu(self.target.cpu, self.target.triple, tuple(sorted(self.target.features)))
-        constants = self.constants | {n: v for n, v in self.graph.constants.items() if n in self.graph.outputs}
-        made = Artifact(
-            plan=plan,
-            constants=constants,
-            kernels=self.kernels.compile(),
-            programs=tuple(self.programs),
-            cpu=cpu,
-            origin=origin,
-        )
-        return made.check()
-
-    def _planned_names(self) -> Iterator[str]:
-        results = (name for step in self.steps for name in step.outputs if name)
-        yield from dict.fromkeys((*self.graph.inputs, *results, *self.aliases))
-
-    def _planned(self, name: str, offsets: Mapping[str, int]) -> PlannedValue:
-        kind = self.graph.types[name]
-        if not isinstance(kind, TensorType):
-            raise GraphError(f"model {self.graph.name}: {name} must be a tensor, got {kind}")
-        source = self.aliases.get(name)
-        return PlannedValue(kind.dtype, kind.extents if kind.static else None, offsets.get(source or name), source)
-
-    def _lives(self) -> Iterator[ValueLife]:
-        """The live ranges of values in the arena; inputs live from before the first step."""
-        first = dict.fromkeys(self.graph.inputs, -1)
-        last = dict.fromkeys((self._source(name) for name in self.graph.outputs), len(self.steps))
-        for index, step in enumerate(self.steps):
-            for name in filter(None, step.outputs):
-                first[name] = index
-            for name in filter(None, (*step.inputs, *step.outputs)):
-                source = self._source(name)
-                last[source] = max(last.get(source, index), index)
-        for name, start in first.items():
-            kind = self.graph.types[name]
-            if isinstance(kind, TensorType) and kind.static and kind.dtype != "str":
-                nbytes = size_bytes(kind.dtype, kind.extents)
-                yield ValueLife(name, nbytes, start, last.get(name, start))
-
-    def _source(self, name: str) -> str:
-        return self.aliases.get(name, name)
-
-
-def _timed(placement: Placement, program: Program, stats: RunStats | None, lines: Sequence[int]) -> Placement:
-    """The placement with the cycles of a run, those of each operator included."""
-    if stats is None:
-        return placement
-    found = operator_cycles(program, stats, lines)
-    operators = placement.operators
-    if found is not None:
-        operators = tuple(replace(op, cycles=each.cycles) for op, each in zip(operators, found, strict=True))
-    return replace(placement, operators=operators, cycles=stats.total_cycles)
+    if parts.refused:
+        lines = "\n  ".join(parts.refused)
+        raise ModelError(f"model {graph.name}: every node must run on some device, got\n  {lines}")
+    made = Artifact(
+        plan=building.plan(),
+        constants=parts.constants,
+        kernels=parts.kernels.compile(),
+        programs=tuple(parts.programs),
+        cpu=Cpu(target.cpu, target.triple, tuple(sorted(target.features))),
+        origin=origin or {},
+    )
+    return made.check()

@@ -22,13 +22,13 @@ from vdla.compiler.graph.passes import (
     Observer,
     run_passes,
 )
-from vdla.compiler.graph.rules.fusion import fuse
 from vdla.compiler.target import Target
 from vdla.hardware.config import Config
 from vdla.runtime.evaluate import INTEGER, PREPARATION, REGIONS
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.model import Model
-from vdla.runtime.network.build import RESHAPES, Progress, build_artifact
+from vdla.runtime.network.bodies import BODIES, FUSION
+from vdla.runtime.network.build import Progress, build_artifact
 from vdla.runtime.network.program_timer import ProgramTimer
 from vdla.runtime.network.targets import target_of
 from vdla.support.background import Background
@@ -85,7 +85,7 @@ def compile_network(
         if config is not None:
             graph, decisions = _on_devices(graph, config, place or {}, observe)
         layouts = GraphPass("layouts", lambda graph: choose_layouts(graph, host))
-        graph = run_passes(graph, (layouts, FUSION), observe)
+        graph = run_passes(graph, (layouts, BODIES, FUSION), observe)
         artifact = build_artifact(
             graph, host, background, origin=_origin(source), decisions=decisions, time=time, progress=progress
         )
@@ -95,8 +95,6 @@ def compile_network(
 # --- passes ---------------------------------------------------------------------------------------
 
 
-FUSION = GraphPass("fuse", lambda graph: fuse(graph, lambda node: node.op not in RESHAPES))
-
 PASSES = (
     *(each.name for each in PREPARATION),
     "quantise",
@@ -104,6 +102,7 @@ PASSES = (
     "partition",
     *(each.name for each in REGIONS),
     "layouts",
+    "bodies",
     "fuse",
 )
 """The names of all passes, in order."""

@@ -4,7 +4,8 @@ A function takes the node's attributes and its inputs, None where one is absent,
 tuple of its results. It returns new arrays or views of its inputs, and writes into none of them.
 """
 
+from vdla.runtime.numpy_operators.control_flow import CONTROL_FLOW, Bodies, Body
 from vdla.runtime.numpy_operators.function import Function, Value
 from vdla.runtime.numpy_operators.table import FUNCTIONS
 
-__all__ = ["FUNCTIONS", "Function", "Value"]
+__all__ = ["CONTROL_FLOW", "FUNCTIONS", "Bodies", "Body", "Function", "Value"]

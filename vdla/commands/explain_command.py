@@ -65,8 +65,7 @@ def _reasons(artifact: Artifact) -> Iterator[str]:
 def _memory(artifact: Artifact) -> str:
     from vdla.runtime.executor import activation_bytes
 
-    plan = artifact.plan
-    values = f"{plan.arena_bytes:,} bytes of memory hold its values"
-    text = f"{values}; without reuse they would take {plan.arena_bytes_without_reuse:,}."
+    planned, without_reuse = artifact.plan.memory_bytes
+    text = f"{planned:,} bytes of memory hold its values; without reuse they would take {without_reuse:,}."
     device = max(map(activation_bytes, artifact.programs), default=0)
     return f"{text} On the accelerator, {device:,} bytes hold those of a program." if device else text

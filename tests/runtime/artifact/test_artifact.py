@@ -54,8 +54,8 @@ def test_damage_is_refused(content):
     flipped[len(content) // 2] ^= 4
     with pytest.raises(ArtifactError, match=r"^f: checksum must be [0-9a-f]{12}, got [0-9a-f]{12} \(damaged\)$"):
         Artifact.from_bytes(bytes(flipped), "f")
-    newer = content[:8] + (2).to_bytes(4, "little") + content[12:]
-    refused(newer, "f: format version must be at most 1, got 2 (made by a newer vdla)")
+    newer = content[:8] + (3).to_bytes(4, "little") + content[12:]
+    refused(newer, "f: format version must be at most 2, got 3 (made by a newer vdla)")
 
 
 def _set(*path):
@@ -87,7 +87,7 @@ WRONG_MANIFESTS = [
     ((*STEP, "kernel", 5), "plan g, step MatMul+Relu: kernel must be one of 2, got 5"),
     (
         (*STEP, {"kind": "Shell"}),
-        "plan.steps[0]: kind must be one of KernelStep, ProgramStep, NumpyStep, got {'kind': 'Shell'}",
+        "plan.steps[0]: kind must be one of KernelStep, ProgramStep, NumpyStep, ControlStep, got {'kind': 'Shell'}",
     ),
     (
         (*STEP, "arguments", ["x", "x", "b"]),

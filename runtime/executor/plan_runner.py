@@ -1,0 +1,140 @@
+"""A plan bound to memory: its arena, its values as arrays, its steps as calls.
+
+The bodies of If, Loop and Scan are plans with runners of their own. What a body takes is copied
+into its arena and what it gives is copied out, so that iterations do not disturb each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.runtime.artifact import (
+    ControlStep,
+    KernelStep,
+    NumpyStep,
+    Plan,
+    PlannedValue,
+    ProgramStep,
+    Step,
+    aligned_bytes,
+    numpy_dtype,
+    size_bytes,
+)
+from vdla.runtime.executor.errors import ExecutorError
+from vdla.runtime.executor.numpy_call import NumpyFunctions, call_numpy, store_result
+from vdla.runtime.numpy_operators import CONTROL_FLOW, Body, Value
+
+Array = npt.NDArray[Any]
+BindKernel = Callable[[int, Sequence[Array]], Callable[[], object]]
+BindProgram = Callable[[ProgramStep, Mapping[str, Array]], Callable[[], object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Binders:
+    """What turns steps into calls: of kernels by index, of programs, of NumPy functions by name."""
+
+    kernel: BindKernel
+    program: BindProgram
+    numpy: NumpyFunctions
+
+
+class PlanRunner:
+    """A plan ready to run; `values` has the arrays of its values by name."""
+
+    def __init__(self, plan: Plan, constants: Mapping[str, Array], binders: Binders) -> None:
+        self.plan = plan
+        self._constants, self._binders = constants, binders
+        self._arena = _allocate(plan.name, plan.arena_bytes)
+        self.values: dict[str, Value] = {"": None, **constants}
+        placed = ((name, value) for name, value in plan.values.items() if value.offset is not None)
+        self.values |= {name: self._view(value) for name, value in placed}
+        self.calls = [self._prepared(step) for step in plan.steps]
+
+    def _view(self, value: PlannedValue) -> Array:
+        assert value.offset is not None and value.shape is not None
+        end = value.offset + size_bytes(value.dtype, value.shape)
+        return self._arena[value.offset : end].view(numpy_dtype(value.dtype)).reshape(value.shape)
+
+    def _prepared(self, step: Step) -> Callable[[], object]:
+        """A call that runs a step; that of a program returns its statistics."""
+        match step:
+            case KernelStep():
+                return self._binders.kernel(step.kernel, [self.values[name] for name in step.arguments])
+            case ProgramStep():
+                return self._binders.program(step, self.values)
+            case NumpyStep():
+                return lambda: self._run_numpy(step)
+            case ControlStep():
+                return self._control(step)
+
+    def _run_numpy(self, step: NumpyStep) -> None:
+        where = f"model {self.plan.name}, step {step.name}"
+        results = call_numpy(where, step, self._binders.numpy, [self.values[name] for name in step.inputs])
+        self._store_results(step, results)
+
+    def _store_results(self, step: NumpyStep | ControlStep, results: Sequence[Value]) -> None:
+        for name, result in zip(step.outputs, results, strict=False):
+            if name:
+                self.store(f"step {step.name}", name, result)
+
+    def store(self, where: str, name: str, value: Value) -> None:
+        """Make `value` that of a name; ExecutorError if it has not the extents of its place."""
+        if self.plan.values[name].offset is None:
+            self.values[name] = value
+        else:
+            store_result(f"model {self.plan.name}, {where}", name, self.values[name], value)
+
+    def run(self, inputs: Sequence[Value]) -> list[Value]:
+        """The outputs, in memory of their own, of one run on `inputs`."""
+        for name, value in zip(self.plan.inputs, inputs, strict=True):
+            self.store("input", name, value)
+        for call in self.calls:
+            call()
+        return self.outputs()
+
+    def outputs(self) -> list[Value]:
+        """The outputs of the run before, in memory of their own."""
+        return [_copied(self.values[name]) for name in self.plan.outputs]
+
+    # --- control flow
+
+    def _control(self, step: ControlStep) -> Callable[[], object]:
+        bodies = {key: self._body(step, plan) for key, plan in step.bodies.items()}
+
+        def run() -> None:
+            try:
+                results = CONTROL_FLOW[step.op](step.attributes, [self.values[name] for name in step.inputs], bodies)
+            except ExecutorError:
+                raise
+            except (ValueError, IndexError, TypeError, AttributeError) as error:  # of values that do not fit
+                raise ExecutorError(f"model {self.plan.name}, step {step.name}: {error}") from error
+            self._store_results(step, results)
+
+        return run
+
+    def _body(self, step: ControlStep, plan: Plan) -> Body:
+        runner = PlanRunner(plan, self._constants, self._binders)
+
+        def row(output: int) -> tuple[Sequence[int], npt.DTypeLike]:
+            planned = step.rows[output]
+            return planned.shape or (), numpy_dtype(planned.dtype)
+
+        return Body(runner.run, len(plan.outputs), row)
+
+
+def _copied(value: Value) -> Value:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _allocate(name: str, nbytes: int) -> npt.NDArray[np.uint8]:
+    try:
+        arena = aligned_bytes(nbytes)
+    except (MemoryError, ValueError):
+        raise ExecutorError(f"model {name}: cannot allocate {nbytes} bytes for intermediate results") from None
+    arena[:] = 0
+    return arena

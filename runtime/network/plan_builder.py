@@ -1,0 +1,277 @@
+"""From a graph, each of whose nodes is one step, to a plan; bodies become plans within it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType
+from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision
+from vdla.compiler.graph.groups import BODY, FUSED, body_of
+from vdla.compiler.graph.macs import macs_of
+from vdla.compiler.graph.rules import HOST_OPERATORS, DeclinedError
+from vdla.compiler.memory_plan import ValueLife, plan_memory
+from vdla.compiler.target import Target
+from vdla.hardware.program import Program
+from vdla.runtime.artifact import (
+    ARENA_ALIGNMENT,
+    ControlStep,
+    KernelStep,
+    NumpyStep,
+    PlacedOperator,
+    Placement,
+    Plan,
+    PlannedValue,
+    ProgramStep,
+    Step,
+    size_bytes,
+)
+from vdla.runtime.executor import operator_cycles
+from vdla.runtime.network.kernels import KernelTable, constant_name
+from vdla.runtime.numpy_operators import CONTROL_FLOW
+from vdla.simulator.stats import RunStats
+from vdla.support.background import Background
+
+RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+"""Operators whose result is the memory of their input under another shape."""
+
+TimeProgram = Callable[[Program], RunStats]
+
+
+@dataclass
+class ArtifactParts:
+    """What the plans of an artifact share; `refused` says why nodes run on no device.
+
+    `decisions` are the reasons for devices by first results, `time` times a program. Kernels are
+    compiled in the background.
+    """
+
+    target: Target
+    background: Background
+    decisions: Mapping[str, Decision]
+    time: TimeProgram | None
+    programs: list[Program] = field(default_factory=list)
+    constants: dict[str, Array] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.kernels = KernelTable(self.target, self.background)
+        self._contents: dict[bytes, str] = {}
+
+    def constant(self, base: str, value: Array) -> str:
+        """A constant of a kernel under a name by its content."""
+        name = constant_name(value, self._contents, base)
+        self.constants.setdefault(name, value)
+        return name
+
+
+@dataclass
+class PlanBuilder:
+    """The steps of a graph; names of its values are unique in the artifact."""
+
+    graph: Graph
+    parts: ArtifactParts
+    placed: dict[int, Step] = field(default_factory=dict)  # by the position of their node
+    aliases: dict[str, str] = field(default_factory=dict)
+
+    # --- steps
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps in the order of their nodes."""
+        return [self.placed[position] for position in sorted(self.placed)]
+
+    def add(self, position: int, node: Node) -> None:
+        """The step of a node; none for a reshape."""
+        if self._is_alias(node):
+            self.aliases[node.outputs[0]] = self.aliases.get(node.inputs[0], node.inputs[0])
+            return
+        if node.op == ACCELERATED:
+            self.placed[position] = self._program_step(node)
+            return
+        if node.op in CONTROL_FLOW:
+            self.placed[position] = self._control_step(node)
+            return
+        try:
+            self.placed[position] = self._kernel_step(node)
+        except DeclinedError as error:
+            if node.op not in HOST_OPERATORS:
+                self.parts.refused.append(str(error))
+                return
+            self.placed[position] = self._numpy_step(node, str(error))
+
+    def _is_alias(self, node: Node) -> bool:
+        """Whether a node only gives the memory of a value another shape."""
+        if node.op not in RESHAPES or node.inputs[0] in self.graph.constants or node.outputs[0] in self.graph.outputs:
+            return False
+        kinds = [self.graph.types[name] for name in (node.inputs[0], node.outputs[0])]
+        return all(isinstance(kind, TensorType) and kind.static and kind.dtype != "str" for kind in kinds)
+
+    def _kernel_step(self, node: Node) -> KernelStep:
+        self._require_static(node)
+        index, made = self.parts.kernels.add(body_of(self.graph, node))
+        constants = [self.parts.constant(f"{node.outputs[0]}.{name}", value) for name, value in made.constants.items()]
+        return KernelStep(
+            name=node.name or node.outputs[0],
+            kernel=index,
+            arguments=(*made.inputs, *constants, *made.outputs),
+            inputs=made.inputs,
+            outputs=made.outputs,
+            placement=self._placement(node, "cpu"),
+        )
+
+    def _program_step(self, node: Node) -> ProgramStep:
+        region: AcceleratedRegion = node.attributes[REGION]
+        program = region.chain.program
+        self.parts.programs.append(program)
+        self._keep_constants(node)
+        lines = region.lines
+        stats = None if self.parts.time is None else self.parts.time(program)
+        tensors = {tensor: value for value, tensor in (*region.inputs.items(), *region.outputs.items())}
+        for tensor, array in region.constants.items():
+            tensors[tensor] = self.parts.constant(f"{node.name}.{tensor}", array)
+        return ProgramStep(
+            name=node.name,
+            program=len(self.parts.programs) - 1,
+            tensors=tensors,
+            lines=lines,
+            inputs=node.inputs,
+            outputs=node.outputs,
+            placement=_timed(self._placement(node, "vdla"), program, stats, lines),
+        )
+
+    def _control_step(self, node: Node) -> ControlStep:
+        """The step of an If, Loop or Scan; its bodies become plans."""
+        self._keep_constants(node)
+        rows = [] if node.op == "If" else [_row(node.bodies["body"], name) for name in node.bodies["body"].outputs]
+        return ControlStep(
+            name=node.name or node.outputs[0],
+            op=node.op,
+            attributes={key: value for key, value in node.attributes.items() if key not in node.bodies},
+            bodies={key: _body_plan(body, self.parts) for key, body in node.bodies.items()},
+            rows=tuple(rows),
+            inputs=node.inputs,
+            outputs=node.outputs,
+            placement=self._placement(node, "cpu", "its body runs on the CPU"),
+        )
+
+    def _require_static(self, node: Node) -> None:
+        for name in filter(None, (*node.inputs, *node.outputs)):
+            kind = self.graph.types[name]
+            if not isinstance(kind, TensorType) or not kind.static:
+                raise DeclinedError(f"{node.label}: extents of {name} must be known, got {kind}")
+
+    def _numpy_step(self, node: Node, reason: str) -> NumpyStep:
+        self._keep_constants(node)
+        return NumpyStep(
+            name=node.name or node.outputs[0],
+            op=node.op,
+            attributes=dict(node.attributes),
+            inputs=node.inputs,
+            outputs=node.outputs,
+            placement=self._placement(node, "numpy", reason),
+        )
+
+    def _keep_constants(self, node: Node) -> None:
+        """Keep the inputs that are constants under their names."""
+        self.parts.constants |= {
+            name: self.graph.constants[name] for name in node.inputs if name in self.graph.constants
+        }
+
+    def _placement(self, node: Node, device: str, reason: str = "") -> Placement:
+        """Where a node runs; `reason` is for nodes without a decision."""
+        group = node.attributes[BODY] if node.op in (FUSED, ACCELERATED) else None
+        inner = (node,) if group is None else group.nodes
+        operators = tuple(self._placed(group or self.graph, each, reason) for each in inner)
+        values = dict.fromkeys(name for name in (*node.inputs, *node.outputs) if name)
+        return Placement(device=device, operators=operators, nbytes=sum(map(self._bytes, values)))
+
+    def _placed(self, graph: Graph, node: Node, reason: str) -> PlacedOperator:
+        decision = self.parts.decisions.get(node.outputs[0])
+        why, change = (reason, "") if decision is None else (decision.reason, decision.change)
+        return PlacedOperator(
+            op=node.op,
+            name=node.name or node.outputs[0],
+            reason=why,
+            change=change,
+            macs=macs_of(graph, node),
+            seconds=None if decision is None else decision.seconds,
+        )
+
+    def _bytes(self, name: str) -> int:
+        kind = self.graph.types[name]
+        return size_bytes(kind.dtype, kind.extents) if isinstance(kind, TensorType) and kind.static else 0
+
+    # --- memory
+
+    def plan(self) -> Plan:
+        """The plan of all steps."""
+        memory = plan_memory(self._lives(), ARENA_ALIGNMENT)
+        values = {name: self._planned(name, memory.offsets) for name in self._planned_names()}
+        self.parts.constants |= {n: v for n, v in self.graph.constants.items() if n in self.graph.outputs}
+        return Plan(
+            name=self.graph.name,
+            inputs=self.graph.inputs,
+            outputs=self.graph.outputs,
+            values=values,
+            steps=tuple(self.steps),
+            arena_bytes=memory.arena_bytes,
+            arena_bytes_without_reuse=memory.bytes_without_reuse,
+        )
+
+    def _planned_names(self) -> Iterator[str]:
+        results = (name for step in self.steps for name in step.outputs if name)
+        yield from dict.fromkeys((*self.graph.inputs, *results, *self.aliases))
+
+    def _planned(self, name: str, offsets: Mapping[str, int]) -> PlannedValue:
+        kind = self.graph.types[name]
+        if not isinstance(kind, TensorType):
+            raise GraphError(f"model {self.graph.name}: {name} must be a tensor, got {kind}")
+        source = self.aliases.get(name)
+        return PlannedValue(kind.dtype, kind.extents if kind.static else None, offsets.get(source or name), source)
+
+    def _lives(self) -> Iterator[ValueLife]:
+        """The live ranges of values in the arena; inputs live from before the first step."""
+        first = dict.fromkeys(self.graph.inputs, -1)
+        last = dict.fromkeys((self._source(name) for name in self.graph.outputs), len(self.steps))
+        for index, step in enumerate(self.steps):
+            for name in filter(None, step.outputs):
+                first[name] = index
+            for name in filter(None, (*step.inputs, *step.outputs)):
+                source = self._source(name)
+                last[source] = max(last.get(source, index), index)
+        for name, start in first.items():
+            kind = self.graph.types[name]
+            if isinstance(kind, TensorType) and kind.static and kind.dtype != "str":
+                nbytes = size_bytes(kind.dtype, kind.extents)
+                yield ValueLife(name, nbytes, start, last.get(name, start))
+
+    def _source(self, name: str) -> str:
+        return self.aliases.get(name, name)
+
+
+def _body_plan(graph: Graph, parts: ArtifactParts) -> Plan:
+    building = PlanBuilder(graph, parts)
+    for position, node in enumerate(graph.nodes):
+        building.add(position, node)
+    return building.plan()
+
+
+def _row(body: Graph, name: str) -> PlannedValue:
+    """The type of an output of a body, unknown extents 0."""
+    kind = body.types[name]
+    if not isinstance(kind, TensorType):
+        raise GraphError(f"{body.name}: {name} must be a tensor, got {kind}")
+    shape = tuple(extent if isinstance(extent, int) else 0 for extent in kind.shape or ())
+    return PlannedValue(kind.dtype, shape)
+
+
+def _timed(placement: Placement, program: Program, stats: RunStats | None, lines: Sequence[int]) -> Placement:
+    """The placement with the cycles of a run, those of each operator included."""
+    if stats is None:
+        return placement
+    found = operator_cycles(program, stats, lines)
+    operators = placement.operators
+    if found is not None:
+        operators = tuple(replace(op, cycles=each.cycles) for op, each in zip(operators, found, strict=True))
+    return replace(placement, operators=operators, cycles=stats.total_cycles)

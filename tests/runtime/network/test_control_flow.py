@@ -1,0 +1,162 @@
+"""If, Loop and Scan in compiled models: written to a file, read, equal to ONNX Runtime.
+
+Bodies capture values and weights, nest, give rows of unknown number, and choose between shapes.
+"""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from vdla.runtime.artifact import ControlStep, KernelStep
+from vdla.runtime.executor import Model
+from vdla.runtime.network import compile_network
+
+F, INT, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+WEIGHT = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32) / 2
+
+
+def info(name, kind=F, shape=None):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def const(name, value):
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.asarray(value), name))
+
+
+def node(op, inputs, outputs, **attributes):
+    return helper.make_node(op, inputs.split(), outputs.split(), **attributes)
+
+
+def graph(name, nodes, inputs, outputs, initializers=()):
+    made = [numpy_helper.from_array(array, key) for key, array in initializers]
+    return helper.make_graph(nodes, name, inputs, outputs, made)
+
+
+def model(nodes, inputs, outputs):
+    made = graph("g", nodes, inputs, outputs, [("w", WEIGHT)])
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def choice():
+    """Branches of different shapes; one captures x, the other x and a weight."""
+    small = graph("small", [node("ReduceSum", "x axes", "s", keepdims=0)], [], [info("s")])
+    small.node.insert(0, const("axes", np.array([0])))
+    large = graph("large", [node("MatMul", "x w", "m"), node("Relu", "m", "l")], [], [info("l")])
+    nodes = [node("If", "c", "y", then_branch=small, else_branch=large), node("Neg", "y", "z")]
+    return model(nodes, [info("c", B, []), info("x", F, [3, 4])], [info("z")])
+
+
+def loop(trips="n", condition=""):
+    """h = relu(h @ w + x) at most 6 times; the trips so far, a state that grows; rows of h."""
+    body = graph(
+        "body",
+        [
+            node("MatMul", "h w", "m"),
+            node("Add", "m x", "a"),
+            node("Relu", "a", "next"),
+            const("last_trip", np.int64(5)),
+            node("Less", "i last_trip", "going"),
+            const("vector", np.array([1])),
+            node("Reshape", "i vector", "i1"),
+            node("Concat", "seen i1", "longer", axis=0),
+        ],
+        [info("i", INT, []), info("c", B, []), info("h"), info("seen", INT)],
+        [info("going", B, []), info("next"), info("longer", INT), info("next")],
+    )
+    outer = [
+        const("none", np.zeros(0, np.int64)),
+        node("Relu", "x", "start"),
+        helper.make_node("Loop", [trips, condition, "start", "none"], ["last", "seen_all", "rows"], body=body),
+    ]
+    inputs = [info("x", F, [2, 4]), *([info("n", INT, [])] if trips else [])]
+    return model(outer, inputs, [info("last"), info("seen_all", INT), info("rows")])
+
+
+def scan(backwards=0):
+    """A running product of sums with the state of a cell."""
+    body = graph(
+        "body",
+        [
+            node("MatMul", "h w", "m"),
+            node("Add", "m t", "a"),
+            node("Tanh", "a", "next"),
+            node("Mul", "next t", "row"),
+        ],
+        [info("h", F, [4]), info("t", F, [4])],
+        [info("next", F, [4]), info("row", F, [4])],
+    )
+    node_ = node("Scan", "h0 x", "last rows", body=body, num_scan_inputs=1, scan_input_directions=[backwards],
+                 scan_output_axes=[1])  # fmt: skip
+    return model([node_], [info("h0", F, [4]), info("x", F, [5, 4])], [info("last"), info("rows")])
+
+
+def nested():
+    """A Loop in a branch of an If in a Loop; the innermost captures through both."""
+    inner = graph(
+        "inner",
+        [node("Add", "v x", "u"), node("Identity", "q", "q_out")],
+        [info("j", INT, []), info("q", B, []), info("v", F, [3])],
+        [info("q_out", B, []), info("u", F, [3])],
+    )
+    many = graph("many", [node("Loop", "i always h", "t", body=inner)], [], [info("t", F, [3])])
+    few = graph("few", [node("Neg", "h", "f")], [], [info("f", F, [3])])
+    body = graph(
+        "body",
+        [
+            const("one", np.int64(1)),
+            node("Greater", "i one", "big"),
+            node("If", "big", "next", then_branch=many, else_branch=few),
+            node("Identity", "always", "go"),
+        ],
+        [info("i", INT, []), info("c", B, []), info("h", F, [3])],
+        [info("go", B, []), info("next", F, [3]), info("next", F, [3])],
+    )
+    outer = [const("always", np.array(True)), node("Loop", "n always x", "last rows", body=body)]
+    return model(outer, [info("x", F, [3]), info("n", INT, [])], [info("last"), info("rows")])
+
+
+def rng(*shape):
+    return np.random.default_rng(1).normal(size=shape).astype(np.float32)
+
+
+CASES = {
+    "then": (choice, {"c": np.array(True), "x": rng(3, 4)}),
+    "else": (choice, {"c": np.array(False), "x": rng(3, 4)}),
+    "trips": (loop, {"x": rng(2, 4), "n": np.array(3)}),
+    "condition ends": (loop, {"x": rng(2, 4), "n": np.array(50)}),
+    "no trip count": (lambda: loop(trips=""), {"x": rng(2, 4)}),
+    "no iteration": (nested, {"x": rng(3), "n": np.array(0)}),
+    "scan": (scan, {"h0": rng(4), "x": rng(5, 4)}),
+    "scan backwards": (lambda: scan(1), {"h0": rng(4), "x": rng(5, 4)}),
+    "nested": (nested, {"x": rng(3), "n": np.array(5)}),
+}
+
+
+def compiled(made: onnx.ModelProto, tmp_path) -> Model:
+    compile_network(made).save(tmp_path / "m.vdla")
+    return Model.load(tmp_path / "m.vdla")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_models_equal_onnx_runtime(case, tmp_path):
+    make, inputs = CASES[case]
+    session = onnxruntime.InferenceSession(make().SerializeToString())
+    loaded = compiled(make(), tmp_path)
+    names = [output.name for output in session.get_outputs()]
+    for _ in range(2):  # nothing is left from the run before
+        results = loaded.run(inputs).outputs
+        for name, wanted in zip(names, session.run(names, inputs), strict=True):
+            assert results[name].shape == wanted.shape and results[name].dtype == wanted.dtype
+            assert np.allclose(results[name], wanted, rtol=1e-5, atol=1e-5), name
+
+
+def test_bodies_are_compiled_where_states_keep_their_shape(tmp_path):
+    (step,) = (each for each in compiled(loop(), tmp_path).artifact.plan.steps if isinstance(each, ControlStep))
+    body = step.bodies["body"]
+    kernels = [each.name for each in body.steps if isinstance(each, KernelStep)]
+    assert "MatMul+Add+Relu" in kernels
+    assert body.arena_bytes > 0 and body.values[body.outputs[1]].shape == (2, 4)
+    assert body.values[body.outputs[2]].shape is None  # grows
+    assert step.attributes == {"captures": 1} and step.rows[3].shape == (2, 4)
