@@ -61,11 +61,15 @@ class MacroOps(Sequence[MacroOp]):
         )
 
     def take(self, rows: Ints) -> MacroOps:
-        """The chosen operations, with the forms that they have, in order of first use."""
+        """The chosen operations; their forms are in order of first use, equal ones once."""
         found = MacroOps(self.forms, self.form[rows], self.offsets[rows], self.dram[rows])
+        forms: dict[tuple[object, ...], tuple[int, MacroOp]] = {}
         number = np.zeros(len(self.forms), np.int64)
-        number[list(found.used)] = np.arange(len(found.used))
-        return replace(found, forms=tuple(self.forms[form] for form in found.used), form=number[found.form])
+        for index in found.used:
+            form = self.forms[index]
+            key = form.instruction, tuple(form.bases.items()), form.uops, form.tensor, form.source
+            number[index] = forms.setdefault(key, (len(forms), form))[0]
+        return replace(found, forms=tuple(form for _, form in forms.values()), form=number[found.form])
 
     def map(self, change: Callable[[MacroOp], MacroOp]) -> MacroOps:
         """The operations with changed forms: with other tiles, tensors or lines of the schedule.

@@ -39,6 +39,14 @@ def test_joined_parts_follow_each_other():
     assert list(MacroOps.joined([])) == []
 
 
+def test_chosen_operations_have_their_forms_once_in_order_of_use():
+    ops = MacroOps.joined([MacroOps.of(OPS), MacroOps.of(OPS)])
+    chosen = ops.take(np.array([4, 2, 1, 5]))
+    assert list(chosen) == [OPS[1], OPS[2], OPS[1], OPS[2]]
+    assert [type(form.instruction) for form in chosen.forms] == [Gemm, Store]
+    assert list(ops.take(np.zeros(0, np.int64))) == []
+
+
 def test_changed_forms_change_all_their_operations():
     ops = MacroOps.of(OPS)
     twice = MacroOps.joined([ops, ops]).map(lambda form: replace(form, source=7))
