@@ -110,7 +110,7 @@ def _runs(places: Places) -> tuple[Indices, Indices, Indices]:
     used, shape = np.unique(places.shape, return_inverse=True)
     shapes = [places.shapes[number] for number in used.tolist()]
     listed = [np.arange(0) if isinstance(each, slice) else each for each in shapes]
-    every, sizes = np.concatenate([np.arange(0), *listed]), np.array([len(each) for each in listed], np.int64)
+    every, sizes = np.concatenate([np.arange(0), *listed]), np.array([len(each) for each in listed], np.intp)
     starts = np.cumsum(sizes) - sizes
     apart = np.diff(every, prepend=-2) != 1
     apart[starts[sizes > 0]] = True
@@ -135,7 +135,7 @@ def _merged(fine: Partition) -> Partition:
     bits = np.left_shift(np.uint64(1), (owner % _CODE_BITS).astype(np.uint64))
     np.add.at(codes, fine.parts * groups + owner // _CODE_BITS, bits)  # each pair is there once
     labels: dict[bytes, int] = {}
-    label = np.array([labels.setdefault(each.tobytes(), len(labels)) for each in codes.reshape(-1, groups)], np.int64)
+    label = np.array([labels.setdefault(each.tobytes(), len(labels)) for each in codes.reshape(-1, groups)], np.intp)
     firsts = np.zeros(fine.count, np.bool_)  # a part of each label, which stands for all of them
     firsts[np.unique(label, return_index=True)[1]] = True
     chosen = firsts[fine.parts]
