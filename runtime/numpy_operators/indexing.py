@@ -21,7 +21,7 @@ _UPDATES: Mapping[str, _Update] = {
 
 
 def _gather(attributes: Attributes, x: Array, indices: Array) -> tuple[Array]:
-    return (np.take(x, indices.astype(np.int64), attributes.get("axis", 0)),)
+    return (np.take(x, indices.astype(np.intp), attributes.get("axis", 0)),)
 
 
 def _grid(shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Array, ...]:

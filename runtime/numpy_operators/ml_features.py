@@ -84,7 +84,7 @@ def _one_hot_encoder(attributes: Attributes, x: Array) -> tuple[Array]:
 def _array_feature_extractor(attributes: Attributes, x: Array, places: Array) -> tuple[Array]:
     """Elements along the last axis; a vector is one row."""
     rows = x.reshape(1, -1) if x.ndim == 1 else x
-    return (np.take(rows, places.reshape(-1), -1),)
+    return (np.take(rows, places.reshape(-1).astype(np.intp), -1),)
 
 
 def _binarizer(attributes: Attributes, x: Array) -> tuple[Array]:

@@ -112,7 +112,7 @@ def _nearest(axis: ResizedAxis, attributes: Attributes) -> Array:
         "round_prefer_ceil": lambda x: math.floor(x + _HALF),
     }[attributes.get("nearest_mode", "round_prefer_floor")]
     places = [min(max(rounded(x), 0), axis.extent - 1) for x in axis.coordinates(mode)]
-    return np.array(places, np.int64)
+    return np.array(places, np.intp)
 
 
 def _cubic(distance: Array, a: float) -> Array:
