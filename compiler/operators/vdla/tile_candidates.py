@@ -176,7 +176,8 @@ def estimated(config: Config, problem: TilingProblem, c: Candidates) -> NDArray[
     all_weights = c.out_blocks * weights
     chunk = window + np.where(c.keep_weights, 0, all_weights) + c.out_blocks * pieces * fetch
     results = problem.results(c.rows, c.cols) * out
-    store = c.out_blocks * results / chunks
+    bursts = np.where(c.cols < problem.cols, c.rows, 1) * problem.phases  # whole rows follow one another
+    store = c.out_blocks * (results + bursts) / chunks
     total = problem.batches * groups * tiles * chunks
     first = 0 if problem.chained else window + weights + 3 * config.dram.read_latency
     last = results + config.dram.write_latency

@@ -116,6 +116,14 @@ def test_more_threads_are_not_estimated_slower_than_one() -> None:
     assert two < one
 
 
+def test_results_are_stored_in_long_rows() -> None:
+    """A convolution that mostly stores: each row of a tile is a burst of its own."""
+    options = {"batch": 1, "height": 112, "width": 112, "in_channels": 16, "out_channels": 96, "kernel": 1}
+    operator = conv2d(PYNQ, packing="channels", chained=True, **options)
+    cycles = simulate(operator.program, mode=Mode.TIMING).statistics.total_cycles
+    assert cycles < 1.05 * 112 * 112 * 96 / PYNQ.axi_bytes
+
+
 def test_a_tiling_prints_its_sizes() -> None:
     tiling = Tiling(rows=14, cols=7, out_blocks=4, in_blocks=2, keep_weights=True, threads=2, threads_over="chunks")
     assert (
