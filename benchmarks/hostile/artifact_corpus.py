@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from vdla.runtime.network import compile_network
 
@@ -17,6 +17,7 @@ def artifacts() -> Iterator[bytes]:
     """The files."""
     yield compile_network(_floats(), "host").artifact.to_bytes()
     yield compile_network(_functions(), "host").artifact.to_bytes()
+    yield compile_network(_bodies(), "host").artifact.to_bytes()
     for machine in ("tiny", "pynq_z1"):
         place = dict.fromkeys(("c", "d", "y"), "vdla")
         yield compile_network(_quantised(), machine, place=place).artifact.to_bytes()
@@ -25,9 +26,13 @@ def artifacts() -> Iterator[bytes]:
 def _model(nodes: list[NodeProto], inputs: dict[str, list[int]], outputs: list[str], **initial: Any) -> ModelProto:  # noqa: ANN401
     values = [helper.make_tensor_value_info(name, _FLOAT, shape) for name, shape in inputs.items()]
     tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in initial.items()]
-    results = [helper.make_empty_tensor_value_info(name) for name in outputs]
+    results = [_untyped(name) for name in outputs]
     graph = helper.make_graph(nodes, "small", values, results, tensors)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+
+
+def _untyped(name: str) -> ValueInfoProto:
+    return helper.make_empty_tensor_value_info(name)
 
 
 def _weights(*shape: int) -> np.ndarray[Any, Any]:
@@ -59,6 +64,23 @@ def _functions() -> ModelProto:
     ]
     constants = {"k": np.array([4]), "n": np.array([[0, 1], [1, 2]])}
     return _model(nodes, {"x": [2, 5, 4]}, ["r", "i", "g", "m"], **constants)
+
+
+def _bodies() -> ModelProto:
+    """A branch that captures, a scan over rows."""
+    then = helper.make_graph([helper.make_node("Add", ["x", "one"], ["r"])], "then", [], [_untyped("r")])
+    other = helper.make_graph([helper.make_node("Mul", ["x", "x"], ["r"])], "else", [], [_untyped("r")])
+    state, row = (helper.make_tensor_value_info(name, _FLOAT, [4]) for name in ("state", "row"))
+    add = [helper.make_node("Add", ["state", "row"], ["next"]), helper.make_node("Neg", ["next"], ["out"])]
+    scan = helper.make_graph(add, "scan", [state, row], [_untyped("next"), _untyped("out")])
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["t"], keepdims=0),
+        helper.make_node("Less", ["t", "zero"], ["c"]),
+        helper.make_node("If", ["c"], ["b"], then_branch=then, else_branch=other),
+        helper.make_node("Scan", ["start", "b"], ["last", "y"], body=scan, num_scan_inputs=1),
+    ]
+    constants = {"one": np.float32(1), "zero": np.float32(0), "start": np.zeros(4, np.float32)}
+    return _model(nodes, {"x": [3, 4]}, ["last", "y"], **constants)
 
 
 def _quantised() -> ModelProto:

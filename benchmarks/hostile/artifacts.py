@@ -20,7 +20,7 @@ from vdla.benchmarks.hostile.mutate import mutated_bytes
 from vdla.benchmarks.hostile.mutate_json import mutate_json
 from vdla.benchmarks.hostile.source import HostileSource
 from vdla.hardware.program.program import PROGRAM_FILE
-from vdla.runtime.artifact import ARTIFACT_FILE, Artifact, NumpyStep, PlannedValue, numpy_dtype
+from vdla.runtime.artifact import ARTIFACT_FILE, Artifact, ControlStep, PlannedValue, numpy_dtype
 from vdla.runtime.executor import Model
 from vdla.runtime.load import load
 from vdla.runtime.native.elf_image import ElfLayout
@@ -58,9 +58,10 @@ def _laid_out(artifact: Artifact) -> str:
 
 def _run(model: Model) -> str:
     plan = model.artifact.plan
-    if any(isinstance(step, NumpyStep) and step.op == "Loop" for step in plan.steps):
+    plans = (plan, *plan.bodies)
+    if any(isinstance(step, ControlStep) and step.op == "Loop" for each in plans for step in each.steps):
         return "loaded"  # it may count to any number
-    if any(prod(value.shape or ()) > _MOST_ELEMENTS for value in plan.values.values()):
+    if any(prod(value.shape or ()) > _MOST_ELEMENTS for each in plans for value in each.values.values()):
         return "loaded"
     model.run({name: _zeros(value) for name, value in model.inputs.items()})
     return "ran"
