@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from helpers.integer_evaluator import evaluate as exact
 from helpers.quantiser import to_qdq
+from onnx import helper, numpy_helper
 
 from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.compiler.graph.accelerator import candidates
@@ -91,6 +92,38 @@ def test_more_partitions_of_a_transformer(seed):
     machine = Config.preset(["pynq_z1", "batch4"][seed % 2])
     rng = np.random.default_rng(seed)
     check(model, inputs, machine, {n: str(rng.choice(["vdla", "cpu"])) for n in possible(model, machine)})
+
+
+def branches():
+    """Two branches of convolutions, whose concatenation a third one reads, quantised; an input."""
+    rng, nodes, weights = np.random.default_rng(0), [], []
+
+    def conv(x, y, channels, outputs, kernel):
+        weight = (rng.normal(size=(outputs, channels, kernel, kernel)) / channels).astype(np.float32)
+        weights.append(numpy_helper.from_array(weight, f"{y}.weight"))
+        nodes.append(helper.make_node("Conv", [x, f"{y}.weight"], [y], pads=[kernel // 2] * 4))
+
+    conv("x", "stem", 3, 16, 3)
+    conv("stem", "left", 16, 16, 3)
+    conv("stem", "right", 16, 32, 1)
+    nodes.append(helper.make_node("Concat", ["left", "right"], ["both"], axis=1))
+    conv("both", "y", 48, 16, 3)
+    x, y = (helper.make_tensor_value_info(name, 1, [1, size, 12, 12]) for name, size in (("x", 3), ("y", 16)))
+    graph = helper.make_graph(nodes, "branches", [x], [y], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    data = [{"x": rng.normal(size=(1, 3, 12, 12)).astype(np.float32)} for _ in range(3)]
+    return to_qdq(model, data[1:]), data[0]
+
+
+def test_a_concatenation_costs_nothing():
+    model, inputs = branches()
+    machine = Config.preset("pynq_z1")
+    results = check(model, inputs, machine, dict.fromkeys(possible(model, machine), "vdla"))
+    operators = {op.op: op for run in results.steps for op in run.step.placement.operators}
+    assert operators["Concat"].cycles == 0
+    assert operators["Concat"].reason.startswith("0 ms there")
+    place = {name: "cpu" if name.startswith("both") else "vdla" for name in possible(model, machine)}
+    check(model, inputs, machine, place)
 
 
 def test_a_saved_model_runs_the_same(tmp_path):

@@ -128,6 +128,17 @@ def test_reasons_to_stay(node, reason):
     assert (decision.device, decision.reason) == ("cpu", f"on the accelerator it must {reason}")
 
 
+def test_transposed_convolutions_of_groups_stay():
+    weights = {"w": np.ones((16, 8, 1, 1), np.int8), "b": np.zeros(16, np.int32)}
+    options = {**RESULTS, **WINDOW, "group": 2, "output_padding": (0, 0)}
+    node = Node("vdla.QConvTranspose", ("x", "w", "b"), ("y",), options)
+    graph = graph_of(node)
+    types = {**graph.types, "w": TensorType("int8", (16, 8, 1, 1))}
+    decision = decisions(graph.replace(constants=weights, types=types)).decisions["y"]
+    wanted = "on the accelerator it must fit a template; conv2d_transpose: groups must be 1, got 2"
+    assert decision.reason == wanted
+
+
 def test_another_width_of_operands_is_a_reason():
     config = Config.preset("int4")
     decision = decisions(graph_of(conv("x", "y")), config=config).decisions["y"]
