@@ -153,27 +153,27 @@ def test_every_target_has_kernels(name: str) -> None:
         default_schedule(function.function, Target.named(name))
 
 
-TRANSPOSED = {
-    "4x4": ((1, 20, 4, 5), (20, 21, 4, 4), conv(strides=(2, 2))),
-    "strides": ((2, 6, 5, 3), (6, 18, 3, 4), conv(strides=(3, 2), pads=(1, 0, 0, 2))),
-    "dilations": ((1, 9, 4, 5), (9, 5, 3, 2), conv(strides=(2, 3), dilations=(3, 2), pads=(0, 1, 2, 0))),
-    "narrow windows": ((1, 9, 4, 5), (9, 5, 2, 1), conv(strides=(3, 2), pads=(0, 0, 0, 0))),
-    "no strides": ((1, 9, 4, 5), (9, 5, 3, 3), conv(pads=(2, 2, 2, 2))),
+TRANSPOSED = {  # output padding behind the weight
+    "4x4": ((1, 20, 4, 5), (20, 21, 4, 4), (0, 0), conv(strides=(2, 2))),
+    "strides": ((2, 6, 5, 3), (6, 18, 3, 4), (1, 0), conv(strides=(3, 2), pads=(1, 0, 0, 2))),
+    "dilations": ((1, 9, 4, 5), (9, 5, 3, 2), (1, 2), conv(strides=(2, 3), dilations=(3, 2), pads=(0, 1, 2, 0))),
+    "narrow windows": ((1, 9, 4, 5), (9, 5, 2, 1), (2, 0), conv(strides=(3, 2), pads=(0, 0, 0, 0))),
+    "no strides": ((1, 9, 4, 5), (9, 5, 3, 3), (0, 0), conv(pads=(2, 2, 2, 2))),
 }
 
 
 @pytest.mark.parametrize("data", [*DTYPES, "plain"])
-@pytest.mark.parametrize("extra", [(0, 0), (1, 0)], ids=["", "output padding"])
 @pytest.mark.parametrize("name", TRANSPOSED)
-def test_transposed_convolutions(name: str, extra: tuple[int, int], data: str) -> None:
+def test_transposed_convolutions(name: str, data: str) -> None:
     random = np.random.default_rng(len(name))
-    shape, weight_shape, options = TRANSPOSED[name]
+    shape, weight_shape, extra, options = TRANSPOSED[name]
     x, weight, outputs = int8(random, *shape), int8(random, *weight_shape), weight_shape[1]
     options = options | factors(*random.uniform(1e-3, 4e-3, outputs)) | {"output_padding": extra}
     inputs = [x, weight, biases(random, outputs)]
     [expected] = FUNCTIONS["vdla.QConvTranspose"](options, *inputs)
     assert np.unique(expected).size > 3
-    np.testing.assert_array_equal(run("vdla.QConvTranspose", inputs, options, expected, 1), expected)
+    if data == "plain":
+        np.testing.assert_array_equal(run("vdla.QConvTranspose", inputs, options, expected, 1), expected)
     attributes = options | {"lanes": LANES, "dtype": "uint8" if data == "plain" else data}
     inputs = [x if data == "plain" else in_blocks(x, data), *inputs[1:]]
     [wanted] = FUNCTIONS["vdla.BlockedQConvTranspose"](attributes, *inputs)
