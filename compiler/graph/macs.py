@@ -23,10 +23,9 @@ def macs_of(graph: Graph, node: Node) -> int:
     x, weight, result = (_extents(graph, name) for name in (node.inputs[0], _weight(node), node.outputs[0]))
     if not x or not weight or not result:
         return 0
-    if node.op in _CONVOLUTIONS:
-        return prod(result) * prod(weight[1:])
-    if node.op in _TRANSPOSED:
-        return prod(x) * prod(weight[1:])
+    if node.op in (*_CONVOLUTIONS, *_TRANSPOSED):
+        image = result if node.op in _CONVOLUTIONS else x
+        return image[0] * prod(image[2 : len(weight)]) * prod(weight)  # padding channels of blocks do not count
     inner = x[-2] if node.attributes.get("transA", 0) and len(x) > 1 else x[-1]
     return prod(result) * inner
 
