@@ -16,6 +16,7 @@ from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, BufferAccess, Footprints, UopOffsets, Where
+from vdla.hardware.isa.index_set import shift
 
 _UNDEFINED = 0  # the web of entries that nothing has written
 
@@ -78,7 +79,13 @@ class _Webs:
     def visit(self, op: MacroOp, row: list[int]) -> dict[str, int]:
         """The web of each base of an operation."""
         used: dict[str, int] = {}
+        sums = {op.bases[name][0] for name in ("acc", "src") if name in op.bases}
+        two = len(sums) == 2 and {tile.buffer for tile in sums} == {Buffer.ACC}
+        apart = self.config.acc_depth if two else 0  # the tiles have different entries of the buffer
+        row[COL["src"]] += apart
         for access in self.footprints.accesses(row, self._kernel(op.uops) if op.uops else None):
+            if access.field == "src":
+                access = replace(access, where=shift(access.where, -apart))
             if access.buffer != Buffer.UOP:
                 self._use(used, op, access)
         for name, (tile, _) in op.bases.items():

@@ -26,6 +26,7 @@ from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, Footprints, Partition, UopOffsets, Where, partition
+from vdla.hardware.isa.index_set import shift
 
 Ints = NDArray[np.int64]
 _UNTOUCHED = np.iinfo(np.int64).max
@@ -97,8 +98,12 @@ class _Nodes:
         one = list(row)
         for name, values in bases.items():
             one[COL[name]] = int(values[0])
-        for access in self.footprints.accesses(one, kernel):
-            low, high = _bounds(access.where)
+        apart = self.config.acc_depth if _two_sums(form) else 0
+        moved = list(one)
+        moved[COL["src"]] += apart
+        for access in self.footprints.accesses(moved, kernel):
+            where = shift(access.where, -apart) if access.field == "src" else access.where
+            low, high = _bounds(where)
             if access.buffer == Buffer.UOP or low >= high:
                 continue
             position = list(bases).index(access.field)
@@ -108,7 +113,7 @@ class _Nodes:
             self.high[node] = np.maximum(self.high[node], high + distance)
             self.align[node] = field_unit(self.config, form.instruction, access.field).numerator
             key = (rows * 2 + access.writes) * self.width + position  # an operation reads before it writes
-            self.touches[self.tile[rows[0], position]].add(key, access.where, distance, access.writes)
+            self.touches[self.tile[rows[0], position]].add(key, where, distance, access.writes)
 
     def _kernel(self, uops: UopKernel) -> UopOffsets:
         if id(uops) not in self._kernels:
@@ -149,6 +154,14 @@ class _Nodes:
         np.maximum.at(high, web, self.high[used])
         np.maximum.at(align, web, self.align[used])
         return np.where(low == _UNTOUCHED, 0, low), high, align  # a base that touches nothing gets an entry
+
+
+def _two_sums(form: MacroOp) -> bool:
+    """Whether an operation reads a tile of the accumulator and writes another: what it writes is
+    not what it reads, though both may have the same index in their tiles.
+    """
+    acc, src = (form.bases[name][0] if name in form.bases else None for name in ("acc", "src"))
+    return acc is not None and src is not None and acc.buffer == src.buffer and acc != src
 
 
 def _bounds(where: Where) -> tuple[int, int]:

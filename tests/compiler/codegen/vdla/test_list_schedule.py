@@ -25,7 +25,7 @@ from vdla.compiler.operators.vdla import ChainStep, Operator, conv2d
 from vdla.compiler.operators.vdla.chain import _link
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Footprints, Gemm, Load, MicroOp, Source, Store, Unit, Vector, VectorOp
+from vdla.hardware.isa import Footprints, Gemm, Load, MicroOp, Operand, Source, Store, Unit, Vector, VectorOp
 
 TINY = Config.preset("tiny")
 INP, WGT, ACC = BufferTile("inp", Buffer.INP, 8), BufferTile("wgt", Buffer.WGT, 8), BufferTile("acc", Buffer.ACC, 8)
@@ -63,6 +63,23 @@ def test_fills_that_are_read_together_share_a_tile() -> None:
     one, two, both = split_tiles(TINY, MacroOps.of([load(2), load(4), wide]))
     assert tile(one) == (tile(both, "src")[0], 0)
     assert tile(two) == (tile(both, "src")[0], 2)
+
+
+def test_what_an_operation_writes_does_not_hide_what_it_reads_from_another_tile() -> None:
+    """Its second iteration reads the entry of one tile that the first wrote of the other."""
+    source = BufferTile("source", Buffer.ACC, 8)
+    fills = [
+        MacroOp(Vector(op=VectorOp.MOV, operand=Operand.IMM), {"acc": (source, at)}, (MicroOp(last=1),))
+        for at in (0, 1)
+    ]
+    both = MacroOp(
+        Vector(op=VectorOp.MOV, loop1=2, acc1=1, src1=1), {"acc": (ACC, 1), "src": (source, 0)}, (MicroOp(last=1),)
+    )
+    ops = MacroOps.of([*fills, both])
+    one, two, copy = split_tiles(TINY, ops)
+    assert tile(one, "acc") == (tile(copy, "src")[0], 0)
+    assert tile(two, "acc") == (tile(copy, "src")[0], 1)
+    assert webs(split_tiles(TINY, ops)) == webs(split_one_by_one(TINY, ops))
 
 
 def test_a_sum_that_goes_on_keeps_its_tile() -> None:
