@@ -128,14 +128,9 @@ class _Choosing:
             for value, layout in calls[name].inputs.values()
             if not regions.is_packed(value, layout)
         }
-        results = [calls[name].output for name in group if self._leaves(name, calls)]
+        results = [calls[name].output for name in group if regions.read_by_host(name)]
         layouts = [*(layout for _, layout in inputs), *results]
         return sum(handover_seconds(layout, self.cpu) for layout in layouts)
-
-    def _leaves(self, name: str, calls: Mapping[str, OperatorCall]) -> bool:
-        """Whether a result is unpacked."""
-        readers = self.graph.consumers.get(name, ())
-        return name in self.graph.outputs or any(reader.outputs[0] not in calls for reader in readers)
 
     def _why_dropped(self, group: set[str], calls: Mapping[str, OperatorCall]) -> str:
         times = (sum(self.on_cpu[name] for name in group), sum(self.on_accelerator[name] for name in group))

@@ -143,6 +143,19 @@ class PackedLayout:
         images, groups = -(-self.shape[0] // self.batch), -(-self.shape[1] // self.block)
         return same and 1 in (images, groups)  # images before groups of channels, or behind
 
+    def same_heads(self, other: InputLayout) -> bool:
+        """Whether heads and the rows that they are parts of have the same bytes.
+
+        Heads are [1, heads, rows, size], rows [1, rows, heads * size].
+        """
+        if not isinstance(other, PackedLayout) or self.conversion or other.conversion:
+            return False
+        if (self.batch, self.block) != (other.batch, other.block):
+            return False
+        heads, rows = (self, other) if self.channels is Channels.MATRICES else (other, self)
+        known = (heads.channels, rows.channels) == (Channels.MATRICES, Channels.ROWS)
+        return known and len(heads.shape) == 4 and heads.shape[-1] % heads.block == 0
+
     # --- conversion
 
     def pack(self, source: str, packed: str, dtype: str) -> Replacement:

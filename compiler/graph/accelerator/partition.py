@@ -14,6 +14,7 @@ from vdla.compiler.graph.accelerator.errors import NotAcceleratedError
 from vdla.compiler.graph.accelerator.operator_call import operator_call
 from vdla.compiler.graph.accelerator.packing import InputLayout, PackedLayout
 from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
+from vdla.compiler.graph.accelerator.views import Views
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.groups import BODY, fused_node
 from vdla.compiler.graph.rewriting import Replacement, without_dead_code
@@ -80,7 +81,7 @@ class Regions:
     level: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.roots = _roots(self.graph)
+        self.views = Views.of(self.graph)
         self.packed: dict[tuple[str, InputLayout], str] = {}  # inputs of regions, each packed once for all of them
         for node in self.graph.nodes:
             found = self._level(node)
@@ -100,12 +101,14 @@ class Regions:
 
     def root(self, value: str) -> str:
         """The value that a value is a view of."""
-        return self.roots.get(value, value)
+        return self.views.root(value)
 
     def is_packed(self, value: str, layout: InputLayout) -> bool:
         """Whether an operator of the accelerator makes a value in a layout."""
         call = self.calls.get(self.root(value))
-        return call is not None and call.output.same_bytes(layout)
+        if call is None:
+            return False
+        return call.output.same_heads(layout) if value in self.views.heads else call.output.same_bytes(layout)
 
     def joins(self, name: str) -> bool:
         """Whether the region of a concatenation makes its operands in their places."""
@@ -123,6 +126,12 @@ class Regions:
         """The number of concatenations on the accelerator that read a value."""
         calls = (self.calls.get(reader.outputs[0]) for reader in self.graph.consumers.get(value, ()))
         return sum(call is not None and call.operator is None for call in calls)
+
+    def read_by_host(self, value: str) -> bool:
+        """Whether the user or an operator of the CPU reads a value."""
+        readers = [node for node in self.graph.consumers.get(value, ()) if node.outputs[0] not in self.calls]
+        views = [self.views.of_node(node, value) for node in readers]
+        return value in self.graph.outputs or any(view is None or self.read_by_host(view) for view in views)
 
     # --- the new graph
 
@@ -175,8 +184,8 @@ class Regions:
 
     def _is_outside(self, value: str, reader: Node, number: int) -> bool:
         result = reader.outputs[0]
-        if result in self.roots and reader.inputs[0] == value:
-            return self._read_outside(result, number)
+        if result not in self.calls and (view := self.views.of_node(reader, value)) is not None:
+            return self._read_outside(view, number)
         return result not in self.calls or self.level[result] != number
 
 
@@ -224,19 +233,6 @@ class _Around:
         nodes.extend(made.nodes)
         self.constants.update(made.constants)
         self.types.update(made.types)
-
-
-def _roots(graph: Graph) -> dict[str, str]:
-    """The values that are views of others: [N, C] of [N, C, 1, 1], and the other way round."""
-    roots: dict[str, str] = {}
-    for node in graph.nodes:
-        kinds = [graph.types.get(name) for name in (*node.inputs[:1], *node.outputs[:1])]
-        if node.op != "Reshape" or not all(isinstance(kind, TensorType) and kind.static for kind in kinds):
-            continue
-        shapes = [graph.tensor(name).extents for name in (node.inputs[0], node.outputs[0])]
-        if shapes[0][:2] == shapes[1][:2] and all(extent == 1 for shape in shapes for extent in shape[2:]):
-            roots[node.outputs[0]] = roots.get(node.inputs[0], node.inputs[0])
-    return roots
 
 
 def packed_name(value: str) -> str:

@@ -6,11 +6,12 @@ from helpers.accelerated_graph import run_accelerated
 from helpers.graphs import operators_of
 
 from vdla.compiler.graph import Graph, Node, TensorType, check_graph
-from vdla.compiler.graph.accelerator import candidates, partition
+from vdla.compiler.graph.accelerator import ACCELERATED, candidates, partition
 from vdla.compiler.graph.passes import run_passes
 from vdla.hardware.config import Config
 from vdla.runtime.evaluate import REGIONS, evaluate
 
+PYNQ = Config.preset("pynq_z1")
 RESULTS = {"shift": np.array([31]), "low": -128, "high": 127}
 
 
@@ -79,6 +80,68 @@ def test_a_smaller_operand_is_added_to_every_row():
     placed = run_passes(agrees(graph, Config.preset("pynq_z1"), random_inputs(graph)), REGIONS)
     assert "c.packed.broadcast16" in placed.constants
     assert "Expand" not in operators_of(placed)
+
+
+def attention(rows, heads, size, b_zero=0):
+    """A layer, its heads times a constant, joined again, and a second layer."""
+    width, rng = heads * size, np.random.default_rng(0)
+    scale = {"multiplier": np.array([1 << 23]), "y_zero_point": 1}
+    zeros = {"a_zero_point": 1, "b_zero_point": b_zero}
+    turn = {"perm": (0, 2, 1, 3)}
+    nodes = (
+        Node("vdla.QDense", ("x", "w", "c"), ("q",), {**RESULTS, **scale, "x_zero_point": 2}, "q"),
+        Node("Reshape", ("q", "split"), ("parts",)),
+        Node("Transpose", ("parts",), ("heads",), turn),
+        Node("vdla.QMatMul", ("heads", "b"), ("products",), {**RESULTS, **scale, **zeros}, "products"),
+        Node("Transpose", ("products",), ("turned",), turn),
+        Node("Reshape", ("turned", "whole"), ("joined",)),
+        Node("vdla.QDense", ("joined", "w", "c"), ("y",), {**RESULTS, **scale, "x_zero_point": 1}, "y"),
+    )
+    constants = {
+        "w": rng.integers(-128, 128, (width, width), np.int8),
+        "c": rng.integers(-999, 999, width, np.int32),
+        "b": rng.integers(-128, 128, (1, heads, size, size), np.int8),
+        "split": np.array([1, rows, heads, size]),
+        "whole": np.array([1, rows, width]),
+    }
+    shapes = {
+        **dict.fromkeys(("x", "q", "joined", "y"), (1, rows, width)),
+        **dict.fromkeys(("parts", "turned"), (1, rows, heads, size)),
+        **dict.fromkeys(("heads", "products"), (1, heads, rows, size)),
+    }
+    types = {name: TensorType("int8", shape) for name, shape in shapes.items()}
+    types |= {name: TensorType(str(value.dtype), value.shape) for name, value in constants.items()}
+    return check_graph(Graph("g", ("x",), ("y",), nodes, constants, types))
+
+
+@pytest.mark.parametrize(
+    ("graph", "regions"),
+    [
+        (attention(5, 2, 16), 1),
+        (attention(2, 2, 16), 1),
+        (attention(5, 1, 32), 1),
+        (attention(5, 2, 12), 3),
+        (attention(5, 2, 16, b_zero=3), 2),
+    ],
+    ids=["whole blocks", "as many rows as heads", "one head", "parts of blocks", "terms of a zero point"],
+)
+@pytest.mark.parametrize("preset", ["pynq_z1", "batch4"])
+def test_heads_of_whole_blocks_are_not_repacked(graph, regions, preset):
+    """batch4 reads blocks of other sizes than it writes."""
+    config = Config.preset(preset)
+    placed = check_graph(partition(graph, config, candidates(graph, config).calls))
+    inputs = random_inputs(graph)
+    assert np.array_equal(run_accelerated(placed, inputs)["y"], evaluate(graph, inputs, prefer="numpy")["y"])
+    assert operators_of(placed).count(ACCELERATED) == (regions if config.block_in == config.block_out else 3)
+
+
+def test_heads_that_others_read_are_unpacked():
+    graph = attention(5, 2, 16)
+    graph = check_graph(graph.replace(outputs=("y", "joined", "heads")))
+    calls = candidates(graph, PYNQ).calls
+    inputs = random_inputs(graph)
+    found, wanted = run_accelerated(partition(graph, PYNQ, calls), inputs), evaluate(graph, inputs, prefer="numpy")
+    assert all(np.array_equal(found[name], wanted[name]) for name in graph.outputs)
 
 
 @pytest.mark.parametrize(
