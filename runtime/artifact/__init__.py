@@ -19,6 +19,7 @@ from vdla.runtime.artifact.plan import (
     PlannedValue,
     ProgramStep,
     Step,
+    shape_text,
 )
 
 __all__ = [
@@ -42,5 +43,6 @@ __all__ = [
     "arena_blocks",
     "check_plan",
     "numpy_dtype",
+    "shape_text",
     "size_bytes",
 ]

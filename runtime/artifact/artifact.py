@@ -20,6 +20,7 @@ from vdla.compiler.abi import Signature
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program, ProgramError
 from vdla.runtime.artifact.check_plan import check_plan
+from vdla.runtime.artifact.check_variants import check_variants
 from vdla.runtime.artifact.dtypes import numpy_dtype, size_bytes
 from vdla.runtime.artifact.errors import ArtifactError
 from vdla.runtime.artifact.json_fields import from_json, to_json
@@ -51,14 +52,23 @@ class KernelCode:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Artifact:
-    """A compiled network; `origin` has source and licence of the model and the versions used."""
+    """A compiled network; `origin` has source and licence of the model and the versions used.
+
+    `variants` are further plans, for inputs of other shapes.
+    """
 
     plan: Plan
+    variants: tuple[Plan, ...] = ()
     constants: Mapping[str, Array]
     kernels: tuple[KernelCode, ...] = ()
     programs: tuple[Program, ...] = ()
     cpu: Cpu
     origin: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plan and its variants."""
+        return (self.plan, *self.variants)
 
     @property
     def config(self) -> Config | None:
@@ -73,7 +83,9 @@ class Artifact:
             VerifyError: a program is unsafe.
         """
         described = {n: PlannedValue(_dtype_name(v), tuple(map(int, v.shape))) for n, v in self.constants.items()}
-        check_plan(self.plan, described, [kernel.signature for kernel in self.kernels], self.programs)
+        for plan in self.plans:
+            check_plan(plan, described, [kernel.signature for kernel in self.kernels], self.programs)
+        check_variants(self.plans)
         for program in self.programs:
             mismatch = program.config.mismatch(self.programs[0].config)
             if mismatch is not None:
@@ -89,6 +101,7 @@ class Artifact:
         programs = [program.to_bytes() for program in self.programs]
         manifest = {
             "plan": to_json(self.plan),
+            "variants": [to_json(plan) for plan in self.variants],
             "cpu": to_json(self.cpu),
             "origin": dict(self.origin),
             "constants": [[n, _dtype_name(v), list(v.shape)] for n, v in self.constants.items()],
@@ -147,6 +160,7 @@ def _build(manifest: dict[str, Any], payload: Payload) -> Artifact:
     payload.finish()
     return Artifact(
         plan=from_json(Plan, manifest["plan"], "plan"),
+        variants=from_json(tuple[Plan, ...], manifest.get("variants", []), "variants"),
         constants=constants,
         kernels=kernels,
         programs=programs,

@@ -140,6 +140,11 @@ class Plan:
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def input_shapes(self) -> str:
+        """The inputs with their shapes, as text."""
+        return ", ".join(f"{name}{shape_text(self.values[name].shape)}" for name in self.inputs)
+
+    @property
     def bodies(self) -> tuple[Plan, ...]:
         """The plans of all bodies, those within bodies included."""
         own = [body for step in self.steps if isinstance(step, ControlStep) for body in step.bodies.values()]
@@ -150,3 +155,8 @@ class Plan:
         """The bytes of the arenas of the plan and all bodies; the same without reuse."""
         plans = (self, *self.bodies)
         return sum(plan.arena_bytes for plan in plans), sum(plan.arena_bytes_without_reuse for plan in plans)
+
+
+def shape_text(shape: tuple[int, ...] | None) -> str:
+    """A shape as text: [1, 3], or [...] where it is unknown."""
+    return "[...]" if shape is None else str(list(shape))

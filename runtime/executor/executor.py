@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vdla.runtime.artifact import Artifact, ProgramStep, Step, numpy_dtype
+from vdla.runtime.artifact import Artifact, Plan, ProgramStep, Step, numpy_dtype, shape_text
 from vdla.runtime.devices import Device
 from vdla.runtime.executor.errors import ExecutorError
 from vdla.runtime.executor.numpy_call import NumpyFunctions
@@ -37,8 +37,9 @@ class StepRun:
 
 @dataclass(frozen=True, slots=True)
 class NetworkResult:
-    """The outputs of a run by name, and its steps."""
+    """The outputs of a run by name, and the steps of the plan that ran."""
 
+    plan: Plan
     outputs: Mapping[str, Array]
     steps: tuple[StepRun, ...]
 
@@ -65,8 +66,8 @@ class Executor:
         self.artifact, self.plan, self.device = artifact, artifact.plan, device
         self._lock, self._stack = Lock(), ExitStack()
         self._activations = self._device_memory()
-        binders = Binders(bind_kernel, self._program, numpy_functions)
-        self._runner = PlanRunner(self.plan, artifact.constants, binders)
+        self._binders = Binders(bind_kernel, self._program, numpy_functions)
+        self._runners = {self.plan.input_shapes: PlanRunner(self.plan, artifact.constants, self._binders)}
 
     def _device_memory(self) -> int:
         """The address of the activations of all programs, of which one runs at a time."""
@@ -96,9 +97,9 @@ class Executor:
         Raises:
             ExecutorError: inputs that do not fit the model.
         """
-        self._check_inputs(inputs)
+        plan = self._plan_for(inputs)
         with self._lock:
-            outputs = self._runner.run([inputs[name] for name in self.plan.inputs])
+            outputs = self._runner(plan).run([inputs[name] for name in self.plan.inputs])
             return dict(zip(self.plan.outputs, outputs, strict=True))
 
     def run(self, inputs: Mapping[str, Array], progress: Callable[[Step], None] | None = None) -> NetworkResult:
@@ -107,37 +108,56 @@ class Executor:
         Raises:
             ExecutorError: inputs that do not fit the model.
         """
-        self._check_inputs(inputs)
+        plan = self._plan_for(inputs)
         with self._lock:
-            runner = self._runner
-            for name in self.plan.inputs:
+            runner = self._runner(plan)
+            for name in plan.inputs:
                 runner.store("input", name, inputs[name])
             done = []
-            for step, run in zip(self.plan.steps, runner.calls, strict=True):
+            for step, run in zip(plan.steps, runner.calls, strict=True):
                 start = time.perf_counter()
                 made = run()
                 seconds = time.perf_counter() - start
                 done.append(StepRun(step, seconds, made if isinstance(made, RunStats) else None))
                 if progress is not None:
                     progress(step)
-            return NetworkResult(dict(zip(self.plan.outputs, runner.outputs(), strict=True)), tuple(done))
+            return NetworkResult(plan, dict(zip(plan.outputs, runner.outputs(), strict=True)), tuple(done))
 
-    def _check_inputs(self, inputs: Mapping[str, Array]) -> None:
+    def _runner(self, plan: Plan) -> PlanRunner:
+        """The runner of a plan, made at its first run."""
+        key = plan.input_shapes
+        if key not in self._runners:
+            self._runners[key] = PlanRunner(plan, self.artifact.constants, self._binders)
+        return self._runners[key]
+
+    def _plan_for(self, inputs: Mapping[str, Array]) -> Plan:
+        """The plan for the shapes of the inputs."""
+        self._check_names(inputs)
+        plans = self.artifact.plans
+        for name in self.plan.inputs:
+            self._check_input(name, inputs[name], self.plan.values[name].shape if len(plans) == 1 else None)
+        for plan in plans:
+            if all(plan.values[name].shape in (None, inputs[name].shape) for name in plan.inputs):
+                return plan
+        shapes = " or ".join(plan.input_shapes for plan in plans)
+        got = ", ".join(f"{name}{shape_text(inputs[name].shape)}" for name in self.plan.inputs)
+        raise ExecutorError(f"model {self.plan.name}: inputs must have the shapes {shapes}, got {got}")
+
+    def _check_names(self, inputs: Mapping[str, Array]) -> None:
         where, names = f"model {self.plan.name}", self.plan.inputs
         if not isinstance(inputs, Mapping) or inputs.keys() != set(names):
             got = ", ".join(map(str, inputs)) if isinstance(inputs, Mapping) else type(inputs).__name__
             raise ExecutorError(f"{where}: inputs must be {', '.join(names) or 'none'}, got {got or 'none'}")
-        for name in names:
-            self._check_input(where, name, inputs[name])
 
-    def _check_input(self, where: str, name: str, array: Array) -> None:
-        planned = self.plan.values[name]
-        dtype = numpy_dtype(planned.dtype)
-        fits = isinstance(array, np.ndarray) and array.dtype == dtype
-        if not fits or (planned.shape is not None and array.shape != planned.shape):
-            extents = "any shape" if planned.shape is None else str(list(planned.shape))
+    def _check_input(self, name: str, array: Array, shape: tuple[int, ...] | None) -> None:
+        """Refuse an input of another type, or of another shape than a known one."""
+        dtype = self.plan.values[name].dtype
+        fits = isinstance(array, np.ndarray) and array.dtype == numpy_dtype(dtype)
+        if not fits or (shape is not None and array.shape != shape):
+            extents = " of any shape" if shape is None else str(list(shape))
             got = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
-            raise ExecutorError(f"{where}: {name} must be an array {planned.dtype}{extents}, got {got}")
+            rule = f"{name} must be an array {dtype}{extents}"
+            raise ExecutorError(f"model {self.plan.name}: {rule}, got {got}")
 
     def close(self) -> None:
         """Free the memory of programs on the device."""

@@ -40,7 +40,7 @@ class Model:
 
     @property
     def inputs(self) -> dict[str, PlannedValue]:
-        """The inputs in order, with dtype and shape."""
+        """The inputs in order, with dtype and shape: the first shape where there are several."""
         return {name: self.artifact.plan.values[name] for name in self.artifact.plan.inputs}
 
     @property

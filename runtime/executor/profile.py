@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from vdla.hardware.config import Config
-from vdla.runtime.artifact import Artifact, Placement, ProgramStep
+from vdla.runtime.artifact import Artifact, Placement, Plan, ProgramStep
 from vdla.runtime.executor.executor import NetworkResult, StepRun
 from vdla.runtime.executor.operator_cycles import OperatorCycles, operator_cycles
 
@@ -126,22 +126,22 @@ class NetworkProfile:
 
 
 def profile_of(artifact: Artifact, results: Sequence[NetworkResult]) -> NetworkProfile:
-    """The profile of the runs of a network; there must be at least one."""
+    """The profile of runs of one plan of a network; there must be at least one."""
     operators: list[OperatorProfile] = []
-    for index in range(len(artifact.plan.steps)):
+    plan = results[0].plan
+    for index in range(len(plan.steps)):
         operators += _of_step(artifact, index, [result.steps[index] for result in results])
-    return NetworkProfile(artifact.plan.name, artifact.config, artifact.cpu.name, _images(artifact), tuple(operators))
+    return NetworkProfile(plan.name, artifact.config, artifact.cpu.name, _images(plan), tuple(operators))
 
 
-def _images(artifact: Artifact) -> int:
+def _images(plan: Plan) -> int:
     """The first extent of the first input with several dimensions; 1 where it is unknown."""
-    plan = artifact.plan
     shape = plan.values[plan.inputs[0]].shape if plan.inputs else None
     return shape[0] if shape is not None and len(shape) > 1 and shape[0] else 1
 
 
 def _of_step(artifact: Artifact, index: int, runs: Sequence[StepRun]) -> Iterator[OperatorProfile]:
-    step, stats = artifact.plan.steps[index], runs[0].statistics
+    step, stats = runs[0].step, runs[0].statistics
     placement = step.placement
     if not isinstance(step, ProgramStep) or stats is None:
         yield _whole(placement, index, median(run.seconds for run in runs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import ACCELERATED, Decision
@@ -22,29 +22,34 @@ def build_artifact(
     *,
     origin: Mapping[str, str] | None = None,
     decisions: Mapping[str, Decision] | None = None,
+    variants: Sequence[tuple[Graph, Mapping[str, Decision]]] = (),
     time: TimeProgram | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Artifact:
     """The artifact of a partitioned graph; kernels are compiled in the background.
 
-    `decisions` says why nodes are where they are, by their first result. `time` times a
+    `decisions` says why nodes are where they are, by their first result. `variants` are the same
+    network for inputs of other shapes, each with its decisions. `time` times a
     program; `progress` is called with what is done next, the number of nodes done and of all.
 
     Raises:
         ModelError: nodes that no device can run; the message lists all of them with reasons.
     """
-    parts = ArtifactParts(target=target, background=background, decisions=decisions or {}, time=time)
-    building = PlanBuilder(graph, parts)
-    nodes = sorted(enumerate(graph.nodes), key=lambda place: place[1].op == ACCELERATED)  # first all kernels
-    for done, (position, node) in enumerate(nodes):
-        progress(node.label, done, len(nodes))
-        building.add(position, node)
-    progress("kernels", len(nodes), len(nodes))
+    parts = ArtifactParts(target=target, background=background, time=time)
+    builders = [PlanBuilder(each, parts, why) for each, why in ((graph, decisions or {}), *variants)]
+    for building in builders:
+        nodes = sorted(enumerate(building.graph.nodes), key=lambda place: place[1].op == ACCELERATED)  # kernels first
+        for done, (position, node) in enumerate(nodes):
+            progress(node.label, done, len(nodes))
+            building.add(position, node)
+    progress("kernels", len(graph.nodes), len(graph.nodes))
     if parts.refused:
         lines = "\n  ".join(parts.refused)
         raise ModelError(f"model {graph.name}: every node must run on some device, got\n  {lines}")
+    plan, *others = [building.plan() for building in builders]
     made = Artifact(
-        plan=building.plan(),
+        plan=plan,
+        variants=tuple(others),
         constants=parts.constants,
         kernels=parts.kernels.compile(),
         programs=tuple(parts.programs),

@@ -8,7 +8,7 @@ Every pass is a function from graph to graph; `observe` sees the graph before an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import Decision, board_cpu, candidates, choose, partition
 from vdla.compiler.graph.layouts import choose_layouts
-from vdla.compiler.graph.onnx import import_model
+from vdla.compiler.graph.onnx import import_model, specialise
 from vdla.compiler.graph.passes import (
     GraphPass,
     Observer,
@@ -29,6 +29,7 @@ from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.model import Model
 from vdla.runtime.network.bodies import BODIES, FUSION
 from vdla.runtime.network.build import Progress, build_artifact
+from vdla.runtime.network.extents import Extents, combinations
 from vdla.runtime.network.program_timer import ProgramTimer
 from vdla.runtime.network.targets import target_of
 from vdla.support.background import Background
@@ -46,7 +47,7 @@ def compile_network(
     target: Config | Target | str = "host",
     *,
     cpu: Target | str = "host",
-    extents: Mapping[str, int] | None = None,
+    extents: Extents | None = None,
     calibration: Calibration | None = None,
     method: str | None = None,
     keep_float: Sequence[str] = (),
@@ -57,42 +58,74 @@ def compile_network(
     """A model, compiled for a machine and the CPU beside it, or for a CPU alone.
 
     `target` is a configuration or a preset, or a CPU; `cpu` is what runs the operators that the
-    machine does not. `extents` gives numbers to symbols in the shapes of inputs. `calibration` has
-    inputs, with which a float model is quantised by `method`, by default "mse", but for the nodes
-    that `keep_float` names (see `vdla.quantise`). `place` names devices, "vdla" or "cpu", by the
-    name of a node or of its result, where the choice by cost is not wanted.
+    machine does not. `extents` gives numbers to symbols in the shapes of inputs; several of one
+    symbol, such as {"batch": (1, 8)}, make a plan for each, and a run takes that of the shapes of
+    its inputs. `calibration` has inputs, with which a float model is quantised by `method`, by
+    default "mse", but for the nodes that `keep_float` names (see `vdla.quantise`). `place` names
+    devices, "vdla" or "cpu", by the name of a node or of its result, where the choice by cost is
+    not wanted.
 
     Raises:
         OnnxError, UnsupportedError: the model is not valid, or has nodes that cannot run here.
-        ModelError: an unknown target or device, or nodes that no device can run.
+        ModelError: an unknown target or device, wrong extents, or nodes that no device can run.
         QuantiseError: wrong options or data of calibration.
     """
     for option, value in (("method", method), ("keep_float", keep_float)):
         if value and calibration is None:
             raise ModelError(f"compile: {option} must be left out without calibration, got {value!r}")
+    fixed, several = combinations(extents or {})
     machine = target_of(target, ModelError)
     config = machine if isinstance(machine, Config) else None
     host = machine if isinstance(machine, Target) else Target.named(cpu) if isinstance(cpu, str) else cpu
     with Background() as background:
         time = None if config is None else ProgramTimer(config, background)
         progress("import", 0, 1)
-        graph = source if isinstance(source, Graph) else import_model(source, extents=extents)
+        graph = _imported(source, fixed)
         graph = run_passes(graph, PREPARATION, observe)
         if calibration is not None:
             graph = _quantised(graph, calibration, method or "mse", keep_float, observe)
-        graph = run_passes(graph, INTEGER, observe)
-        decisions: Mapping[str, Decision] = {}
-        if config is not None:
-            graph, decisions = _on_devices(graph, config, place or {}, observe)
-        layouts = GraphPass("layouts", lambda graph: choose_layouts(graph, host))
-        graph = run_passes(graph, (layouts, BODIES, FUSION), observe)
+        placed = [_placed(each, config, host, place or {}, observe) for each in _specialised(graph, several, observe)]
+        (graph, decisions), *variants = placed
         artifact = build_artifact(
-            graph, host, background, origin=_origin(source), decisions=decisions, time=time, progress=progress
+            graph,
+            host,
+            background,
+            origin=_origin(source),
+            decisions=decisions,
+            variants=variants,
+            time=time,
+            progress=progress,
         )
     return Model(artifact)
 
 
+def _imported(source: onnx.ModelProto | Graph | bytes | str | Path, extents: Mapping[str, int]) -> Graph:
+    if isinstance(source, Graph):
+        return specialise(source, extents) if extents else source
+    return import_model(source, extents=extents)
+
+
+def _specialised(graph: Graph, several: Sequence[Mapping[str, int]], observe: Observer | None) -> Iterator[Graph]:
+    """The graph with each combination of extents; as it is, if there is none."""
+    if not several:
+        yield graph
+    for each in several:
+        yield run_passes(specialise(graph, each), PREPARATION, observe)
+
+
 # --- passes ---------------------------------------------------------------------------------------
+
+
+def _placed(
+    graph: Graph, config: Config | None, host: Target, place: Mapping[str, str], observe: Observer | None
+) -> tuple[Graph, Mapping[str, Decision]]:
+    """The graph in integers, on devices, in layouts and kernels of the CPU; the decisions."""
+    graph = run_passes(graph, INTEGER, observe)
+    decisions: Mapping[str, Decision] = {}
+    if config is not None:
+        graph, decisions = _on_devices(graph, config, place, observe)
+    layouts = GraphPass("layouts", lambda graph: choose_layouts(graph, host))
+    return run_passes(graph, (layouts, BODIES, FUSION), observe), decisions
 
 
 PASSES = (

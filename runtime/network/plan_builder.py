@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision
 from vdla.compiler.graph.groups import BODY, FUSED, body_of
@@ -42,13 +44,11 @@ TimeProgram = Callable[[Program], RunStats]
 class ArtifactParts:
     """What the plans of an artifact share; `refused` says why nodes run on no device.
 
-    `decisions` are the reasons for devices by first results, `time` times a program. Kernels are
-    compiled in the background.
+    `time` times a program. Kernels are compiled in the background.
     """
 
     target: Target
     background: Background
-    decisions: Mapping[str, Decision]
     time: TimeProgram | None
     programs: list[Program] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
@@ -59,18 +59,25 @@ class ArtifactParts:
         self._contents: dict[bytes, str] = {}
 
     def constant(self, base: str, value: Array) -> str:
-        """A constant of a kernel under a name by its content."""
-        name = constant_name(value, self._contents, base)
+        """The name of a constant by its content: `base`, or one that begins with it."""
+        free = base
+        while free in self.constants:
+            free += "_"
+        name = constant_name(value, self._contents, free)
         self.constants.setdefault(name, value)
         return name
 
 
 @dataclass
 class PlanBuilder:
-    """The steps of a graph; names of its values are unique in the artifact."""
+    """The steps of a graph; names of its values are unique in the graph and all bodies.
+
+    `decisions` are the reasons for devices by first results.
+    """
 
     graph: Graph
     parts: ArtifactParts
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
     placed: dict[int, Step] = field(default_factory=dict)  # by the position of their node
     aliases: dict[str, str] = field(default_factory=dict)
 
@@ -124,10 +131,10 @@ class PlanBuilder:
         region: AcceleratedRegion = node.attributes[REGION]
         program = region.chain.program
         self.parts.programs.append(program)
-        self._keep_constants(node)
         lines = region.lines
         stats = None if self.parts.time is None else self.parts.time(program)
-        tensors = {tensor: value for value, tensor in (*region.inputs.items(), *region.outputs.items())}
+        values = (*region.inputs.items(), *region.outputs.items())
+        tensors = {tensor: self._input(value) for value, tensor in values}
         for tensor, array in region.constants.items():
             tensors[tensor] = self.parts.constant(f"{node.name}.{tensor}", array)
         return ProgramStep(
@@ -135,14 +142,13 @@ class PlanBuilder:
             program=len(self.parts.programs) - 1,
             tensors=tensors,
             lines=lines,
-            inputs=node.inputs,
+            inputs=self._inputs(node),
             outputs=node.outputs,
             placement=_timed(self._placement(node, "vdla"), program, stats, lines),
         )
 
     def _control_step(self, node: Node) -> ControlStep:
         """The step of an If, Loop or Scan; its bodies become plans."""
-        self._keep_constants(node)
         rows = [] if node.op == "If" else [_row(node.bodies["body"], name) for name in node.bodies["body"].outputs]
         return ControlStep(
             name=node.name or node.outputs[0],
@@ -150,7 +156,7 @@ class PlanBuilder:
             attributes={key: value for key, value in node.attributes.items() if key not in node.bodies},
             bodies={key: _body_plan(body, self.parts) for key, body in node.bodies.items()},
             rows=tuple(rows),
-            inputs=node.inputs,
+            inputs=self._inputs(node),
             outputs=node.outputs,
             placement=self._placement(node, "cpu", "its body runs on the CPU"),
         )
@@ -162,21 +168,22 @@ class PlanBuilder:
                 raise DeclinedError(f"{node.label}: extents of {name} must be known, got {kind}")
 
     def _numpy_step(self, node: Node, reason: str) -> NumpyStep:
-        self._keep_constants(node)
         return NumpyStep(
             name=node.name or node.outputs[0],
             op=node.op,
             attributes=dict(node.attributes),
-            inputs=node.inputs,
+            inputs=self._inputs(node),
             outputs=node.outputs,
             placement=self._placement(node, "numpy", reason),
         )
 
-    def _keep_constants(self, node: Node) -> None:
-        """Keep the inputs that are constants under their names."""
-        self.parts.constants |= {
-            name: self.graph.constants[name] for name in node.inputs if name in self.graph.constants
-        }
+    def _inputs(self, node: Node) -> tuple[str, ...]:
+        """The inputs of a node, constants by the names that they have in the artifact."""
+        return tuple(map(self._input, node.inputs))
+
+    def _input(self, name: str) -> str:
+        value = self.graph.constants.get(name)
+        return name if value is None else self.parts.constant(f"{name}.constant", value)
 
     def _placement(self, node: Node, device: str, reason: str = "") -> Placement:
         """Where a node runs; `reason` is for nodes without a decision."""
@@ -187,7 +194,7 @@ class PlanBuilder:
         return Placement(device=device, operators=operators, nbytes=sum(map(self._bytes, values)))
 
     def _placed(self, graph: Graph, node: Node, reason: str) -> PlacedOperator:
-        decision = self.parts.decisions.get(node.outputs[0])
+        decision = self.decisions.get(node.outputs[0])
         why, change = (reason, "") if decision is None else (decision.reason, decision.change)
         return PlacedOperator(
             op=node.op,
@@ -208,7 +215,7 @@ class PlanBuilder:
         """The plan of all steps."""
         memory = plan_memory(self._lives(), ARENA_ALIGNMENT)
         values = {name: self._planned(name, memory.offsets) for name in self._planned_names()}
-        self.parts.constants |= {n: v for n, v in self.graph.constants.items() if n in self.graph.outputs}
+        self._keep_outputs()
         return Plan(
             name=self.graph.name,
             inputs=self.graph.inputs,
@@ -218,6 +225,17 @@ class PlanBuilder:
             arena_bytes=memory.arena_bytes,
             arena_bytes_without_reuse=memory.bytes_without_reuse,
         )
+
+    def _keep_outputs(self) -> None:
+        """Keep outputs that are constants under their names."""
+        for name in self.graph.outputs:
+            value = self.graph.constants.get(name)
+            if value is None:
+                continue
+            kept = self.parts.constants.setdefault(name, value)
+            if kept is not value and not np.array_equal(kept, value):
+                rule = "must not be a constant that depends on the extents"
+                raise GraphError(f"model {self.graph.name}: {name} {rule}, got one")
 
     def _planned_names(self) -> Iterator[str]:
         results = (name for step in self.steps for name in step.outputs if name)

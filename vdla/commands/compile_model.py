@@ -37,7 +37,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--method", metavar="NAME", help="minmax, percentile, mse (default) or entropy")
     group.add_argument("--float", nargs="+", metavar="NODE", help="layers that stay float, on the CPU")
     group.add_argument("--place", nargs="+", metavar="NODE=DEVICE", help="put nodes on cpu or vdla")
-    group.add_argument("--extent", nargs="+", metavar="NAME=N", help="numbers for symbols in shapes: batch=1")
+    group.add_argument("--extent", nargs="+", metavar="NAME=N,...", help="numbers for symbols in shapes: batch=1,8")
     group.add_argument("--print-after", metavar="PASS", help="print the graph after a pass, or after all")
 
 
@@ -104,13 +104,13 @@ def _target(arguments: argparse.Namespace) -> Config | str:
     return read_config(arguments.config) if arguments.config else arguments.target or DEFAULT_PRESET
 
 
-def _extents(settings: Sequence[str]) -> dict[str, int]:
+def _extents(settings: Sequence[str]) -> dict[str, list[int]]:
     """Numbers by symbol."""
-    extents: dict[str, int] = {}
+    extents: dict[str, list[int]] = {}
     for setting in settings:
         name, text = key_and_value("--extent", setting)
-        extents[name] = integer(f"compile: --extent: {name}", text)
-        if extents[name] < 1:
+        extents[name] = [integer(f"compile: --extent: {name}", number) for number in text.split(",")]
+        if min(extents[name]) < 1:
             raise CommandError(f"compile: --extent: {name} must be at least 1, got {text}")
     return extents
 

@@ -45,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     console.print()
     console.print(sentence(artifact), soft_wrap=True)
     console.print(_memory(artifact), soft_wrap=True)
+    for plan in artifact.variants:
+        console.print(f"Another plan takes {plan.input_shapes}.", soft_wrap=True)
     return OK
 
 

@@ -57,10 +57,12 @@ class ModelRuns:
         return len(self.runs)
 
 
-def read_model_inputs(plan: Plan, arguments: argparse.Namespace, command: str) -> ModelRuns:
-    """The inputs that the options name, checked against the model."""
+def read_model_inputs(plans: Sequence[Plan], arguments: argparse.Namespace, command: str) -> ModelRuns:
+    """The inputs that the options name, checked against the plan of their shapes, or the first."""
+    plan = plans[0]
     where = f"{command}: model {plan.name}"
     arrays = _given(plan, arguments, where)
+    plan = next((each for each in plans if _fits(each, arrays)), plan)
     for name in arrays:
         if name not in plan.inputs:
             hint = did_you_mean(name, plan.inputs)
@@ -70,6 +72,10 @@ def read_model_inputs(plan: Plan, arguments: argparse.Namespace, command: str) -
         arrays |= {name: random_input(where, name, plan.values[name], arguments.random_inputs) for name in missing}
     _require_all(where, plan, arrays)
     return split(where, plan, arrays)
+
+
+def _fits(plan: Plan, arrays: Mapping[str, Array]) -> bool:
+    return all(name in plan.inputs and plan.values[name].shape == array.shape for name, array in arrays.items())
 
 
 def _given(plan: Plan, arguments: argparse.Namespace, where: str) -> Inputs:

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _measure(model: Model, arguments: argparse.Namespace) -> list[NetworkResult]:
     """The runs after the first one, which loads kernels and fills caches; inputs take turns."""
-    inputs = cycle(read_model_inputs(model.artifact.plan, arguments, "profile").runs)
+    inputs = cycle(read_model_inputs(model.artifact.plans, arguments, "profile").runs)
     results = []
     with progress(f"profile {model.name}") as show:
         for number in range(arguments.runs + 1):

@@ -36,7 +36,7 @@ def run_model(arguments: argparse.Namespace) -> int:
 
     _refuse(arguments)
     artifact = Artifact.load(arguments.program)
-    inputs = read_model_inputs(artifact.plan, arguments, "run")
+    inputs = read_model_inputs(artifact.plans, arguments, "run")
     with _device(artifact, arguments) as device, Model(artifact, device) as model:
         results = run_all(model, inputs)
     outputs = joined([result.outputs for result in results])

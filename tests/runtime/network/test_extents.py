@@ -1,0 +1,96 @@
+"""Models for inputs of several shapes: a plan for each, one set of constants and kernels."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vdla.benchmarks.networks.registry import NETWORKS
+from vdla.runtime.artifact import ArtifactError, KernelStep
+from vdla.runtime.artifact.check_variants import check_variants
+from vdla.runtime.executor import ExecutorError, Model, ModelError
+from vdla.runtime.network import compile_network
+
+NETWORK = NETWORKS["digits"]
+
+
+def images(count: int) -> np.ndarray:
+    return np.random.default_rng(count).normal(size=(count, 1, 8, 8)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Model:
+    path = tmp_path_factory.mktemp("models") / "digits.vdla"
+    compile_network(NETWORK.build(batch="batch"), extents={"batch": (1, 3, 8)}).save(path)
+    return Model.load(path)
+
+
+@pytest.mark.parametrize("count", [3, 1, 8, 3])
+def test_each_batch_runs_its_plan(model, count):
+    single = compile_network(NETWORK.build(batch=count))
+    result = model.run({"image": images(count)})
+    assert result.plan.values["image"].shape == (count, 1, 8, 8)
+    assert all(isinstance(run.step, KernelStep) for run in result.steps)
+    for name, array in single.run({"image": images(count)}).outputs.items():
+        assert np.array_equal(result.outputs[name], array)
+    assert np.array_equal(model(images(count)), result.outputs["logits"])
+
+
+def test_weights_are_kept_once(model):
+    single = compile_network(NETWORK.build(batch=1)).artifact
+    weights = sum(array.nbytes for array in single.constants.values())
+    assert sum(array.nbytes for array in model.artifact.constants.values()) < 2 * weights
+    assert len(model.artifact.plans) == 3
+
+
+def test_other_shapes_are_refused_with_those_there_are(model):
+    shapes = " or ".join(f"image[{count}, 1, 8, 8]" for count in (1, 3, 8))
+    message = f"model digits: inputs must have the shapes {shapes}, got image[5, 1, 8, 8]"
+    with pytest.raises(ExecutorError, match=f"^{re.escape(message)}$"):
+        model(images(5))
+    message = "model digits: image must be an array float32 of any shape, got float64[1, 1, 8, 8]"
+    with pytest.raises(ExecutorError, match=f"^{re.escape(message)}$"):
+        model(images(1).astype(np.float64))
+
+
+def test_a_quantised_model_is_calibrated_once():
+    made = compile_network(
+        NETWORK.build(batch="batch"), "tiny", extents={"batch": (2, 1)}, calibration=images(16), method="minmax"
+    )
+    with made:
+        both = made(images(2))
+        for at in range(2):
+            assert np.array_equal(made(images(2)[at : at + 1]), both[at : at + 1])
+
+
+WRONG = [
+    ({"batch": (1, 1)}, "compile: extents of batch must be different integers from 1, got (1, 1)"),
+    ({"batch": ()}, "compile: extents of batch must be different integers from 1, got ()"),
+    ({"batch": 0}, "compile: extents of batch must be different integers from 1, got 0"),
+    ({"batch": (1, "2")}, "compile: extents of batch must be different integers from 1, got (1, '2')"),
+    ({"batch": range(1, 18)}, "compile: extents must give at most 16 plans, got 17"),
+]
+
+
+@pytest.mark.parametrize(("extents", "message"), WRONG)
+def test_wrong_extents(extents, message):
+    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+        compile_network(NETWORK.build(batch="batch"), extents=extents)
+
+
+def test_plans_that_do_not_go_together_are_refused(model):
+    artifact = model.artifact
+    plan, (second, *_) = artifact.plan, artifact.variants
+    values = {**second.values, "image": replace(second.values["image"], dtype="int32")}
+    cases = {
+        "plan digits: variants must differ in the shapes of inputs, got image[1, 1, 8, 8] twice": plan,
+        "plan digits: outputs of all variants must be logits, got image": replace(second, outputs=("image",)),
+        "plan digits: image must be float32 in all variants, got int32": replace(second, values=values, steps=(),
+                                                                               outputs=plan.outputs),
+    }  # fmt: skip
+    for message, variant in cases.items():
+        with pytest.raises(ArtifactError, match=f"^{re.escape(message)}$"):
+            check_variants((plan, variant))
+    with pytest.raises(ArtifactError, match=r"twice$"):
+        replace(artifact, variants=(plan,)).check()
