@@ -1,8 +1,8 @@
 """Quantised convolution into blocks of channels, of an image in blocks or a plain one.
 
 The stages: `<name>_data` the image padded and in the dtype of the dot product, left out where the
-dot product reads the image itself; `<name>_sum` the int32 sums; `<name>` the sums with the
-bias, rescaled. `pack_qconv2d` makes weight, bias and scale.
+dot product reads the image itself; `<name>_sum` the int32 sums, from the bias on;
+`<name>` the sums rescaled. `pack_qconv2d` makes weight, bias and scale.
 """
 
 from __future__ import annotations
@@ -59,12 +59,10 @@ def blocked_qconv2d(
     windows = windows_of(where, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)
     result = result_name(x, "blocked_qconv2d", name)
     data = _data(x, windows, layout, zero, f"{result}_data")
-    total = _sums(data, weight, windows, layout, f"{result}_sum")
+    total = _sums(data, weight, bias, windows, layout, f"{result}_sum")
 
     def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
-        channel = cb * layout.lanes + c
-        biased = total[n, cb, oh, ow, c] + bias[channel]
-        return requantise(biased, scale[channel], y_zero_point, dtype, largest_sum, clip)
+        return requantise(total[n, cb, oh, ow, c], scale[cb * layout.lanes + c], y_zero_point, dtype, largest_sum, clip)
 
     return te.compute(total.shape, value, result)
 
@@ -103,8 +101,10 @@ def windows_leave_input(windows: Windows) -> bool:
     return any(windows.pads_before) or any(windows.last(d) >= windows.extents[d] for d in range(2))
 
 
-def _sums(data: te.Tensor, weight: te.Tensor, windows: Windows, layout: DotLayout, name: str) -> te.Tensor:
-    """[N, CO / lanes, OH, OW, lanes]: the int32 sums."""
+def _sums(
+    data: te.Tensor, weight: te.Tensor, bias: te.Tensor, windows: Windows, layout: DotLayout, name: str
+) -> te.Tensor:
+    """[N, CO / lanes, OH, OW, lanes]: the int32 sums, from the bias on."""
     k, i = te.reduce_axis(weight.shape[1], "k"), te.reduce_axis(layout.group, "i")
     r, q = te.reduce_axis(weight.shape[2], "r"), te.reduce_axis(weight.shape[3], "q")
     groups = data.shape[4] // layout.group
@@ -115,7 +115,7 @@ def _sums(data: te.Tensor, weight: te.Tensor, windows: Windows, layout: DotLayou
         block, lane = (k, i) if groups == 1 else (k // groups, k % groups * layout.group + i)
         left = te.cast("int32", data[n, block, y, x, lane])
         product = left * te.cast("int32", weight[cb, k, r, q, c, i])
-        return te.sum(product, axis=[k, r, q, i])
+        return te.sum(product, axis=[k, r, q, i], init=bias[cb * layout.lanes + c])
 
     shape = (data.shape[0], weight.shape[0], *windows.counts, layout.lanes)
     return te.compute(shape, value, name, {OPERATOR: "blocked_qconv2d", DATA: data.name})

@@ -1,7 +1,7 @@
 """Quantised depthwise convolution of an image in blocks of channels.
 
-The stages: `<name>_data` the padded image; `<name>_sum` the int32 sums; `<name>` the sums with the
-bias, rescaled. `pack_blocked_qdepthwise_conv2d` makes weight, bias and scale.
+The stages: `<name>_data` the padded image; `<name>_sum` the int32 sums, from the bias on;
+`<name>` the sums rescaled. `pack_blocked_qdepthwise_conv2d` makes weight, bias and scale.
 """
 
 from __future__ import annotations
@@ -68,12 +68,10 @@ def blocked_qdepthwise_conv2d(
     check_clip(where, clip, dtype)
     result = result_name(x, _NAME, name)
     data = _data(x, windows, layout, zero, f"{result}_data")
-    total = _sums(data, weight, windows, layout, f"{result}_sum")
+    total = _sums(data, weight, bias, windows, layout, f"{result}_sum")
 
     def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
-        channel = cb * lanes + c
-        biased = total[n, cb, oh, ow, c] + bias[channel]
-        return requantise(biased, scale[channel], y_zero_point, dtype, largest_sum, clip)
+        return requantise(total[n, cb, oh, ow, c], scale[cb * lanes + c], y_zero_point, dtype, largest_sum, clip)
 
     return te.compute(total.shape, value, result)
 
@@ -120,8 +118,10 @@ def _data(x: te.Tensor, windows: Windows, layout: ChannelWindowLayout, zero_poin
     return te.compute((*x.shape[:2], rows, columns, x.shape[4]), value, name, PLACED)
 
 
-def _sums(data: te.Tensor, weight: te.Tensor, windows: Windows, layout: ChannelWindowLayout, name: str) -> te.Tensor:
-    """[N, C / L, OH, OW, L]: the int32 sums."""
+def _sums(
+    data: te.Tensor, weight: te.Tensor, bias: te.Tensor, windows: Windows, layout: ChannelWindowLayout, name: str
+) -> te.Tensor:
+    """[N, C / L, OH, OW, L]: the int32 sums, from the bias on."""
     extents = (weight.shape[1], weight.shape[2], layout.taps)
     r, g, i = (te.reduce_axis(extent, axis) for extent, axis in zip(extents, "rgi", strict=True))
 
@@ -129,7 +129,8 @@ def _sums(data: te.Tensor, weight: te.Tensor, windows: Windows, layout: ChannelW
         row = oh * windows.strides[0] + r * windows.dilations[0]
         column = ow * windows.strides[1] + (g * layout.taps + i) * windows.dilations[1]
         left = te.cast("int32", data[n, cb, row, column, c])
-        return te.sum(left * te.cast("int32", weight[cb, r, g, c, i]), axis=[r, g, i])
+        product = left * te.cast("int32", weight[cb, r, g, c, i])
+        return te.sum(product, axis=[r, g, i], init=bias[cb * layout.lanes + c])
 
     shape = (*data.shape[:2], *windows.counts, data.shape[4])
     return te.compute(shape, value, name, {OPERATOR: _NAME, DATA: data.name})

@@ -7,11 +7,14 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from helpers.tensorized_matmul import CONFIG, GEMM, matmul, ordered, placed, ready, step
 
 from vdla.compiler import ir, te
+from vdla.compiler.codegen.llvm.intrinsics.channel_window_dot import vnni_channel_windows
 from vdla.compiler.codegen.vdla.intrinsics import dma, requantise, vector
+from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import Match
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize import TensorizeError
@@ -245,6 +248,22 @@ def test_an_intrinsic_that_does_not_accumulate_refuses_a_reduction() -> None:
         "got a reduction; use an intrinsic that accumulates",
         lambda: s.tensorize(s.loops("y")[-3], move),
     )
+
+
+def test_sums_on_a_cpu_start_from_anything() -> None:
+    x, w = te.placeholder((4, 16), "uint8", "x"), te.placeholder((16, 4), "int8", "w")
+    b, i = te.placeholder((16,), "int32", "b"), te.reduce_axis(4, "i")
+    y = te.compute(
+        (16,), lambda o: te.sum(te.cast("int32", x[i, o]) * te.cast("int32", w[o, i]), axis=i, init=b[o]), "y"
+    )
+    s = Schedule(te.create_function([x, w, b], [y], "f"))
+    s.tensorize(s.loops("y")[0], vnni_channel_windows(16))
+    assert match_of(s, "y").intrinsic.name == "vnni_channel_windows_16"
+    rng = np.random.default_rng(0)
+    arrays = {"x": rng.integers(0, 256, (4, 16), np.uint8), "w": rng.integers(-128, 128, (16, 4), np.int8)}
+    start = rng.integers(-999, 999, 16, np.int32)
+    expected = np.einsum("io,oi->o", arrays["x"].astype(int), arrays["w"].astype(int)) + start
+    np.testing.assert_array_equal(interpret(s.fn, arrays | {"b": start})["y"], expected)
 
 
 def test_a_wrong_start_of_a_reduction_is_refused() -> None:
