@@ -19,6 +19,7 @@ from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.groups import BODY, fused_node
 from vdla.compiler.graph.rewriting import Replacement, without_dead_code
 from vdla.compiler.graph.topology import in_order
+from vdla.compiler.operators.vdla.operator import shared_operators
 from vdla.hardware.config import Config
 
 
@@ -34,7 +35,12 @@ class AcceleratorCandidates:
 
 
 def candidates(graph: Graph, config: Config) -> AcceleratorCandidates:
-    """Every node of a graph, tried on the accelerator."""
+    """Every node of a graph, tried on the accelerator; equal operators are one."""
+    with shared_operators():
+        return _candidates(graph, config)
+
+
+def _candidates(graph: Graph, config: Config) -> AcceleratorCandidates:
     calls: dict[str, OperatorCall] = {}
     reasons: dict[str, str] = {}
     made: dict[str, PackedLayout] = {}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, TypeVar, cast
@@ -68,6 +70,17 @@ class Operator:
 
 
 Template = TypeVar("Template", bound=Callable[..., Operator])
+_shared: ContextVar[dict[Hashable, Operator] | None] = ContextVar("_shared", default=None)
+
+
+@contextmanager
+def shared_operators() -> Iterator[None]:
+    """A context in which equal calls of templates give one operator, so that it is lowered once."""
+    token = _shared.set({})
+    try:
+        yield
+    finally:
+        _shared.reset(token)
 
 
 def template(function: Template) -> Template:
@@ -86,9 +99,24 @@ def template(function: Template) -> Template:
         missing = [key for key, option in options.items() if option.default is option.empty and key not in given]
         if missing:
             raise TemplateError(f"{name}: {', '.join(missing)} must be given, got none")
-        return function(config, **{key: _to_python(value) for key, value in given.items()})
+        made = {key: _to_python(value) for key, value in given.items()}
+        known, call = _shared.get(), (function, config, *sorted(made.items()))
+        if known is None or not _is_hashable(call):
+            return function(config, **made)
+        if call not in known:
+            known[call] = function(config, **made)
+        return known[call]
 
     return cast("Template", checked)
+
+
+def _is_hashable(key: object) -> bool:
+    """Whether a key has a hash; options that are arrays have none."""
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
 
 
 def _to_python(option: Any) -> Any:  # noqa: ANN401  any option of a template

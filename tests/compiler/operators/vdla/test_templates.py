@@ -15,7 +15,7 @@ from vdla.benchmarks.programs.random_config import random_config
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
 from vdla.compiler.operators.vdla.depthwise_conv2d import depthwise_conv2d
-from vdla.compiler.operators.vdla.operator import Operator, TemplateError
+from vdla.compiler.operators.vdla.operator import Operator, TemplateError, shared_operators
 from vdla.compiler.operators.vdla.pool2d import pool2d
 from vdla.compiler.operators.workloads import Workload, workloads
 from vdla.hardware.config import Config
@@ -162,3 +162,21 @@ def test_the_examples_of_the_template_page_run(root: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 9
     exec(compile("\n".join(blocks), "docs/templates.md", "exec"), {})
+
+
+def test_equal_calls_share_an_operator_in_a_context_and_only_there() -> None:
+    def layer(kernel: int = 1, **options: object) -> Operator:
+        return conv2d(TINY, batch=1, height=4, width=4, in_channels=4, out_channels=4, kernel=kernel, **options)
+
+    with shared_operators():
+        one, other = layer(zero_point=1), layer(zero_point=2)
+        assert layer(zero_point=np.int64(1)) is one
+        assert other is not one
+        with pytest.raises(TemplateError):
+            layer(kernel=0)
+    assert layer(zero_point=1) is not one
+
+
+def test_options_without_a_hash_are_not_shared() -> None:
+    with shared_operators(), pytest.raises(TemplateError):
+        conv2d(TINY, batch=1, height=4, width=4, in_channels=4, out_channels=4, kernel=[[1], [1]])
