@@ -6,7 +6,7 @@ partial result, changes the order of a reduction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from vdla.compiler import ir
 from vdla.compiler.analysis import loads
@@ -16,6 +16,8 @@ from vdla.compiler.target import Target
 
 _NEAR = 4  # the largest stride in elements for which whole vectors are loaded and shuffled
 FEWEST_LANES = 2
+_VECTORS = 4  # of partial results of a long reduction
+_FEW_LANES = 4  # of the last vector of partial results
 PARALLEL_ITERATIONS = 1 << 15  # the fewest iterations worth waking other threads for
 _PARALLEL_PARTS = 16  # the iterations of a parallel loop beyond which no inner loop is fused into it
 _TRANSPOSE_TILE = 16
@@ -55,8 +57,8 @@ def _vectorize(schedule: Schedule, block: str, target: Target) -> None:
         return
     if reduced:
         _vectorize_reduction(schedule, nest, lanes)
-    elif _is_flat(nest):
-        attempt(schedule, lambda: _flat_lanes(schedule, nest, lanes))
+    elif iteration_count(flat := _flat_loops(nest)) > nominal_extent(spatial[-1].extent):
+        attempt(schedule, lambda: _flat_lanes(schedule, nest, flat, lanes))
     elif (inner := _transposed_loop(nest)) is not None:
         attempt(schedule, lambda: _transpose_tiles(schedule, inner.var, spatial[-1].var))
     else:
@@ -74,27 +76,28 @@ def _lanes_along(schedule: Schedule, loop: ir.For, lanes: int) -> str:
     return inner
 
 
-def _is_flat(nest: BlockNest) -> bool:
-    """Whether every access is contiguous over all loops, so that they can be fused into one."""
-    own = [loop for loop in nest.own if nominal_extent(loop.extent) > 1]
-    if len(own) < 2 or any(not isinstance(loop.extent, int) for loop in nest.own):
-        return False
+def _flat_loops(nest: BlockNest) -> Sequence[ir.For]:
+    """The longest run of inner loops over which every access is contiguous."""
     below = 1
-    for loop in reversed(own):
+    for at, loop in reversed(list(enumerate(nest.own))):
         strides = [*nest.read_strides(loop.var), *nest.write_strides(loop.var)]
-        if any(stride != below for stride in strides):
-            return False
-        below *= nominal_extent(loop.extent)
-    return True
+        if not isinstance(loop.extent, int) or (loop.extent > 1 and any(stride != below for stride in strides)):
+            return nest.own[at + 1 :]
+        below *= loop.extent
+    return nest.own
 
 
-def _flat_lanes(schedule: Schedule, nest: BlockNest, lanes: int) -> None:
-    """One loop of vectors over all elements; rows that are whole vectors need no fusion."""
-    last = nest.own[-1]
-    if nominal_extent(last.extent) % lanes == 0:
-        _lanes_along(schedule, last, lanes)
+def _flat_lanes(schedule: Schedule, nest: BlockNest, loops: Sequence[ir.For], lanes: int) -> None:
+    """A loop of whole vectors over the fewest inner loops, or over all that are contiguous.
+
+    Outer loops that stay apart keep conditions on their variables out of the vectors.
+    """
+    runs = (loops[-count:] for count in range(1, len(loops) + 1))
+    inner = next((run for run in runs if iteration_count(run) % lanes == 0), loops)
+    if len(inner) == 1:
+        _lanes_along(schedule, inner[0], lanes)
         return
-    fused = schedule.fuse(*(loop.var for loop in nest.own))
+    fused = schedule.fuse(*(loop.var for loop in inner))
     _lanes_along(
         schedule, next(loop for loop in block_nest(schedule.fn, nest.leaf.name).own if loop.var == fused), lanes
     )
@@ -155,7 +158,22 @@ def _lanes_of_results(schedule: Schedule, loop: ir.For, reduced: list[ir.For], l
 
 
 def _lanes_of_terms(schedule: Schedule, nest: BlockNest, loop: ir.For, lanes: int) -> None:
-    """Partial results: lane `l` accumulates every `lanes`-th term; lanes are combined last."""
+    """Partial results: lane `l` accumulates every `lanes`-th term; lanes are combined last.
+
+    A long reduction has several vectors of them, as one would wait for its own result. They are
+    combined to one vector, and that to a part of one, before the last elements are.
+    """
+    widths = [lanes]
+    if nominal_extent(loop.extent) >= lanes * _VECTORS * _VECTORS:
+        widths = [lanes * _VECTORS, lanes] + [_FEW_LANES] * (lanes > _FEW_LANES)
+    for width in widths:
+        _partial_results(schedule, nest.leaf.name, width)
+
+
+def _partial_results(schedule: Schedule, block: str, lanes: int) -> None:
+    """Partial results along the innermost reduction of a block, which combines them."""
+    nest = block_nest(schedule.fn, block)
+    loop = nest.loops("reduce")[-1]
     inner = schedule.split(loop.var, factor=lanes)[1] if nominal_extent(loop.extent) > lanes else loop.var
     rank = sum(axis.kind is not ir.AxisKind.REDUCE for axis in nest.leaf.block.axes)
     partial = schedule.rfactor(inner, factor_axis=rank)

@@ -100,6 +100,23 @@ def test_odd_rows_become_one_loop_and_whole_rows_stay():
     assert "//" not in str(default_schedule(whole).fn)
 
 
+def test_conditions_on_outer_loops_stay_out_of_vectors():
+    """A concatenation copies runs of the fewest dimensions that are whole vectors."""
+    fn, _ = function_of(lambda x, y: operators.concat([x, y], 1), floats((2, 3, 6, 8)), floats((2, 5, 6, 8)))
+    made = default_schedule(fn, "x86-64-avx512").fn
+    assert [loop.extent for loop in ir.walk(made.body) if isinstance(loop, ir.For)] == [2, 8, 3, 16]
+
+
+@pytest.mark.parametrize(("target", "widths"), [("x86-64-avx512", [64, 16, 4]), ("cortex-a9", [16, 4])])
+def test_long_reductions_have_several_vectors_of_partial_results(target, widths):
+    x = floats((3, 1000))
+    fn, _ = function_of(lambda x: operators.max(x, -1), x)
+    made = default_schedule(fn, target).fn
+    assert [loop.extent for loop in loops(made, ir.LoopKind.VECTORIZE)] == widths
+    (found,) = interpret(made, {fn.params[0]: x}).values()
+    assert np.array_equal(found, x.max(-1))
+
+
 def test_only_large_loops_run_in_parallel():
     small, _ = function_of(operators.relu, floats((8, 64)))
     large, _ = function_of(operators.relu, floats((8, 16, 1024)))
