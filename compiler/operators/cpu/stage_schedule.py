@@ -57,6 +57,8 @@ def _vectorize(schedule: Schedule, block: str, target: Target) -> None:
         return
     if reduced:
         _vectorize_reduction(schedule, nest, lanes)
+    elif (period := _period(nest, spatial[-1], lanes)) is not None:
+        attempt(schedule, lambda: _periodic_lanes(schedule, nest, period, lanes))
     elif iteration_count(flat := _flat_loops(nest)) > nominal_extent(spatial[-1].extent):
         attempt(schedule, lambda: _flat_lanes(schedule, nest, flat, lanes))
     elif (inner := _transposed_loop(nest)) is not None:
@@ -74,6 +76,23 @@ def _lanes_along(schedule: Schedule, loop: ir.For, lanes: int) -> str:
         inner = schedule.split(loop.var, factor=lanes)[1]
     schedule.vectorize(inner)
     return inner
+
+
+def _period(nest: BlockNest, loop: ir.For, lanes: int) -> int | None:
+    """The number of iterations after which a load begins again, as in a tiled array."""
+    indices = [index for load in loads(nest.leaf.block) for index in load.indices]
+    for term in (term for index in indices for term in nest.leaf.bound(index).terms):
+        match term:
+            case ir.Binary("mod", ir.Var(loop.var), ir.Const(int(period))) if isinstance(loop.extent, int):
+                if lanes <= period < loop.extent and loop.extent % period == 0:
+                    return period
+    return None
+
+
+def _periodic_lanes(schedule: Schedule, nest: BlockNest, period: int, lanes: int) -> None:
+    """Lanes along one period, in which loads are contiguous."""
+    schedule.split(nest.loops("spatial")[-1].var, factor=period)
+    _lanes_along(schedule, block_nest(schedule.fn, nest.leaf.name).loops("spatial")[-1], lanes)
 
 
 def _flat_loops(nest: BlockNest) -> Sequence[ir.For]:

@@ -8,6 +8,7 @@ from vdla.benchmarks.fuzz.cases import _alike
 from vdla.benchmarks.fuzz.functions import random_problem
 from vdla.compiler import ir, operators, te
 from vdla.compiler.interpret import interpret
+from vdla.compiler.lowering import lower
 from vdla.compiler.operators import (
     OperatorError,
     conv_transpose,
@@ -105,6 +106,16 @@ def test_conditions_on_outer_loops_stay_out_of_vectors():
     fn, _ = function_of(lambda x, y: operators.concat([x, y], 1), floats((2, 3, 6, 8)), floats((2, 5, 6, 8)))
     made = default_schedule(fn, "x86-64-avx512").fn
     assert [loop.extent for loop in ir.walk(made.body) if isinstance(loop, ir.For)] == [2, 8, 3, 16]
+
+
+def test_lanes_of_a_repeated_row_are_along_one_copy_of_it():
+    x = floats((3, 40))
+    fn, _ = function_of(lambda x: operators.tile(x, (2, 5)), x)
+    made = default_schedule(fn, "x86-64-avx2").fn
+    assert [loop.extent for loop in ir.walk(made.body) if isinstance(loop, ir.For)] == [6, 5, 5, 8]
+    assert "% 40" not in str(lower(made, TARGETS["x86-64-avx2"]))
+    (found,) = interpret(made, {fn.params[0]: x}).values()
+    assert np.array_equal(found, np.tile(x, (2, 5)))
 
 
 @pytest.mark.parametrize(("target", "widths"), [("x86-64-avx512", [64, 16, 4]), ("cortex-a9", [16, 4])])
