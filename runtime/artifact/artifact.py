@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from os import PathLike
 from typing import Any
 
@@ -30,6 +31,7 @@ from vdla.support.sealed_file import FileFormat, Payload
 
 Array = npt.NDArray[Any]
 ARTIFACT_FILE = FileFormat(magic=b"VDLAMODL", version=2, noun="model", error=ArtifactError)
+_STRINGS = "str"
 _ALIGNMENT = 64  # of the constants in memory
 
 
@@ -104,13 +106,14 @@ class Artifact:
             "variants": [to_json(plan) for plan in self.variants],
             "cpu": to_json(self.cpu),
             "origin": dict(self.origin),
-            "constants": [[n, _dtype_name(v), list(v.shape)] for n, v in self.constants.items()],
+            "constants": [_described(name, value) for name, value in self.constants.items()],
             "kernels": [
                 [kernel.signature.to_json(), len(code)] for kernel, code in zip(self.kernels, kernels, strict=True)
             ],
             "programs": [len(content) for content in programs],
         }
-        arrays = [np.ascontiguousarray(value).tobytes() for value in self.constants.values()]
+        numbers = (value for value in self.constants.values() if value.dtype != object)
+        arrays = [np.ascontiguousarray(value).tobytes() for value in numbers]
         text = json.dumps(manifest, indent=1, allow_nan=False).encode()
         return ARTIFACT_FILE.seal(text, [*arrays, *kernels, *programs])
 
@@ -144,7 +147,13 @@ class Artifact:
 
 
 def _dtype_name(value: Array) -> str:
-    return "str" if value.dtype == object else value.dtype.name
+    return _STRINGS if value.dtype == object else value.dtype.name
+
+
+def _described(name: str, value: Array) -> list[Any]:
+    """A constant in the manifest: name, element type and extents; of strings, the elements too."""
+    texts = [[str(text) for text in value.reshape(-1)]] if value.dtype == object else []
+    return [name, _dtype_name(value), list(value.shape), *texts]
 
 
 def _build(manifest: dict[str, Any], payload: Payload) -> Artifact:
@@ -170,15 +179,27 @@ def _build(manifest: dict[str, Any], payload: Payload) -> Artifact:
 
 
 def _constants(described: list[Any], payload: Payload) -> Iterator[tuple[str, Array]]:
-    for name, dtype, shape in described:
+    for name, dtype, shape, *texts in described:
         if not all(type(extent) is int and extent >= 0 for extent in shape):
             raise ArtifactError(f"constant {name}: extents must be integers from 0, got {shape}")
+        if dtype == _STRINGS:
+            yield name, _strings(name, shape, *texts or [[]])
+            continue
         taken = payload.take(f"constant {name}", size_bytes(dtype, tuple(shape)))
         aligned = aligned_bytes(len(taken))
         aligned[:] = np.frombuffer(taken, np.uint8)
         array = aligned.view(numpy_dtype(dtype)).reshape(shape)
         array.flags.writeable = False
         yield name, array
+
+
+def _strings(name: str, shape: list[int], texts: list[Any]) -> Array:
+    """A constant of strings, whose elements are in the manifest."""
+    if len(texts) != prod(shape) or not all(isinstance(text, str) for text in texts):
+        raise ArtifactError(f"constant {name}: elements must be {prod(shape)} strings, got {texts}")
+    array = np.array(texts, object).reshape(shape)
+    array.flags.writeable = False
+    return array
 
 
 def aligned_bytes(nbytes: int) -> npt.NDArray[np.uint8]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from vdla.runtime.artifact import Artifact
 from vdla.runtime.native.arguments import NativeError
+from vdla.runtime.native.cpu_features import require_features
 from vdla.runtime.native.elf_loader import ElfLoader
 from vdla.runtime.native.kernel import BoundCall, Kernel
 
@@ -33,6 +34,7 @@ class KernelBinder:
 
     def _kernel(self, index: int) -> Kernel:
         if index not in self._loaded:
+            self._require_features()
             code = self.artifact.kernels[index]
             symbol = code.signature.symbol
             loaded = _loader().load(code.object, f"kernel {symbol}")
@@ -40,6 +42,11 @@ class KernelBinder:
                 raise NativeError(f"kernel {symbol}: object must define the function {symbol}, got another object")
             self._loaded[index] = Kernel(code.signature, loaded.addresses[symbol], loaded)
         return self._loaded[index]
+
+    def _require_features(self) -> None:
+        cpu, where = self.artifact.cpu, f"model {self.artifact.plan.name}"
+        if not self._loaded:
+            require_features(where, cpu.name, cpu.triple, cpu.features)
 
 
 @cache

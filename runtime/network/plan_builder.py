@@ -12,6 +12,7 @@ from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegi
 from vdla.compiler.graph.groups import BODY, FUSED, body_of
 from vdla.compiler.graph.macs import macs_of
 from vdla.compiler.graph.rules import HOST_OPERATORS, DeclinedError
+from vdla.compiler.ir import DTYPES
 from vdla.compiler.memory_plan import ValueLife, plan_memory
 from vdla.compiler.target import Target
 from vdla.hardware.program import Program
@@ -115,7 +116,7 @@ class PlanBuilder:
         return all(isinstance(kind, TensorType) and kind.static and kind.dtype != "str" for kind in kinds)
 
     def _kernel_step(self, node: Node) -> KernelStep:
-        self._require_static(node)
+        self._require_kernel_types(node)
         index, made = self.parts.kernels.add(body_of(self.graph, node))
         constants = [self.parts.constant(f"{node.outputs[0]}.{name}", value) for name, value in made.constants.items()]
         return KernelStep(
@@ -161,11 +162,13 @@ class PlanBuilder:
             placement=self._placement(node, "cpu", "its body runs on the CPU"),
         )
 
-    def _require_static(self, node: Node) -> None:
+    def _require_kernel_types(self, node: Node) -> None:
         for name in filter(None, (*node.inputs, *node.outputs)):
             kind = self.graph.types[name]
             if not isinstance(kind, TensorType) or not kind.static:
                 raise DeclinedError(f"{node.label}: extents of {name} must be known, got {kind}")
+            if kind.dtype not in DTYPES:
+                raise DeclinedError(f"{node.label}: element type of {name} must be one of kernels, got {kind}")
 
     def _numpy_step(self, node: Node, reason: str) -> NumpyStep:
         return NumpyStep(

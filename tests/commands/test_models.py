@@ -184,6 +184,7 @@ def test_explain_gives_a_reason_for_every_operator(model: str, capsys: Capture) 
 def test_tables_fit_a_terminal_and_are_whole_in_a_pipe(
     model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     piped = said(capsys, "explain", model).split("\n\n")[0]
     assert "…" not in piped
     assert max(map(len, piped.splitlines())) > 80

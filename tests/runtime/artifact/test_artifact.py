@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from helpers.plans import expected, small_artifact
 
+from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.runtime.artifact import ARTIFACT_FILE, Artifact, ArtifactError
-from vdla.runtime.network import Model
+from vdla.runtime.network import Model, compile_network
 from vdla.support.sealed_file import PREFIX_BYTES
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -155,3 +156,19 @@ def test_values_that_overlap_are_refused():
     values["b"] = replace(values["b"], offset=values["x"].offset)
     with pytest.raises(ArtifactError, match="must share no bytes with x"):
         replace(artifact, plan=replace(artifact.plan, values=values)).check()
+
+
+def test_constants_of_strings_come_back(tmp_path):
+    kinds = {name: TensorType("str", (2,)) for name in ("x", "suffix", "y")}
+    suffix = np.array(["a", "b\u00e9"], object)
+    node = Node("StringConcat", ("x", "suffix"), ("y",))
+    graph = Graph("g", ("x",), ("y",), (node,), {"suffix": suffix}, kinds)
+    compile_network(graph).save(tmp_path / "m.vdla")
+    loaded = Model.load(tmp_path / "m.vdla")
+    assert loaded(np.array(["1", "2"], object)).tolist() == ["1a", "2b\u00e9"]
+    content = loaded.artifact.to_bytes()
+    wrong = resealed(content, _set("constants", 0, 3, ["a", 5]))
+    refused(
+        wrong,
+        "f: content must be a valid model, got constant suffix.constant: elements must be 2 strings, got ['a', 5]",
+    )
