@@ -162,7 +162,9 @@ def _on_devices(
         GraphPass("partition", lambda graph: partition(graph, config, choice.calls)),
         *REGIONS,
     )
-    return run_passes(graph, passes, observe), choice.decisions
+    known = [node for node in graph.nodes if node.name and node.outputs[0] in choice.decisions]
+    named = {node.name: choice.decisions[node.outputs[0]] for node in known}
+    return run_passes(graph, passes, observe), named | dict(choice.decisions)
 
 
 def _check_places(graph: Graph, place: Mapping[str, str]) -> None:

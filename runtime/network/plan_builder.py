@@ -10,6 +10,7 @@ import numpy as np
 from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision
 from vdla.compiler.graph.groups import BODY, FUSED, body_of
+from vdla.compiler.graph.layouts import REPACKS
 from vdla.compiler.graph.macs import macs_of
 from vdla.compiler.graph.rules import HOST_OPERATORS, DeclinedError
 from vdla.compiler.ir import DTYPES
@@ -73,7 +74,7 @@ class ArtifactParts:
 class PlanBuilder:
     """The steps of a graph; names of its values are unique in the graph and all bodies.
 
-    `decisions` are the reasons for devices by first results.
+    `decisions` are the reasons for devices by first results and names of nodes.
     """
 
     graph: Graph
@@ -196,8 +197,12 @@ class PlanBuilder:
         values = dict.fromkeys(name for name in (*node.inputs, *node.outputs) if name)
         return Placement(device=device, operators=operators, nbytes=sum(map(self._bytes, values)))
 
+    def _decision(self, node: Node) -> Decision | None:
+        """By its result, or by its name where the result is now made of another value."""
+        return self.decisions.get(node.outputs[0]) or self.decisions.get(node.name)
+
     def _placed(self, graph: Graph, node: Node, reason: str) -> PlacedOperator:
-        decision = self.decisions.get(node.outputs[0])
+        decision = None if node.op in REPACKS else self._decision(node)
         why, change = (reason, "") if decision is None else (decision.reason, decision.change)
         return PlacedOperator(
             op=node.op,

@@ -11,6 +11,9 @@ from vdla.compiler.target import Target
 
 _CONVERSIONS = {"int8": "vdla.ToInt8", "uint8": "vdla.ToUint8"}
 
+REPACKS = ("vdla.FromBlocked", "vdla.ToBlocked")
+"""Operators that only change the layout of a value."""
+
 
 def choose_layouts(graph: Graph, target: Target) -> Graph:
     """The graph with images in blocks of channels where that costs least on a CPU.
@@ -56,7 +59,7 @@ class _Writing:
         (y,) = form.node.outputs
         inputs = tuple(self._read(node, form, at) for at in range(len(form.node.inputs)))
         made = self._blocked_result(node, y) if form.writes_blocks else y
-        self.nodes.append(replace(form.node, inputs=inputs, outputs=(made,)))
+        self.nodes.append(replace(form.node, inputs=inputs, outputs=(made,), name=node.name or y))
         if not form.writes_blocks:
             self.plain[y] = y
         elif y in self.graph.outputs:

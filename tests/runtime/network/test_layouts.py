@@ -7,7 +7,7 @@ import pytest
 from helpers.graphs import small_graph
 from helpers.random_network import RandomNetwork
 
-from vdla.compiler.graph import Node
+from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.layouts import choose_layouts
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
@@ -52,3 +52,21 @@ def test_compiled_random_networks_keep_their_values(seed):
     inputs = network.inputs(0)
     (wanted,) = evaluate(import_model(source), inputs, prefer="numpy").values()
     check_close(model(**inputs), wanted)
+
+
+def test_a_result_that_is_computed_in_blocks_has_the_reason_of_its_node():
+    weight, pads = np.ones((32, 32, 3, 3), np.float32), {"pads": (1, 1, 1, 1)}
+    nodes = (
+        Node("Conv", ("image", "w"), ("sums",), pads),
+        Node("MaxPool", ("sums",), ("x",), {**pads, "kernel_shape": (3, 3)}),
+        Node("Conv", ("x", "w"), ("y",), pads, "last"),
+    )
+    types = {name: TensorType("float32", (1, 32, 32, 32)) for name in ("image", "sums", "x", "y")}
+    types["w"] = TensorType("float32", weight.shape)
+    graph = Graph("g", ("image",), ("y",), nodes, {"w": weight}, types)
+    artifact = compile_network(graph, "pynq_z1", cpu="x86-64-avx2").artifact
+    placed = {op.name: op for step in artifact.plan.steps for op in step.placement.operators}
+    assert placed["last"].op == "vdla.BlockedConv"
+    assert placed["last"].reason == "on the accelerator it must compute in integers; it is not quantised"
+    assert placed["y"].op == "vdla.FromBlocked"
+    assert placed["y"].reason == ""
