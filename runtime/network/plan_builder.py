@@ -201,9 +201,16 @@ class PlanBuilder:
         """By its result, or by its name where the result is now made of another value."""
         return self.decisions.get(node.outputs[0]) or self.decisions.get(node.name)
 
+    def _wanted_extents(self, node: Node) -> str:
+        """The numbers that would make kernels of a node with symbols in its shapes."""
+        kinds = (self.graph.types.get(name) for name in (*node.inputs, *node.outputs))
+        shapes = (kind.shape or () for kind in kinds if isinstance(kind, TensorType))
+        symbols = dict.fromkeys(extent for shape in shapes for extent in shape if isinstance(extent, str))
+        return f"numbers for {', '.join(symbols)}, as in --extent {next(iter(symbols))}=1" if symbols else ""
+
     def _placed(self, graph: Graph, node: Node, reason: str) -> PlacedOperator:
         decision = None if node.op in REPACKS else self._decision(node)
-        why, change = (reason, "") if decision is None else (decision.reason, decision.change)
+        why, change = (reason, self._wanted_extents(node)) if decision is None else (decision.reason, decision.change)
         return PlacedOperator(
             op=node.op,
             name=node.name or node.outputs[0],

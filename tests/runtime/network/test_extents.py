@@ -44,6 +44,12 @@ def test_weights_are_kept_once(model):
     assert len(model.artifact.plans) == 3
 
 
+def test_a_model_without_numbers_says_which_would_make_kernels():
+    artifact = compile_network(NETWORK.build(batch="batch")).artifact
+    placed = [op for step in artifact.plan.steps for op in step.placement.operators]
+    assert {op.change for op in placed} == {"numbers for batch, as in --extent batch=1"}
+
+
 def test_other_shapes_are_refused_with_those_there_are(model):
     shapes = " or ".join(f"image[{count}, 1, 8, 8]" for count in (1, 3, 8))
     message = f"model digits: inputs must have the shapes {shapes}, got image[5, 1, 8, 8]"
