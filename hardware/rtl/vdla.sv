@@ -8,7 +8,7 @@
 //
 // Contract: docs/timing-contract.md to the cycle; docs/registers.md for software. irq_o is a level.
 // trace_o reports the events of a cycle to observers. m_axi addresses are in bytes; bursts never
-// cross 4 KiB.
+// cross 4 KiB. rst_ni is synchronous to clk_i and low for at least two cycles.
 
 module vdla
   import vdla_pkg::*;

@@ -100,7 +100,7 @@ module vdla_accumulator
     write_index_q <= alu_index_q;
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) {at_fetch_q, at_alu_q, at_write_q} <= '0;
     else {at_fetch_q, at_alu_q, at_write_q} <= {valid_i.execute, at_fetch_q, at_alu_q};
   end

@@ -44,7 +44,7 @@ module vdla_accumulator_load
     index_o <= AccIndexBits'(write_i.index);
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) we_o <= '0;
     else we_o <= we;
   end

@@ -60,7 +60,7 @@ module vdla_axil
   assign write_addr_o = {write_word_q, 2'b00};
   assign read_addr_o  = {read_word_q, 2'b00};
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       aw_held_q       <= 1'b0;
       w_held_q        <= 1'b0;

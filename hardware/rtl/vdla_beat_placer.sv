@@ -99,7 +99,7 @@ module vdla_beat_placer
     if (plane_ends) skipped = head.gap;
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       beat_q   <= '0;
       column_q <= '0;

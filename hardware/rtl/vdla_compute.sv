@@ -77,7 +77,7 @@ module vdla_compute
   assign allow = in_flight == '0
               || (follows && !issues && in_flight < LevelBits'(ComputesInFlight));
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) previous_q <= OpSync;
     else if (cmd_take_o) previous_q <= command.opcode;
   end
@@ -86,7 +86,7 @@ module vdla_compute
 
   logic [ComputeDepth:0] completes_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) completes_q <= '0;
     else completes_q <= {completes_q[ComputeDepth-1:0], issued};
   end

@@ -27,7 +27,7 @@ module vdla_control
   output logic [Units-1:0][31:0] started_o,
   output logic [Units-1:0][31:0] ended_o,
   // The core.
-  output logic                   core_rst_no,
+  output logic                   core_rst_no = 1'b0,  // also before the first clock edge
   output logic                   fetch_start_o,
   output logic                   halt_o,
   output logic                   run_o,
@@ -93,7 +93,7 @@ module vdla_control
     if (reset_i) state_d = StStop;
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q     <= StIdle;
       step_q      <= '0;
@@ -139,7 +139,7 @@ module vdla_control
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       done_o        <= 1'b0;
       error_o       <= ErrNone;
@@ -159,7 +159,7 @@ module vdla_control
 
   // --- progress
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       cycles_o  <= '0;
       started_o <= '0;

@@ -21,7 +21,7 @@ module vdla_counter_queue #(
 
   level_t level_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) level_q <= '0;
     else level_q <= level_q + level_t'(push_i) - level_t'(pop_i);
   end

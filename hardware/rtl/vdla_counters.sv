@@ -46,7 +46,7 @@ module vdla_counters
   assign commands_d = commands_q + count_t'(tentative_q || class_q == CntCommands);
   assign value_o    = select_i == CntCommands ? commands_q : other_value;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       run_q      <= 1'b0;
       valid_q    <= '0;

@@ -43,7 +43,7 @@ module vdla_emit
     place_q <= OutFieldBits'(slot_i.acc) + slot_i.out_shift;
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) emits_q <= '0;
     else emits_q <= {emits_q[OutDelay-1:1], valid_i && slot_i.emit != EmitNone};
   end

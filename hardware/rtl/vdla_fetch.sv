@@ -96,7 +96,7 @@ module vdla_fetch
   assign spent_and_freed = room_q - (room_t'(burst_q) - room_t'(InstrBeats));
   assign freed           = room_q + room_t'(InstrBeats);
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       more_q <= 1'b0;
       room_q <= room_t'(FetchBufferBeats);
@@ -137,7 +137,7 @@ module vdla_fetch
   assign one_less = ~(~words_q + 1'b1);
   assign word_arrives = beat_valid_i && lane_q == lane_t'(InstrBeats - 1);
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       lane_q  <= '0;
       write_q <= '0;
@@ -197,7 +197,7 @@ module vdla_fetch
 
   assign command_o = '{plane: PlaneBits'(rows) * PlaneBits'(columns), word: head};
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) dispatched_q <= '0;
     else if (dispatches) dispatched_q <= dispatched_q + 1'b1;
   end

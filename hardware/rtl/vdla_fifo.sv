@@ -42,7 +42,7 @@ module vdla_fifo #(
   assign one_more = level_q + 1'b1;
   assign one_less = ~(~level_q + 1'b1);
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       write_q <= '0;
       read_q  <= '0;

@@ -97,7 +97,7 @@ module vdla_load_engine
     endcase
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q  <= Idle;
       queued_q <= 1'b0;
@@ -191,7 +191,7 @@ module vdla_load_engine
   buffer_write_t       write_q;
   logic [LoadTail-1:0] tail_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       write_valid_q <= 1'b0;
       tail_q        <= '0;

@@ -39,7 +39,7 @@ module vdla_pipeline
     .data_o(slot)
   );
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       for (int unsigned k = 0; k < ReadDelay; k++) valid_q[k] <= '0;
     end else begin

@@ -107,7 +107,7 @@ module vdla_read_arbiter
   assign beat_last_o  = m_axi_rlast_i;
   assign beat_error_o = m_axi_rresp_i[1];
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       locked_q    <= 1'b0;
       locked_id_q <= '0;

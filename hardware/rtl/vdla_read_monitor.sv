@@ -53,7 +53,7 @@ module vdla_read_monitor
     .level_o(early)
   );
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       now_q   <= '0;
       due_q   <= '0;

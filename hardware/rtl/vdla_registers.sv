@@ -79,7 +79,7 @@ module vdla_registers
 
   assign accepted = write_i && !write_error_o;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       stream_lo_q    <= '0;
       stream_hi_q    <= '0;
@@ -100,7 +100,7 @@ module vdla_registers
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       enable_q  <= 1'b0;
       pending_q <= 1'b0;

@@ -215,7 +215,7 @@ module vdla_sequencer
     slot_o <= slot;
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       busy_o <= 1'b0;
       reading_q <= 1'b0;

@@ -92,7 +92,7 @@ module vdla_store
   assign answered_d = answered_q + number_t'(answer);
   assign complete   = answer && !none_done && answered_d == last_burst;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       begun_q    <= '0;
       answered_q <= '0;

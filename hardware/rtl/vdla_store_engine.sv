@@ -83,7 +83,7 @@ module vdla_store_engine
     endcase
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q        <= Idle;
       begun_q        <= 1'b0;

@@ -104,7 +104,7 @@ module vdla_unit_control
   assign prev_push_o = ended_o && oldest.push_prev;
   assign next_push_o = ended_o && oldest.push_next;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) done_q <= '0;
     else done_q <= done_q + level_t'(complete_i) - level_t'(ended_o && !oldest.sync);
   end

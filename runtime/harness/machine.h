@@ -52,7 +52,8 @@ class Machine {
     top_.rst_ni = 0;
     for (unsigned n = 0; n < kResetCycles; ++n) {
       settle();
-      const bool quiet = !(top_.m_axi_arvalid_o || top_.m_axi_awvalid_o || top_.m_axi_wvalid_o);
+      // The reset is synchronous: it takes effect at its first clock edge.
+      const bool quiet = n == 0 || !(top_.m_axi_arvalid_o || top_.m_axi_awvalid_o || top_.m_axi_wvalid_o);
       shared_.require(quiet, "every channel", "be quiet in reset");
       tick();
     }

@@ -100,7 +100,7 @@ module axi_read_check #(
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       address_waits_q <= 1'b0;
       beat_waits_q    <= 1'b0;

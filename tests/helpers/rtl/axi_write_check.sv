@@ -105,7 +105,7 @@ module axi_write_check #(
         || bvalid_i && (answered_q >= taken_q || answered_q >= written_q || bid_i != '0);
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       address_waits_q  <= 1'b0;
       beat_waits_q     <= 1'b0;

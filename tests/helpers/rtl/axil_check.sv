@@ -70,7 +70,7 @@ module axil_check #(
     broken_o[ReadWasRequested] = rvalid_i && reads_q == 0;
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       waits_q     <= '0;
       addresses_q <= 0;
