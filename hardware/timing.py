@@ -27,14 +27,32 @@ STORES_IN_FLIGHT = 4
 COMPUTES_IN_FLIGHT = 8
 """Entries of the compute unit's completion queue: GEMMs or VECTORs started and not ended."""
 
+DISPATCH_DELAY = 1
+"""From the last beat of an instruction to its earliest dispatch."""
+
+COMMAND_DELAY = 1
+"""From the dispatch of an instruction to its earliest start: the command queue."""
+
+PORT_DELAY = 0
+"""Cycles of a read in registers of the port: of its address and of its first beat."""
+
+LOAD_SETUP = 1
+"""From the start of a LOAD to its first burst request or padding entry."""
+
 LOAD_TAIL = 2
 """From the last beat or pad entry of a LOAD to its end: width converter, buffer write."""
 
-ISSUE_OVERHEAD = 2
-"""From the start of a GEMM or VECTOR to its first iteration: decoding, the first micro-op."""
+GEMM_OVERHEAD = 2
+"""Cycles of the issue stage that a GEMM takes beside those of its iterations."""
+
+VECTOR_OVERHEAD = 2
+"""Cycles of the issue stage that a VECTOR takes beside those of its iterations and conflicts."""
 
 STORE_SETUP = 2
 """From the start of a STORE to its first address: decoding, reading the first entry."""
+
+STORE_TAIL = 1
+"""From the last response of a STORE to its end."""
 
 PIPELINE_DEPTH = 12
 """Stages of the compute pipeline without the adder tree."""
@@ -51,18 +69,19 @@ def compute_depth(config: Config) -> int:
 
 
 def compute_cycles(config: Config, iterations: int) -> int:
-    """Cycles of a GEMM, or of a VECTOR without bank conflicts, that waits for no token queue."""
-    return iterations + ISSUE_OVERHEAD + compute_depth(config)
+    """Cycles of a GEMM that waits for no token queue."""
+    return iterations + GEMM_OVERHEAD + compute_depth(config)
 
 
 def load_cycles(config: Config, beats: int) -> int:
     """Cycles of a LOAD without padding on an idle read channel with outstanding bursts to spare."""
-    return 1 + config.dram.read_latency + (beats - 1) * config.dram.beat_cycles + LOAD_TAIL
+    latency = PORT_DELAY + config.dram.read_latency
+    return LOAD_SETUP + latency + (beats - 1) * config.dram.beat_cycles + LOAD_TAIL
 
 
 def store_cycles(config: Config, beats: int) -> int:
     """Cycles of a STORE with outstanding bursts to spare."""
-    return STORE_SETUP + (beats - 1) * config.dram.beat_cycles + config.dram.write_latency + 1
+    return STORE_SETUP + (beats - 1) * config.dram.beat_cycles + config.dram.write_latency + STORE_TAIL
 
 
 def page_beats(config: Config) -> int:

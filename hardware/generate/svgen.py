@@ -35,9 +35,15 @@ TIMING = {
     "LoadsInFlight": timing.LOADS_IN_FLIGHT,
     "ComputesInFlight": timing.COMPUTES_IN_FLIGHT,
     "StoresInFlight": timing.STORES_IN_FLIGHT,
+    "DispatchDelay": timing.DISPATCH_DELAY,
+    "CommandDelay": timing.COMMAND_DELAY,
+    "PortDelay": timing.PORT_DELAY,
+    "LoadSetup": timing.LOAD_SETUP,
     "LoadTail": timing.LOAD_TAIL,
-    "IssueOverhead": timing.ISSUE_OVERHEAD,
+    "GemmOverhead": timing.GEMM_OVERHEAD,
+    "VectorOverhead": timing.VECTOR_OVERHEAD,
     "StoreSetup": timing.STORE_SETUP,
+    "StoreTail": timing.STORE_TAIL,
 }
 
 

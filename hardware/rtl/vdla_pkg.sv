@@ -61,9 +61,15 @@ package vdla_pkg;
   parameter int unsigned LoadsInFlight = 4;
   parameter int unsigned ComputesInFlight = 8;
   parameter int unsigned StoresInFlight = 4;
+  parameter int unsigned DispatchDelay = 1;
+  parameter int unsigned CommandDelay = 1;
+  parameter int unsigned PortDelay = 0;
+  parameter int unsigned LoadSetup = 1;
   parameter int unsigned LoadTail = 2;
-  parameter int unsigned IssueOverhead = 2;
+  parameter int unsigned GemmOverhead = 2;
+  parameter int unsigned VectorOverhead = 2;
   parameter int unsigned StoreSetup = 2;
+  parameter int unsigned StoreTail = 1;
   parameter int unsigned ComputeDepth = 16;
   parameter int unsigned FetchBufferBeats = 64;
   /* verilator lint_on UNUSEDPARAM */

@@ -101,14 +101,14 @@ def _count_pushes(table: Ints, times: Ints, counts: Ints, to: Int, last: Int, lo
 
 
 @helper
-def _count_waiting(table: Ints, times: Ints, counts: Ints, k: Int, queues: Ints) -> None:
+def _count_waiting(table: Ints, times: Ints, counts: Ints, k: Int, queues: Ints, command_delay: Int) -> None:
     """Count the cycles from when the issue stage is free to the start of k."""
     unit = table[k, UNIT]
     lo = times[k, T_COVER] + 1
     if table[k, PREV] != NONE:
         lo = max(lo, times[table[k, PREV], T_F])
     hi = times[k, T_S]
-    at = min(max(lo, times[k, T_D] + 1), hi)
+    at = min(max(lo, times[k, T_D] + command_delay), hi)
     counts[k, COMMANDS] += max(0, at - lo)
     at = max(lo, at)
     for side in range(2):
@@ -152,11 +152,20 @@ def _count_tail(table: Ints, times: Ints, counts: Ints, last: Int, covered: Int,
 
 
 @helper
-def account(table: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, state: Ints, queues: Ints) -> Int:
+def account(
+    table: Ints,
+    times: Ints,
+    counts: Ints,
+    fetch: Ints,
+    idle: Ints,
+    state: Ints,
+    queues: Ints,
+    command_delay: Int,
+) -> Int:
     """Count the cycles that the event loop has not counted; returns the total."""
     total = np.int64(0)
     for k in range(len(table)):
-        _count_waiting(table, times, counts, k, queues)
+        _count_waiting(table, times, counts, k, queues, command_delay)
         _count_current(table, times, counts, k)
         total = max(total, max(times[k, T_E], times[k, T_D]) + 1)
     for unit in range(3):

@@ -35,16 +35,19 @@ from vdla.simulator.timing.layout import (
     NEXT_S,
     P_BEAT,
     P_BURST,
+    P_COMMAND_DELAY,
     P_DEPTH,
+    P_DISPATCH_DELAY,
     P_FETCH_BUFFER,
     P_GAP,
     P_LIMIT,
+    P_LOAD_SETUP,
     P_LOAD_TAIL,
-    P_OVERHEAD,
     P_PAGE,
     P_READ_LATENCY,
     P_READS,
     P_STORE_SETUP,
+    P_STORE_TAIL,
     P_STREAM,
     P_WORD,
     P_WRITE_LATENCY,
@@ -103,8 +106,10 @@ def _dispatch(table: Ints, times: Ints, state: Ints) -> bool:
 
 
 @helper
-def _start_time(table: Ints, times: Ints, k: Int) -> Int:
-    at = after(times, k, T_D)
+def _start_time(table: Ints, times: Ints, params: Ints, k: Int) -> Int:
+    if times[k, T_D] == UNKNOWN:
+        return UNKNOWN
+    at = times[k, T_D] + params[P_COMMAND_DELAY]
     if table[k, PREV] != NONE:
         at = _latest(at, times[table[k, PREV], T_F])
     at = _latest(at, after(times, table[k, POP_PREV], T_E))
@@ -119,7 +124,7 @@ def _start(
     k = state[NEXT_S + unit]
     if k >= len(table):
         return False
-    at = _start_time(table, times, k)
+    at = _start_time(table, times, params, k)
     if at == UNKNOWN:
         return False
     times[k, T_S] = at
@@ -130,7 +135,7 @@ def _start(
     elif kind == KIND_WRITE:
         _write(table, times, state, requests, ring, counts, params, k)
     elif kind == KIND_CORE:
-        times[k, T_F] = at + table[k, CYCLES] + params[P_OVERHEAD]
+        times[k, T_F] = at + table[k, CYCLES]
         times[k, T_C] = times[k, T_F] + params[P_DEPTH]
     else:
         times[k, T_F] = times[k, T_C] = at + 1
@@ -153,7 +158,7 @@ def _begin_read(table: Ints, times: Ints, state: Ints, requests: Ints, params: I
     k = state[PENDING + unit]
     if k == NONE:
         return False
-    q = times[k, T_S] + 1
+    q = times[k, T_S] + params[P_LOAD_SETUP]
     if table[k, PADS] > 0:
         previous = after(times, table[k, PREV], T_E)
         if previous == UNKNOWN:
@@ -235,7 +240,7 @@ def _write(
         beats += n
         more = _advance(table, request, k, n)
     times[k, T_F] = state[W_LAST] + 1
-    times[k, T_C] = state[W_LAST] + params[P_WRITE_LATENCY] + 1
+    times[k, T_C] = state[W_LAST] + params[P_WRITE_LATENCY] + params[P_STORE_TAIL]
     counts[k, BUSY] += params[P_STORE_SETUP] + beats
     counts[k, BANDWIDTH] += times[k, T_F] - times[k, T_S] - params[P_STORE_SETUP] - beats
 
@@ -306,7 +311,8 @@ def _grant_fetch(table: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints,
     state[F_BEATS] += n
     state[F_GRANT] = g
     while (k + 1) * params[P_WORD] <= state[F_BEATS]:
-        times[k, T_A] = first + ((k + 1) * params[P_WORD] - 1 - start) * params[P_BEAT] + 1
+        beats = (k + 1) * params[P_WORD] - 1 - start
+        times[k, T_A] = first + beats * params[P_BEAT] + params[P_DISPATCH_DELAY]
         k += 1
 
 
@@ -414,4 +420,4 @@ def run(
     status = _run(table, params, times, counts, fetch, state, requests, rings[0], rings[1])
     if status != DONE:
         return status, state[R_GRANT]
-    return status, account(table, times, counts, fetch, idle, state, queues)
+    return status, account(table, times, counts, fetch, idle, state, queues, params[P_COMMAND_DELAY])

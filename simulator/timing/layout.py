@@ -21,12 +21,13 @@ LOAD, COMPUTE, STORE, FETCH = np.arange(4)
 # Parameters of the machine, by index of an integer array.
 PARAMS = (
     "read_latency", "write_latency", "outstanding_reads", "outstanding_writes", "beat_cycles", "burst_gap",
-    "burst_beats", "page_beats", "stream_base", "stream_beats", "fetch_buffer", "load_tail", "issue_overhead", "depth",
-    "store_setup", "limit",
+    "burst_beats", "page_beats", "stream_base", "stream_beats", "fetch_buffer", "load_tail", "depth",
+    "store_setup", "limit", "dispatch_delay", "command_delay", "load_setup", "store_tail",
 )  # fmt: skip
 (
     P_READ_LATENCY, P_WRITE_LATENCY, P_READS, P_WRITES, P_BEAT, P_GAP, P_BURST, P_PAGE, P_STREAM, P_WORD,
-    P_FETCH_BUFFER, P_LOAD_TAIL, P_OVERHEAD, P_DEPTH, P_STORE_SETUP, P_LIMIT,
+    P_FETCH_BUFFER, P_LOAD_TAIL, P_DEPTH, P_STORE_SETUP, P_LIMIT,
+    P_DISPATCH_DELAY, P_COMMAND_DELAY, P_LOAD_SETUP, P_STORE_TAIL,
 ) = range(len(PARAMS))  # fmt: skip
 
 # Times of an instruction, by column. Q: the first cycle in which it requests bursts. COVER: the

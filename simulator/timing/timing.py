@@ -129,7 +129,7 @@ def _counters(linked: Ints, waits: Ints, fetch: Ints, idle: Ints) -> Ints:
 def _params(config: Config, stream_beat: int, max_cycles: int) -> Ints:
     dram = config.dram
     values = {
-        "read_latency": dram.read_latency,
+        "read_latency": contract.PORT_DELAY + dram.read_latency,
         "write_latency": dram.write_latency,
         "outstanding_reads": dram.outstanding_reads,
         "outstanding_writes": dram.outstanding_writes,
@@ -141,9 +141,12 @@ def _params(config: Config, stream_beat: int, max_cycles: int) -> Ints:
         "stream_beats": stream_beats(config),
         "fetch_buffer": contract.fetch_buffer_beats(config),
         "load_tail": contract.LOAD_TAIL,
-        "issue_overhead": contract.ISSUE_OVERHEAD,
         "depth": contract.compute_depth(config),
         "store_setup": contract.STORE_SETUP,
+        "dispatch_delay": contract.DISPATCH_DELAY,
+        "command_delay": contract.COMMAND_DELAY,
+        "load_setup": contract.LOAD_SETUP,
+        "store_tail": contract.STORE_TAIL,
         "limit": min(max_cycles, MAX_CYCLES),
     }
     return np.array([values[name] for name in at.PARAMS], np.int64)

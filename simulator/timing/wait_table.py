@@ -65,8 +65,12 @@ def _fill_kinds(table: Ints, columns: Ints) -> None:
 
 
 def _fill_cycles(table: Ints, columns: Ints, conflicts: Ints) -> None:
+    """The cycles of GEMM and VECTOR in the issue stage."""
     loops = columns[:, COL["loop0"]] * columns[:, COL["loop1"]]
-    table[:, F["cycles"]] = loops * (columns[:, COL["uop_end"]] - columns[:, COL["uop_begin"]]) + conflicts
+    iterations = loops * (columns[:, COL["uop_end"]] - columns[:, COL["uop_begin"]])
+    vectors = columns[:, COL["opcode"]] == Opcode.VECTOR
+    overhead = np.where(vectors, contract.VECTOR_OVERHEAD, contract.GEMM_OVERHEAD)
+    table[:, F["cycles"]] = iterations + conflicts + overhead
 
 
 def _fill_dma(config: Config, table: Ints, columns: Ints) -> None:

@@ -47,7 +47,7 @@ class Instr:
         self.D = self.S = self.F = self.C = self.E = None
         self.pads = self.pad_count()
         self.bursts = deque(self.cut()) if self.op in (Opcode.LOAD, Opcode.STORE) else deque()
-        self.requesting = False
+        self.requests_from = None
 
     def pad_count(self):
         r = self.row
@@ -78,6 +78,9 @@ class Instr:
             planes = [run for plane in rows for run in plane]
         for address, beats in planes:
             yield from cut_run(config, address, beats)
+
+    def requests(self, t):
+        return self.requests_from is not None and t >= self.requests_from
 
     def tokens(self, what, queues):
         return [queue for side, queue in queues[self.unit].items() if self.row[f"{what}_{side}"]]
@@ -125,7 +128,8 @@ class Machine:
         self.word = instruction_bytes(config) // config.axi_bytes
         self.fetch_bursts = deque(cut_run(config, stream_beat, len(self.program) * self.word))
         self.fetch_room = max(contract.FETCH_BUFFER_BURSTS * config.burst_beats, 2 * self.word)
-        self.fetch_granted = self.fetch_received = self.dispatched = 0
+        self.fetch_granted = self.dispatched = 0
+        self.fetch_beats = []
         self.counts = {name: Counter() for name in ("fetch", "load", "compute", "store")}
         self.later = []
 
@@ -169,7 +173,7 @@ class Machine:
                 return "fetch"
         for number in (COMPUTE, LOAD):
             current = self.units[number].current
-            if current is not None and current.op == Opcode.LOAD and current.requesting and current.bursts:
+            if current is not None and current.op == Opcode.LOAD and current.requests(t) and current.bursts:
                 burst = Burst(current, t, current.bursts.popleft())
                 self.reads.append(burst)
                 if not current.bursts:
@@ -185,7 +189,7 @@ class Machine:
         if not self.reads:
             return None
         burst, dram = self.reads[0], self.config.dram
-        if burst.delivered == 0 and t < burst.granted + dram.read_latency:
+        if burst.delivered == 0 and t < self.due(burst):
             return None
         gap = dram.burst_gap if burst.delivered == 0 else 0
         if self.last_read_beat is not None and t < self.last_read_beat + dram.beat_cycles + gap:
@@ -193,11 +197,14 @@ class Machine:
         self.do_later(self.deliver, burst, t)
         return burst.owner
 
+    def due(self, burst):
+        return burst.granted + contract.PORT_DELAY + self.config.dram.read_latency
+
     def deliver(self, burst, t):
         self.last_read_beat = t
         burst.delivered += 1
         if burst.owner == "fetch":
-            self.fetch_received += 1
+            self.fetch_beats.append(t)
         if burst.delivered == burst.beats:
             self.reads.popleft()
             if (
@@ -211,7 +218,7 @@ class Machine:
 
     def dispatch(self, t):
         k = self.dispatched
-        if k == len(self.program) or self.fetch_received < (k + 1) * self.word:
+        if k == len(self.program) or not self.arrived(k, t):
             return None
         instr = self.program[k]
         queue = self.units[instr.unit].queue
@@ -222,13 +229,18 @@ class Machine:
         self.do_later(self.add, "dispatched", 1)
         return instr
 
+    def arrived(self, k, t):
+        """Whether instruction k can be dispatched at t, if its queue has room."""
+        beats = (k + 1) * self.word
+        return len(self.fetch_beats) >= beats and t >= self.fetch_beats[beats - 1] + contract.DISPATCH_DELAY
+
     def own_state(self, owner_test, t, beat_of):
         bursts = [b for b in self.reads if owner_test(b.owner)]
         if not bursts:
             return None
         if beat_of is not None and owner_test(beat_of):
             return "busy"
-        if bursts[0].delivered == 0 and t < bursts[0].granted + self.config.dram.read_latency:
+        if bursts[0].delivered == 0 and t < self.due(bursts[0]):
             return "memory_latency"
         return "memory_bandwidth"
 
@@ -239,7 +251,7 @@ class Machine:
                 state = "busy"
             elif self.dispatched == len(self.program):
                 state = "idle"
-            elif self.fetch_received >= (self.dispatched + 1) * self.word:
+            elif self.arrived(self.dispatched, t):
                 state = "commands"
             else:
                 state = "memory_bandwidth"
@@ -282,7 +294,7 @@ class Machine:
         self.tokens[queue] += n
 
     def try_start(self, unit, t, blocked):
-        if not unit.queue:
+        if not unit.queue or t < unit.queue[0].D + contract.COMMAND_DELAY:
             if unit.left == 0 and unit.flight:
                 return None, self.held(unit, blocked)
             return None, "commands"
@@ -318,10 +330,11 @@ class Machine:
         if instr.op == Opcode.SYNC:
             instr.F = instr.C = t + 1
         elif instr.op in (Opcode.GEMM, Opcode.VECTOR):
-            instr.F = t + instr.iterations + contract.ISSUE_OVERHEAD
+            gemm = instr.op == Opcode.GEMM
+            instr.F = t + instr.iterations + (contract.GEMM_OVERHEAD if gemm else contract.VECTOR_OVERHEAD)
             instr.C = instr.F + contract.compute_depth(self.config)
         elif instr.op == Opcode.LOAD and instr.pads == 0:
-            self.do_later(setattr, instr, "requesting", True)
+            instr.requests_from = t + contract.LOAD_SETUP
         return "busy"
 
     def work_on(self, unit, instr, t, blocked):
@@ -329,14 +342,16 @@ class Machine:
             return self.store_beat(instr, t)
         if instr.op != Opcode.LOAD:
             return "busy"
-        if instr.requesting:
+        if instr.requests(t):
             return "memory_bandwidth"
-        if unit.flight[0] is not instr:
+        if instr.pads == 0:
+            return "busy"
+        if t < instr.S + contract.LOAD_SETUP or unit.flight[0] is not instr:
             return f"wait_{blocked}" if blocked else "busy"
         instr.pads -= 1
         if instr.pads == 0:
             if instr.bursts:
-                self.do_later(setattr, instr, "requesting", True)
+                instr.requests_from = t + 1
             else:
                 instr.F, instr.C = t + 1, t + contract.LOAD_TAIL
         return "busy"
@@ -359,7 +374,7 @@ class Machine:
             self.write = None
             self.responses.append(t + dram.write_latency)
             if not instr.bursts:
-                instr.F, instr.C = t + 1, t + dram.write_latency + 1
+                instr.F, instr.C = t + 1, t + dram.write_latency + contract.STORE_TAIL
         return "busy"
 
     def classify_unit(self, unit, t, beat_of, state):

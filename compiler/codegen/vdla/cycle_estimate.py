@@ -19,8 +19,10 @@ def busy_cycles(config: Config, op: MacroOp) -> int:
             entries = store.z_size * store.y_size * store.x_size
             beats = entries * config.out_entry_bytes // config.axi_bytes
             return beats * config.dram.beat_cycles + timing.STORE_SETUP
-        case Gemm() | Vector() as loops:
-            return loops.loop0 * loops.loop1 * len(op.uops) + timing.ISSUE_OVERHEAD
+        case Gemm() as loops:
+            return loops.loop0 * loops.loop1 * len(op.uops) + timing.GEMM_OVERHEAD
+        case Vector() as loops:
+            return loops.loop0 * loops.loop1 * len(op.uops) + timing.VECTOR_OVERHEAD
     return 1
 
 
@@ -28,9 +30,9 @@ def tail_cycles(config: Config, op: MacroOp) -> int:
     """Cycles from there to the operation's end."""
     match op.instruction:
         case Load():
-            return config.dram.read_latency + timing.LOAD_TAIL
+            return timing.PORT_DELAY + config.dram.read_latency + timing.LOAD_TAIL
         case Store():
-            return config.dram.write_latency + 1
+            return config.dram.write_latency + timing.STORE_TAIL
         case Gemm() | Vector():
             return timing.compute_depth(config)
     return 1

@@ -164,7 +164,7 @@ def estimated(config: Config, problem: TilingProblem, c: Candidates) -> NDArray[
     tiles = rows * cols
     pieces = (rows + problem.cuts[0]) * (cols + problem.cuts[1]) / tiles
     taps = problem.results(c.rows, c.cols) * c.in_blocks * problem.taps * problem.kept
-    step = taps + pieces * timing.ISSUE_OVERHEAD
+    step = taps + pieces * timing.GEMM_OVERHEAD
     compute = c.out_blocks * step
     window = problem.window_blocks(c.out_blocks, c.in_blocks) * (problem.window(c.rows, c.cols) * inp + c.rows)
     if problem.through_acc:
