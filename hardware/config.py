@@ -32,7 +32,7 @@ MIN_ENTRIES = 4
 SCALE_LANE_BYTES = 8
 ACC_BITS = 32
 
-NOT_IN_FINGERPRINT = frozenset({"name", "dram", "clock_mhz", "command_depth", "token_depth"})
+NOT_IN_FINGERPRINT = frozenset({"name", "dram", "clock_mhz", "array_rate", "command_depth", "token_depth"})
 
 
 _POWERS = {
@@ -41,6 +41,7 @@ _POWERS = {
     "block_out": (1, 256),
     "inp_bits": (2, 8),
     "wgt_bits": (2, 8),
+    "array_rate": (1, 2),
     "inp_kib": (1, 65536),
     "wgt_kib": (1, 65536),
     "scl_kib": (1, 65536),
@@ -66,6 +67,7 @@ class Config:
     block_out: int = 16
     inp_bits: int = 8
     wgt_bits: int = 8
+    array_rate: int = 1  # clocks of the multipliers per clock of the machine
     inp_kib: int = 32
     wgt_kib: int = 256
     scl_kib: int = 8

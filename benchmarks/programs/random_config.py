@@ -27,6 +27,7 @@ def _draw(rng: np.random.Generator, largest_block: int) -> Config:
         axi_bits=_power(rng, 5, 8),
         burst_beats=int(rng.integers(1, 257)),
         dram=_draw_dram(rng),
+        array_rate=_power(rng, 0, 1),
     )
 
 

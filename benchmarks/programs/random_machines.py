@@ -60,6 +60,43 @@ ROW = Config(
     command_depth=MIN_COMMAND_DEPTH + 1,
     token_depth=MIN_TOKEN_DEPTH,
 )
+# Multipliers at twice the clock: two halves of the output channels in turn.
+DOUBLE = Config(
+    name="double",
+    block_in=8,
+    block_out=4,
+    array_rate=2,
+    axi_bits=32,
+    burst_beats=4,
+    inp_kib=1,
+    wgt_kib=1,
+    scl_kib=1,
+    uop_kib=1,
+    acc_kib=1,
+    out_kib=1,
+    command_depth=MIN_COMMAND_DEPTH,
+    token_depth=MIN_TOKEN_DEPTH,
+)
+# The same where one slice makes the products of all output channels, which has no halves.
+DOUBLE_GROUP = Config(
+    name="double_group",
+    batch=2,
+    block_in=16,
+    block_out=4,
+    inp_bits=4,
+    wgt_bits=4,
+    array_rate=2,
+    axi_bits=32,
+    burst_beats=7,
+    inp_kib=1,
+    wgt_kib=1,
+    scl_kib=1,
+    uop_kib=1,
+    acc_kib=1,
+    out_kib=1,
+    command_depth=MIN_COMMAND_DEPTH,
+    token_depth=MIN_TOKEN_DEPTH + 2,
+)
 
 MACHINES: tuple[Config, ...] = (
     Config.preset("tiny"),
@@ -69,6 +106,8 @@ MACHINES: tuple[Config, ...] = (
     WIDE,
     COLUMN,
     ROW,
+    DOUBLE,
+    DOUBLE_GROUP,
 )
 
 DRAMS: tuple[Dram, ...] = (

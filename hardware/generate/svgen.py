@@ -75,7 +75,7 @@ def _camel(name: str) -> str:
 
 def _sizes(config: Config) -> Iterator[str]:
     yield "  // Sizes."
-    for name in ("batch", "block_in", "block_out", "inp_bits", "wgt_bits", "acc_bits", "out_bits"):
+    for name in ("batch", "block_in", "block_out", "inp_bits", "wgt_bits", "acc_bits", "out_bits", "array_rate"):
         yield _parameter(_camel(name), getattr(config, name))
     for name in ("axi_bits", "burst_beats", "command_depth", "token_depth"):
         yield _parameter(_camel(name), getattr(config, name))

@@ -8,7 +8,8 @@
 //
 // Contract: docs/timing-contract.md to the cycle; docs/registers.md for software. irq_o is a level.
 // trace_o reports the events of a cycle to observers. m_axi addresses are in bytes; bursts never
-// cross 4 KiB. rst_ni is synchronous to clk_i and low for at least two cycles.
+// cross 4 KiB. rst_ni is synchronous to clk_i and low for at least two cycles. clk2x_i, which only
+// an array_rate of 2 uses, has twice the frequency of clk_i and rises with it; else tie it to 0.
 
 module vdla
   import vdla_pkg::*;
@@ -16,6 +17,7 @@ module vdla
   import vdla_regs_pkg::*;
 (
   input  logic                clk_i,
+  input  logic                clk2x_i,
   input  logic                rst_ni,
   // Control registers.
   input  reg_addr_t           s_axil_awaddr_i,
@@ -219,6 +221,7 @@ module vdla
 
   vdla_core u_core (
     .clk_i,
+    .clk2x_i,
     .rst_ni       (core_rst_n),
     .start_i      (fetch_start),
     .halt_i       (halt),

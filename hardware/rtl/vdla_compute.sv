@@ -10,6 +10,7 @@ module vdla_compute
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
 (
   input  logic                    clk_i,
+  input  logic                    clk2x_i,
   input  logic                    rst_ni,
   input  logic                    halt_i,
   // The head of the command queue.
@@ -199,6 +200,7 @@ module vdla_compute
 
   vdla_pipeline u_pipeline (
     .clk_i,
+    .clk2x_i,
     .rst_ni,
     .valid_i          (valid),
     .slot_i           (slot),

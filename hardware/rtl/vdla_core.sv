@@ -11,6 +11,7 @@ module vdla_core
   import vdla_regs_pkg::*;
 (
   input  logic                clk_i,
+  input  logic                clk2x_i,
   input  logic                rst_ni,
   input  logic                start_i,
   input  logic                halt_i,
@@ -228,6 +229,7 @@ module vdla_core
 
   vdla_compute u_compute (
     .clk_i,
+    .clk2x_i,
     .rst_ni,
     .halt_i,
     .cmd_valid_i       (!empty[Compute]),

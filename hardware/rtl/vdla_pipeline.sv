@@ -1,15 +1,16 @@
 // The path of a slot through buffers, GEMM core, accumulator and requantiser; contains all buffers
 // but that of micro-ops.
 //
-// Contract: a slot arrives in cycle u + 1, in which GEMM reads its operands. The accumulator and
-// the operands of a VECTOR are read so that all operands meet at the ALU in u + AccStage; the
-// output buffer is written 8 cycles later. Load's writes and store's reads have the contract of the
+// Contract: a slot arrives in cycle u + 1. The operands of a GEMM, the accumulator and the operands
+// of a VECTOR are read so that all operands meet at the ALU in u + AccStage; the output buffer is
+// written 8 cycles later. clk2x_i is that of vdla_gemm_core. Load's writes and store's reads have the contract of the
 // buffers. One slot per cycle.
 
 module vdla_pipeline
-  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*, vdla_gemm_pkg::*;
 (
   input  logic                    clk_i,
+  input  logic                    clk2x_i,
   input  logic                    rst_ni,
   input  slot_valid_t             valid_i,
   input  slot_t                   slot_i,
@@ -49,7 +50,7 @@ module vdla_pipeline
   end
   assign valid = valid_q[ReadDelay-1];
 
-  // --- operands: of a GEMM early, for its core; of a VECTOR with the accumulator
+  // --- operands: of a GEMM early, for the array; of a VECTOR with the accumulator
 
   logic                     gemm_reads, vector_reads;
   logic [ InpEntryBits-1:0] inp_entry, inp_operand_q;
@@ -58,7 +59,18 @@ module vdla_pipeline
   logic [WgtVectorBits-1:0] wgt_vector;
   logic [     Lanes*32-1:0] sums, result;
 
-  assign gemm_reads = valid_i.execute && !slot_i.vector;
+  logic [SrcFieldBits-1:0] gemm_src;
+  logic [WgtFieldBits-1:0] gemm_wgt;
+
+  vdla_delay #(
+    .Bits  (1 + SrcFieldBits + WgtFieldBits),
+    .Cycles(GemmLatency - ArrayLatency)
+  ) u_gemm_reads (
+    .clk_i,
+    .data_i({valid_i.execute && !slot_i.vector, slot_i.src, slot_i.wgt}),
+    .data_o({gemm_reads, gemm_src, gemm_wgt})
+  );
+
   assign vector_reads = valid.execute && slot.vector;
 
   vdla_inp_buffer u_inp (
@@ -66,7 +78,7 @@ module vdla_pipeline
     .write_valid_i (load_write_valid_i),
     .write_i       (load_write_i),
     .entry_re_i    (gemm_reads),
-    .entry_index_i (slot_i.src),
+    .entry_index_i (gemm_src),
     .vector_re_i   (vector_reads && slot.source == SourceInp),
     .vector_index_i(slot.src),
     .entry_o       (inp_entry),
@@ -78,7 +90,7 @@ module vdla_pipeline
     .write_valid_i (load_write_valid_i),
     .write_i       (load_write_i),
     .entry_re_i    (gemm_reads),
-    .entry_index_i (slot_i.wgt),
+    .entry_index_i (gemm_wgt),
     .vector_re_i   (vector_reads && slot.operand == OperandWgt),
     .vector_index_i(slot.wgt),
     .entry_o       (wgt_entry),
@@ -92,6 +104,8 @@ module vdla_pipeline
 
   vdla_gemm_core u_core (
     .clk_i,
+    .clk2x_i,
+    .rst_ni,
     .inp_i (inp_operand_q),
     .wgt_i (wgt_operand_q),
     .sums_o(sums)

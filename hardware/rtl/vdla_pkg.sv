@@ -12,6 +12,7 @@ package vdla_pkg;
   parameter int unsigned WgtBits = 8;
   parameter int unsigned AccBits = 32;
   parameter int unsigned OutBits = 8;
+  parameter int unsigned ArrayRate = 1;
   parameter int unsigned AxiBits = 64;
   parameter int unsigned BurstBeats = 16;
   parameter int unsigned CommandDepth = 16;

@@ -141,7 +141,8 @@ def build_library(config: Config, options: BuildOptions | None = None) -> Path:
     path = rtl_cache() / f"{_hash(package, tools, options)}.so"
 
     def build(folder: Path) -> Path:
-        return _build(config.name, package, path, _BuildFolder(folder, path.with_suffix(".log"), tools, options))
+        log = path.with_suffix(".log")
+        return _build(config.name, package, path, _BuildFolder(folder, log, tools, options, config.array_rate))
 
     try:
         return build_once(path, build, _is_whole)
@@ -180,6 +181,7 @@ class _BuildFolder:
     log: Path
     tools: Tools
     options: BuildOptions
+    array_rate: int
 
     def verilate(self, package: str) -> None:
         """Translate the RTL to C++ in the folder."""
@@ -208,7 +210,8 @@ class _BuildFolder:
         include = self.tools.verilator_root / "include"
         paths = [f"-I{path}" for path in (self.folder, _HARNESS, _HARNESS / "waves", include, include / "vltstd")]
         level = _SLOW if "__Slow" in source.name or source.parent == include else _FAST
-        flags = [*self.options.compile, *level, *paths, "-include", str(_HARNESS / "messages.h")]
+        defines = [f"-DVDLA_ARRAY_RATE={self.array_rate}", "-include", str(_HARNESS / "messages.h")]
+        flags = [*self.options.compile, *level, *paths, *defines]
         self._run("g++", [self.tools.compiler, *flags, "-c", str(source), "-o", str(target)])
         return target
 

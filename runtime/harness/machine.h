@@ -1,5 +1,6 @@
 // The model with its clock, memory, control port and event log.
-// A cycle is settle(), which evaluates the outputs, then tick(), the rising clock edge.
+// A cycle is settle(), which evaluates the outputs, then tick(), the rising clock edge. The clock of
+// an array at twice the rate rises with that edge and in the middle of the cycle, where clk_i falls.
 
 #ifndef VDLA_MACHINE_H_
 #define VDLA_MACHINE_H_
@@ -19,6 +20,8 @@
 
 namespace vdla {
 
+constexpr bool kDoubleRate = VDLA_ARRAY_RATE == 2;  // otherwise clk2x_i costs no time
+constexpr unsigned kTimes = kDoubleRate ? 4 : 2;  // of a waveform in a cycle
 constexpr unsigned kUnits = 3;
 constexpr unsigned kEvents = 1 + 2 * kUnits;  // dispatch, started by unit, ended by unit
 constexpr unsigned kResetCycles = 4;
@@ -100,22 +103,32 @@ class Machine {
     reads_.drive(top_);
     writes_.drive(top_);
     top_.clk_i = 0;
+    top_.clk2x_i = kDoubleRate;
     top_.eval();
-    dump(2 * shared_.cycle);
+    dump(kTimes * shared_.cycle);
   }
 
   void tick() {
     observe(top_.trace_o);
     reads_.sample(top_);
     writes_.sample(top_);
+    if (kDoubleRate) lower_clk2x(1);
     top_.clk_i = 1;
+    top_.clk2x_i = kDoubleRate;
     top_.eval();
-    dump(2 * shared_.cycle + 1);
+    dump(kTimes * shared_.cycle + kTimes / 2);
+    if (kDoubleRate) lower_clk2x(kTimes / 2 + 1);
     ++shared_.cycle;
     if (model_stopped && shared_.fault.empty()) {
       shared_.require(false, "the model", "not stop");
       shared_.fault += ": " + model_messages;
     }
+  }
+
+  void lower_clk2x(unsigned time) {
+    top_.clk2x_i = 0;
+    top_.eval();
+    dump(kTimes * shared_.cycle + time);
   }
 
   // trace_t: running, dispatch, started[2:0], ended[2:0].

@@ -48,7 +48,7 @@ def test_configurations_round_trip_through_json(config):
 
 def test_the_table_of_presets_is_complete():
     assert all(name == config.name for name, config in PRESETS.items())
-    expected = ["pynq_z1", "pynq_z2", "ultra96", "zcu104", "kv260", "osdi18", "tiny", "int4", "batch4"]
+    expected = ["pynq_z1", "pynq_z2", "pynq_z1_512", "ultra96", "zcu104", "kv260", "osdi18", "tiny", "int4", "batch4"]
     assert list(PRESETS) == expected
 
 
@@ -59,6 +59,7 @@ OTHER = {
     "block_out": 32,
     "inp_bits": 4,
     "wgt_bits": 4,
+    "array_rate": 2,
     "command_depth": 5,
     "token_depth": 9,
     "axi_bits": 32,
@@ -93,6 +94,7 @@ def test_mismatch_names_the_fields():
         ({"block_in": 0}, "config pynq_z1: block_in must be a power of two from 1 to 256, got 0"),
         ({"block_out": "16"}, "config pynq_z1: block_out must be a power of two from 1 to 256, got '16'"),
         ({"inp_bits": 16}, "config pynq_z1: inp_bits must be a power of two from 2 to 8, got 16"),
+        ({"array_rate": 3}, "config pynq_z1: array_rate must be a power of two from 1 to 2, got 3"),
         ({"batch": True}, "config pynq_z1: batch must be a power of two from 1 to 64, got True"),
         ({"axi_bits": 512}, "config pynq_z1: axi_bits must be a power of two from 32 to 256, got 512"),
         ({"burst_beats": 257}, "config pynq_z1: burst_beats must be an integer from 1 to 256, got 257"),

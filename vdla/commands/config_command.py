@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _overview(configs: list[Config]) -> Table:
-    result = table("presets", "name", "batch x in x out", "inp, wgt", "AXI bits", "MHz", "peak GOPS", "fingerprint")
+    result = table("presets", "name", "batch x in x out", "inp, wgt", "AXI bits", "MHz", "GOPS", "fingerprint")
     for config in configs:
         shape = f"{config.batch} x {config.block_in} x {config.block_out}"
         types = f"{config.inp_dtype}, {config.wgt_dtype}"

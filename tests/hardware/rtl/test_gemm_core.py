@@ -1,4 +1,4 @@
-"""The GEMM core against NumPy: exact sums after the exact latency."""
+"""The GEMM core against NumPy: exact sums after the exact latency, at both rates of its array."""
 
 from __future__ import annotations
 
@@ -14,19 +14,40 @@ from vdla.hardware.numerics import pack_elements
 
 CYCLES = 3000
 
-# Reads one set of operands a cycle; writes one set of sums a cycle, from the first cycle on.
+# Reads one set of operands a cycle; writes one set of sums a cycle, from the second cycle after
+# the reset on. Operands and sums change at the rising edges of both clocks; the faster one also
+# rises in the middle of a cycle.
 MAIN = """
 #include <cstdio>
 
+static void step(Vvdla_gemm_core &top, int clk, int clk2x) {
+  top.clk_i = clk;
+  top.clk2x_i = clk2x;
+  top.eval();
+}
+
+static void middle(Vvdla_gemm_core &top) {
+  step(top, 0, 1);
+  step(top, 0, 0);
+}
+
+static void edge(Vvdla_gemm_core &top) {
+  step(top, 1, 1);
+  step(top, 1, 0);
+}
+
 int main() {
   Vvdla_gemm_core top;
+  for (int resets = 1; resets >= 0; --resets) {
+    top.rst_ni = !resets;
+    middle(top);
+    edge(top);
+  }
   while (fread(&top.inp_i, sizeof top.inp_i, 1, stdin) == 1
          && fread(&top.wgt_i, sizeof top.wgt_i, 1, stdin) == 1) {
-    top.clk_i = 0;
-    top.eval();
+    middle(top);
     fwrite(&top.sums_o, sizeof top.sums_o, 1, stdout);
-    top.clk_i = 1;
-    top.eval();
+    edge(top);
   }
 }
 """
@@ -46,6 +67,27 @@ CONFIGS = {
 }
 
 
+# Of the array at twice the clock: a chain of up to four slices, a tree, a register for both halves.
+DOUBLE_LATENCY = {
+    "tiny": 5,
+    "pynq_z1": 6,
+    "int4": 5,
+    "batch4": 6,
+    "wgt_bits_2": 6,
+    "inp_bits_4": 6,
+    "int2": 5,
+    "int2_wide": 7,
+    "int4_by_2": 6,
+    "block_out_1": 6,
+    "block_out_2": 5,
+    "block_in_1": 3,
+    "block_in_2": 4,
+    "pynq_z1_512": 6,
+}
+DOUBLE = {name: replace(config, array_rate=2) for name, config in CONFIGS.items()}
+DOUBLE["pynq_z1_512"] = Config.preset("pynq_z1_512")
+
+
 def operands(config, shape, bits, rng):
     """Random elements; every second cycle has constant vectors, mostly of an extreme value."""
     half = 1 << (bits - 1)
@@ -56,21 +98,40 @@ def operands(config, shape, bits, rng):
     return np.where(kind == 0, same, np.where(kind == 1, extremes, values))
 
 
-@pytest.mark.rtl
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_sums_are_exact_after_the_latency(config):
-    rng = np.random.default_rng(1)
-    inp = operands(config, (config.batch, config.block_in), config.inp_bits, rng)
-    wgt = operands(config, (config.block_out, config.block_in), config.wgt_bits, rng)
-    inp[:20], wgt[:20] = -(1 << (config.inp_bits - 1)), -(1 << (config.wgt_bits - 1))  # the largest sum
+def sums_of(config, inp, wgt):
+    """The sums that the core gives in each cycle for these operands."""
     packed = [
-        pack_elements(values.reshape(CYCLES, -1), bits)
+        pack_elements(values.reshape(len(values), -1), bits)
         for values, bits in ((inp, config.inp_bits), (wgt, config.wgt_bits))
     ]
     model = program("vdla_gemm_core", config, MAIN)
     done = subprocess.run([model], input=np.hstack(packed).tobytes(), capture_output=True, timeout=60, check=True)
-    sums = np.frombuffer(done.stdout, np.int32).reshape(CYCLES, config.batch, config.block_out)
+    return np.frombuffer(done.stdout, np.int32).reshape(len(inp), config.batch, config.block_out)
 
+
+def check(config, latency, inp, wgt):
+    """Asserts that the sums are exact after the latency."""
     expected = np.einsum("cbk,cok->cbo", inp.astype(np.int32), wgt.astype(np.int32))
-    latency = 3 + config.block_in.bit_length() - 1
-    np.testing.assert_array_equal(sums[latency:], expected[:-latency])
+    np.testing.assert_array_equal(sums_of(config, inp, wgt)[latency:], expected[:-latency])
+
+
+def random_operands(config, seed):
+    """Operands of CYCLES cycles; the first ones have the largest sum."""
+    rng = np.random.default_rng(seed)
+    inp = operands(config, (config.batch, config.block_in), config.inp_bits, rng)
+    wgt = operands(config, (config.block_out, config.block_in), config.wgt_bits, rng)
+    inp[:20], wgt[:20] = -(1 << (config.inp_bits - 1)), -(1 << (config.wgt_bits - 1))
+    return inp, wgt
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("name", CONFIGS)
+def test_sums_are_exact_after_the_latency(name):
+    config = CONFIGS[name]
+    check(config, 3 + config.block_in.bit_length() - 1, *random_operands(config, seed=1))
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("name", DOUBLE)
+def test_sums_of_the_array_at_twice_the_clock_are_exact(name):
+    check(DOUBLE[name], DOUBLE_LATENCY[name], *random_operands(DOUBLE[name], seed=2))

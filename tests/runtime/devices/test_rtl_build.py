@@ -46,6 +46,7 @@ def test_sizes_queues_tools_and_options_need_another_library() -> None:
         key(TINY),
         key(replace(TINY, inp_kib=2)),
         key(replace(TINY, command_depth=5)),
+        key(replace(TINY, array_rate=2)),
         key(TINY, replace(TOOLS, versions="others")),
         key(TINY, options=BuildOptions(waves=True)),
         key(TINY, options=BuildOptions(assertions=True)),
