@@ -29,10 +29,12 @@ MIN_COMMAND_DEPTH = 4  # the verifier proves programs free of deadlock for these
 MIN_TOKEN_DEPTH = 8
 MAX_QUEUE_DEPTH = 4096
 MIN_ENTRIES = 4
+MIN_PORT_BITS = 32
+MAX_PORT_BEATS = 256
 SCALE_LANE_BYTES = 8
 ACC_BITS = 32
 
-NOT_IN_FINGERPRINT = frozenset({"name", "dram", "clock_mhz", "array_rate", "command_depth", "token_depth"})
+NOT_IN_FINGERPRINT = frozenset({"name", "dram", "clock_mhz", "array_rate", "axi_ports", "command_depth", "token_depth"})
 
 
 _POWERS = {
@@ -49,6 +51,7 @@ _POWERS = {
     "acc_kib": (1, 65536),
     "out_kib": (1, 65536),
     "axi_bits": (32, 256),
+    "axi_ports": (1, 4),
 }
 _INTEGERS = {
     "command_depth": (MIN_COMMAND_DEPTH, MAX_QUEUE_DEPTH),
@@ -76,7 +79,8 @@ class Config:
     out_kib: int = 32
     command_depth: int = 16
     token_depth: int = 16
-    axi_bits: int = 64
+    axi_bits: int = 64  # of all ports together
+    axi_ports: int = 1
     burst_beats: int = 16
     dram: Dram = field(default_factory=Dram)
     clock_mhz: float = 100
@@ -103,6 +107,17 @@ class Config:
         clock = self.clock_mhz
         if isinstance(clock, bool) or not isinstance(clock, (int, float)) or not 0 < clock <= 10_000:
             raise ConfigError(f"{self._where}: clock_mhz must be a number above 0 and at most 10000, got {clock!r}")
+
+        if self.port_bits < MIN_PORT_BITS:
+            raise ConfigError(
+                f"{self._where}: a port must have at least {MIN_PORT_BITS} bits, got axi_bits {self.axi_bits} "
+                f"for {self.axi_ports} ports"
+            )
+        if self.burst_beats * self.axi_ports > MAX_PORT_BEATS:
+            raise ConfigError(
+                f"{self._where}: a burst must have at most {MAX_PORT_BEATS} beats of a port, got burst_beats "
+                f"{self.burst_beats} for {self.axi_ports} ports"
+            )
 
     def _check_buffers(self) -> None:
         vector_bits = self.block_out * self.wgt_bits
@@ -237,8 +252,13 @@ class Config:
 
     @cached_property
     def axi_bytes(self) -> int:
-        """Bytes of an AXI beat."""
+        """Bytes of a beat, of all ports together."""
         return self.axi_bits // 8
+
+    @property
+    def port_bits(self) -> int:
+        """Bits of a beat of one AXI port."""
+        return self.axi_bits // self.axi_ports
 
     @cached_property
     def macs_per_cycle(self) -> int:
@@ -252,7 +272,7 @@ class Config:
 
     @property
     def peak_bytes_per_cycle(self) -> float:
-        """Peak bandwidth of the AXI read channel."""
+        """Peak bandwidth of the AXI read channels together."""
         return self.axi_bytes / self.dram.beat_cycles
 
     @cached_property

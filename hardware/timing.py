@@ -36,6 +36,12 @@ COMMAND_DELAY = 1
 PORT_DELAY = 0
 """Cycles of a read in registers of the port: of its address and of its first beat."""
 
+MERGE_DELAY = 2
+"""With several ports: from the last port beat of a beat to the beat, assembled and in order."""
+
+PORT_BURSTS = 8
+"""With several ports: read bursts for which the buffer of each port has room."""
+
 LOAD_SETUP = 1
 """From the start of a LOAD to its first burst request or padding entry."""
 
@@ -68,6 +74,22 @@ def compute_depth(config: Config) -> int:
     return PIPELINE_DEPTH + adder_tree_depth(config)
 
 
+def merge_delay(config: Config) -> int:
+    """From the last port beat of a beat to the beat inside the machine."""
+    return MERGE_DELAY if config.axi_ports > 1 else 0
+
+
+def read_delay(config: Config) -> int:
+    """What the machine adds to the latency of a read, from its grant to its first beat."""
+    return PORT_DELAY + config.axi_ports - 1 + merge_delay(config)
+
+
+def outstanding_reads(config: Config) -> int:
+    """The most read bursts between grant and last beat: of the memory, or of the ports' buffers."""
+    most = MAX_OUTSTANDING if config.axi_ports == 1 else PORT_BURSTS * config.axi_ports
+    return min(config.dram.outstanding_reads, most)
+
+
 def compute_cycles(config: Config, iterations: int) -> int:
     """Cycles of a GEMM that waits for no token queue."""
     return iterations + GEMM_OVERHEAD + compute_depth(config)
@@ -75,13 +97,14 @@ def compute_cycles(config: Config, iterations: int) -> int:
 
 def load_cycles(config: Config, beats: int) -> int:
     """Cycles of a LOAD without padding on an idle read channel with outstanding bursts to spare."""
-    latency = PORT_DELAY + config.dram.read_latency
+    latency = read_delay(config) + config.dram.read_latency
     return LOAD_SETUP + latency + (beats - 1) * config.dram.beat_cycles + LOAD_TAIL
 
 
 def store_cycles(config: Config, beats: int) -> int:
     """Cycles of a STORE with outstanding bursts to spare."""
-    return STORE_SETUP + (beats - 1) * config.dram.beat_cycles + config.dram.write_latency + STORE_TAIL
+    port_beats = beats * config.axi_ports
+    return STORE_SETUP + (port_beats - 1) * config.dram.beat_cycles + config.dram.write_latency + STORE_TAIL
 
 
 def page_beats(config: Config) -> int:

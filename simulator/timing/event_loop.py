@@ -43,7 +43,10 @@ from vdla.simulator.timing.layout import (
     P_LIMIT,
     P_LOAD_SETUP,
     P_LOAD_TAIL,
+    P_MERGE_DELAY,
     P_PAGE,
+    P_PORTS,
+    P_READ_DELAY,
     P_READ_LATENCY,
     P_READS,
     P_STORE_SETUP,
@@ -56,6 +59,7 @@ from vdla.simulator.timing.layout import (
     PENDING,
     POP_NEXT,
     POP_PREV,
+    PORT_LAST,
     PREV,
     R_COUNT,
     R_GRANT,
@@ -233,7 +237,7 @@ def _write(
         at = max(ready, ring[slot] + 1)
         if state[W_COUNT] > 0:
             at = max(at, state[W_LAST] + params[P_BEAT] + params[P_GAP])
-        state[W_LAST] = at + (n - 1) * params[P_BEAT]
+        state[W_LAST] = at + (n * params[P_PORTS] - 1) * params[P_BEAT]
         ring[slot] = state[W_LAST] + params[P_WRITE_LATENCY]
         state[W_COUNT] += 1
         ready = state[W_LAST] + 1
@@ -283,12 +287,18 @@ def _fetch_request(table: Ints, times: Ints, state: Ints, params: Ints) -> tuple
 
 @helper
 def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: Int, g: Int, n: Int) -> tuple[Int, Int]:
-    """Grant a read burst of `who` and count its cycles; the cycles of its first and last beat."""
-    first = g + params[P_READ_LATENCY]
-    due = first
-    if state[R_COUNT] > 0:
-        first = max(first, state[R_LAST] + params[P_BEAT] + params[P_GAP])
-    last = first + (n - 1) * params[P_BEAT]
+    """Grant a read burst of `who` and count its cycles; the cycles in which its first beat could
+    come at the earliest, by the burst's port, and comes.
+    """
+    due = g + params[P_READ_LATENCY] + params[P_READ_DELAY]
+    ready = due + (params[P_PORTS] - 1) * (params[P_BEAT] - 1)
+    port = PORT_LAST + state[R_COUNT] % params[P_PORTS]
+    if state[R_COUNT] >= params[P_PORTS]:
+        next_burst = state[port] + params[P_BEAT] + params[P_GAP]
+        ready = max(ready, next_burst + (params[P_PORTS] - 1) * params[P_BEAT] + params[P_MERGE_DELAY])
+    first = max(ready, state[R_LAST] + 1)
+    last = _beat(ready, first, n - 1, params)
+    state[port] = ready + (n - 1) * params[P_PORTS] * params[P_BEAT] - params[P_MERGE_DELAY]
     lo = max(g, state[COVERED + who] + 1)
     latency = max(0, due - lo)
     counts[LATENCY] += latency
@@ -298,21 +308,27 @@ def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: Int, g: Int
     state[R_GRANT] = g
     ring[state[R_COUNT] % params[P_READS]] = last
     state[R_COUNT] += 1
-    return first, last
+    return ready, first
+
+
+@helper
+def _beat(ready: Int, first: Int, number: Int, params: Ints) -> Int:
+    """The cycle of a beat of a burst: when its port has delivered it, one a cycle."""
+    return max(ready + number * params[P_PORTS] * params[P_BEAT], first + number)
 
 
 @helper
 def _grant_fetch(table: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints, params: Ints, g: Int, n: Int) -> None:
     count_fetch(table, times, state, fetch, g)
-    first, last = _grant(state, ring, fetch, params, FETCH, g, n)
-    state[F_MARK] = last + 1
+    ready, first = _grant(state, ring, fetch, params, FETCH, g, n)
+    state[F_MARK] = state[R_LAST] + 1
     k = state[F_BEATS] // params[P_WORD]
     start = state[F_BEATS]
     state[F_BEATS] += n
     state[F_GRANT] = g
     while (k + 1) * params[P_WORD] <= state[F_BEATS]:
         beats = (k + 1) * params[P_WORD] - 1 - start
-        times[k, T_A] = first + beats * params[P_BEAT] + params[P_DISPATCH_DELAY]
+        times[k, T_A] = _beat(ready, first, beats, params) + params[P_DISPATCH_DELAY]
         k += 1
 
 
@@ -332,13 +348,13 @@ def _grant_read(
     """Grant a burst of a unit; whether it was the instruction's last."""
     k = state[ACTIVE + unit]
     counts[k, BANDWIDTH] += max(0, g - max(times[k, T_Q], state[COVERED + unit] + 1))
-    _, last = _grant(state, ring, counts[k], params, unit, g, n)
+    _grant(state, ring, counts[k], params, unit, g, n)
     requests[unit, 0] = g + 1
     if _advance(table, requests[unit], k, n):
         return False
     state[ACTIVE + unit] = NONE
     times[k, T_F] = g + 1
-    times[k, T_C] = last + params[P_LOAD_TAIL]
+    times[k, T_C] = state[R_LAST] + params[P_LOAD_TAIL]
     return True
 
 
@@ -356,7 +372,7 @@ def _initialise(table: Ints, state: Ints) -> None:
         state[NEXT_S + unit] = state[NEXT_E + unit] = _first_of_unit(table, unit)
         state[COVERED + unit] = -1
         state[ACTIVE + unit] = state[PENDING + unit] = NONE
-    state[COVERED + FETCH] = state[R_GRANT] = state[F_GRANT] = -1
+    state[COVERED + FETCH] = state[R_GRANT] = state[F_GRANT] = state[R_LAST] = -1
 
 
 @helper

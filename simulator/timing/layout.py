@@ -22,12 +22,13 @@ LOAD, COMPUTE, STORE, FETCH = np.arange(4)
 PARAMS = (
     "read_latency", "write_latency", "outstanding_reads", "outstanding_writes", "beat_cycles", "burst_gap",
     "burst_beats", "page_beats", "stream_base", "stream_beats", "fetch_buffer", "load_tail", "depth",
-    "store_setup", "limit", "dispatch_delay", "command_delay", "load_setup", "store_tail",
+    "store_setup", "limit", "dispatch_delay", "command_delay", "load_setup", "store_tail", "ports", "merge_delay",
+    "read_delay",
 )  # fmt: skip
 (
     P_READ_LATENCY, P_WRITE_LATENCY, P_READS, P_WRITES, P_BEAT, P_GAP, P_BURST, P_PAGE, P_STREAM, P_WORD,
     P_FETCH_BUFFER, P_LOAD_TAIL, P_DEPTH, P_STORE_SETUP, P_LIMIT,
-    P_DISPATCH_DELAY, P_COMMAND_DELAY, P_LOAD_SETUP, P_STORE_TAIL,
+    P_DISPATCH_DELAY, P_COMMAND_DELAY, P_LOAD_SETUP, P_STORE_TAIL, P_PORTS, P_MERGE_DELAY, P_READ_DELAY,
 ) = range(len(PARAMS))  # fmt: skip
 
 # Times of an instruction, by column. Q: the first cycle in which it requests bursts. COVER: the
@@ -47,7 +48,8 @@ R_LAST, R_GRANT, R_COUNT, W_LAST, W_COUNT = 11, 12, 13, 14, 15
 F_BEATS, F_GRANT, F_COUNTED, F_MARK = 16, 17, 18, 19
 ACTIVE = 20  # per unit: its LOAD with bursts to request, or NONE
 PENDING = 23  # per unit: its LOAD that has started but neither padded nor requested, or NONE
-STATE_SIZE = 26
+PORT_LAST = 26  # per port: the last port beat of its bursts so far
+STATE_SIZE = 30
 ITERATOR = 5  # request time, z, y, beats left in the run, address
 
 DONE, DEADLOCK, TIMEOUT = range(3)

@@ -129,9 +129,9 @@ def _counters(linked: Ints, waits: Ints, fetch: Ints, idle: Ints) -> Ints:
 def _params(config: Config, stream_beat: int, max_cycles: int) -> Ints:
     dram = config.dram
     values = {
-        "read_latency": contract.PORT_DELAY + dram.read_latency,
+        "read_latency": dram.read_latency,
         "write_latency": dram.write_latency,
-        "outstanding_reads": dram.outstanding_reads,
+        "outstanding_reads": contract.outstanding_reads(config),
         "outstanding_writes": dram.outstanding_writes,
         "beat_cycles": dram.beat_cycles,
         "burst_gap": dram.burst_gap,
@@ -147,6 +147,9 @@ def _params(config: Config, stream_beat: int, max_cycles: int) -> Ints:
         "command_delay": contract.COMMAND_DELAY,
         "load_setup": contract.LOAD_SETUP,
         "store_tail": contract.STORE_TAIL,
+        "ports": config.axi_ports,
+        "merge_delay": contract.merge_delay(config),
+        "read_delay": contract.read_delay(config),
         "limit": min(max_cycles, MAX_CYCLES),
     }
     return np.array([values[name] for name in at.PARAMS], np.int64)

@@ -63,6 +63,7 @@ OTHER = {
     "command_depth": 5,
     "token_depth": 9,
     "axi_bits": 32,
+    "axi_ports": 2,
     "burst_beats": 8,
     "dram": Dram(read_latency=7),
     "clock_mhz": 50,
@@ -97,6 +98,15 @@ def test_mismatch_names_the_fields():
         ({"array_rate": 3}, "config pynq_z1: array_rate must be a power of two from 1 to 2, got 3"),
         ({"batch": True}, "config pynq_z1: batch must be a power of two from 1 to 64, got True"),
         ({"axi_bits": 512}, "config pynq_z1: axi_bits must be a power of two from 32 to 256, got 512"),
+        ({"axi_ports": 3}, "config pynq_z1: axi_ports must be a power of two from 1 to 4, got 3"),
+        (
+            {"axi_ports": 4},
+            "config pynq_z1: a port must have at least 32 bits, got axi_bits 64 for 4 ports",
+        ),
+        (
+            {"axi_ports": 2, "burst_beats": 129},
+            "config pynq_z1: a burst must have at most 256 beats of a port, got burst_beats 129 for 2 ports",
+        ),
         ({"burst_beats": 257}, "config pynq_z1: burst_beats must be an integer from 1 to 256, got 257"),
         ({"command_depth": 3}, "config pynq_z1: command_depth must be an integer from 4 to 4096, got 3"),
         ({"token_depth": 7}, "config pynq_z1: token_depth must be an integer from 8 to 4096, got 7"),

@@ -34,6 +34,8 @@ class Burst:
     owner: object
     granted: int
     beats: int
+    port: int
+    times: list = field(default_factory=list)  # of its port beats
     delivered: int = 0
 
 
@@ -121,7 +123,8 @@ class Machine:
             self.units[instr.unit].left += 1
         self.tokens = Counter()
         self.reads = deque()
-        self.last_read_beat = None
+        self.reads_granted = 0
+        self.last_port_beat = [None] * config.axi_ports
         self.last_write_beat = None
         self.responses = []
         self.write = None
@@ -150,6 +153,7 @@ class Machine:
     def cycle(self, t):
         self.later = []
         granted = self.arbitrate(t)
+        self.port_beats(t)
         beat_of = self.read_beat(t)
         dispatched = self.dispatch(t)
         states = [self.unit_cycle(unit, t) for unit in self.units]
@@ -162,46 +166,60 @@ class Machine:
     # --- memory -----------------------------------------------------------------------------------
 
     def arbitrate(self, t):
-        if len(self.reads) >= self.config.dram.outstanding_reads:
+        if len(self.reads) >= contract.outstanding_reads(self.config):
             return None
         if self.fetch_bursts:
             n = self.fetch_bursts[0]
             if self.fetch_granted + n - self.dispatched * self.word <= self.fetch_room:
                 self.fetch_bursts.popleft()
                 self.do_later(self.add, "fetch_granted", n)
-                self.reads.append(Burst("fetch", t, n))
+                self.grant("fetch", t, n)
                 return "fetch"
         for number in (COMPUTE, LOAD):
             current = self.units[number].current
             if current is not None and current.op == Opcode.LOAD and current.requests(t) and current.bursts:
-                burst = Burst(current, t, current.bursts.popleft())
-                self.reads.append(burst)
+                self.grant(current, t, current.bursts.popleft())
                 if not current.bursts:
                     current.F = t + 1
                 return current
         return None
 
+    def grant(self, owner, t, n):
+        self.reads.append(Burst(owner, t, n, self.reads_granted % self.config.axi_ports))
+        self.reads_granted += 1
+
+    def port_beats(self, t):
+        """Delivers the beat that is due on each port, if any."""
+        dram, ports = self.config.dram, self.config.axi_ports
+        for port in range(ports):
+            waiting = [b for b in self.reads if b.port == port and len(b.times) < b.beats * ports]
+            if not waiting:
+                continue
+            burst, last = waiting[0], self.last_port_beat[port]
+            gap = 0 if burst.times else dram.burst_gap
+            early = not burst.times and t < burst.granted + contract.PORT_DELAY + dram.read_latency
+            if not early and (last is None or t >= last + dram.beat_cycles + gap):
+                burst.times.append(t)
+                self.last_port_beat[port] = t
+
     def add(self, name, n):
         setattr(self, name, getattr(self, name) + n)
 
     def read_beat(self, t):
-        """Delivers the beat that is due, if any; returns the owner of its burst."""
+        """Delivers the next beat, if its port beats are there; returns the owner of its burst."""
         if not self.reads:
             return None
-        burst, dram = self.reads[0], self.config.dram
-        if burst.delivered == 0 and t < self.due(burst):
-            return None
-        gap = dram.burst_gap if burst.delivered == 0 else 0
-        if self.last_read_beat is not None and t < self.last_read_beat + dram.beat_cycles + gap:
+        burst = self.reads[0]
+        needed = (burst.delivered + 1) * self.config.axi_ports
+        if len(burst.times) < needed or t < burst.times[needed - 1] + contract.merge_delay(self.config):
             return None
         self.do_later(self.deliver, burst, t)
         return burst.owner
 
     def due(self, burst):
-        return burst.granted + contract.PORT_DELAY + self.config.dram.read_latency
+        return burst.granted + contract.read_delay(self.config) + self.config.dram.read_latency
 
     def deliver(self, burst, t):
-        self.last_read_beat = t
         burst.delivered += 1
         if burst.owner == "fetch":
             self.fetch_beats.append(t)
@@ -365,11 +383,13 @@ class Machine:
             early = self.last_write_beat is not None and t < self.last_write_beat + dram.beat_cycles + dram.burst_gap
             if early or len(self.responses) >= dram.outstanding_writes:
                 return "memory_bandwidth"
-            self.write = instr.bursts.popleft()
+            self.write = instr.bursts.popleft() * self.config.axi_ports
         elif t < self.last_write_beat + dram.beat_cycles:
             return "memory_bandwidth"
         self.last_write_beat = t
         self.write -= 1
+        if self.write % self.config.axi_ports:
+            return "memory_bandwidth"
         if self.write == 0:
             self.write = None
             self.responses.append(t + dram.write_latency)

@@ -18,7 +18,7 @@ def busy_cycles(config: Config, op: MacroOp) -> int:
         case Store() as store:
             entries = store.z_size * store.y_size * store.x_size
             beats = entries * config.out_entry_bytes // config.axi_bytes
-            return beats * config.dram.beat_cycles + timing.STORE_SETUP
+            return beats * config.axi_ports * config.dram.beat_cycles + timing.STORE_SETUP
         case Gemm() as loops:
             return loops.loop0 * loops.loop1 * len(op.uops) + timing.GEMM_OVERHEAD
         case Vector() as loops:
@@ -30,7 +30,7 @@ def tail_cycles(config: Config, op: MacroOp) -> int:
     """Cycles from there to the operation's end."""
     match op.instruction:
         case Load():
-            return timing.PORT_DELAY + config.dram.read_latency + timing.LOAD_TAIL
+            return timing.read_delay(config) + config.dram.read_latency + timing.LOAD_TAIL
         case Store():
             return config.dram.write_latency + timing.STORE_TAIL
         case Gemm() | Vector():
@@ -56,4 +56,4 @@ def _transfer_cycles(config: Config, load: Load) -> int:
         return 1
     bursts = -(-run // config.burst_beats) * runs
     beats = run * runs * dram.beat_cycles + bursts * dram.burst_gap
-    return max(beats, (bursts * dram.read_latency + beats) // dram.outstanding_reads)
+    return max(beats, (bursts * dram.read_latency + beats) // timing.outstanding_reads(config))

@@ -159,7 +159,12 @@ def estimated(config: Config, problem: TilingProblem, c: Candidates) -> NDArray[
     beat = config.dram.beat_cycles
     inp = config.inp_entry_bytes // config.axi_bytes * beat
     wgt = config.wgt_entry_bytes // config.axi_bytes * beat
-    out = (config.acc_entry_bytes if problem.raw else config.out_entry_bytes) // config.axi_bytes * beat
+    out = (
+        (config.acc_entry_bytes if problem.raw else config.out_entry_bytes)
+        // config.axi_bytes
+        * beat
+        * config.axi_ports
+    )  # all on one port
     fetch = 64 // config.axi_bytes * beat
     tiles = rows * cols
     pieces = (rows + problem.cuts[0]) * (cols + problem.cuts[1]) / tiles

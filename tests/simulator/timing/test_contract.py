@@ -7,6 +7,7 @@ import pytest
 from helpers.naive_timing import Machine
 
 from vdla.benchmarks.programs.random_programs import random_verified_program
+from vdla.hardware import timing as contract
 from vdla.hardware.config import Config, Dram
 from vdla.hardware.isa import COL, COUNTERS, UNITS, Opcode, columns
 from vdla.hardware.program import place
@@ -30,10 +31,14 @@ def random_machine(rng):
         beat_cycles=int(rng.choice([1, 1, 2, 3])),
         burst_gap=int(rng.choice([0, 0, 1, 4])),
     )
+    shape = SHAPES[rng.integers(len(SHAPES))]
+    ports = int(rng.choice([1, 1, 2, 4]))
+    ports = min(ports, shape.axi_bits // 32)
     return replace(
-        SHAPES[rng.integers(len(SHAPES))],
+        shape,
         dram=dram,
-        burst_beats=int(rng.choice([1, 2, 3, 4, 16, 64, 256])),
+        axi_ports=ports,
+        burst_beats=int(rng.choice([1, 2, 3, 4, 16, 64, 256 // ports])),
         command_depth=int(rng.choice([4, 5, 16])),
         token_depth=int(rng.choice([8, 9, 16])),
     )
@@ -64,6 +69,20 @@ def compare(seed, count):
         naive = [machine.counts[unit][name] for name in COUNTERS]
         assert dict(zip(COUNTERS, row, strict=True)) == dict(zip(COUNTERS, naive, strict=True)), f"{unit}: {where}"
         assert sum(row) == total, where
+
+
+DELAYS = ("DISPATCH", "COMMAND", "PORT", "MERGE")
+
+
+@pytest.mark.parametrize("seed", range(200, 212))
+def test_the_models_agree_on_other_delays_as_well(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    for name in DELAYS:
+        monkeypatch.setattr(contract, f"{name}_DELAY", int(rng.integers(1, 4)))
+    for name in ("LOAD_SETUP", "LOAD_TAIL", "STORE_SETUP", "STORE_TAIL", "VECTOR_OVERHEAD"):
+        monkeypatch.setattr(contract, name, int(rng.integers(1, 4)))
+    monkeypatch.setattr(contract, "GEMM_OVERHEAD", int(rng.integers(0, 3)))
+    compare(seed, 40)
 
 
 @pytest.mark.parametrize("seed", range(100))
