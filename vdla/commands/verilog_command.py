@@ -1,0 +1,50 @@
+"""`vdla verilog`: the hardware of a machine as files for synthesis and block designs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vdla.commands import OK
+from vdla.commands.files import make_folder
+from vdla.commands.machine_options import add_machine_arguments, machine
+from vdla.support.atomic import write_text
+
+EXAMPLES = """\
+  vdla verilog --preset pynq_z1 --address-bits 32 -o build/pynq_z1
+  vdla verilog --preset zcu104 -o build/zcu104
+"""
+
+LIST = "files.f"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The machine, the addresses, the folder."""
+    add_machine_arguments(parser)
+    parser.add_argument(
+        "--address-bits",
+        type=int,
+        choices=(32, 40),
+        default=40,
+        help="bits of a memory address: 32 on Zynq-7000, 40 on Zynq UltraScale+ (default 40)",
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the files")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the packages, the modules, the wrapper and the list of them."""
+    from vdla.hardware.generate.rtl_files import rtl_files
+    from vdla.hardware.generate.svgen import packages
+    from vdla.hardware.generate.verilog_wrapper import WRAPPER, render_wrapper
+
+    config = machine(arguments)
+    generated = packages(config)
+    sources = {path.name: path.read_text(encoding="utf-8") for path in rtl_files()}
+    wrapper = {f"{WRAPPER}.v": render_wrapper(config, arguments.address_bits)}
+    files = {**generated, **{name: text for name, text in sources.items() if name not in generated}, **wrapper}
+    make_folder(arguments.output)
+    for name, text in files.items():
+        write_text(arguments.output / name, text)
+    write_text(arguments.output / LIST, "".join(f"{name}\n" for name in files))
+    print(f"{arguments.output}: {len(files)} files, in order in {LIST}; the top for block designs is {WRAPPER}")
+    return OK
