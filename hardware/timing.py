@@ -27,11 +27,11 @@ STORES_IN_FLIGHT = 4
 COMPUTES_IN_FLIGHT = 8
 """Entries of the compute unit's completion queue: GEMMs or VECTORs started and not ended."""
 
-DISPATCH_DELAY = 1
-"""From the last beat of an instruction to its earliest dispatch."""
+DISPATCH_DELAY = 3
+"""From the last beat of an instruction to its earliest dispatch: reading the word, checking it."""
 
-COMMAND_DELAY = 1
-"""From the dispatch of an instruction to its earliest start: the command queue."""
+COMMAND_DELAY = 2
+"""From the dispatch of an instruction to its earliest start: the command queue, its register."""
 
 PORT_DELAY = 0
 """Cycles of a read in registers of the port: of its address and of its first beat."""

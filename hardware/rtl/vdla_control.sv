@@ -6,7 +6,7 @@
 //   any -> Stop -> Clear -> Idle            a reset by software
 //
 // Contract: run_o is high in the counted cycles, 0 to total - 1, or until an error or reset takes
-// effect. fetch_start_o is high in the cycle before. The core's reset is a register; the core is
+// effect. fetch_start_o is high FetchStartDelay cycles before. The core's reset is a register; the core is
 // reset by Clear, and after a stream it is halted with its state kept for software to read. The
 // first error is recorded.
 
@@ -56,6 +56,7 @@ module vdla_control
   // Cycles of Clear: the core is in reset for the first half, and settled before the last.
   localparam logic [3:0] ResetCycles = 4'd4;
   localparam logic [3:0] ClearCycles = 4'd8;
+  localparam logic [3:0] StartStep = ClearCycles - 4'(FetchStartDelay);
   localparam logic [3:0] LastCounter = 4'(CntIdle);
 
   state_e     state_q, state_d;
@@ -111,7 +112,7 @@ module vdla_control
 
   assign busy_o        = state_q != StIdle;
   assign halt_o        = state_q != StRun && !(state_q == StClear && step_q > ResetCycles);
-  assign fetch_start_o = state_q == StClear && step_ends && starting_q && !reset_i;
+  assign fetch_start_o = state_q == StClear && step_q == StartStep && starting_q && !reset_i;
   assign run_o         = state_q == StRun && !finished_i;
   assign clear_o       = state_q == StClear;
   assign fold_o        = state_q == StFold;

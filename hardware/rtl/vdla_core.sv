@@ -1,7 +1,7 @@
 // The core: fetch, load, compute and store, their command and token queues, the arbiter of reads.
 //
-// Contract: docs/timing-contract.md to the cycle. start_i is a pulse in the cycle before cycle 0,
-// after a reset; the set-up is stable from then on. finished_o is high from the cycle after the
+// Contract: docs/timing-contract.md to the cycle. start_i is a pulse FetchStartDelay
+// cycles before cycle 0, after a reset; the set-up is stable from then on. finished_o is high from the cycle after the
 // last end and dispatch. halt_i: no dispatch, start, end or new AXI transaction; quiet_o: no AXI
 // transaction is outstanding.
 
@@ -83,7 +83,7 @@ module vdla_core
   localparam int unsigned ComputeToStore = 2;
   localparam int unsigned StoreToCompute = 3;
 
-  logic     [Units-1:0] dispatch, full, empty, busy;
+  logic     [Units-1:0] dispatch, full, valid, empty, busy;
   command_t             command;
   command_t [Units-1:0] head;
   logic     [TokenQueues-1:0] push, pop, room, available;
@@ -114,7 +114,7 @@ module vdla_core
   // --- queues
 
   for (genvar u = 0; u < Units; u++) begin : gen_commands
-    vdla_fifo #(
+    vdla_command_queue #(
       .T    (command_t),
       .Depth(CommandDepth)
     ) u_commands (
@@ -124,8 +124,9 @@ module vdla_core
       .data_i (command),
       .full_o (full[u]),
       .head_o (head[u]),
-      .empty_o(empty[u]),
+      .valid_o(valid[u]),
       .pop_i  (started_o[u]),
+      .empty_o(empty[u]),
       .level_o(commands_o[u])
     );
   end
@@ -205,7 +206,7 @@ module vdla_core
     .clk_i,
     .rst_ni,
     .halt_i,
-    .cmd_valid_i     (!empty[Load]),
+    .cmd_valid_i     (valid[Load]),
     .cmd_i           (head[Load]),
     .cmd_take_o      (started_o[Load]),
     .next_available_i(available[ComputeToLoad]),
@@ -232,7 +233,7 @@ module vdla_core
     .clk2x_i,
     .rst_ni,
     .halt_i,
-    .cmd_valid_i       (!empty[Compute]),
+    .cmd_valid_i       (valid[Compute]),
     .cmd_i             (head[Compute]),
     .cmd_take_o        (started_o[Compute]),
     .prev_available_i  (available[LoadToCompute]),
@@ -265,7 +266,7 @@ module vdla_core
     .clk_i,
     .rst_ni,
     .halt_i,
-    .cmd_valid_i     (!empty[Store]),
+    .cmd_valid_i     (valid[Store]),
     .cmd_i           (head[Store]),
     .cmd_take_o      (started_o[Store]),
     .prev_available_i(available[ComputeToStore]),

@@ -1,16 +1,17 @@
 // Reads the instruction stream, checks its words and dispatches them to the command queues of the
 // units (docs/timing-contract.md, section 3).
 //
-// Contract: start_i is a pulse in the cycle before cycle 0; base_i, count_i and read_latency_i are
-// stable from then on. A burst is requested from cycle 0 while it fits the buffer: at most
-// FetchBufferBeats are granted and not dispatched. An instruction is dispatched at the earliest in
-// the cycle after its last beat, in order, if its unit's queue is not full. invalid_o: the next
-// word is invalid, and dispatch stops. halt_i: no dispatch. Latency 1 from beat to dispatch; one
-// beat and one instruction per cycle.
+// Contract: start_i is a pulse FetchStartDelay cycles before cycle 0; base_i, count_i and
+// read_latency_i are stable from then on. A burst is requested from cycle 0 while it fits the
+// buffer: at most FetchBufferBeats are granted and not dispatched. An instruction is dispatched at
+// the earliest DispatchDelay cycles after its last beat, in order, if its unit's queue is not full.
+// invalid_o: the next word is invalid, and dispatch stops. halt_i: no dispatch from the next cycle
+// on. Requests, commands and the state are registered. One beat and one instruction per cycle.
 
 module vdla_fetch
   import vdla_pkg::*;
   import vdla_types_pkg::*;
+  import vdla_regs_pkg::*;
 (
   input  logic                 clk_i,
   input  logic                 rst_ni,
@@ -18,7 +19,7 @@ module vdla_fetch
   input  logic                 halt_i,
   input  addr_t                base_i,            // byte address, a whole number of beats
   input  logic     [     31:0] count_i,           // instructions
-  input  logic     [     16:0] read_latency_i,
+  input  logic     [ReadLatencyBits-1:0] read_latency_i,
   // Requester of the read channel.
   output logic                 burst_valid_o,
   output burst_t               burst_o,
@@ -46,76 +47,121 @@ module vdla_fetch
   localparam int unsigned PageBeatBits = $clog2(PageBeats);
   localparam int unsigned BurstCap = BurstBeats < PageBeats ? BurstBeats : PageBeats;
   localparam int unsigned RoomBits = $clog2(FetchBufferBeats + 1);
+  localparam int unsigned BurstBeatBits = $clog2(BurstCap + 1);
 
   typedef logic [BeatsBits-1:0] beats_t;
   typedef logic [WordIndexBits-1:0] word_index_t;
   typedef logic [WordLevelBits-1:0] word_level_t;
   typedef logic [LaneBits-1:0] lane_t;
   typedef logic [RoomBits-1:0] room_t;
-  typedef logic [8:0] burst_beats_t;  // 1 to 256
+  typedef logic [BurstBeatBits-1:0] burst_beats_t;
   typedef logic [PageBeatBits:0] page_beats_t;
 
-  // --- requests: the next burst is cut when the last one is granted, so requests are registered
+  logic granted, dispatches;
 
-  addr_t        address_q;
-  beats_t       rest_d, rest_q;    // beats of the stream from the next burst on
-  page_beats_t  page_d, page_q;    // beats from there to the end of the page
-  burst_beats_t cap, burst_q;      // beats of the next burst
-  logic         more_q;            // a burst is left to request
-  room_t        room_q;            // beats that may be granted
-  logic         granted, dispatches;
+  // --- bursts, cut two ahead so that requests are registered
 
-  assign rest_d = start_i ? beats_t'(count_i) << $clog2(InstrBeats) : rest_q - beats_t'(burst_q);
+  // A burst other than the last one ends at the page or has BurstCap beats.
+  function automatic burst_beats_t cap_of(page_beats_t page);
+    return page < page_beats_t'(BurstCap) ? burst_beats_t'(page) : burst_beats_t'(BurstCap);
+  endfunction
 
-  // A burst other than the last ends at the page or has BurstCap beats.
-  always_comb begin
-    if (start_i) page_d = page_beats_t'(PageBeats) - page_beats_t'(base_i[AxiShift+:PageBeatBits]);
-    else if (page_q <= page_beats_t'(BurstCap)) page_d = page_beats_t'(PageBeats);
-    else page_d = page_q - page_beats_t'(BurstCap);
-  end
+  function automatic page_beats_t page_after(page_beats_t page);
+    if (page <= page_beats_t'(BurstCap)) return page_beats_t'(PageBeats);
+    return page - page_beats_t'(BurstCap);
+  endfunction
 
-  assign cap = page_d < page_beats_t'(BurstCap) ? burst_beats_t'(page_d) : burst_beats_t'(BurstCap);
+  logic [1:0]   filling_q;        // the cycles after start, before the first request
+  logic         steps;
+  addr_t        address_q;        // of the burst that is requested
+  burst_beats_t burst_q, next_q;  // its beats; those of the burst after it; 0: there is none
+  logic [7:0]   len_q;            // burst_q less one
+  beats_t       rest_q;           // beats of the stream behind these two
+  page_beats_t  page_q;           // beats from there to the end of the page
+  burst_beats_t cap_q;            // the most beats of a burst there
+  logic [BeatsBits:0] beyond;     // beats behind that burst; negative if it is shorter
+  burst_beats_t cut;
 
-  assign burst_valid_o = more_q && 32'(burst_q) <= 32'(room_q);
-  assign burst_o = '{addr: address_q, len: 8'(burst_q - 1'b1)};
-  assign granted = burst_valid_o && burst_grant_i;
+  assign steps  = filling_q != '0 || granted;
+  assign beyond = {1'b0, rest_q} - (BeatsBits + 1)'(cap_q);
+  assign cut    = beyond[BeatsBits] ? burst_beats_t'(rest_q) : cap_q;
 
   always_ff @(posedge clk_i) begin
-    if (start_i || granted) begin
-      address_q <= start_i ? base_i : address_q + (addr_t'(burst_q) << AxiShift);
-      rest_q    <= rest_d;
-      page_q    <= page_d;
-      burst_q   <= rest_d < beats_t'(cap) ? burst_beats_t'(rest_d) : cap;
+    if (start_i) begin
+      rest_q <= beats_t'(count_i) << $clog2(InstrBeats);
+      page_q <= page_beats_t'(PageBeats) - page_beats_t'(base_i[AxiShift+:PageBeatBits]);
+      cap_q  <= cap_of(page_beats_t'(PageBeats) - page_beats_t'(base_i[AxiShift+:PageBeatBits]));
+    end else if (steps) begin
+      rest_q <= beyond[BeatsBits] ? '0 : beyond[BeatsBits-1:0];
+      page_q <= page_after(page_q);
+      cap_q  <= cap_of(page_after(page_q));
     end
   end
 
-  // Grants and dispatches arrive late: they only select among sums of registers.
-  room_t spent, spent_and_freed, freed;
+  always_ff @(posedge clk_i) begin
+    if (start_i) address_q <= base_i;
+    else if (granted) address_q <= address_q + (addr_t'(burst_q) << AxiShift);
+    if (steps) len_q <= 8'(next_q - 1'b1);
+  end
+
+  // --- requests: whether the next burst fits the buffer is known for each case before grants and
+  // dispatches, which arrive late and only select
+
+  typedef logic [RoomBits:0] room_sum_t;
+
+  room_t     room_q;  // beats that may be granted
+  room_t     spent, freed, spent_and_freed;
+  room_sum_t both;    // beats of the two next bursts
+  logic      request_q, fits, fits_freed, next_fits, next_fits_freed;
 
   assign spent           = room_q - room_t'(burst_q);
-  assign spent_and_freed = room_q - (room_t'(burst_q) - room_t'(InstrBeats));
   assign freed           = room_q + room_t'(InstrBeats);
+  assign spent_and_freed = (room_q + room_t'(InstrBeats)) - room_t'(burst_q);
+  assign both            = room_sum_t'(burst_q) + room_sum_t'(next_q);
+
+  assign fits            = room_t'(burst_q) <= room_q;
+  assign fits_freed      = room_sum_t'(burst_q) <= room_sum_t'(room_q) + room_sum_t'(InstrBeats);
+  assign next_fits       = both <= room_sum_t'(room_q);
+  assign next_fits_freed = both <= room_sum_t'(room_q) + room_sum_t'(InstrBeats);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      more_q <= 1'b0;
-      room_q <= room_t'(FetchBufferBeats);
+      filling_q <= '0;
+      burst_q   <= '0;
+      next_q    <= '0;
+      room_q    <= room_t'(FetchBufferBeats);
+      request_q <= 1'b0;
     end else begin
-      if (start_i || granted) more_q <= rest_d != '0;
+      filling_q <= {filling_q[0], start_i};
+      if (start_i) begin
+        burst_q <= '0;
+        next_q  <= '0;
+      end else if (steps) begin
+        burst_q <= next_q;
+        next_q  <= cut;
+      end
       if (granted && dispatches) room_q <= spent_and_freed;
       else if (granted) room_q <= spent;
       else if (dispatches) room_q <= freed;
+      if (steps) request_q <= next_q != '0 && (dispatches ? next_fits_freed : next_fits);
+      else request_q <= burst_q != '0 && (dispatches ? fits_freed : fits);
     end
   end
 
-  // --- words, written beat by beat and read whole
+  assign burst_valid_o = request_q;
+  assign burst_o       = '{addr: address_q, len: len_q};
+  assign granted       = request_q && burst_grant_i;
+
+  // --- words, written beat by beat and read whole into a register
 
   lane_t       lane_q;
   word_index_t write_q, read_q;
-  word_level_t words_q;  // complete words that are not dispatched
-  word_level_t one_more, one_less;
-  instr_t      head;
+  word_level_t words_q;  // complete words in the memory
+  logic        any_word_q;
   logic        word_arrives;
+  instr_t      oldest, head_q;
+  logic        head_valid_q;
+  logic        reads, checks;  // a word moves into head_q, from there into command_q
 
   function automatic word_index_t after(word_index_t index);
     return index == word_index_t'(Words - 1) ? '0 : index + 1'b1;
@@ -129,81 +175,127 @@ module vdla_fetch
       if (beat_valid_i && lane_q == lane_t'(lane)) memory_q[write_q] <= beat_data_i;
     end
 
-    assign head[lane*AxiBits+:AxiBits] = memory_q[read_q];
+    assign oldest[lane*AxiBits+:AxiBits] = memory_q[read_q];
   end
 
-  // As in vdla_fifo: dispatches arrive late and only select.
-  assign one_more = words_q + 1'b1;
-  assign one_less = ~(~words_q + 1'b1);
   assign word_arrives = beat_valid_i && lane_q == lane_t'(InstrBeats - 1);
+  assign reads        = any_word_q && (!head_valid_q || checks);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      lane_q  <= '0;
-      write_q <= '0;
-      read_q  <= '0;
-      words_q <= '0;
+      lane_q       <= '0;
+      write_q      <= '0;
+      read_q       <= '0;
+      words_q      <= '0;
+      any_word_q   <= 1'b0;
+      head_valid_q <= 1'b0;
     end else begin
       if (beat_valid_i) lane_q <= word_arrives ? '0 : lane_q + 1'b1;
       if (word_arrives) write_q <= after(write_q);
-      if (dispatches) read_q <= after(read_q);
-      if (word_arrives && !dispatches) words_q <= one_more;
-      if (!word_arrives && dispatches) words_q <= one_less;
+      if (reads) read_q <= after(read_q);
+      if (word_arrives && !reads) words_q <= words_q + 1'b1;
+      if (!word_arrives && reads) words_q <= words_q - 1'b1;
+      if (word_arrives) any_word_q <= 1'b1;
+      else if (reads) any_word_q <= words_q != word_level_t'(1);
+      head_valid_q <= reads || (head_valid_q && !checks);
     end
   end
 
-  // --- dispatch
+  always_ff @(posedge clk_i) begin
+    if (reads) head_q <= oldest;
+  end
 
-  load_t       head_load;
-  store_t      head_store;
-  logic        has_word, valid;
+  // --- the word is checked, and what its unit needs early is derived from it
+
+  logic        valid;
   unit_e       unit;
-  logic [31:0] dispatched_q;
-  logic [SizeFieldBits-1:0] rows, columns;
+  logic [Units-1:0] target, target_q;  // the unit of a valid word, one-hot
+  logic        invalid_q;
+  command_t    command_q;
 
   vdla_check u_check (
-    .word_i (head),
+    .word_i (head_q),
     .valid_o(valid),
     .unit_o (unit)
   );
 
-  assign has_word = words_q != '0;
-
   always_comb begin
-    dispatch_o = '0;
     for (int unsigned number = 0; number < Units; number++) begin
-      dispatch_o[number] = has_word && valid && !halt_i && unit == unit_e'(number)
-          && !queue_full_i[number];
+      target[number] = valid && unit == unit_e'(number);
     end
   end
 
-  assign dispatches = |dispatch_o;
-  assign invalid_o  = has_word && !valid;
-
-  assign head_load  = load_t'(head);
-  assign head_store = store_t'(head);
-
-  always_comb begin
-    rows    = '0;
-    columns = '0;
-    if (head_load.opcode == OpLoad) begin
-      rows    = head_load.y_size;
-      columns = head_load.x_size;
-    end else if (head_load.opcode == OpStore) begin
-      rows    = head_store.y_size;
-      columns = head_store.x_size;
-    end
-  end
-
-  assign command_o = '{plane: PlaneBits'(rows) * PlaneBits'(columns), word: head};
+  assign checks = head_valid_q && !invalid_q && (target_q == '0 || dispatches);
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) dispatched_q <= '0;
-    else if (dispatches) dispatched_q <= dispatched_q + 1'b1;
+    if (!rst_ni) begin
+      target_q  <= '0;
+      invalid_q <= 1'b0;
+    end else begin
+      if (checks) target_q <= target;
+      else if (dispatches) target_q <= '0;
+      if (checks) invalid_q <= !valid;
+    end
+  end
+
+  load_t  load;
+  store_t store;
+  gemm_t  looped;  // the first fields of a VECTOR are those of a GEMM
+  logic [SizeFieldBits-1:0] planes, rows, columns;
+  logic   has_data;
+
+  assign load     = load_t'(head_q);
+  assign store    = store_t'(head_q);
+  assign looped   = gemm_t'(head_q);
+  assign planes   = load.opcode == OpLoad ? load.z_size : store.z_size;
+  assign rows     = load.opcode == OpLoad ? load.y_size : store.y_size;
+  assign columns  = load.opcode == OpLoad ? load.x_size : store.x_size;
+  assign has_data = load.y_size != '0 && load.x_size != '0;
+
+  always_ff @(posedge clk_i) begin
+    if (checks) begin
+      command_q <= '{
+        one_uop: looped.uop_end - looped.uop_begin == UopFieldBits'(1),
+        one_inner: looped.loop1 == LoopFieldBits'(1),
+        one_outer: looped.loop0 == LoopFieldBits'(1),
+        has_padding: !has_data
+            || {load.y_before, load.y_after, load.x_before, load.x_after} != '0,
+        has_data: has_data,
+        one_row: rows == SizeFieldBits'(1),
+        one_plane: planes == SizeFieldBits'(1),
+        plane: PlaneBits'(rows) * PlaneBits'(columns),
+        word: head_q
+      };
+    end
+  end
+
+  // --- dispatch, from registers
+
+  logic        halt_q;
+  logic [31:0] dispatched_q, dispatched_d;
+  logic        all_dispatched_q;
+
+  assign dispatch_o   = target_q & ~queue_full_i & {Units{!halt_q}};
+  assign dispatches   = dispatch_o != '0;
+  assign command_o    = command_q;
+  assign invalid_o    = invalid_q;
+  assign dispatched_d = dispatched_q + 1'b1;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      halt_q           <= 1'b1;
+      dispatched_q     <= '0;
+      all_dispatched_q <= 1'b0;
+    end else begin
+      halt_q <= halt_i;
+      if (dispatches) dispatched_q <= dispatched_d;
+      if (start_i) all_dispatched_q <= count_i == '0;
+      else if (dispatches) all_dispatched_q <= dispatched_d == count_i;
+    end
   end
 
   assign dispatched_o     = dispatched_q;
-  assign all_dispatched_o = dispatched_q == count_i;
+  assign all_dispatched_o = all_dispatched_q;
 
   // --- the counter of the cycle
 
@@ -225,15 +317,18 @@ module vdla_fetch
     if (covered) class_o = covered_class;
     else if (dispatches) class_o = CntBusy;
     else if (all_dispatched_o) class_o = CntIdle;
-    else if (has_word) class_o = CntCommands;
+    else if (target_q != '0 || invalid_q) class_o = CntCommands;
     else class_o = CntMemoryBandwidth;
   end
 
-  // Only the sizes of a transfer are used here.
   logic unused_fields;
-  assign unused_fields = ^{head_load, head_store};
+  assign unused_fields = ^{load, store, looped};
 
 `ifndef SYNTHESIS
+  // The delay of dispatch is that of the timing contract.
+  if (DispatchDelay != 3) begin : gen_delay
+    $error("vdla_fetch: DispatchDelay must be 3");
+  end
   // A requested burst stays stable until it is granted.
   BurstStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       burst_valid_o && !burst_grant_i && !start_i |=> burst_valid_o && $stable(burst_o));
@@ -246,6 +341,15 @@ module vdla_fetch
   // An instruction goes to one unit, whose queue has room.
   DispatchOnce_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       $onehot0(dispatch_o) && (dispatch_o & queue_full_i) == '0);
+  // A burst is requested if and only if it fits the buffer, a cycle after it is cut.
+  Fits_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      filling_q == '0 && !start_i && burst_q != '0 |->
+      burst_valid_o == (room_t'(burst_q) <= room_q));
+  // A burst of one beat is granted in the cycle of a dispatch; a word waits for its queue.
+  OneBeatAndDispatch_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      granted && dispatches && len_q == '0);
+  WaitsForQueue_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      target_q != '0 && !dispatches);
 `endif
 
 endmodule

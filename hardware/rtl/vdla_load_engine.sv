@@ -64,7 +64,7 @@ module vdla_load_engine
   assign has_data    = load.y_size != '0 && load.x_size != '0;
   assign has_padding = !has_data
       || {load.y_before, load.y_after, load.x_before, load.x_after} != '0;
-  assign unused_bits = ^{command_i.plane[PlaneBits-1:SizeFieldBits], load_q};
+  assign unused_bits = ^{command_i, load_q};
 
   always_ff @(posedge clk_i) begin
     if (start_i) begin

@@ -49,7 +49,7 @@ module vdla_store_engine
   logic   last_burst, unused_bits;
 
   assign store       = store_t'(command_i.word);
-  assign unused_bits = ^{command_i.plane[PlaneBits-1:SizeFieldBits], store};
+  assign unused_bits = ^{command_i, store};
 
   // --- bursts: beats and address are accepted independently
 

@@ -43,6 +43,9 @@ package vdla_types_pkg;
   parameter int unsigned GemmLatency = 3 + $clog2(BlockIn);
   parameter int unsigned AccStage = 3 + GemmLatency;
 
+  // From fetch's start pulse to cycle 0 of the timing contract.
+  parameter int unsigned FetchStartDelay = 3;
+
   parameter int unsigned CounterBits = 48;
   parameter int unsigned CommandLevelBits = $clog2(CommandDepth + 1);
   parameter int unsigned TokenLevelBits = $clog2(TokenDepth + 1);
@@ -59,9 +62,17 @@ package vdla_types_pkg;
     logic pop_prev;
   } tokens_t;
 
-  // An entry of a command queue: the word, and y_size * x_size of a transfer.
+  // An entry of a command queue: the word, and what fetch derives from it so that units need not at
+  // the start of the instruction.
   typedef struct packed {
-    logic [PlaneBits-1:0] plane;
+    logic one_uop;                // of a GEMM or VECTOR: uop_end is uop_begin + 1
+    logic one_inner;              // of a GEMM or VECTOR: loop1 is 1
+    logic one_outer;              // of a GEMM or VECTOR: loop0 is 1
+    logic has_padding;            // of a LOAD
+    logic has_data;               // of a LOAD
+    logic one_row;                // of a LOAD or STORE: y_size is 1
+    logic one_plane;              // of a LOAD or STORE: z_size is 1
+    logic [PlaneBits-1:0] plane;  // of a LOAD or STORE: y_size * x_size
     instr_t word;
   } command_t;
 

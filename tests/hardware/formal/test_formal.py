@@ -18,6 +18,7 @@ from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, needed_files
 FORMAL = FOLDER.parent / "formal"
 PROOFS = [
     *(("vdla_fifo_proof", {"Depth": depth}) for depth in (1, 2, 3, 5)),
+    *(("vdla_command_queue_proof", {"Depth": depth}) for depth in (1, 3, 4)),
     *(("vdla_counter_queue_proof", {"Depth": depth}) for depth in (8, 11)),
     *(("vdla_unit_control_proof", {"InFlight": limit, "Depth": 9}) for limit in (4, 5)),
     ("vdla_read_arbiter_proof", {}),
@@ -29,6 +30,8 @@ SLOW = {"vdla_requantise_lane_proof"}  # half a minute: steps through seven stag
 DEFECTS = [
     ("vdla_fifo_proof", "vdla_fifo.sv", "index == index_t'(Depth - 1) ? '0 : index + 1'b1", "index + 1'b1"),
     ("vdla_fifo_proof", "vdla_fifo.sv", "level_q == level_t'(Depth);", "level_q >= level_t'(Depth - 1);"),
+    ("vdla_command_queue_proof", "vdla_command_queue.sv", "if (loads) read_q", "if (pop_i) read_q"),
+    ("vdla_command_queue_proof", "vdla_command_queue.sv", "stored_q != level_t'(1)", "1'b1"),
     ("vdla_counter_queue_proof", "vdla_counter_queue.sv", "level_q != level_t'(Depth)", "level_q <= level_t'(Depth)"),
     ("vdla_counter_queue_proof", "vdla_counter_queue.sv", "level_t'(push_i) - level_t'(pop_i)", "level_t'(push_i)"),
     ("vdla_unit_control_proof", "vdla_unit_control.sv", "!prev_full && !next_full && !halt_i", "!prev_full && !halt_i"),
@@ -96,7 +99,7 @@ def test_a_seeded_defect_fails_the_proof(top, file, text, defect, sources):
     source = path.read_text()
     assert text in source
     path.write_text(source.replace(text, defect, 1))
-    parameters = {"Depth": 3} if top == "vdla_fifo_proof" else {}
+    parameters = {"Depth": 3} if top in ("vdla_fifo_proof", "vdla_command_queue_proof") else {}
     with pytest.raises(YosysError, match="proof did fail"):
         prove(top, parameters, sources)
 

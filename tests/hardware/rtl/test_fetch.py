@@ -1,6 +1,7 @@
 """Fetch against section 3 of the timing contract, cycle by cycle."""
 
 from collections import deque
+from itertools import cycle
 
 import cocotb
 import numpy as np
@@ -10,13 +11,14 @@ from helpers.rtl.axi_memory import Storage
 from helpers.rtl.burst_memory import BurstMemory
 from helpers.rtl.rtl_bench import Bench, any_pattern, config, pattern, seeds
 from helpers.rtl.rtl_runner import simulate
+from helpers.rtl.unit_pins import command_widths, derived_fields, split
 
 from vdla.benchmarks.programs.random_instructions import random_instructions
-from vdla.hardware.isa import COL, COUNTERS, IsaError, Opcode, check, columns, encode, instruction_bytes
-from vdla.hardware.timing import fetch_buffer_beats
+from vdla.hardware.isa import COL, COUNTERS, IsaError, check, columns, encode, instruction_bytes
+from vdla.hardware.timing import DISPATCH_DELAY, fetch_buffer_beats
 
-BASE = 0x1F00
 UNITS = 3
+START_DELAY = 3
 
 
 @pytest.mark.rtl
@@ -28,16 +30,18 @@ def test_fetch_passes_its_bench(name):
 class Fetch:
     """A model of fetch; checks the module against it in every cycle."""
 
-    def __init__(self, bench, machine, words, memory, fulls, latency):
+    def __init__(self, bench, machine, words, base, memory, fulls, latency):
         self.bench, self.machine, self.words, self.memory = bench, machine, words, memory
         self.fulls, self.latency = fulls, latency
         self.table = columns(machine, words)
         self.valid = [is_valid(machine, words[k : k + 1]) for k in range(len(words))]
         self.word = instruction_bytes(machine) // machine.axi_bytes
         self.room = fetch_buffer_beats(machine)
-        first = BASE // machine.axi_bytes
+        first = base // machine.axi_bytes
         self.cuts = deque(cut_run(machine, first, len(words) * self.word))
-        self.address = BASE
+        self.address = base
+        self.arrivals = []
+        self.one_beat_dispatches = 0
         self.granted = self.received = self.dispatched = 0
         self.outstanding = deque()
         self.full = 0
@@ -50,7 +54,7 @@ class Fetch:
         bench = self.bench
         beats = self.request()
         k, unit = self.dispatched, -1
-        arrived = k < len(self.words) and self.received >= (k + 1) * self.word
+        arrived = k < len(self.arrivals) and bench.time >= self.arrivals[k] + DISPATCH_DELAY
         valid = arrived and self.valid[k]
         assert bench["invalid_o"] == (arrived and not valid)
         if valid and not self.full >> self.table[k, COL["unit"]] & 1:
@@ -63,6 +67,7 @@ class Fetch:
             self.granted += beats
             self.address += beats * self.machine.axi_bytes
             self.cuts.popleft()
+            self.one_beat_dispatches += beats == 1 and unit >= 0
         assert COUNTERS[bench["class_o"]] == self.expected_class(unit >= 0, arrived)
         self.beat()
         self.dispatched += unit >= 0
@@ -77,11 +82,11 @@ class Fetch:
         return beats
 
     def check_command(self, k):
-        row, bits = self.table[k], 8 * instruction_bytes(self.machine)
-        command = self.bench["command_o"]
-        assert command & (1 << bits) - 1 == int.from_bytes(self.words[k].tobytes(), "little")
-        if row[COL["opcode"]] in (Opcode.LOAD, Opcode.STORE):
-            assert command >> bits == row[COL["y_size"]] * row[COL["x_size"]]
+        row = {name: self.table[k, index] for name, index in COL.items()}
+        command = split(self.bench["command_o"], command_widths(self.machine))
+        assert command["word"] == int.from_bytes(self.words[k].tobytes(), "little")
+        expected = derived_fields(row)
+        assert {name: command[name] for name in expected} == expected
 
     def expected_class(self, dispatches, arrived):
         if self.outstanding:
@@ -100,6 +105,8 @@ class Fetch:
         if not self.memory.beat:
             return
         self.received += 1
+        if self.received % self.word == 0:
+            self.arrivals.append(self.bench.time)
         self.outstanding[0][1:] = self.outstanding[0][1] - 1, True
         if self.outstanding[0][1] == 0:
             self.outstanding.popleft()
@@ -128,29 +135,53 @@ async def requests_and_dispatches_are_cycle_exact(dut):
     for rng in seeds(16, dut):
         count = int(rng.choice([0, 1, 2, 5, 60]))
         invalid_at = int(rng.integers(count)) if count and rng.random() < 0.3 else None
-        words = words_of(machine, rng, count, invalid_at)
-        storage = Storage(1 << 16, machine.axi_bytes)
-        storage.bytes[BASE : BASE + words.nbytes] = words.ravel()
-        memory = BurstMemory(bench, storage, rng, any_pattern(rng), any_pattern(rng), (1, int(rng.integers(2, 60))))
         fulls = [pattern(str(rng.choice(["seldom", "half", "bursts"])), rng) for _ in range(UNITS)]
-        latency = int(rng.choice([1, 10, 80]))
-        model = Fetch(bench, machine, words, memory, fulls, latency)
-        await begin(bench, count, latency)
-        bench.models = [memory, model]
-        started = bench.time
-        end = count if invalid_at is None else invalid_at
-        while model.dispatched < end:
-            await bench.cycle()
-            assert bench.time < started + 200 * count + 1000
-        await bench.cycle(100)
-        assert model.dispatched == end
-        bench.models = []
+        latency = (1, int(rng.integers(2, 60)))
+        await run(bench, machine, rng, count, invalid_at, 0x1F00, fulls, (any_pattern(rng), any_pattern(rng), latency))
 
 
-async def begin(bench, count, latency):
-    bench["base_i"], bench["count_i"], bench["read_latency_i"] = BASE, count, latency
+@cocotb.test()
+async def a_burst_of_one_beat_is_counted_beside_a_dispatch(dut):
+    """The page ends a beat behind bursts that fill the buffer; words wait and then pass at once."""
+    machine = config()
+    bench = Bench(dut)
+    await bench.start()
+    seen = 0
+    for rng in seeds(3, dut):
+        beats = 2 * machine.burst_beats * int(rng.integers(2, 5)) + 1
+        base = 0x2000 - beats * machine.axi_bytes
+        fulls = [cycle([True] * 90 + [False] * 6) for _ in range(UNITS)]
+        always = pattern("always", rng)
+        seen += await run(bench, machine, rng, 60, None, base, fulls, (always, always, (1, 2)))
+    assert seen, "a burst of one beat must be granted in the cycle of a dispatch"
+
+
+async def run(bench, machine, rng, count, invalid_at, base, fulls, habits):
+    """Fetches a stream; returns the bursts of one beat that were granted beside a dispatch."""
+    words = words_of(machine, rng, count, invalid_at)
+    storage = Storage(1 << 16, machine.axi_bytes)
+    storage.bytes[base : base + words.nbytes] = words.ravel()
+    memory = BurstMemory(bench, storage, rng, *habits)
+    latency = int(rng.choice([1, 10, 80]))
+    model = Fetch(bench, machine, words, base, memory, fulls, latency)
+    await begin(bench, base, count, latency)
+    bench.models = [memory, model]
+    started = bench.time
+    end = count if invalid_at is None else invalid_at
+    while model.dispatched < end:
+        await bench.cycle()
+        assert bench.time < started + 200 * count + 1000
+    await bench.cycle(100)
+    assert model.dispatched == end
+    bench.models = []
+    return model.one_beat_dispatches
+
+
+async def begin(bench, base, count, latency):
+    bench["base_i"], bench["count_i"], bench["read_latency_i"] = base, count, latency
     bench["burst_grant_i"] = bench["beat_valid_i"] = 0
     await bench.reset()
     bench["start_i"] = 1
     await bench.cycle()
     bench["start_i"] = 0
+    await bench.cycle(START_DELAY - 1)

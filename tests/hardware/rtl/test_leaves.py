@@ -1,4 +1,4 @@
-"""FIFO, token queue and RAM against Python models, in several sizes, under all patterns."""
+"""FIFO, queues and RAM against Python models, in several sizes, under all patterns."""
 
 from collections import deque
 from itertools import product
@@ -9,13 +9,15 @@ import pytest
 from helpers.rtl.rtl_bench import PATTERNS, Bench, pattern, seeds
 from helpers.rtl.rtl_runner import simulate
 
+from vdla.hardware.timing import COMMAND_DELAY
+
 DEPTHS = (1, 2, 3, 8, 100)
 WORD = 40
 LEVEL = 8
 
 
 @pytest.mark.rtl
-def test_fifo_token_queue_and_ram_pass_their_bench():
+def test_fifo_queues_and_ram_pass_their_bench():
     simulate("leaf_cases", __file__)
 
 
@@ -58,6 +60,41 @@ async def exchange(bench, rng, offers, takes):
                 queue.popleft()
             if push[index]:
                 queue.append(data[index])
+
+
+@cocotb.test()
+async def command_queue_keeps_the_order_and_its_delay(dut):
+    bench = Bench(dut)
+    await bench.start()
+    for rng in seeds(2, dut):
+        for names in product(PATTERNS, repeat=2):
+            await bench.reset()
+            offers, takes = ([pattern(name, rng) for _ in DEPTHS] for name in names)
+            await exchange_commands(bench, rng, offers, takes)
+
+
+async def exchange_commands(bench, rng, offers, takes):
+    queues = [deque() for _ in DEPTHS]  # of (cycle from which it is visible, word)
+    for _ in range(120):
+        valid = [bool(queue) and queue[0][0] <= bench.time for queue in queues]
+        full = [len(queue) == depth for queue, depth in zip(queues, DEPTHS, strict=True)]
+        push = [next(offer) and not f for offer, f in zip(offers, full, strict=True)]
+        pop = [next(take) and v for take, v in zip(takes, valid, strict=True)]
+        data = [int(value) for value in rng.integers(0, 1 << WORD, len(DEPTHS))]
+        bench["command_push_i"], bench["command_pop_i"] = bits(push), bits(pop)
+        bench["command_i"] = sum(value << index * WORD for index, value in enumerate(data))
+        await bench.cycle()
+        assert bench["command_full_o"] == bits(full)
+        assert bench["command_valid_o"] == bits(valid)
+        assert bench["command_empty_o"] == bits(not queue for queue in queues)
+        heads, levels = bench["command_o"], bench["command_level_o"]
+        for index, queue in enumerate(queues):
+            assert part(levels, index, LEVEL) == len(queue)
+            assert not valid[index] or part(heads, index, WORD) == queue[0][1]
+            if pop[index]:
+                queue.popleft()
+            if push[index]:
+                queue.append((bench.time - 1 + COMMAND_DELAY, data[index]))
 
 
 @cocotb.test()

@@ -14,6 +14,15 @@ module leaf_cases #(
   output logic [Cases-1:0]                 empty_o,
   output logic [Cases-1:0][39:0]           head_o,
   output logic [Cases-1:0][LevelBits-1:0]  level_o,
+  // Command queues of 40-bit words.
+  input  logic [Cases-1:0]                 command_push_i,
+  input  logic [Cases-1:0][39:0]           command_i,
+  input  logic [Cases-1:0]                 command_pop_i,
+  output logic [Cases-1:0]                 command_full_o,
+  output logic [Cases-1:0]                 command_valid_o,
+  output logic [Cases-1:0]                 command_empty_o,
+  output logic [Cases-1:0][39:0]           command_o,
+  output logic [Cases-1:0][LevelBits-1:0]  command_level_o,
   // Token queues.
   input  logic [Cases-1:0]                 token_push_i,
   input  logic [Cases-1:0]                 token_pop_i,
@@ -34,7 +43,7 @@ module leaf_cases #(
 
   for (genvar i = 0; i < Cases; i++) begin : gen_case
     localparam int unsigned Bits = $clog2(Depths[i] + 1);
-    logic [Bits-1:0] level, token_level;
+    logic [Bits-1:0] level, command_level, token_level;
 
     vdla_fifo #(
       .T    (logic [39:0]),
@@ -51,6 +60,22 @@ module leaf_cases #(
       .level_o(level)
     );
 
+    vdla_command_queue #(
+      .T    (logic [39:0]),
+      .Depth(Depths[i])
+    ) u_commands (
+      .clk_i,
+      .rst_ni,
+      .push_i (command_push_i[i]),
+      .data_i (command_i[i]),
+      .full_o (command_full_o[i]),
+      .head_o (command_o[i]),
+      .valid_o(command_valid_o[i]),
+      .pop_i  (command_pop_i[i]),
+      .empty_o(command_empty_o[i]),
+      .level_o(command_level)
+    );
+
     vdla_counter_queue #(
       .Depth(Depths[i])
     ) u_tokens (
@@ -64,6 +89,7 @@ module leaf_cases #(
     );
 
     assign level_o[i] = LevelBits'(level);
+    assign command_level_o[i] = LevelBits'(command_level);
     assign token_level_o[i] = LevelBits'(token_level);
   end
 

@@ -47,12 +47,36 @@ def write_widths(config: Config) -> list[tuple[str, int]]:
     ]
 
 
+def command_widths(config: Config) -> list[tuple[str, int]]:
+    """The fields of an entry of a command queue, from the lowest bit up."""
+    flags = ("one_plane", "one_row", "has_data", "has_padding", "one_outer", "one_inner", "one_uop")
+    plane = 2 * field_bits(config, Opcode.LOAD, "x_size")
+    return [("word", 8 * instruction_bytes(config)), ("plane", plane), *((flag, 1) for flag in flags)]
+
+
+def derived_fields(row: Mapping[str, int]) -> dict[str, int]:
+    """What fetch derives from an instruction for its unit; `row` has its columns."""
+    if row["opcode"] in (Opcode.GEMM, Opcode.VECTOR):
+        uops = row["uop_end"] - row["uop_begin"]
+        return {"one_uop": uops == 1, "one_inner": row["loop1"] == 1, "one_outer": row["loop0"] == 1}
+    if row["opcode"] not in (Opcode.LOAD, Opcode.STORE):
+        return {}
+    plane = row["y_size"] * row["x_size"]
+    fields = {"plane": plane, "one_row": row["y_size"] == 1, "one_plane": row["z_size"] == 1}
+    if row["opcode"] == Opcode.STORE:
+        return fields
+    pads = any(row[name] for name in ("y_before", "y_after", "x_before", "x_after"))
+    return {**fields, "has_data": plane > 0, "has_padding": pads or not plane}
+
+
 def commands(config: Config, words: Words) -> list[int]:
-    """The command queue entry of each word: the word and y_size * x_size."""
-    table = columns(config, words)
-    planes = (table[:, COL["y_size"]] * table[:, COL["x_size"]]).tolist()
-    bits = 8 * instruction_bytes(config)
-    return [plane << bits | int.from_bytes(w.tobytes(), "little") for plane, w in zip(planes, words, strict=True)]
+    """The command queue entry of each word; fields that its format lacks are 0."""
+    widths = command_widths(config)
+    entries = []
+    for values, word in zip(columns(config, words).tolist(), words, strict=True):
+        row = {name: values[index] for name, index in COL.items()}
+        entries.append(join({"word": int.from_bytes(word.tobytes(), "little"), **derived_fields(row)}, widths))
+    return entries
 
 
 class Commands:
