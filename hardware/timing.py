@@ -48,11 +48,8 @@ LOAD_SETUP = 1
 LOAD_TAIL = 2
 """From the last beat or pad entry of a LOAD to its end: width converter, buffer write."""
 
-GEMM_OVERHEAD = 2
-"""Cycles of the issue stage that a GEMM takes beside those of its iterations."""
-
-VECTOR_OVERHEAD = 2
-"""Cycles of the issue stage that a VECTOR takes beside those of its iterations and conflicts."""
+ISSUE_DELAY = 3
+"""From the read of an iteration's micro-op to its slot in the compute pipeline: memory, adders."""
 
 STORE_SETUP = 2
 """From the start of a STORE to its first address: decoding, reading the first entry."""
@@ -70,7 +67,7 @@ def adder_tree_depth(config: Config) -> int:
 
 
 def compute_depth(config: Config) -> int:
-    """From the last iteration of a GEMM or VECTOR to its end."""
+    """From the last slot of a GEMM or VECTOR to its end."""
     return PIPELINE_DEPTH + adder_tree_depth(config)
 
 
@@ -91,8 +88,8 @@ def outstanding_reads(config: Config) -> int:
 
 
 def compute_cycles(config: Config, iterations: int) -> int:
-    """Cycles of a GEMM that waits for no token queue."""
-    return iterations + GEMM_OVERHEAD + compute_depth(config)
+    """Cycles of a GEMM, or of a VECTOR without conflicts, that waits for no token queue."""
+    return iterations + ISSUE_DELAY + compute_depth(config)
 
 
 def load_cycles(config: Config, beats: int) -> int:

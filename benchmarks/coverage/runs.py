@@ -39,6 +39,10 @@ PUSHED = {("load", "wait_load_to_compute"), ("compute", "wait_compute_to_load")}
     ("store", "wait_store_to_compute"),
 }
 PAIRS = ("conflict, conflict", "conflict, none", "none, conflict", "conflict on an entry just written")
+BACK_TO_BACK = (
+    "GEMM starts in the cycle of the last read of the GEMM before",
+    "GEMM of one iteration starts a cycle after a GEMM of one iteration",
+)
 MOST_ITERATIONS = 1 << 13
 FIRST = 3
 
@@ -53,6 +57,7 @@ BINS: tuple[str, ...] = (
     *(f"command queue of {unit} full" for unit in WAITS),
     *(f"{limit} {name} in flight" for name, limit in LIMITS.items()),
     *(f"{name} held by the limit in flight" for name in LIMITS),
+    *BACK_TO_BACK,
 )  # fmt: skip
 
 
@@ -83,6 +88,8 @@ def _queues(program: Program, stats: RunStats) -> Iterator[str]:
         if (starts[: -depth or None] > dispatches[depth:]).any():
             yield f"command queue of {unit.name.lower()} full"
         yield from _in_flight(opcodes[order], starts, ends)
+        if unit == Unit.COMPUTE:
+            yield from _back_to_back(program.columns[order], starts)
 
 
 def _in_flight(opcodes: Ints, starts: Ints, ends: Ints) -> Iterator[str]:
@@ -92,6 +99,16 @@ def _in_flight(opcodes: Ints, starts: Ints, ends: Ints) -> Iterator[str]:
         yield from [f"{limit} {name} in flight"] * bool(full.any())
         held = (ends[:-limit] + 1 == starts[limit:]) & full[:-1] & (opcodes[limit:] == Opcode[name])
         yield from [f"{name} held by the limit in flight"] * bool(held.any())
+
+
+def _back_to_back(columns: Ints, starts: Ints) -> Iterator[str]:
+    loops = columns[:, COL["loop0"]] * columns[:, COL["loop1"]]
+    iterations = loops * (columns[:, COL["uop_end"]] - columns[:, COL["uop_begin"]])
+    gemm = columns[:, COL["opcode"]] == Opcode.GEMM
+    touching = gemm[:-1] & gemm[1:] & (starts[1:] == starts[:-1] + iterations[:-1])
+    ones = touching & (iterations[:-1] == 1) & (iterations[1:] == 1)
+    for name, found in zip(BACK_TO_BACK, (touching, ones), strict=True):
+        yield from [name] * bool(found.any())
 
 
 # --- hazards --------------------------------------------------------------------------------------

@@ -40,8 +40,7 @@ TIMING = {
     "PortDelay": timing.PORT_DELAY,
     "LoadSetup": timing.LOAD_SETUP,
     "LoadTail": timing.LOAD_TAIL,
-    "GemmOverhead": timing.GEMM_OVERHEAD,
-    "VectorOverhead": timing.VECTOR_OVERHEAD,
+    "IssueDelay": timing.ISSUE_DELAY,
     "StoreSetup": timing.STORE_SETUP,
     "StoreTail": timing.STORE_TAIL,
 }

@@ -4,7 +4,7 @@
 // Contract: docs/timing-contract.md, section 5. A GEMM after a GEMM, or a VECTOR after a VECTOR,
 // starts as soon as the issue stage is free, with at most ComputesInFlight in flight; any other
 // instruction starts when none is in flight. A GEMM or VECTOR ends ComputeDepth cycles after its
-// last iteration issues. One iteration per cycle.
+// last slot. One iteration per cycle.
 
 module vdla_compute
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -83,13 +83,13 @@ module vdla_compute
     else if (cmd_take_o) previous_q <= command.opcode;
   end
 
-  // --- completion: of a GEMM or VECTOR a fixed time after its last issue
+  // --- completion: of a GEMM or VECTOR a fixed time after its last slot
 
-  logic [ComputeDepth:0] completes_q;
+  logic [ComputeDepth-1:0] completes_q;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) completes_q <= '0;
-    else completes_q <= {completes_q[ComputeDepth-1:0], issued};
+    else completes_q <= {completes_q[ComputeDepth-2:0], issued};
   end
 
   assign current_class = requesting ? CntMemoryBandwidth : CntBusy;
@@ -118,7 +118,7 @@ module vdla_compute
     .prev_push_o,
     .next_push_o,
     .allow_i         (allow),
-    .complete_i      (completes_q[ComputeDepth] || loaded),
+    .complete_i      (completes_q[ComputeDepth-1] || loaded),
     .in_flight_o     (in_flight),
     .ended_o,
     .current_i       (issues || loads),
@@ -169,7 +169,7 @@ module vdla_compute
 
   // --- GEMM and VECTOR
 
-  logic                    uop_re;
+  logic                    advance, uop_re;
   logic [UopIndexBits-1:0] uop_index;
   uop_t                    uop;
   slot_valid_t             valid;
@@ -180,6 +180,7 @@ module vdla_compute
     .write_valid_i(write_valid),
     .write_i      (write),
     .re_i         (uop_re),
+    .advance_i    (advance),
     .index_i      (uop_index),
     .uop_o        (uop)
   );
@@ -190,7 +191,8 @@ module vdla_compute
     .start_i    (cmd_take_o && is_looped),
     .command_i  (command),
     .busy_o     (issues),
-    .done_o     (issued),
+    .last_o     (issued),
+    .advance_o  (advance),
     .uop_re_o   (uop_re),
     .uop_index_o(uop_index),
     .uop_i      (uop),

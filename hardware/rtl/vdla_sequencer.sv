@@ -1,8 +1,11 @@
 // The loops of a GEMM or VECTOR: reads the micro-ops and issues the pipeline's slots.
 //
-// Contract: start_i is in cycle S; the first micro-op is read in S + 1, its indices are added in S
-// + 2, its slot is valid in S + 3. An iteration that reads two entries of one half of the
-// accumulator takes two slots. busy_o: S < t < F; done_o: t = F - 1. One slot per cycle.
+// Contract: start_i is in cycle S. The micro-op of the first iteration is read in S + 1 and arrives
+// in S + 3, in which it is added to the indices; the first slot is valid in S + 4, IssueDelay
+// cycles after the read. An iteration that reads two entries of one half of the accumulator takes
+// two slots and holds up those behind it. last_o: the last slot of an instruction. busy_o: S < t <
+// F, where in F the last micro-op of a GEMM is read, or last_o is set for a VECTOR; the next
+// instruction may start in F. One slot per cycle.
 
 module vdla_sequencer
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -14,7 +17,8 @@ module vdla_sequencer
   input  vector_t                 command_i,  // fields that a GEMM lacks are 0
   // verilator lint_on UNUSEDSIGNAL
   output logic                    busy_o,
-  output logic                    done_o,
+  output logic                    last_o,
+  output logic                    advance_o,  // all stages move
   output logic                    uop_re_o,
   output logic [UopIndexBits-1:0] uop_index_o,
   // verilator lint_off UNUSEDSIGNAL
@@ -27,10 +31,11 @@ module vdla_sequencer
   typedef logic [UopIndexBits-1:0] uop_index_t;
   typedef logic [LoopFieldBits-1:0] loop_t;
 
-  // The constants of the instruction's slots.
+  // What all slots of an instruction have in common.
   typedef struct packed {
     logic vector;
     logic init;
+    logic reads_src;
     emit_e emit;
     vector_op_e op;
     source_e source;
@@ -40,23 +45,46 @@ module vdla_sequencer
     logic signed [OutBits-1:0] clip_lo;
     logic signed [OutBits-1:0] clip_hi;
     logic [OutFieldBits-1:0] out_shift;
+  } common_t;
+
+  // An iteration on its way to its slot, but for its micro-op.
+  typedef struct packed {
+    common_t common;
+    logic last;
+    logic [AccFieldBits-1:0] acc;
+    logic [SrcFieldBits-1:0] src;
+    logic [WgtFieldBits-1:0] wgt;
+    logic [SclFieldBits-1:0] scl;
+  } iteration_t;
+
+  // What the loops need. The next instruction may overwrite it in the cycle of the last read.
+  typedef struct packed {
     logic [AccFieldBits-1:0] acc0, acc1;
     logic [SrcFieldBits-1:0] src0, src1;
     logic [WgtFieldBits-1:0] wgt0, wgt1;
     logic [SclFieldBits-1:0] scl0, scl1;
     uop_index_t uop_begin;
-    uop_index_t uop_last;
+    uop_index_t uop_before_last;
+    logic one_uop;
     loop_t loop1;
-  } command_q_t;
+    logic one_inner;
+  } loops_t;
 
-  command_q_t command_q;
-  logic       advance;
+  loops_t  loops_q;
+  common_t common_q;
+  logic    one_uop, one_inner, one_outer;
+
+  assign one_uop = command_i.uop_end - command_i.uop_begin == UopFieldBits'(1);
+  assign one_inner = command_i.loop1 == loop_t'(1);
+  assign one_outer = command_i.loop0 == loop_t'(1);
 
   always_ff @(posedge clk_i) begin
     if (start_i) begin
-      command_q <= '{
+      common_q <= '{
         vector: command_i.opcode == OpVector,
         init: command_i.init,
+        reads_src: command_i.opcode == OpVector && command_i.source == SourceAcc
+            && (command_i.operand == OperandSrc || command_i.op == VecMac),
         emit: command_i.emit,
         op: command_i.op,
         source: command_i.source,
@@ -65,7 +93,9 @@ module vdla_sequencer
         zero_point: command_i.zero_point,
         clip_lo: command_i.clip_lo,
         clip_hi: command_i.clip_hi,
-        out_shift: command_i.out - OutFieldBits'(command_i.acc),
+        out_shift: command_i.out - OutFieldBits'(command_i.acc)
+      };
+      loops_q <= '{
         acc0: command_i.acc0,
         acc1: command_i.acc1,
         src0: command_i.src0,
@@ -75,22 +105,27 @@ module vdla_sequencer
         scl0: command_i.scl0,
         scl1: command_i.scl1,
         uop_begin: uop_index_t'(command_i.uop_begin),
-        uop_last: uop_index_t'(command_i.uop_end - 1'b1),
-        loop1: command_i.loop1
+        uop_before_last: uop_index_t'(command_i.uop_end - UopFieldBits'(2)),
+        one_uop: one_uop,
+        loop1: command_i.loop1,
+        one_inner: one_inner
       };
     end
   end
 
-  // --- the micro-op's address, and the loops it ends
+  // --- read: the micro-op's address, the loops' indices
 
+  // Whether a loop is in its last round is known a cycle ahead, so that the next instruction can
+  // start in the cycle of the last read.
+  logic       advance;
   logic       reading_q;
   uop_index_t uop_index_q;
   loop_t      inner_q, outer_q;
-  logic       ends_uops, ends_inner, ends_outer;
+  logic       last_uop_q, last_inner_q, last_outer_q, last_read;
+  iteration_t read;
 
-  assign ends_uops = uop_index_q == command_q.uop_last;
-  assign ends_inner = ends_uops && inner_q == loop_t'(1);
-  assign ends_outer = ends_inner && outer_q == loop_t'(1);
+  assign last_read = last_uop_q && last_inner_q && last_outer_q;
+  assign advance_o = advance;
   assign uop_re_o = reading_q && advance;
   assign uop_index_o = uop_index_q;
 
@@ -99,32 +134,28 @@ module vdla_sequencer
       uop_index_q <= uop_index_t'(command_i.uop_begin);
       inner_q <= command_i.loop1;
       outer_q <= command_i.loop0;
+      last_uop_q <= one_uop;
+      last_inner_q <= one_inner;
+      last_outer_q <= one_outer;
     end else if (uop_re_o) begin
-      uop_index_q <= ends_uops ? command_q.uop_begin : uop_index_q + 1'b1;
-      if (ends_uops) inner_q <= ends_inner ? command_q.loop1 : inner_q - 1'b1;
-      if (ends_inner) outer_q <= outer_q - 1'b1;
+      uop_index_q <= last_uop_q ? loops_q.uop_begin : uop_index_q + 1'b1;
+      last_uop_q <= last_uop_q ? loops_q.one_uop : uop_index_q == loops_q.uop_before_last;
+      if (last_uop_q) begin
+        inner_q <= last_inner_q ? loops_q.loop1 : inner_q - 1'b1;
+        last_inner_q <= last_inner_q ? loops_q.one_inner : inner_q == loop_t'(2);
+      end
+      if (last_uop_q && last_inner_q) begin
+        outer_q <= outer_q - 1'b1;
+        last_outer_q <= outer_q == loop_t'(2);
+      end
     end
   end
 
-  // --- the micro-op's indices
-
-  logic adding_q;
-  logic ends_uops_q, ends_inner_q, ends_outer_q;
   logic next;
-  logic [AccFieldBits-1:0] acc;
-  logic [SrcFieldBits-1:0] src;
-  logic [WgtFieldBits-1:0] wgt;
-  logic [SclFieldBits-1:0] scl;
 
-  assign next = adding_q && advance && ends_uops_q;
-
-  always_ff @(posedge clk_i) begin
-    if (uop_re_o) begin
-      ends_uops_q <= ends_uops;
-      ends_inner_q <= ends_inner;
-      ends_outer_q <= ends_outer;
-    end
-  end
+  assign next = uop_re_o && last_uop_q;
+  assign read.common = common_q;
+  assign read.last = last_read;
 
   vdla_index #(
     .Bits(AccFieldBits)
@@ -133,10 +164,10 @@ module vdla_sequencer
     .start_i,
     .base_i      (command_i.acc),
     .next_i      (next),
-    .outer_i     (ends_inner_q),
-    .step_outer_i(command_q.acc0),
-    .step_inner_i(command_q.acc1),
-    .index_o     (acc)
+    .outer_i     (last_inner_q),
+    .step_outer_i(loops_q.acc0),
+    .step_inner_i(loops_q.acc1),
+    .index_o     (read.acc)
   );
 
   vdla_index #(
@@ -146,10 +177,10 @@ module vdla_sequencer
     .start_i,
     .base_i      (command_i.src),
     .next_i      (next),
-    .outer_i     (ends_inner_q),
-    .step_outer_i(command_q.src0),
-    .step_inner_i(command_q.src1),
-    .index_o     (src)
+    .outer_i     (last_inner_q),
+    .step_outer_i(loops_q.src0),
+    .step_inner_i(loops_q.src1),
+    .index_o     (read.src)
   );
 
   vdla_index #(
@@ -159,10 +190,10 @@ module vdla_sequencer
     .start_i,
     .base_i      (command_i.wgt),
     .next_i      (next),
-    .outer_i     (ends_inner_q),
-    .step_outer_i(command_q.wgt0),
-    .step_inner_i(command_q.wgt1),
-    .index_o     (wgt)
+    .outer_i     (last_inner_q),
+    .step_outer_i(loops_q.wgt0),
+    .step_inner_i(loops_q.wgt1),
+    .index_o     (read.wgt)
   );
 
   vdla_index #(
@@ -172,73 +203,120 @@ module vdla_sequencer
     .start_i,
     .base_i      (command_i.scl),
     .next_i      (next),
-    .outer_i     (ends_inner_q),
-    .step_outer_i(command_q.scl0),
-    .step_inner_i(command_q.scl1),
-    .index_o     (scl)
+    .outer_i     (last_inner_q),
+    .step_outer_i(loops_q.scl0),
+    .step_inner_i(loops_q.scl1),
+    .index_o     (read.scl)
   );
 
-  // --- the slot
+  // --- the micro-op arrives
 
-  slot_t slot;
-  logic  starts, conflict, second_q;
-
-  assign starts = command_q.init && uop_i.first;
-
-  always_comb begin
-    slot.vector = command_q.vector;
-    slot.second = second_q;
-    slot.reads_acc = !starts && !(command_q.vector && command_q.op == VecMov);
-    slot.reads_src = command_q.vector && command_q.source == SourceAcc
-        && (command_q.operand == OperandSrc || command_q.op == VecMac);
-    slot.acc = acc + uop_i.acc;
-    slot.src = src + uop_i.src;
-    slot.wgt = wgt + uop_i.wgt;
-    slot.scl = scl;
-    slot.out_shift = command_q.out_shift;
-    slot.alu = alu_control(command_q.op, starts);  // VecAdd in a GEMM
-    slot.source = command_q.source;
-    slot.operand = command_q.operand;
-    slot.imm = command_q.imm;
-    slot.emit = uop_i.last ? command_q.emit : EmitNone;
-    slot.zero_point = command_q.zero_point;
-    slot.clip_lo = command_q.clip_lo;
-    slot.clip_hi = command_q.clip_hi;
-  end
-
-  assign conflict = slot.reads_acc && slot.reads_src && !second_q
-      && slot.acc[AccIndexBits-1] == slot.src[AccIndexBits-1];
-  assign advance = !(adding_q && conflict);
-  assign done_o = adding_q && advance && ends_outer_q;
+  logic       fetching_q, adding_q;
+  iteration_t fetch_q, add_q;
 
   always_ff @(posedge clk_i) begin
-    slot_o <= slot;
+    if (advance) begin
+      fetch_q <= read;
+      add_q <= fetch_q;
+    end
   end
+
+  // --- add: the slot
+
+  slot_t   slot, slot_q;
+  common_t common;
+  logic    begins, conflict;  // the iteration ignores the old entry; it takes two slots
+  logic    last_q, second_q;
+
+  assign common = add_q.common;
+  assign begins = common.init && uop_i.first;
+
+  always_comb begin
+    slot.vector = common.vector;
+    slot.second = 1'b0;
+    slot.reads_acc = !begins && !(common.vector && common.op == VecMov);
+    slot.reads_src = common.reads_src;
+    slot.acc = add_q.acc + uop_i.acc;
+    slot.src = add_q.src + uop_i.src;
+    slot.wgt = add_q.wgt + uop_i.wgt;
+    slot.scl = add_q.scl;
+    slot.out_shift = common.out_shift;
+    slot.alu = alu_control(common.op, begins);  // VecAdd in a GEMM
+    slot.source = common.source;
+    slot.operand = common.operand;
+    slot.imm = common.imm;
+    slot.emit = uop_i.last ? common.emit : EmitNone;
+    slot.zero_point = common.zero_point;
+    slot.clip_lo = common.clip_lo;
+    slot.clip_hi = common.clip_hi;
+  end
+
+  assign conflict = slot.reads_acc && slot.reads_src
+      && slot.acc[AccIndexBits-1] == slot.src[AccIndexBits-1];
+
+  always_ff @(posedge clk_i) begin
+    if (advance) begin
+      slot_q <= slot;
+      last_q <= add_q.last;
+    end
+  end
+
+  always_comb begin
+    slot_o = slot_q;
+    slot_o.second = second_q;
+  end
+
+  // --- progress
+
+  logic vector_q;  // a VECTOR has slots to issue
+
+  // Registers alone decide whether the stages move, as this enables all of them.
+  assign advance = !valid_o.hold;
+  assign busy_o = reading_q && !last_read || vector_q && !last_o;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      busy_o <= 1'b0;
       reading_q <= 1'b0;
+      fetching_q <= 1'b0;
       adding_q <= 1'b0;
+      vector_q <= 1'b0;
       second_q <= 1'b0;
+      last_o <= 1'b0;
       valid_o <= '0;
     end else begin
-      busy_o <= start_i || busy_o && !done_o;
-      reading_q <= start_i || reading_q && !(advance && ends_outer);
-      if (advance) adding_q <= reading_q;
+      reading_q <= start_i || reading_q && !(advance && last_read);
+      vector_q <= start_i ? command_i.opcode == OpVector : vector_q && !last_o;
+      if (advance) begin
+        fetching_q <= reading_q;
+        adding_q <= fetching_q;
+      end
       second_q <= !advance;
-      valid_o.execute <= adding_q && advance;
-      valid_o.hold <= !advance;
+      valid_o.hold <= advance && adding_q && conflict;
+      valid_o.execute <= advance ? adding_q && !conflict : 1'b1;
+      last_o <= advance ? adding_q && !conflict && add_q.last : last_q;
     end
   end
 
 `ifndef SYNTHESIS
-  // An instruction starts after the previous one has issued its last slot.
+  // An instruction starts when the last micro-op of the previous one is read, or later.
   StartWhenFree_A: assert property (@(posedge clk_i) disable iff (!rst_ni) start_i |-> !busy_o);
   // Loops and micro-op ranges are not empty.
   StartHasWork_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       start_i |-> command_i.loop0 != '0 && command_i.loop1 != '0
           && command_i.uop_end > command_i.uop_begin);
+  // The times of a GEMM do not depend on its data: only a VECTOR is held up.
+  HoldIsVector_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      valid_o.hold |-> slot_o.vector);
+  // A VECTOR is alone in all stages, so that the conflicts of one never hold up another.
+  VectorIsAlone_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      start_i && (vector_q || command_i.opcode == OpVector)
+          |-> !reading_q && !fetching_q && !adding_q);
+  // A GEMM starts in the cycle in which the last micro-op of the one before it is read.
+  StartAtLastRead_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      start_i && reading_q);
+  // GEMMs of one iteration start in successive cycles.
+  StartsInARow_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      start_i && reading_q && $past(start_i));
 `endif
 
 endmodule

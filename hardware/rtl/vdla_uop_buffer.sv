@@ -1,8 +1,8 @@
 // The micro-op buffer: written by compute's loads, read by its sequencer. Unused bits are not
 // stored.
 //
-// Contract: a write is any buffer_write_t, those to other buffers are ignored. uop_o is valid from
-// the cycle after re_i until the next read.
+// Contract: a write is any buffer_write_t, those to other buffers are ignored. re_i reads into the
+// memory's output, advance_i takes that into uop_o: with both set in every cycle the latency is 2.
 
 module vdla_uop_buffer
   import vdla_pkg::*, vdla_types_pkg::*;
@@ -13,6 +13,7 @@ module vdla_uop_buffer
   input  buffer_write_t           write_i,
   // verilator lint_on UNUSEDSIGNAL
   input  logic                    re_i,
+  input  logic                    advance_i,
   input  logic [UopIndexBits-1:0] index_i,
   output uop_t                    uop_o
 );
@@ -25,6 +26,8 @@ module vdla_uop_buffer
     localparam int unsigned Bits = Used < AxiBits ? Used : AxiBits;
 
     if (Bits > 0) begin : gen_kept
+      logic [Bits-1:0] read;
+
       vdla_ram #(
         .Depth   (UopDepth),
         .LaneBits(Bits),
@@ -36,8 +39,12 @@ module vdla_uop_buffer
         .wdata_i(write_i.data[Bits-1:0]),
         .re_i,
         .raddr_i(index_i),
-        .rdata_o(uop_o[Low+:Bits])
+        .rdata_o(read)
       );
+
+      always_ff @(posedge clk_i) begin
+        if (advance_i) uop_o[Low+:Bits] <= read;
+      end
     end
     if (Bits < AxiBits) begin : gen_reserved
       assign uop_o[Low+Bits+:AxiBits-Bits] = '0;

@@ -36,7 +36,6 @@ from vdla.simulator.timing.layout import (
     P_BEAT,
     P_BURST,
     P_COMMAND_DELAY,
-    P_DEPTH,
     P_DISPATCH_DELAY,
     P_FETCH_BUFFER,
     P_GAP,
@@ -76,6 +75,7 @@ from vdla.simulator.timing.layout import (
     T_F,
     T_Q,
     T_S,
+    TAIL,
     TIMEOUT,
     UNIT,
     UNKNOWN,
@@ -140,7 +140,7 @@ def _start(
         _write(table, times, state, requests, ring, counts, params, k)
     elif kind == KIND_CORE:
         times[k, T_F] = at + table[k, CYCLES]
-        times[k, T_C] = times[k, T_F] + params[P_DEPTH]
+        times[k, T_C] = times[k, T_F] + table[k, TAIL]
     else:
         times[k, T_F] = times[k, T_C] = at + 1
     state[NEXT_S + unit] = _next_of_unit(table, k)

@@ -21,13 +21,13 @@ LOAD, COMPUTE, STORE, FETCH = np.arange(4)
 # Parameters of the machine, by index of an integer array.
 PARAMS = (
     "read_latency", "write_latency", "outstanding_reads", "outstanding_writes", "beat_cycles", "burst_gap",
-    "burst_beats", "page_beats", "stream_base", "stream_beats", "fetch_buffer", "load_tail", "depth",
+    "burst_beats", "page_beats", "stream_base", "stream_beats", "fetch_buffer", "load_tail",
     "store_setup", "limit", "dispatch_delay", "command_delay", "load_setup", "store_tail", "ports", "merge_delay",
     "read_delay",
 )  # fmt: skip
 (
     P_READ_LATENCY, P_WRITE_LATENCY, P_READS, P_WRITES, P_BEAT, P_GAP, P_BURST, P_PAGE, P_STREAM, P_WORD,
-    P_FETCH_BUFFER, P_LOAD_TAIL, P_DEPTH, P_STORE_SETUP, P_LIMIT,
+    P_FETCH_BUFFER, P_LOAD_TAIL, P_STORE_SETUP, P_LIMIT,
     P_DISPATCH_DELAY, P_COMMAND_DELAY, P_LOAD_SETUP, P_STORE_TAIL, P_PORTS, P_MERGE_DELAY, P_READ_DELAY,
 ) = range(len(PARAMS))  # fmt: skip
 
@@ -37,8 +37,8 @@ TIMES = ("arrival", "D", "S", "F", "C", "E", "Q", "COVER")
 # Not literals: Numba would compile the helpers once for each.
 T_A, T_D, T_S, T_F, T_C, T_E, T_Q, T_COVER = np.arange(len(TIMES))
 
-UNIT, KIND, PREV, POP_PREV, POP_NEXT, ROOM_PREV, ROOM_NEXT, COMMAND, LIMIT = (F[name] for name in FIELDS[:9])
-PADS, CYCLES, BASE, RUN, Y_RUNS, Y_STRIDE, Z_RUNS, Z_STRIDE, PUSH_PREV, PUSH_NEXT = (F[name] for name in FIELDS[9:])
+UNIT, KIND, PREV, POP_PREV, POP_NEXT, ROOM_PREV, ROOM_NEXT, COMMAND, LIMIT, PADS = (F[name] for name in FIELDS[:10])
+CYCLES, TAIL, BASE, RUN, Y_RUNS, Y_STRIDE, Z_RUNS, Z_STRIDE, PUSH_PREV, PUSH_NEXT = (F[name] for name in FIELDS[10:])
 
 # State, by index: the progress of each unit and of the two memory channels.
 NEXT_S, NEXT_E, NEXT_D = 0, 3, 6  # per unit: instruction to start, to end; the one to dispatch

@@ -141,7 +141,6 @@ def _params(config: Config, stream_beat: int, max_cycles: int) -> Ints:
         "stream_beats": stream_beats(config),
         "fetch_buffer": contract.fetch_buffer_beats(config),
         "load_tail": contract.LOAD_TAIL,
-        "depth": contract.compute_depth(config),
         "store_setup": contract.STORE_SETUP,
         "dispatch_delay": contract.DISPATCH_DELAY,
         "command_delay": contract.COMMAND_DELAY,

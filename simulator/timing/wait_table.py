@@ -28,7 +28,7 @@ NEVER = -2  # waits for an event that no instruction causes
 # LIMIT: the instruction that must have ended before this one starts.
 FIELDS = (
     "unit", "kind", "prev", "pop_prev", "pop_next", "room_prev", "room_next", "command", "limit",
-    "pads", "cycles", "base", "run", "y_runs", "y_stride", "z_runs", "z_stride", "push_prev", "push_next",
+    "pads", "cycles", "tail", "base", "run", "y_runs", "y_stride", "z_runs", "z_stride", "push_prev", "push_next",
 )  # fmt: skip
 F = {name: index for index, name in enumerate(FIELDS)}
 
@@ -48,7 +48,7 @@ def wait_table(config: Config, columns: Ints, conflicts: Ints) -> Ints:
     table = np.full((len(columns), len(FIELDS)), NONE, np.int64)
     table[:, F["unit"]] = columns[:, COL["unit"]]
     _fill_kinds(table, columns)
-    _fill_cycles(table, columns, conflicts)
+    _fill_cycles(config, table, columns, conflicts)
     _fill_dma(config, table, columns)
     _fill_order(config, table, columns)
     for number in range(len(QUEUES)):
@@ -64,13 +64,13 @@ def _fill_kinds(table: Ints, columns: Ints) -> None:
     table[:, F["kind"]] = kinds[columns[:, COL["opcode"]]]
 
 
-def _fill_cycles(table: Ints, columns: Ints, conflicts: Ints) -> None:
-    """The cycles of GEMM and VECTOR in the issue stage."""
+def _fill_cycles(config: Config, table: Ints, columns: Ints, conflicts: Ints) -> None:
+    """The cycles of GEMM and VECTOR in the issue stage, and from there to their completion."""
     loops = columns[:, COL["loop0"]] * columns[:, COL["loop1"]]
     iterations = loops * (columns[:, COL["uop_end"]] - columns[:, COL["uop_begin"]])
     vectors = columns[:, COL["opcode"]] == Opcode.VECTOR
-    overhead = np.where(vectors, contract.VECTOR_OVERHEAD, contract.GEMM_OVERHEAD)
-    table[:, F["cycles"]] = iterations + conflicts + overhead
+    table[:, F["cycles"]] = iterations + conflicts + np.where(vectors, contract.ISSUE_DELAY, 0)
+    table[:, F["tail"]] = np.where(vectors, 0, contract.ISSUE_DELAY) + contract.compute_depth(config)
 
 
 def _fill_dma(config: Config, table: Ints, columns: Ints) -> None:

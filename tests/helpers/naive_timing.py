@@ -348,9 +348,9 @@ class Machine:
         if instr.op == Opcode.SYNC:
             instr.F = instr.C = t + 1
         elif instr.op in (Opcode.GEMM, Opcode.VECTOR):
-            gemm = instr.op == Opcode.GEMM
-            instr.F = t + instr.iterations + (contract.GEMM_OVERHEAD if gemm else contract.VECTOR_OVERHEAD)
-            instr.C = instr.F + contract.compute_depth(self.config)
+            last = t + instr.iterations + contract.ISSUE_DELAY
+            instr.F = t + instr.iterations if instr.op == Opcode.GEMM else last
+            instr.C = last + contract.compute_depth(self.config)
         elif instr.op == Opcode.LOAD and instr.pads == 0:
             instr.requests_from = t + contract.LOAD_SETUP
         return "busy"

@@ -20,9 +20,9 @@ def busy_cycles(config: Config, op: MacroOp) -> int:
             beats = entries * config.out_entry_bytes // config.axi_bytes
             return beats * config.axi_ports * config.dram.beat_cycles + timing.STORE_SETUP
         case Gemm() as loops:
-            return loops.loop0 * loops.loop1 * len(op.uops) + timing.GEMM_OVERHEAD
+            return loops.loop0 * loops.loop1 * len(op.uops)
         case Vector() as loops:
-            return loops.loop0 * loops.loop1 * len(op.uops) + timing.VECTOR_OVERHEAD
+            return loops.loop0 * loops.loop1 * len(op.uops) + timing.ISSUE_DELAY
     return 1
 
 
@@ -33,7 +33,9 @@ def tail_cycles(config: Config, op: MacroOp) -> int:
             return timing.read_delay(config) + config.dram.read_latency + timing.LOAD_TAIL
         case Store():
             return config.dram.write_latency + timing.STORE_TAIL
-        case Gemm() | Vector():
+        case Gemm():
+            return timing.ISSUE_DELAY + timing.compute_depth(config)
+        case Vector():
             return timing.compute_depth(config)
     return 1
 

@@ -169,8 +169,7 @@ def estimated(config: Config, problem: TilingProblem, c: Candidates) -> NDArray[
     tiles = rows * cols
     pieces = (rows + problem.cuts[0]) * (cols + problem.cuts[1]) / tiles
     taps = problem.results(c.rows, c.cols) * c.in_blocks * problem.taps * problem.kept
-    step = taps + pieces * timing.GEMM_OVERHEAD
-    compute = c.out_blocks * step
+    compute = c.out_blocks * taps
     window = problem.window_blocks(c.out_blocks, c.in_blocks) * (problem.window(c.rows, c.cols) * inp + c.rows)
     if problem.through_acc:
         compute = compute + window + config.dram.read_latency
@@ -188,7 +187,7 @@ def estimated(config: Config, problem: TilingProblem, c: Candidates) -> NDArray[
     last = results + config.dram.write_latency
     alone = first + total * (compute + chunk + store) + last
     # One thread loads a chunk, then computes on it; the others run meanwhile.
-    turn = compute + chunk + config.dram.read_latency + timing.compute_depth(config)
+    turn = compute + chunk + config.dram.read_latency + timing.ISSUE_DELAY + timing.compute_depth(config)
     steady = np.maximum(np.maximum(compute, chunk), np.maximum(store, turn / c.threads))
     # The last turn of uneven chunks cannot fuse its epilogue.
     uneven = (c.over == _CHUNKS) & (chunks % c.threads != 0)

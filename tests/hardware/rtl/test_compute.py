@@ -30,7 +30,7 @@ from vdla.hardware.isa import (
     encode_uops,
 )
 from vdla.hardware.numerics import pack_scale
-from vdla.hardware.timing import GEMM_OVERHEAD, VECTOR_OVERHEAD, accumulator_half, compute_depth
+from vdla.hardware.timing import ISSUE_DELAY, accumulator_half, compute_depth
 
 UOPS = 16
 FILLED = 32  # entries of inp, wgt and scl
@@ -225,9 +225,9 @@ def run_model(naive, machine):
         naive.execute(index)
         looped = row["opcode"] in (Opcode.GEMM, Opcode.VECTOR)
         count = sum(1 for _ in naive.iterations(row)) if looped else 0
-        issue = count + conflicts(naive, machine, row)
-        issue += GEMM_OVERHEAD if row["opcode"] == Opcode.GEMM else VECTOR_OVERHEAD
-        durations.append((issue, issue + compute_depth(machine)) if looped else None)
+        last = count + conflicts(naive, machine, row) + ISSUE_DELAY
+        issue = count if row["opcode"] == Opcode.GEMM else last
+        durations.append((issue, last + compute_depth(machine)) if looped else None)
     return durations
 
 

@@ -1,4 +1,6 @@
-"""The sequencer against nested loops over micro-ops: the fields and the cycle of every slot."""
+"""The sequencer against nested loops over micro-ops: the fields and the cycle of every slot, of
+instructions alone and without a cycle between them.
+"""
 
 import cocotb
 import numpy as np
@@ -20,8 +22,8 @@ from vdla.hardware.isa import (
     pack,
     uop_layout,
 )
+from vdla.hardware.timing import ISSUE_DELAY
 
-FIRST_SLOT = 3  # cycles from the start to the first slot
 EXECUTE, HOLD = 2, 1  # bits of valid_o
 PICKS = ("sum", "shift", "operand", "min", "max", "clip")
 
@@ -118,23 +120,28 @@ def random_uops(machine, rng):
     ]
 
 
-def random_instruction(machine, rng):
-    """A random GEMM or VECTOR; indices use all bits, since adders wrap at the field's width."""
+def random_instruction(machine, rng, gemm, most=12):
+    """A random GEMM or VECTOR of loops and micro-ops of at most `most`.
+
+    Indices use all bits, since adders wrap at the field's width.
+    """
     any_of = {
         name: int(rng.integers(1 << field_bits(machine, Opcode.VECTOR, name)))
         for base in ("acc", "src", "wgt", "scl")
         for name in (base, f"{base}0", f"{base}1")
     }
     begin = int(rng.integers(11))
+    end = begin + int(rng.integers(1, min(11 - begin, most) + 1))
+    loop0, loop1 = (min(int(rng.choice(counts)), most) for counts in ((1, 2, 3), (1, 1, 2, 5)))
     half = 1 << machine.out_bits - 1
     low, zero, high = (int(v) for v in np.sort(rng.integers(-half, half, 3)))
     form = {
         **any_of, "out": int(rng.integers(1 << field_bits(machine, Opcode.VECTOR, "out"))),
-        "uop_begin": begin, "uop_end": begin + int(rng.integers(1, 12 - begin)), "loop0": int(rng.choice([1, 2, 3])),
-        "loop1": int(rng.choice([1, 1, 2, 5])), "init": int(rng.integers(2)), "emit": Emit(int(rng.integers(3))),
+        "uop_begin": begin, "uop_end": end, "loop0": loop0, "loop1": loop1,
+        "init": int(rng.integers(2)), "emit": Emit(int(rng.integers(3))),
         "zero_point": zero, "clip_lo": low, "clip_hi": high,
     }  # fmt: skip
-    if rng.random() < 0.4:
+    if gemm:
         return Gemm(**form)
     op, operand = VectorOp(int(rng.integers(len(VectorOp)))), Operand(int(rng.integers(len(Operand))))
     imm = int(rng.integers(-(1 << 15), 1 << 15))
@@ -150,57 +157,101 @@ def word(machine, instruction):
 
 
 class UopBuffer:
-    """A synchronous RAM of micro-ops that holds its output."""
+    """A synchronous RAM of micro-ops that holds its output, and a register behind it."""
 
     def __init__(self, bench, machine, uops):
         widths = [(slot.field.name, slot.width) for slot in uop_layout(machine)]
         self.bench, self.words = bench, [join(uop, widths) for uop in uops]
-        self.answer = 0
+        self.read = self.answer = 0
 
     def drive(self):
         self.bench["uop_i"] = self.answer
 
     def sample(self):
+        if self.bench["advance_o"]:
+            self.answer = self.read
         if self.bench["uop_re_o"]:
-            self.answer = self.words[self.bench["uop_index_o"]]
+            self.read = self.words[self.bench["uop_index_o"]]
+
+
+class Schedule:
+    """The cycles of instructions of which each starts `gaps` cycles after it may."""
+
+    def __init__(self, machine, instructions, uops, gaps):
+        self.starts, self.slots, self.last, self.busy = {}, {}, set(), set()
+        self.touching = 0  # GEMMs that start in the cycle of the last read of a GEMM
+        self.touching_ones = 0  # GEMMs of one iteration directly after one such
+        free = drained = 0
+        before = None
+        for instruction, gap in zip(instructions, gaps, strict=True):
+            follows = type(instruction) is type(before)
+            start = gap + (free if follows else max(free, drained))
+            issued = list(slots(machine, instruction, uops))
+            if follows and isinstance(instruction, Gemm) and gap == 0:
+                self.touching += 1
+                self.touching_ones += len(issued) == 1 == self.count
+            self.count = len(issued)
+            end = start + self.count + ISSUE_DELAY
+            self.starts[start] = word(machine, instruction)
+            self.slots |= {end + 1 - self.count + number: slot for number, slot in enumerate(issued)}
+            self.last.add(end)
+            free = start + self.count if isinstance(instruction, Gemm) else end
+            self.busy |= set(range(start + 1, free))
+            drained, before = end + 1, instruction
+        self.end = drained
+
+    async def check(self, bench, widths):
+        """Starts the instructions and compares every cycle."""
+        for cycle in range(self.end + 1):
+            bench["start_i"], bench["command_i"] = int(cycle in self.starts), self.starts.get(cycle, 0)
+            await bench.cycle()
+            valid, fields = self.slots.get(cycle, (0, None))
+            assert bench["valid_o"] == valid, cycle
+            if valid:
+                assert split(bench["slot_o"], widths) == fields, cycle
+            assert bench["last_o"] == (cycle in self.last), cycle
+            assert bench["busy_o"] == (cycle in self.busy), cycle
 
 
 @cocotb.test()
 async def slots_follow_the_loops_in_order(dut):
     machine = config()
-    widths = slot_widths(machine)
     bench = Bench(dut)
     await bench.start()
     holds = 0
     for rng in seeds(30, dut):
         uops = random_uops(machine, rng)
         bench.models = [UopBuffer(bench, machine, uops)]
-        for _ in range(8):
-            instruction = random_instruction(machine, rng)
-            expected = list(slots(machine, instruction, uops))
-            holds += sum(valid == HOLD for valid, _ in expected)
-            seen = await issue(bench, word(machine, instruction), len(expected))
-            for number, (valid, fields) in enumerate(expected):
-                assert seen[number][0] == valid, (instruction, number)
-                assert split(seen[number][1], widths) == fields, (instruction, number)
+        for _ in range(10):
+            schedule = Schedule(machine, [random_instruction(machine, rng, rng.random() < 0.4)], uops, [0])
+            holds += sum(valid == HOLD for valid, _ in schedule.slots.values())
+            await schedule.check(bench, slot_widths(machine))
     assert holds > 100
 
 
-async def issue(bench, command, count):
-    """valid_o and slot_o from the first slot on; also checks the cycles of busy_o and done_o."""
-    seen = []
-    bench["start_i"], bench["command_i"] = 1, command
-    await bench.cycle()
-    bench["start_i"], bench["command_i"] = 0, 0
-    free_at = count + FIRST_SLOT - 1  # F - S
-    for cycle in range(1, count + FIRST_SLOT):
-        await bench.cycle()
-        assert bench["busy_o"] == (cycle < free_at), (cycle, count)
-        assert bench["done_o"] == (cycle == free_at - 1), (cycle, count)
-        if cycle < FIRST_SLOT:
-            assert bench["valid_o"] == 0
-        else:
-            seen.append((bench["valid_o"], bench["slot_o"]))
-    await bench.cycle()
-    assert bench["valid_o"] == 0
-    return seen
+@cocotb.test()
+async def instructions_follow_one_another_without_a_cycle_between(dut):
+    machine = config()
+    bench = Bench(dut)
+    await bench.start()
+    touching = ones = 0
+    for rng in seeds(40, dut, first=100):
+        uops = random_uops(machine, rng)
+        bench.models = [UopBuffer(bench, machine, uops)]
+        instructions = random_stream(machine, rng)
+        gaps = [0 if rng.random() < 0.8 else int(rng.integers(1, 6)) for _ in instructions]
+        schedule = Schedule(machine, instructions, uops, gaps)
+        touching, ones = touching + schedule.touching, ones + schedule.touching_ones
+        await schedule.check(bench, slot_widths(machine))
+    assert touching > 300 and ones > 50, (touching, ones)
+
+
+def random_stream(machine, rng):
+    """Instructions in runs of one kind, many of them of one, two or three iterations."""
+    gemm = False
+    instructions = []
+    for _ in range(4):
+        gemm = not gemm
+        most = int(rng.choice([1, 1, 2, 3, 12]))
+        instructions += [random_instruction(machine, rng, gemm, most) for _ in range(int(rng.integers(1, 12)))]
+    return instructions

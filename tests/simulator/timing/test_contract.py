@@ -71,7 +71,7 @@ def compare(seed, count):
         assert sum(row) == total, where
 
 
-DELAYS = ("DISPATCH", "COMMAND", "PORT", "MERGE")
+DELAYS = ("DISPATCH", "COMMAND", "PORT", "MERGE", "ISSUE")
 
 
 @pytest.mark.parametrize("seed", range(200, 212))
@@ -79,9 +79,8 @@ def test_the_models_agree_on_other_delays_as_well(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     for name in DELAYS:
         monkeypatch.setattr(contract, f"{name}_DELAY", int(rng.integers(1, 4)))
-    for name in ("LOAD_SETUP", "LOAD_TAIL", "STORE_SETUP", "STORE_TAIL", "VECTOR_OVERHEAD"):
+    for name in ("LOAD_SETUP", "LOAD_TAIL", "STORE_SETUP", "STORE_TAIL"):
         monkeypatch.setattr(contract, name, int(rng.integers(1, 4)))
-    monkeypatch.setattr(contract, "GEMM_OVERHEAD", int(rng.integers(0, 3)))
     compare(seed, 40)
 
 

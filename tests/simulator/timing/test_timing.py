@@ -9,7 +9,7 @@ from helpers.small_programs import small_gemm
 from vdla.hardware.config import Config, Dram
 from vdla.hardware.isa import COUNTERS, UNITS, Buffer, Gemm, Load, Store, Sync, Unit, instruction_columns
 from vdla.hardware.program import STREAM, place
-from vdla.hardware.timing import COMMAND_DELAY, DISPATCH_DELAY, GEMM_OVERHEAD, LOAD_TAIL, STORE_SETUP, compute_depth
+from vdla.hardware.timing import COMMAND_DELAY, DISPATCH_DELAY, ISSUE_DELAY, LOAD_TAIL, STORE_SETUP, compute_depth
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import is_prepared, prepare, time_columns, time_program
 
@@ -31,7 +31,7 @@ def test_a_single_gemm_takes_the_hand_computed_cycles():
     start = FIRST + COMMAND_DELAY
     assert timing.dispatches.tolist() == [FIRST]
     assert timing.starts.tolist() == [start]
-    assert timing.ends.tolist() == [start + 15 + GEMM_OVERHEAD + compute_depth(PYNQ)]
+    assert timing.ends.tolist() == [start + 15 + ISSUE_DELAY + compute_depth(PYNQ)]
     assert timing.total == timing.ends[0] + 1
 
 
