@@ -51,13 +51,14 @@ module vdla_fifo_proof #(
     end
   end
 
-  // The index of an element behind the head.
+  // The place in the memory of an element, counted from the oldest one there.
+  localparam int unsigned Places = Depth > 1 ? Depth - 1 : 1;
   typedef logic [LevelBits:0] place_t;
 
-  function automatic place_t place(logic [LevelBits-1:0] after_head);
+  function automatic place_t place(logic [LevelBits-1:0] after_oldest);
     place_t straight;
-    straight = place_t'(u_fifo.read_q) + place_t'(after_head);
-    return straight >= place_t'(Depth) ? straight - place_t'(Depth) : straight;
+    straight = place_t'(u_fifo.read_q) + place_t'(after_oldest);
+    return straight >= place_t'(Places) ? straight - place_t'(Places) : straight;
   endfunction
 
   always_comb begin
@@ -73,10 +74,12 @@ module vdla_fifo_proof #(
       if (inside_q && ahead_q == '0) assert (head == value_q);
 
       // Invariants for the induction.
-      assert (u_fifo.read_q < Depth && u_fifo.write_q < Depth);
-      assert (place_t'(u_fifo.write_q) == place(level));
+      assert (u_fifo.read_q < Places && u_fifo.write_q < Places);
+      assert (u_fifo.stored_q == (32'(level) > 1));
+      if (level == '0) assert (place_t'(u_fifo.write_q) == place('0));
+      else assert (place_t'(u_fifo.write_q) == place(level - 1'b1));
       if (inside_q) assert (ahead_q < count_q);
-      if (inside_q) assert (u_fifo.memory_q[place(ahead_q)] == value_q);
+      if (inside_q && ahead_q != '0) assert (u_fifo.memory_q[place(ahead_q - 1'b1)] == value_q);
     end
   end
 endmodule

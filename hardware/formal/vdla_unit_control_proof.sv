@@ -98,19 +98,23 @@ module vdla_unit_control_proof
     end
   end
 
-  // The SYNCs in flight, counted in the queue.
+  // The SYNCs in flight, counted in the queue: its head, and the elements in its memory.
+  localparam int unsigned Places = InFlight - 1;
   logic [FlightBits:0] place;
   flight_t kept_syncs;
   always_comb begin
-    kept_syncs = '0;
-    for (int unsigned i = 0; i < InFlight; i++) begin
+    kept_syncs = flight_t'(in_flight != '0 && u_control.oldest.sync);
+    for (int unsigned i = 0; i < Places; i++) begin
       place = (FlightBits + 1)'(u_control.u_flight.read_q) + (FlightBits + 1)'(i);
-      if (32'(place) >= InFlight) place -= (FlightBits + 1)'(InFlight);
-      if (i < 32'(in_flight)) kept_syncs += flight_t'(u_control.u_flight.memory_q[place].sync);
+      if (32'(place) >= Places) place -= (FlightBits + 1)'(Places);
+      if (i + 1 < 32'(in_flight)) begin
+        kept_syncs += flight_t'(u_control.u_flight.memory_q[place].sync);
+      end
     end
     // The index after the last one.
-    place = (FlightBits + 1)'(u_control.u_flight.read_q) + (FlightBits + 1)'(in_flight);
-    if (32'(place) >= InFlight) place -= (FlightBits + 1)'(InFlight);
+    place = (FlightBits + 1)'(u_control.u_flight.read_q);
+    if (in_flight != '0) place += (FlightBits + 1)'(in_flight) - 1'b1;
+    if (32'(place) >= Places) place -= (FlightBits + 1)'(Places);
   end
 
   always_comb begin
@@ -120,18 +124,23 @@ module vdla_unit_control_proof
       assert (32'(in_level) <= Depth && 32'(out_level) <= Depth);
 
       assert (32'(in_flight) <= InFlight);
-      if (take) assert (32'(in_flight) < InFlight && cmd_valid_i && !halt_i);
+      if (take) assert (32'(in_flight) < InFlight && cmd_valid_i && !u_control.halt_q);
       if (take && tokens.pop_prev) assert (prev_pop);
-      if (ended) assert (in_flight != '0 && !halt_i);
+      if (ended) assert (in_flight != '0 && !u_control.halt_q);
       if (ends_work) assert (working_q > incomplete_q || complete);
 
       // Invariants for the induction.
       assert (incomplete_q <= working_q);
       assert (u_control.done_q == working_q - incomplete_q);
+      assert (u_control.any_done_q == (u_control.done_q != '0));
       assert (32'(in_flight) == 32'(working_q) + 32'(syncs_q));
       assert (kept_syncs == syncs_q);
-      assert (32'(u_control.u_flight.read_q) < InFlight);
+      assert (32'(u_control.u_flight.read_q) < Places);
       assert (32'(u_control.u_flight.write_q) == 32'(place));
+      assert (u_control.u_flight.empty_q == (in_flight == '0));
+      assert (u_control.u_flight.stored_q == (32'(in_flight) > 1));
+      assert (prev_available == (in_level != '0) && in_room == (32'(in_level) < Depth));
+      assert (out_available == (out_level != '0) && next_room == (32'(out_level) < Depth));
     end
   end
 endmodule

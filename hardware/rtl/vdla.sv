@@ -7,7 +7,7 @@
 //   load -> buffers in compute -> store                 data
 //
 // Contract: docs/timing-contract.md to the cycle; docs/registers.md for software. irq_o is a level.
-// trace_o reports the events of a cycle to observers. m_axi addresses are in bytes; bursts never
+// trace_o reports the events of the cycle before to observers. m_axi addresses are in bytes; bursts never
 // cross 4 KiB. rst_ni is synchronous to clk_i and low for at least two cycles. clk2x_i, which only
 // an array_rate of 2 uses, has twice the frequency of clk_i and rises with it; else tie it to 0.
 
@@ -101,14 +101,25 @@ module vdla
 
   // --- the core
 
-  logic core_rst_n, fetch_start, halt, run, finished, quiet, invalid, clear, fold;
+  logic [CoreParts-1:0] core_rst_n;
+  logic fetch_start, halt, run, finished, quiet, invalid, clear, fold;
   logic [Units:0] bus_error;  // fetch first
   logic [Units-1:0] started, ended;
   counter_e [Units:0] class_of;  // fetch first
   logic     [Units:0] tentative;
   logic dispatch;
 
-  assign trace_o = '{running: run, dispatch: dispatch, started: started, ended: ended};
+  // Events are counted and traced in the cycle after.
+  logic dispatch_q;
+  logic [Units-1:0] started_q, ended_q;
+
+  always_ff @(posedge clk_i) begin
+    dispatch_q <= dispatch;
+    started_q  <= started;
+    ended_q    <= ended;
+  end
+
+  assign trace_o = '{running: run, dispatch: dispatch_q, started: started_q, ended: ended_q};
 
   vdla_axil u_axil (
     .clk_i,
@@ -198,8 +209,8 @@ module vdla
     .fetch_error_i(bus_error[0]),
     .unit_error_i (bus_error[Units:1]),
     .dispatched_i (dispatched),
-    .started_i    (started),
-    .ended_i      (ended),
+    .started_i    (started_q),
+    .ended_i      (ended_q),
     .clear_o      (clear),
     .fold_o       (fold),
     .fold_select_o(fold_select)
@@ -210,9 +221,9 @@ module vdla
       .clk_i,
       .rst_ni,
       .clear_i    (clear),
-      .run_i      (run),
       .class_i    (class_of[u]),
       .tentative_i(tentative[u]),
+      .run_i      (run),
       .fold_i     (fold),
       .select_i   (fold ? fold_select : read_select),
       .value_o    (counter[u])
@@ -222,7 +233,7 @@ module vdla
   vdla_core u_core (
     .clk_i,
     .clk2x_i,
-    .rst_ni       (core_rst_n),
+    .part_rst_ni  (core_rst_n),
     .start_i      (fetch_start),
     .halt_i       (halt),
     .base_i       (base),

@@ -1,12 +1,14 @@
 // An AXI4-Lite slave for a register file.
 //
-// Contract: address and data of a write may arrive in any order, any time apart; write_o is high
-// for one cycle once both have arrived and the previous response was accepted. A read waits for
-// read_ready_i. The registers answer combinationally in the same cycle with data and refusal
-// (SLVERR). The bits of an address within a word are ignored. One write and one read per two
-// cycles, latency 2.
+// Contract: address and data of a write may arrive in any order, any time apart; write_o, a
+// register, is high for one cycle once both have arrived and the previous response was accepted.
+// write_error_i is the refusal (SLVERR) in that cycle. The address of a read is held until its data
+// are taken: these and their refusal come RegisterDelay cycles after it, if read_ready_i was high
+// since. The bits of an address within a word are ignored. From the last of address and data to the
+// response, a write takes 3 cycles and a read RegisterDelay + 2; one of each is under way.
 
 module vdla_axil
+  import vdla_types_pkg::*;
   import vdla_regs_pkg::*;
 (
   input  logic        clk_i,
@@ -48,14 +50,15 @@ module vdla_axil
 
   logic  aw_held_q, w_held_q, ar_held_q;
   word_t write_word_q, read_word_q;
-  logic  read;
+  logic  write_q, read;
+  logic [RegisterDelay-1:0] waited_q;  // cycles since the address, one bit each
 
   assign s_axil_awready_o = !aw_held_q;
   assign s_axil_wready_o  = !w_held_q;
   assign s_axil_arready_o = !ar_held_q;
 
-  assign write_o = aw_held_q && w_held_q && (!s_axil_bvalid_o || s_axil_bready_i);
-  assign read    = ar_held_q && read_ready_i && (!s_axil_rvalid_o || s_axil_rready_i);
+  assign write_o = write_q;
+  assign read    = ar_held_q && waited_q[RegisterDelay-1] && !s_axil_rvalid_o;
 
   assign write_addr_o = {write_word_q, 2'b00};
   assign read_addr_o  = {read_word_q, 2'b00};
@@ -65,13 +68,18 @@ module vdla_axil
       aw_held_q       <= 1'b0;
       w_held_q        <= 1'b0;
       ar_held_q       <= 1'b0;
+      write_q         <= 1'b0;
+      waited_q        <= '0;
       s_axil_bvalid_o <= 1'b0;
       s_axil_rvalid_o <= 1'b0;
     end else begin
-      aw_held_q       <= aw_held_q ? !write_o : s_axil_awvalid_i;
-      w_held_q        <= w_held_q ? !write_o : s_axil_wvalid_i;
+      aw_held_q       <= aw_held_q ? !write_q : s_axil_awvalid_i;
+      w_held_q        <= w_held_q ? !write_q : s_axil_wvalid_i;
       ar_held_q       <= ar_held_q ? !read : s_axil_arvalid_i;
-      s_axil_bvalid_o <= write_o || (s_axil_bvalid_o && !s_axil_bready_i);
+      write_q         <= aw_held_q && w_held_q && !write_q && !s_axil_bvalid_o;
+      waited_q        <= ar_held_q && read_ready_i && !read
+          ? {waited_q[RegisterDelay-2:0], 1'b1} : '0;
+      s_axil_bvalid_o <= write_q || (s_axil_bvalid_o && !s_axil_bready_i);
       s_axil_rvalid_o <= read || (s_axil_rvalid_o && !s_axil_rready_i);
     end
   end
@@ -83,7 +91,7 @@ module vdla_axil
       write_data_o <= s_axil_wdata_i;
       write_strb_o <= s_axil_wstrb_i;
     end
-    if (write_o) s_axil_bresp_o <= write_error_i ? SlvErr : Okay;
+    if (write_q) s_axil_bresp_o <= write_error_i ? SlvErr : Okay;
     if (read) begin
       s_axil_rdata_o <= read_data_i;
       s_axil_rresp_o <= read_error_i ? SlvErr : Okay;
@@ -100,6 +108,14 @@ module vdla_axil
   ReadResponseStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       s_axil_rvalid_o && !s_axil_rready_i |=>
       s_axil_rvalid_o && $stable({s_axil_rdata_o, s_axil_rresp_o}));
+  // The registers see one address until they have answered.
+  AddressHeld_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      ar_held_q && !read |=> ar_held_q && $stable(read_addr_o));
+  // A read waits for the counters; an address comes while another is held.
+  WaitsForCounters_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      ar_held_q && !read_ready_i);
+  NextAddressWaits_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      s_axil_arvalid_i && !s_axil_arready_o);
 `endif
 
 endmodule

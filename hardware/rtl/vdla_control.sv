@@ -5,10 +5,12 @@
 //   Run -> Stop -> Fold -> Idle             an error: nothing new begins, what AXI owes is awaited
 //   any -> Stop -> Clear -> Idle            a reset by software
 //
-// Contract: run_o is high in the counted cycles, 0 to total - 1, or until an error or reset takes
-// effect. fetch_start_o is high FetchStartDelay cycles before. The core's reset is a register; the core is
-// reset by Clear, and after a stream it is halted with its state kept for software to read. The
-// first error is recorded.
+// Contract: started_i and ended_i report the events of the cycle before, in which run_o says whether
+// that cycle counts: cycles 0 to total - 1, or those until an error or reset takes effect. The other
+// inputs of the core are registered here. fetch_start_o is high FetchStartDelay cycles before cycle
+// 0. halt_o is a register and acts some cycles after an error or reset, for which Stop allows. The
+// core's resets are registers, one for each part; the core is reset by Clear, and after a stream it
+// is halted with its state kept for software to read. The first error is recorded.
 
 module vdla_control
   import vdla_types_pkg::*;
@@ -27,7 +29,9 @@ module vdla_control
   output logic [Units-1:0][31:0] started_o,
   output logic [Units-1:0][31:0] ended_o,
   // The core.
-  output logic                   core_rst_no = 1'b0,  // also before the first clock edge
+  // One for each part of the core; low also before the first clock edge.
+  (* keep = "true" *)
+  output logic [CoreParts-1:0]   core_rst_no = '0,
   output logic                   fetch_start_o,
   output logic                   halt_o,
   output logic                   run_o,
@@ -53,26 +57,55 @@ module vdla_control
     StStop
   } state_e;
 
-  // Cycles of Clear: the core is in reset for the first half, and settled before the last.
-  localparam logic [3:0] ResetCycles = 4'd4;
-  localparam logic [3:0] ClearCycles = 4'd8;
-  localparam logic [3:0] StartStep = ClearCycles - 4'(FetchStartDelay);
-  localparam logic [3:0] LastCounter = 4'(CntIdle);
+  typedef logic [3:0] step_t;
 
-  state_e     state_q, state_d;
-  logic [3:0] step_q;  // cycles in this state, for Clear and Fold
-  logic       starting_q, resetting_q;  // why the core is cleared
-  logic       step_ends;
-  error_e     error;
-  logic [31:0] error_index;
+  // Cycles of Clear: the core is in reset for the first part, and settled before it starts.
+  localparam step_t ResetCycles = 4'd4;
+  localparam step_t ClearCycles = 4'd12;
+  localparam step_t StartStep = ClearCycles - 4'(FetchStartDelay);
+  // Cycles of Stop in which a halt may not have reached all of the core.
+  localparam step_t StopCycles = 4'd8;
+  // Cycles of Fold before the counters are folded, one a cycle, and behind that.
+  localparam step_t FoldDelay = 4'd4;
+  localparam step_t FoldEnd = FoldDelay + 4'(CntIdle) + 4'd2;
+
+  state_e state_q, state_d;
+  step_t  step_q;                   // cycles in this state, at most 15
+  logic   starting_q, resetting_q;  // why the core is cleared
+  logic   step_ends;
+
+  // What the core reported, a cycle later.
+  logic             running_q, finished_q, quiet_q, invalid_q, fetch_error_q;
+  logic [Units-1:0] unit_error_q;
+  error_e           error;
+  logic [31:0]      error_index;
 
   // --- the state
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      running_q     <= 1'b0;
+      finished_q    <= 1'b0;
+      quiet_q       <= 1'b0;
+      invalid_q     <= 1'b0;
+      fetch_error_q <= 1'b0;
+      unit_error_q  <= '0;
+    end else begin
+      running_q     <= state_q == StRun;
+      finished_q    <= finished_i;
+      quiet_q       <= quiet_i;
+      invalid_q     <= invalid_i;
+      fetch_error_q <= fetch_error_i;
+      unit_error_q  <= unit_error_i;
+    end
+  end
 
   // Clear and Fold last a fixed number of cycles, independent of the core.
   always_comb begin
     unique case (state_q)
       StClear: step_ends = step_q == ClearCycles - 1'b1;
-      StFold:  step_ends = step_q == LastCounter;
+      StFold:  step_ends = step_q == FoldEnd;
+      StStop:  step_ends = step_q >= StopCycles && quiet_q;
       default: step_ends = 1'b1;
     endcase
   end
@@ -84,9 +117,9 @@ module vdla_control
       StClear: if (step_ends) state_d = starting_q ? StRun : StIdle;
       StRun: begin
         if (error != ErrNone) state_d = StStop;
-        else if (finished_i) state_d = StFold;
+        else if (running_q && finished_q) state_d = StFold;
       end
-      StStop: if (quiet_i) state_d = resetting_q ? StClear : StFold;
+      StStop: if (step_ends) state_d = resetting_q ? StClear : StFold;
       StFold: if (step_ends) state_d = StIdle;
       default: state_d = StIdle;
     endcase
@@ -100,41 +133,62 @@ module vdla_control
       step_q      <= '0;
       starting_q  <= 1'b0;
       resetting_q <= 1'b0;
-      core_rst_no <= 1'b0;
+      busy_o      <= 1'b0;
     end else begin
       state_q     <= state_d;
-      step_q      <= step_ends || reset_i ? '0 : step_q + 1'b1;
+      if (state_d != state_q || reset_i) step_q <= '0;
+      else if (step_q != '1) step_q <= step_q + 1'b1;
       starting_q  <= state_q == StIdle ? start_i : starting_q && !reset_i;
       resetting_q <= reset_i || (resetting_q && state_q != StClear);
-      core_rst_no <= state_q != StClear || step_q >= ResetCycles;
+      busy_o      <= state_d != StIdle;
     end
   end
 
-  assign busy_o        = state_q != StIdle;
-  assign halt_o        = state_q != StRun && !(state_q == StClear && step_q > ResetCycles);
-  assign fetch_start_o = state_q == StClear && step_q == StartStep && starting_q && !reset_i;
-  assign run_o         = state_q == StRun && !finished_i;
-  assign clear_o       = state_q == StClear;
-  assign fold_o        = state_q == StFold;
-  assign fold_select_o = step_q;
-  assign over_o        = state_q == StFold && step_ends && !reset_i;
+  // --- what follows from the state, from registers
+
+  logic clear_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      core_rst_no   <= '0;
+      halt_o        <= 1'b1;
+      fetch_start_o <= 1'b0;
+      clear_q       <= 1'b0;
+      fold_o        <= 1'b0;
+    end else begin
+      core_rst_no   <= {CoreParts{state_q != StClear || step_q >= ResetCycles}};
+      halt_o        <= state_q != StRun && !(state_q == StClear && step_q > ResetCycles);
+      fetch_start_o <= state_q == StClear && step_q == StartStep - 1'b1 && starting_q && !reset_i;
+      clear_q       <= state_q == StClear && step_q < ResetCycles;
+      fold_o        <= state_q == StFold && step_q >= FoldDelay
+          && step_q <= FoldDelay + 4'(CntIdle);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    fold_select_o <= step_q - FoldDelay;
+  end
+
+  assign run_o   = running_q && !finished_q;
+  assign clear_o = clear_q;
+  assign over_o  = state_q == StFold && step_ends && !reset_i;
 
   // --- errors
 
   always_comb begin
     error = ErrNone;
     error_index = dispatched_i;
-    if (invalid_i) begin
+    if (invalid_q) begin
       error = ErrInstruction;
-    end else if (fetch_error_i) begin
+    end else if (fetch_error_q) begin
       error = ErrFetch;
-    end else if (unit_error_i[0]) begin
+    end else if (unit_error_q[0]) begin
       error = ErrLoad;
       error_index = ended_o[0];
-    end else if (unit_error_i[1]) begin
+    end else if (unit_error_q[1]) begin
       error = ErrCompute;
       error_index = ended_o[1];
-    end else if (unit_error_i[2]) begin
+    end else if (unit_error_q[2]) begin
       error = ErrStore;
       error_index = ended_o[2];
     end
@@ -145,7 +199,7 @@ module vdla_control
       done_o        <= 1'b0;
       error_o       <= ErrNone;
       error_index_o <= '0;
-    end else if (state_q == StClear) begin
+    end else if (clear_q) begin
       done_o        <= 1'b0;
       error_o       <= ErrNone;
       error_index_o <= '0;
@@ -161,19 +215,15 @@ module vdla_control
   // --- progress
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
+    if (!rst_ni || clear_q) begin
       cycles_o  <= '0;
       started_o <= '0;
       ended_o   <= '0;
-    end else if (state_q == StClear) begin
-      cycles_o  <= '0;
-      started_o <= '0;
-      ended_o   <= '0;
-    end else if (run_o) begin
-      cycles_o <= cycles_o + 1'b1;
+    end else begin
+      if (run_o) cycles_o <= cycles_o + 1'b1;
       for (int unsigned u = 0; u < Units; u++) begin
-        started_o[u] <= started_o[u] + 32'(started_i[u]);
-        ended_o[u]   <= ended_o[u] + 32'(ended_i[u]);
+        if (started_i[u]) started_o[u] <= started_o[u] + 1'b1;
+        if (ended_i[u]) ended_o[u] <= ended_o[u] + 1'b1;
       end
     end
   end
@@ -181,11 +231,18 @@ module vdla_control
 `ifndef SYNTHESIS
   // Software starts only an idle machine.
   StartWhenIdle_A: assert property (@(posedge clk_i) disable iff (!rst_ni) start_i |-> !busy_o);
-  // Instructions start and end only in counted cycles.
+  // Instructions start and end only in counted cycles, and until a halt has reached the units.
   EventsCount_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      core_rst_no && (started_i != '0 || ended_i != '0) |-> run_o);
+      &core_rst_no && (started_i != '0 || ended_i != '0) |->
+      run_o || (state_q == StStop && step_q < StopCycles));
   // A cleared core has no outstanding transaction.
-  ClearIsQuiet_A: assert property (@(posedge clk_i) disable iff (!rst_ni) clear_o |-> quiet_i);
+  ClearIsQuiet_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      state_q == StClear |-> quiet_i);
+  // A reset comes in the last cycle of a run, and while a stop waits for the memory.
+  ResetAtTheEnd_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      state_q == StFold && step_ends && reset_i);
+  StopWaits_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      state_q == StStop && step_q >= StopCycles && !quiet_q);
 `endif
 
 endmodule

@@ -2,8 +2,8 @@
 //
 // Contract: docs/timing-contract.md to the cycle. start_i is a pulse FetchStartDelay
 // cycles before cycle 0, after a reset; the set-up is stable from then on. finished_o is high from the cycle after the
-// last end and dispatch. halt_i: no dispatch, start, end or new AXI transaction; quiet_o: no AXI
-// transaction is outstanding.
+// last end and dispatch. halt_i: no dispatch, start, end or new AXI transaction, some cycles later;
+// quiet_o: no AXI transaction is outstanding.
 
 module vdla_core
   import vdla_pkg::*;
@@ -12,7 +12,7 @@ module vdla_core
 (
   input  logic                clk_i,
   input  logic                clk2x_i,
-  input  logic                rst_ni,
+  input  logic [CoreParts-1:0] part_rst_ni,
   input  logic                start_i,
   input  logic                halt_i,
   // The set-up.
@@ -119,7 +119,7 @@ module vdla_core
       .Depth(CommandDepth)
     ) u_commands (
       .clk_i,
-      .rst_ni,
+      .rst_ni (part_rst_ni[PartFetch]),
       .push_i (dispatch[u]),
       .data_i (command),
       .full_o (full[u]),
@@ -136,7 +136,7 @@ module vdla_core
       .Depth(TokenDepth)
     ) u_tokens (
       .clk_i,
-      .rst_ni,
+      .rst_ni (part_rst_ni[PartFetch]),
       .push_i     (push[q]),
       .pop_i      (pop[q]),
       .available_o(available[q]),
@@ -149,7 +149,7 @@ module vdla_core
 
   vdla_fetch u_fetch (
     .clk_i,
-    .rst_ni,
+    .rst_ni(part_rst_ni[PartFetch]),
     .start_i,
     .halt_i,
     .base_i,
@@ -172,7 +172,7 @@ module vdla_core
 
   vdla_read_arbiter u_arbiter (
     .clk_i,
-    .rst_ni,
+    .rst_ni(part_rst_ni[PartArbiter]),
     .halt_i,
     .read_limit_i,
     .req_valid_i  (burst_valid),
@@ -204,7 +204,7 @@ module vdla_core
 
   vdla_load u_load (
     .clk_i,
-    .rst_ni,
+    .rst_ni(part_rst_ni[PartLoad]),
     .halt_i,
     .cmd_valid_i     (valid[Load]),
     .cmd_i           (head[Load]),
@@ -231,7 +231,7 @@ module vdla_core
   vdla_compute u_compute (
     .clk_i,
     .clk2x_i,
-    .rst_ni,
+    .rst_ni(part_rst_ni[PartCompute]),
     .halt_i,
     .cmd_valid_i       (valid[Compute]),
     .cmd_i             (head[Compute]),
@@ -264,7 +264,7 @@ module vdla_core
 
   vdla_store u_store (
     .clk_i,
-    .rst_ni,
+    .rst_ni(part_rst_ni[PartStore]),
     .halt_i,
     .cmd_valid_i     (valid[Store]),
     .cmd_i           (head[Store]),

@@ -1,8 +1,8 @@
 // A token queue: a FIFO without data, so a counter.
 //
-// Contract: no push without room_o, no pop without available_o. Both are registered: a token pushed
-// in cycle t is available from t + 1, and a pop in t makes room from t + 1. One push and one pop
-// per cycle.
+// Contract: no push without room_o, no pop without available_o. All outputs are registers: a token
+// pushed in cycle t is available from t + 1, and a pop in t makes room from t + 1. One push and one
+// pop per cycle.
 
 module vdla_counter_queue #(
   parameter int unsigned Depth = 4,
@@ -19,15 +19,31 @@ module vdla_counter_queue #(
 
   typedef logic [LevelBits-1:0] level_t;
 
-  level_t level_q;
+  level_t level_q, one_more, one_less;
+  logic   available_q, room_q;
+
+  // As in vdla_fifo: pushes and pops arrive late and only select.
+  assign one_more = level_q + 1'b1;
+  assign one_less = ~(~level_q + 1'b1);
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) level_q <= '0;
-    else level_q <= level_q + level_t'(push_i) - level_t'(pop_i);
+    if (!rst_ni) begin
+      level_q     <= '0;
+      available_q <= 1'b0;
+      room_q      <= 1'b1;
+    end else if (push_i && !pop_i) begin
+      level_q     <= one_more;
+      available_q <= 1'b1;
+      room_q      <= level_q != level_t'(Depth - 1);
+    end else if (pop_i && !push_i) begin
+      level_q     <= one_less;
+      available_q <= level_q != level_t'(1);
+      room_q      <= 1'b1;
+    end
   end
 
-  assign available_o = level_q != '0;
-  assign room_o      = level_q != level_t'(Depth);
+  assign available_o = available_q;
+  assign room_o      = room_q;
   assign level_o     = level_q;
 
 `ifndef SYNTHESIS
@@ -37,6 +53,8 @@ module vdla_counter_queue #(
   // The level stays in its range.
   LevelInRange_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       level_q <= level_t'(Depth));
+  Full_C: cover property (@(posedge clk_i) disable iff (!rst_ni) !room_o);
+  PushAndPop_C: cover property (@(posedge clk_i) disable iff (!rst_ni) push_i && pop_i);
 `endif
 
 endmodule

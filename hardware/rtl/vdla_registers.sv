@@ -1,9 +1,10 @@
 // The control registers (docs/registers.md): decodes accesses, holds the set-up.
 //
-// Contract: write_i and the address of a read are answered in the same cycle. A write to the set-up
-// or a start while busy, a write to a read-only register, and any access outside the registers are
-// refused without effect. start_o and reset_o are pulses in the cycle of the write; a reset is
-// never refused and cancels a start.
+// Contract: write_i is answered in the same cycle, the address of a read RegisterDelay cycles later
+// if it stays that long and the counters are not folded meanwhile. A write to the set-up or a start
+// while busy, a write to a read-only register, and any access outside the registers are refused
+// without effect. start_o and reset_o are pulses in the cycle after the write, and writes come at
+// least two cycles apart; a reset is never refused and cancels a start.
 
 module vdla_registers
   import vdla_pkg::*;
@@ -42,7 +43,7 @@ module vdla_registers
   input  logic [Units-1:0][CommandLevelBits-1:0] commands_i,
   input  logic [3:0][TokenLevelBits-1:0]         tokens_i,  // in the order of their registers
   output logic [3:0]                             counter_select_o,
-  // Of the selected counter, fetch first.
+  // Of the counter selected in the cycle before, fetch first.
   input  logic [Units:0][CounterBits-1:0]        counters_i,
   output logic                                   irq_o
 );
@@ -53,7 +54,7 @@ module vdla_registers
 
   // --- writes
 
-  logic accepted, commanded, flagged;
+  logic accepted, commanded, flagged, resets, starts;
 
   // The old value with the written bytes.
   function automatic logic [31:0] merge(logic [31:0] old);
@@ -64,12 +65,12 @@ module vdla_registers
 
   assign commanded = write_i && write_addr_i == RegControl && write_strb_i[0];
   assign flagged   = write_i && write_addr_i == RegInterrupt && write_strb_i[0];
-  assign reset_o   = commanded && write_data_i[ControlReset];
-  assign start_o   = commanded && write_data_i[ControlStart] && !reset_o && !busy_i;
+  assign resets    = commanded && write_data_i[ControlReset];
+  assign starts    = commanded && write_data_i[ControlStart] && !resets;
 
   always_comb begin
     unique case (write_addr_i)
-      RegControl: write_error_o = commanded && write_data_i[ControlStart] && !reset_o && busy_i;
+      RegControl: write_error_o = starts && busy_i;
       RegInterrupt: write_error_o = 1'b0;
       RegStreamLo, RegStreamHi, RegCount, RegReadLatency, RegReadLimit, RegWriteLimit:
       write_error_o = busy_i;
@@ -78,6 +79,16 @@ module vdla_registers
   end
 
   assign accepted = write_i && !write_error_o;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      start_o <= 1'b0;
+      reset_o <= 1'b0;
+    end else begin
+      start_o <= starts && !busy_i;
+      reset_o <= resets;
+    end
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -115,7 +126,7 @@ module vdla_registers
   // A stream begins at a beat: the bits below are 0.
   assign base_o = {stream_hi_q, stream_lo_q[31:AxiShift], AxiShift'(0)};
 
-  // --- reads
+  // --- reads: values are chosen in groups, then among these
 
   // The position of a counter: unit, counter, half.
   typedef struct packed {
@@ -147,46 +158,92 @@ module vdla_registers
     interrupt[InterruptPending] = pending_q;
   end
 
+  // A group is 0 for the address of another one.
+  logic [31:0] setup, state, progress, levels;
+  logic [31:0] setup_q, state_q, progress_q, levels_q, counter_q;
+  logic        setup_known, state_known, progress_known, levels_known;
+
   always_comb begin
-    read_error_o = 1'b0;
+    setup_known = 1'b1;
     unique case (read_addr_i)
-      RegId: read_data_o = IdReset;
-      RegVersion: read_data_o = VersionReset;
-      RegFingerprintLo: read_data_o = Fingerprint[31:0];
-      RegFingerprintHi: read_data_o = 32'(Fingerprint[47:32]);
-      RegControl: read_data_o = '0;
-      RegStatus: read_data_o = status;
-      RegInterrupt: read_data_o = interrupt;
-      RegError: read_data_o = 32'(error_i);
-      RegErrorIndex: read_data_o = error_index_i;
-      RegStreamLo: read_data_o = stream_lo_q;
-      RegStreamHi: read_data_o = 32'(stream_hi_q);
-      RegCount: read_data_o = count_o;
-      RegReadLatency: read_data_o = 32'(read_latency_o);
-      RegReadLimit: read_data_o = 32'(read_limit_o);
-      RegWriteLimit: read_data_o = 32'(write_limit_o);
-      RegCyclesLo: read_data_o = cycles_i[31:0];
-      RegCyclesHi: read_data_o = 32'(cycles_i[CounterBits-1:32]);
-      RegDispatched: read_data_o = dispatched_i;
-      RegLoadStarted: read_data_o = started_i[UnitLoad];
-      RegLoadEnded: read_data_o = ended_i[UnitLoad];
-      RegComputeStarted: read_data_o = started_i[UnitCompute];
-      RegComputeEnded: read_data_o = ended_i[UnitCompute];
-      RegStoreStarted: read_data_o = started_i[UnitStore];
-      RegStoreEnded: read_data_o = ended_i[UnitStore];
-      RegLoadCommands: read_data_o = 32'(commands_i[UnitLoad]);
-      RegComputeCommands: read_data_o = 32'(commands_i[UnitCompute]);
-      RegStoreCommands: read_data_o = 32'(commands_i[UnitStore]);
-      RegLoadToComputeTokens: read_data_o = 32'(tokens_i[0]);
-      RegComputeToLoadTokens: read_data_o = 32'(tokens_i[1]);
-      RegComputeToStoreTokens: read_data_o = 32'(tokens_i[2]);
-      RegStoreToComputeTokens: read_data_o = 32'(tokens_i[3]);
+      RegId: setup = IdReset;
+      RegVersion: setup = VersionReset;
+      RegFingerprintLo: setup = Fingerprint[31:0];
+      RegFingerprintHi: setup = 32'(Fingerprint[47:32]);
+      RegControl: setup = '0;
+      RegStreamLo: setup = stream_lo_q;
+      RegStreamHi: setup = 32'(stream_hi_q);
+      RegCount: setup = count_o;
+      RegReadLatency: setup = 32'(read_latency_o);
+      RegReadLimit: setup = 32'(read_limit_o);
+      RegWriteLimit: setup = 32'(write_limit_o);
       default: begin
-        read_data_o  = is_counter ? counter_half : '0;
-        read_error_o = !is_counter;
+        setup = '0;
+        setup_known = 1'b0;
       end
     endcase
   end
+
+  always_comb begin
+    state_known = 1'b1;
+    unique case (read_addr_i)
+      RegStatus: state = status;
+      RegInterrupt: state = interrupt;
+      RegError: state = 32'(error_i);
+      RegErrorIndex: state = error_index_i;
+      RegCyclesLo: state = cycles_i[31:0];
+      RegCyclesHi: state = 32'(cycles_i[CounterBits-1:32]);
+      default: begin
+        state = '0;
+        state_known = 1'b0;
+      end
+    endcase
+  end
+
+  always_comb begin
+    progress_known = 1'b1;
+    unique case (read_addr_i)
+      RegDispatched: progress = dispatched_i;
+      RegLoadStarted: progress = started_i[UnitLoad];
+      RegLoadEnded: progress = ended_i[UnitLoad];
+      RegComputeStarted: progress = started_i[UnitCompute];
+      RegComputeEnded: progress = ended_i[UnitCompute];
+      RegStoreStarted: progress = started_i[UnitStore];
+      RegStoreEnded: progress = ended_i[UnitStore];
+      default: begin
+        progress = '0;
+        progress_known = 1'b0;
+      end
+    endcase
+  end
+
+  always_comb begin
+    levels_known = 1'b1;
+    unique case (read_addr_i)
+      RegLoadCommands: levels = 32'(commands_i[UnitLoad]);
+      RegComputeCommands: levels = 32'(commands_i[UnitCompute]);
+      RegStoreCommands: levels = 32'(commands_i[UnitStore]);
+      RegLoadToComputeTokens: levels = 32'(tokens_i[0]);
+      RegComputeToLoadTokens: levels = 32'(tokens_i[1]);
+      RegComputeToStoreTokens: levels = 32'(tokens_i[2]);
+      RegStoreToComputeTokens: levels = 32'(tokens_i[3]);
+      default: begin
+        levels = '0;
+        levels_known = 1'b0;
+      end
+    endcase
+  end
+
+  always_ff @(posedge clk_i) begin
+    setup_q      <= setup;
+    state_q      <= state;
+    progress_q   <= progress;
+    levels_q     <= levels;
+    counter_q    <= is_counter ? counter_half : '0;
+    read_error_o <= !(setup_known || state_known || progress_known || levels_known || is_counter);
+  end
+
+  assign read_data_o = setup_q | state_q | progress_q | levels_q | counter_q;
 
 `ifndef SYNTHESIS
   // The set-up is stable while the machine uses it.

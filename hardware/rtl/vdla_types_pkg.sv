@@ -46,6 +46,17 @@ package vdla_types_pkg;
   // From fetch's start pulse to cycle 0 of the timing contract.
   parameter int unsigned FetchStartDelay = 3;
 
+  // Parts of the core with a reset of their own; the queues belong to fetch.
+  parameter int unsigned CoreParts = 5;
+  parameter int unsigned PartFetch = 0;
+  parameter int unsigned PartArbiter = 1;
+  parameter int unsigned PartLoad = 2;
+  parameter int unsigned PartCompute = 3;
+  parameter int unsigned PartStore = 4;
+
+  // From the address of a register to its value, for reads by the control port.
+  parameter int unsigned RegisterDelay = 2;
+
   parameter int unsigned CounterBits = 48;
   parameter int unsigned CommandLevelBits = $clog2(CommandDepth + 1);
   parameter int unsigned TokenLevelBits = $clog2(TokenDepth + 1);

@@ -6,7 +6,8 @@
 // completes; a SYNC completes in the cycle after its start. ended_o is the end E and pushes all
 // tokens: the first cycle from C, and after the previous end, in which every queue has room.
 // allow_i is the unit's condition for a start: the issue stage is free and fewer than its limit, at
-// most InFlight, are in flight. Latency 0; one start and one end per cycle.
+// most InFlight, are in flight. halt_i: no start or end from the next cycle on. Latency 0, from
+// registers if the inputs are; one start and one end per cycle.
 
 module vdla_unit_control
   import vdla_types_pkg::*;
@@ -21,7 +22,7 @@ module vdla_unit_control
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
-  input  logic                 halt_i,             // no start or end
+  input  logic                 halt_i,
   // The head of the command queue.
   input  logic                 cmd_valid_i,
   input  tokens_t              cmd_tokens_i,
@@ -63,13 +64,19 @@ module vdla_unit_control
   flight_t starting, oldest;
   logic    none_in_flight, tokens_there, oldest_complete;
   logic    prev_full, next_full, blocked;
-  level_t  done_q;  // complete instructions that have not ended, without SYNCs
+  level_t  done_q;      // complete instructions that have not ended, without SYNCs
+  logic    any_done_q;  // there are some
+  logic    halt_q;      // the unit's own copy
+
+  always_ff @(posedge clk_i) begin
+    halt_q <= halt_i;
+  end
 
   // --- starts
 
   assign tokens_there = (prev_available_i || !cmd_tokens_i.pop_prev)
                      && (next_available_i || !cmd_tokens_i.pop_next);
-  assign cmd_take_o = cmd_valid_i && tokens_there && allow_i && !halt_i;
+  assign cmd_take_o = cmd_valid_i && tokens_there && allow_i && !halt_q;
   assign prev_pop_o = cmd_take_o && cmd_tokens_i.pop_prev;
   assign next_pop_o = cmd_take_o && cmd_tokens_i.pop_next;
 
@@ -96,17 +103,28 @@ module vdla_unit_control
 
   // --- ends
 
-  assign oldest_complete = !none_in_flight && (oldest.sync || done_q != '0 || complete_i);
+  assign oldest_complete = !none_in_flight && (oldest.sync || any_done_q || complete_i);
   assign prev_full = oldest.push_prev && !prev_room_i;
   assign next_full = oldest.push_next && !next_room_i;
   assign blocked = oldest_complete && (prev_full || next_full);
-  assign ended_o = oldest_complete && !prev_full && !next_full && !halt_i;
+  assign ended_o = oldest_complete && !prev_full && !next_full && !halt_q;
   assign prev_push_o = ended_o && oldest.push_prev;
   assign next_push_o = ended_o && oldest.push_next;
 
+  logic ends_work;
+  assign ends_work = ended_o && !oldest.sync;
+
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) done_q <= '0;
-    else done_q <= done_q + level_t'(complete_i) - level_t'(ended_o && !oldest.sync);
+    if (!rst_ni) begin
+      done_q     <= '0;
+      any_done_q <= 1'b0;
+    end else if (complete_i && !ends_work) begin
+      done_q     <= done_q + 1'b1;
+      any_done_q <= 1'b1;
+    end else if (ends_work && !complete_i) begin
+      done_q     <= done_q - 1'b1;
+      any_done_q <= done_q != level_t'(1);
+    end
   end
 
   // --- the counter of the cycle
@@ -146,6 +164,12 @@ module vdla_unit_control
       (prev_push_o |-> prev_room_i) and (next_push_o |-> next_room_i));
   PopHasToken_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       (prev_pop_o |-> prev_available_i) and (next_pop_o |-> next_available_i));
+  // An end waits for room in a queue; all that may be in flight is; a SYNC ends behind another.
+  Blocked_C: cover property (@(posedge clk_i) disable iff (!rst_ni) blocked);
+  FlightIsFull_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      in_flight_o == level_t'(InFlight));
+  SyncWaits_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      ended_o && !oldest.sync && cmd_take_o && cmd_sync_i);
 `endif
 
 endmodule

@@ -28,15 +28,17 @@ SLOW = {"vdla_requantise_lane_proof"}  # half a minute: steps through seven stag
 
 # Harness, file, text, replacement: each a defect that simulation could miss.
 DEFECTS = [
-    ("vdla_fifo_proof", "vdla_fifo.sv", "index == index_t'(Depth - 1) ? '0 : index + 1'b1", "index + 1'b1"),
-    ("vdla_fifo_proof", "vdla_fifo.sv", "level_q == level_t'(Depth);", "level_q >= level_t'(Depth - 1);"),
+    ("vdla_fifo_proof", "vdla_fifo.sv", "index == index_t'(Places - 1) ? '0 : index + 1'b1", "index + 1'b1"),
+    ("vdla_fifo_proof", "vdla_fifo.sv", "level_q == level_t'(Depth - 1)", "level_q >= level_t'(Depth - 2)"),
+    ("vdla_fifo_proof", "vdla_fifo.sv", "32'(level_q) > 2", "32'(level_q) > 1"),
     ("vdla_command_queue_proof", "vdla_command_queue.sv", "if (loads) read_q", "if (pop_i) read_q"),
     ("vdla_command_queue_proof", "vdla_command_queue.sv", "stored_q != level_t'(1)", "1'b1"),
-    ("vdla_counter_queue_proof", "vdla_counter_queue.sv", "level_q != level_t'(Depth)", "level_q <= level_t'(Depth)"),
-    ("vdla_counter_queue_proof", "vdla_counter_queue.sv", "level_t'(push_i) - level_t'(pop_i)", "level_t'(push_i)"),
-    ("vdla_unit_control_proof", "vdla_unit_control.sv", "!prev_full && !next_full && !halt_i", "!prev_full && !halt_i"),
+    ("vdla_counter_queue_proof", "vdla_counter_queue.sv", "level_q != level_t'(Depth - 1)", "1'b1"),
+    ("vdla_counter_queue_proof", "vdla_counter_queue.sv", "push_i && !pop_i", "push_i"),
+    ("vdla_unit_control_proof", "vdla_unit_control.sv", "!prev_full && !next_full && !halt_q", "!prev_full && !halt_q"),
     ("vdla_unit_control_proof", "vdla_unit_control.sv", "prev_available_i || !cmd_tokens_i.pop_prev", "1'b1"),
-    ("vdla_unit_control_proof", "vdla_unit_control.sv", "level_t'(ended_o && !oldest.sync)", "level_t'(ended_o)"),
+    ("vdla_unit_control_proof", "vdla_unit_control.sv", "ended_o && !oldest.sync", "ended_o"),
+    ("vdla_unit_control_proof", "vdla_unit_control.sv", "done_q != level_t'(1)", "done_q != level_t'(2)"),
     ("vdla_read_arbiter_proof", "vdla_read_arbiter.sv", "locked_q ? locked_id_q : first", "first"),
     ("vdla_read_arbiter_proof", "vdla_read_arbiter.sv", "level_q < read_limit_i", "level_q <= read_limit_i"),
     (
@@ -48,6 +50,9 @@ DEFECTS = [
     ("vdla_requantise_lane_proof", "vdla_requantise_lane.sv", "(below || fine[1])", "below"),
     ("vdla_requantise_lane_proof", "vdla_requantise_lane.sv", "shift[5:2] > 4'(n)", "shift[5:2] >= 4'(n)"),
 ]
+
+# Depths whose memory has three places, so that an index must wrap.
+ODD_DEPTHS = {"vdla_fifo_proof": 4, "vdla_command_queue_proof": 3}
 
 SCRIPT = """
 read_slang --threads 1 --top {top} -D SYNTHESIS {parameters} {sources}
@@ -99,7 +104,7 @@ def test_a_seeded_defect_fails_the_proof(top, file, text, defect, sources):
     source = path.read_text()
     assert text in source
     path.write_text(source.replace(text, defect, 1))
-    parameters = {"Depth": 3} if top in ("vdla_fifo_proof", "vdla_command_queue_proof") else {}
+    parameters = {"Depth": ODD_DEPTHS[top]} if top in ODD_DEPTHS else {}
     with pytest.raises(YosysError, match="proof did fail"):
         prove(top, parameters, sources)
 

@@ -59,6 +59,7 @@ class Unit:
         self.flight = deque()
         self.current = None
         self.last_complete = -1
+        self.halt = self.next_halt = False
         self.valid, self.ended = False, 0
 
     def drive(self):
@@ -72,8 +73,8 @@ class Unit:
         for side, (available, room) in self.sides.items():
             self.available[side], self.room[side] = next(available), next(room)
             bench[f"{side}_available_i"], bench[f"{side}_room_i"] = self.available[side], self.room[side]
-        self.halt = bool(self.halts and next(self.halts))
-        bench["halt_i"] = self.halt
+        self.halt, self.next_halt = self.next_halt, bool(self.halts and next(self.halts))
+        bench["halt_i"] = self.next_halt
         if self.current and t >= self.current.started + self.current.issue:
             self.current = None
         self.allow = self.current is None and len(self.flight) < IN_FLIGHT
@@ -151,6 +152,8 @@ async def starts_and_ends_are_cycle_exact(dut):
     await bench.start()
     for rng in seeds(25, dut):
         model = Unit(bench, rng, 40)
+        model = Unit(bench, rng, 40)
+        bench["halt_i"] = 0
         await bench.reset()
         bench.models = [model]
         for _ in range(20_000):

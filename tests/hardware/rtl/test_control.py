@@ -1,0 +1,104 @@
+"""The control's state machine with a core of a few cycles; resets in every cycle of a run."""
+
+import cocotb
+import pytest
+from helpers.rtl.rtl_bench import Bench, seeds
+from helpers.rtl.rtl_runner import simulate
+
+START_DELAY = 3
+RUN_CYCLES = 20
+LONGEST = 80  # cycles from a start to the end of a run
+ERROR_LOAD = 3
+
+
+@pytest.mark.rtl
+def test_control_passes_its_bench():
+    simulate("vdla_control", __file__)
+
+
+class Core:
+    """A core that finishes after some cycles, unless it is halted before."""
+
+    def __init__(self, bench, cycles):
+        self.bench, self.cycles = bench, cycles
+        self.zero = None  # when cycle 0 is
+        self.counted = self.over = 0
+        self.busy_for = 0  # cycles for which AXI is not quiet
+
+    def drive(self):
+        bench, t = self.bench, self.bench.time
+        self.in_run = self.zero is not None and t >= self.zero
+        bench["finished_i"] = self.in_run and t >= self.zero + self.cycles
+        self.busy_for = max(0, self.busy_for - 1)
+        bench["quiet_i"] = not self.busy_for
+
+    def sample(self):
+        bench = self.bench
+        if bench["fetch_start_o"]:
+            self.zero = bench.time + START_DELAY
+        if bench["clear_o"]:
+            self.zero = None
+        self.counted += bench["run_o"]
+        self.over += bench["over_o"]
+
+
+async def run(bench, core, reset_at=None, error_at=None, busy_for=0):
+    """Starts a run; drives a reset or an error in a cycle counted from the start. Ends when idle.
+
+    AXI is not quiet for some cycles from the error on.
+    """
+    bench.models = [core]
+    for cycle in range(10 * LONGEST):
+        bench["start_i"] = cycle == 0
+        bench["reset_i"] = cycle == reset_at
+        bench["unit_error_i"] = int(cycle == error_at)
+        core.busy_for = busy_for if cycle == error_at else core.busy_for
+        await bench.cycle()
+        assert not (bench["reset_i"] and bench["over_o"]), "a run is not over in the cycle of a reset"
+        if cycle > max(reset_at or 0, 2) and not bench["busy_o"]:
+            break
+    else:
+        raise TimeoutError("control must become idle")
+    bench.models = []
+
+
+@cocotb.test()
+async def a_run_counts_its_cycles(dut):
+    bench = Bench(dut)
+    await bench.start()
+    for cycles in (0, 1, 2, RUN_CYCLES):
+        core = Core(bench, cycles)
+        await run(bench, core)
+        assert (core.counted, core.over) == (cycles, 1)
+        assert (bench["cycles_o"], bench["done_o"], bench["error_o"]) == (cycles, 1, 0)
+
+
+@cocotb.test()
+async def a_reset_in_any_cycle_of_a_run_leaves_no_result(dut):
+    bench = Bench(dut)
+    await bench.start()
+    length = None
+    for reset_at in range(1, LONGEST):
+        core = Core(bench, RUN_CYCLES)
+        await run(bench, core, reset_at=reset_at)
+        if core.over:  # the run was over before the reset, which cleared it
+            length = length or reset_at
+        assert core.over == (length is not None)
+        assert (bench["done_o"], bench["error_o"], bench["cycles_o"]) == (0, 0, 0)
+        core = Core(bench, RUN_CYCLES)
+        await run(bench, core)
+        assert (core.counted, core.over, bench["done_o"]) == (RUN_CYCLES, 1, 1)
+    assert length
+
+
+@cocotb.test()
+async def an_error_stops_the_run_when_the_memory_is_quiet(dut):
+    bench = Bench(dut)
+    await bench.start()
+    for rng in seeds(10, dut):
+        core = Core(bench, RUN_CYCLES)
+        error_at, busy_for = int(rng.integers(14, 13 + RUN_CYCLES)), int(rng.integers(1, 200))
+        await run(bench, core, error_at=error_at, busy_for=busy_for)
+        assert not core.busy_for, "control waits until the memory is quiet"
+        assert core.over == 1
+        assert (bench["done_o"], bench["error_o"]) == (0, ERROR_LOAD)
