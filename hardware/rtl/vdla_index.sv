@@ -1,13 +1,13 @@
 // An index of the sequencer: base + i * outer + j * inner for loop counters i and j.
 //
-// Contract: start_i loads the base. next_i advances the inner loop, with outer_i the outer loop,
-// for the next cycle. All arithmetic is modulo 2**Bits.
+// Contract: load_i loads the base for the next cycle; next_i without it advances the inner loop,
+// with outer_i the outer one. All arithmetic is modulo 2**Bits.
 
 module vdla_index #(
   parameter int unsigned Bits = 8
 ) (
   input  logic            clk_i,
-  input  logic            start_i,
+  input  logic            load_i,
   input  logic [Bits-1:0] base_i,
   input  logic            next_i,
   input  logic            outer_i,
@@ -21,7 +21,7 @@ module vdla_index #(
   assign sum = outer_i ? row_q + step_outer_i : index_o + step_inner_i;
 
   always_ff @(posedge clk_i) begin
-    if (start_i) begin
+    if (load_i) begin
       row_q <= base_i;
       index_o <= base_i;
     end else if (next_i) begin

@@ -57,7 +57,7 @@ module vdla_sequencer
     logic [SclFieldBits-1:0] scl;
   } iteration_t;
 
-  // What the loops need. The next instruction may overwrite it in the cycle of the last read.
+  // What the loops need.
   typedef struct packed {
     logic [AccFieldBits-1:0] acc0, acc1;
     logic [SrcFieldBits-1:0] src0, src1;
@@ -70,16 +70,31 @@ module vdla_sequencer
     logic one_inner;
   } loops_t;
 
-  loops_t  loops_q;
-  common_t common_q;
-  logic    one_uop, one_inner, one_outer;
+  // --- read: the micro-op's address, the loops' indices
 
-  assign one_uop = command_i.uop_end - command_i.uop_begin == UopFieldBits'(1);
-  assign one_inner = command_i.loop1 == loop_t'(1);
-  assign one_outer = command_i.loop0 == loop_t'(1);
+  // The head of the command queue is loaded in all cycles in which an instruction could start, so
+  // that a start, which is known late, only sets a valid bit.
+  logic       advance, load, step, next;
+  logic       reading_q;
+  loops_t     loops_q;
+  common_t    common_q;
+  uop_index_t uop_index_q;
+  loop_t      inner_q, outer_q;
+  logic       one_uop, one_inner, one_outer;
+  logic       last_uop_q, last_inner_q, last_outer_q, last_read_q;
+  iteration_t read;
+
+  assign load = !reading_q || advance && last_read_q;
+  assign step = reading_q && advance;
+  assign next = step && last_uop_q;
+  assign advance_o = advance;
+  assign uop_re_o = step;
+  assign uop_index_o = uop_index_q;
+  assign read.common = common_q;
+  assign read.last = last_read_q;
 
   always_ff @(posedge clk_i) begin
-    if (start_i) begin
+    if (load) begin
       common_q <= '{
         vector: command_i.opcode == OpVector,
         init: command_i.init,
@@ -110,58 +125,53 @@ module vdla_sequencer
         loop1: command_i.loop1,
         one_inner: one_inner
       };
-    end
-  end
-
-  // --- read: the micro-op's address, the loops' indices
-
-  // Whether a loop is in its last round is known a cycle ahead, so that the next instruction can
-  // start in the cycle of the last read.
-  logic       advance;
-  logic       reading_q;
-  uop_index_t uop_index_q;
-  loop_t      inner_q, outer_q;
-  logic       last_uop_q, last_inner_q, last_outer_q, last_read;
-  iteration_t read;
-
-  assign last_read = last_uop_q && last_inner_q && last_outer_q;
-  assign advance_o = advance;
-  assign uop_re_o = reading_q && advance;
-  assign uop_index_o = uop_index_q;
-
-  always_ff @(posedge clk_i) begin
-    if (start_i) begin
       uop_index_q <= uop_index_t'(command_i.uop_begin);
       inner_q <= command_i.loop1;
       outer_q <= command_i.loop0;
-      last_uop_q <= one_uop;
-      last_inner_q <= one_inner;
-      last_outer_q <= one_outer;
-    end else if (uop_re_o) begin
+    end else if (step) begin
       uop_index_q <= last_uop_q ? loops_q.uop_begin : uop_index_q + 1'b1;
-      last_uop_q <= last_uop_q ? loops_q.one_uop : uop_index_q == loops_q.uop_before_last;
-      if (last_uop_q) begin
-        inner_q <= last_inner_q ? loops_q.loop1 : inner_q - 1'b1;
-        last_inner_q <= last_inner_q ? loops_q.one_inner : inner_q == loop_t'(2);
-      end
-      if (last_uop_q && last_inner_q) begin
-        outer_q <= outer_q - 1'b1;
-        last_outer_q <= outer_q == loop_t'(2);
-      end
+      if (last_uop_q) inner_q <= last_inner_q ? loops_q.loop1 : inner_q - 1'b1;
+      if (last_uop_q && last_inner_q) outer_q <= outer_q - 1'b1;
     end
   end
 
-  logic next;
+  // Whether the next read is the last of each loop, and of the instruction: known a cycle ahead, so
+  // that the next instruction can start in the cycle of the last read.
+  logic last_uop_d, last_inner_d, last_outer_d;
 
-  assign next = uop_re_o && last_uop_q;
-  assign read.common = common_q;
-  assign read.last = last_read;
+  assign one_uop = command_i.uop_end - command_i.uop_begin == UopFieldBits'(1);
+  assign one_inner = command_i.loop1 == loop_t'(1);
+  assign one_outer = command_i.loop0 == loop_t'(1);
+
+  always_comb begin
+    last_uop_d = last_uop_q ? loops_q.one_uop : uop_index_q == loops_q.uop_before_last;
+    last_inner_d = last_inner_q;
+    last_outer_d = last_outer_q;
+    if (last_uop_q) begin
+      last_inner_d = last_inner_q ? loops_q.one_inner : inner_q == loop_t'(2);
+      if (last_inner_q) last_outer_d = outer_q == loop_t'(2);
+    end
+    if (load) begin
+      last_uop_d = one_uop;
+      last_inner_d = one_inner;
+      last_outer_d = one_outer;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (load || step) begin
+      last_uop_q <= last_uop_d;
+      last_inner_q <= last_inner_d;
+      last_outer_q <= last_outer_d;
+      last_read_q <= last_uop_d && last_inner_d && last_outer_d;
+    end
+  end
 
   vdla_index #(
     .Bits(AccFieldBits)
   ) u_acc (
     .clk_i,
-    .start_i,
+    .load_i      (load),
     .base_i      (command_i.acc),
     .next_i      (next),
     .outer_i     (last_inner_q),
@@ -174,7 +184,7 @@ module vdla_sequencer
     .Bits(SrcFieldBits)
   ) u_src (
     .clk_i,
-    .start_i,
+    .load_i      (load),
     .base_i      (command_i.src),
     .next_i      (next),
     .outer_i     (last_inner_q),
@@ -187,7 +197,7 @@ module vdla_sequencer
     .Bits(WgtFieldBits)
   ) u_wgt (
     .clk_i,
-    .start_i,
+    .load_i      (load),
     .base_i      (command_i.wgt),
     .next_i      (next),
     .outer_i     (last_inner_q),
@@ -200,7 +210,7 @@ module vdla_sequencer
     .Bits(SclFieldBits)
   ) u_scl (
     .clk_i,
-    .start_i,
+    .load_i      (load),
     .base_i      (command_i.scl),
     .next_i      (next),
     .outer_i     (last_inner_q),
@@ -272,7 +282,7 @@ module vdla_sequencer
 
   // Registers alone decide whether the stages move, as this enables all of them.
   assign advance = !valid_o.hold;
-  assign busy_o = reading_q && !last_read || vector_q && !last_o;
+  assign busy_o = reading_q && !last_read_q || vector_q && !last_o;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -284,7 +294,7 @@ module vdla_sequencer
       last_o <= 1'b0;
       valid_o <= '0;
     end else begin
-      reading_q <= start_i || reading_q && !(advance && last_read);
+      reading_q <= start_i || reading_q && !(advance && last_read_q);
       vector_q <= start_i ? command_i.opcode == OpVector : vector_q && !last_o;
       if (advance) begin
         fetching_q <= reading_q;
@@ -300,6 +310,8 @@ module vdla_sequencer
 `ifndef SYNTHESIS
   // An instruction starts when the last micro-op of the previous one is read, or later.
   StartWhenFree_A: assert property (@(posedge clk_i) disable iff (!rst_ni) start_i |-> !busy_o);
+  // A start finds the instruction loaded.
+  StartLoads_A: assert property (@(posedge clk_i) disable iff (!rst_ni) start_i |-> load);
   // Loops and micro-op ranges are not empty.
   StartHasWork_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       start_i |-> command_i.loop0 != '0 && command_i.loop1 != '0
