@@ -7,44 +7,44 @@
 // last slot. One iteration per cycle.
 
 module vdla_compute
-  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_regs_pkg::*, vdla_compute_pkg::*;
 (
-  input  logic                    clk_i,
-  input  logic                    clk2x_i,
-  input  logic                    rst_ni,
-  input  logic                    halt_i,
+  input  logic                       clk_i,
+  input  logic                       clk2x_i,
+  input  logic                       rst_ni,
+  input  logic                       halt_i,
   // The head of the command queue.
-  input  logic                    cmd_valid_i,
-  input  command_t                cmd_i,
-  output logic                    cmd_take_o,
+  input  logic                       cmd_valid_i,
+  input  command_t                   cmd_i,
+  output logic                       cmd_take_o,
   // Token queues: load is the previous unit, store the next.
-  input  logic                    prev_available_i,
-  output logic                    prev_pop_o,
-  input  logic                    prev_room_i,
-  output logic                    prev_push_o,
-  input  logic                    next_available_i,
-  output logic                    next_pop_o,
-  input  logic                    next_room_i,
-  output logic                    next_push_o,
+  input  logic                       prev_available_i,
+  output logic                       prev_pop_o,
+  input  logic                       prev_room_i,
+  output logic                       prev_push_o,
+  input  logic                       next_available_i,
+  output logic                       next_pop_o,
+  input  logic                       next_room_i,
+  output logic                       next_push_o,
   // The read channel.
-  input  logic [            16:0] read_latency_i,
-  output logic                    burst_valid_o,
-  output burst_t                  burst_o,
-  input  logic                    burst_grant_i,
-  input  logic                    beat_valid_i,
-  input  beat_t                   beat_data_i,
-  input  logic                    beat_last_i,
+  input  logic [ReadLatencyBits-1:0] read_latency_i,
+  output logic                       burst_valid_o,
+  output burst_t                     burst_o,
+  input  logic                       burst_grant_i,
+  input  logic                       beat_valid_i,
+  input  beat_t                      beat_data_i,
+  input  logic                       beat_last_i,
   // Load's writes into inp, wgt and scl; store's reads of out.
-  input  logic                    load_write_valid_i,
-  input  buffer_write_t           load_write_i,
-  input  logic                    out_re_i,
-  input  logic [OutFieldBits-1:0] out_index_i,
-  output logic [OutEntryBits-1:0] out_entry_o,
+  input  logic                       load_write_valid_i,
+  input  buffer_write_t              load_write_i,
+  input  logic                       out_re_i,
+  input  logic [OutFieldBits-1:0]    out_index_i,
+  output logic [OutEntryBits-1:0]    out_entry_o,
   // The state of the unit.
-  output logic                    busy_o,
-  output logic                    ended_o,
-  output counter_e                class_o,
-  output logic                    tentative_o
+  output logic                       busy_o,
+  output logic                       ended_o,
+  output counter_e                   class_o,
+  output logic                       tentative_o
 );
 
   localparam int unsigned LevelBits = $clog2(ComputesInFlight + 1);
