@@ -57,7 +57,7 @@ STORE_SETUP = 2
 STORE_TAIL = 1
 """From the last response of a STORE to its end."""
 
-PIPELINE_DEPTH = 12
+PIPELINE_DEPTH = 14
 """Stages of the compute pipeline without the adder tree."""
 
 

@@ -1,4 +1,4 @@
-"""Coverage of run-time events: hazards by distance, bank conflicts, full queues, limits in effect.
+"""Coverage of run-time events: hazards by distance, stalls, full queues, limits in effect.
 
 The distance of a hazard is the number of iterations between two uses of an accumulator entry, from
 the micro-ops; queue states come from the times and counters of a run.
@@ -17,11 +17,12 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, Unit, VectorOp
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
-from vdla.simulator.timing.bank_conflicts import load_uops
+from vdla.simulator.timing.vector_stalls import load_uops
 
 Ints = NDArray[np.int64]
 
 DISTANCES = range(1, 6)
+FACTOR_DISTANCES = range(1, 4)
 LIMITS = {
     "LOAD": contract.LOADS_IN_FLIGHT,
     "GEMM": contract.COMPUTES_IN_FLIGHT,
@@ -39,6 +40,7 @@ PUSHED = {("load", "wait_load_to_compute"), ("compute", "wait_compute_to_load")}
     ("store", "wait_store_to_compute"),
 }
 PAIRS = ("conflict, conflict", "conflict, none", "none, conflict", "conflict on an entry just written")
+PRODUCTS = ("dependent product alone", "dependent product with a conflict")
 BACK_TO_BACK = (
     "GEMM starts in the cycle of the last read of the GEMM before",
     "GEMM of one iteration starts a cycle after a GEMM of one iteration",
@@ -50,7 +52,8 @@ BINS: tuple[str, ...] = (
     *(f"{opcode} reads the sum written {d} before" for opcode in ("GEMM", "VECTOR") for d in DISTANCES),
     *(f"VECTOR reads as source the sum written {d} before" for d in DISTANCES),
     *(f"{opcode} reads the last sum of the {opcode} before" for opcode in ("GEMM", "VECTOR")),
-    *(f"VECTOR {pair}" for pair in PAIRS),
+    *(f"VECTOR multiplies the entry written {d} before" for d in FACTOR_DISTANCES),
+    *(f"VECTOR {pair}" for pair in (*PAIRS, *PRODUCTS)),
     *(f"{unit} counts {counter}" for unit in ("fetch", *WAITS) for counter in COMMON),
     *(f"{unit} {'pushes to full' if (unit, wait) in PUSHED else 'pops from empty'} {wait.removeprefix('wait_')}"
       for unit, waits in WAITS.items() for wait in waits),
@@ -133,6 +136,7 @@ def _hazards(program: Program) -> Iterator[str]:
         if source is not None:
             yield from _distances("VECTOR reads as source the sum", sums, source)
             yield from _conflicts(program.config, sums, reads, source)
+        yield from _products(program.config, row, sums, reads, source)
 
 
 def _iterations(row: Ints, uops: Ints) -> tuple[int, Ints, NDArray[np.bool_], Ints | None]:
@@ -154,19 +158,41 @@ def _iterations(row: Ints, uops: Ints) -> tuple[int, Ints, NDArray[np.bool_], In
     return int(row[COL["opcode"]]), sums, reads, entries("src", 1) if used else None
 
 
-def _distances(what: str, written: Ints, read: Ints) -> Iterator[str]:
+def _distances(what: str, written: Ints, read: Ints, distances: range = DISTANCES) -> Iterator[str]:
     """Counts a read at the distance of the latest write of its entry."""
     fresh = np.zeros(len(read), np.bool_)
-    for distance in DISTANCES:
+    for distance in distances:
         found = np.zeros(len(read), np.bool_)
         found[distance:] = written[:-distance] == read[distance:]
         yield from [f"{what} written {distance} before"] * bool((found & ~fresh).any())
         fresh |= found
 
 
-def _conflicts(config: Config, sums: Ints, reads: NDArray[np.bool_], source: Ints) -> Iterator[str]:
+def _conflict(config: Config, sums: Ints, reads: NDArray[np.bool_], source: Ints) -> NDArray[np.bool_]:
     half = config.acc_depth // 2
-    conflict = reads & (sums // half == source // half)
+    return np.asarray(reads & (sums // half == source // half), np.bool_)
+
+
+def _products(config: Config, row: Ints, sums: Ints, reads: NDArray[np.bool_], source: Ints | None) -> Iterator[str]:
+    """Counts products by the latest write of a factor, and those that wait for it."""
+    op = row[COL["op"]]
+    if row[COL["opcode"]] != Opcode.VECTOR or op not in (VectorOp.MUL, VectorOp.MAC):
+        return
+    multiplies = reads | (op == VectorOp.MAC)
+    factors = [sums] if op == VectorOp.MUL else []
+    factors += [] if source is None else [source]
+    dependent = np.zeros(len(sums), np.bool_)
+    for factor in factors:
+        read = np.where(multiplies, factor, -1)
+        yield from _distances("VECTOR multiplies the entry", sums, read, FACTOR_DISTANCES)
+        dependent[1:] |= sums[:-1] == read[1:]
+    conflict = np.zeros_like(dependent) if source is None else _conflict(config, sums, reads, source)
+    found = (dependent & ~conflict, dependent & conflict)
+    yield from (f"VECTOR {product}" for product, where in zip(PRODUCTS, found, strict=True) if where.any())
+
+
+def _conflicts(config: Config, sums: Ints, reads: NDArray[np.bool_], source: Ints) -> Iterator[str]:
+    conflict = _conflict(config, sums, reads, source)
     now, then = conflict[:-1], conflict[1:]
     just = conflict[1:] & ((sums[:-1] == sums[1:]) | (sums[:-1] == source[1:]))
     found = (now & then, now & ~then, ~now & then, just)

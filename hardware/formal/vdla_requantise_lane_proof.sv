@@ -12,7 +12,7 @@ module vdla_requantise_lane_proof
   input logic signed [OutBits-1:0] clip_lo_i,
   input logic signed [OutBits-1:0] clip_hi_i
 );
-  localparam int unsigned Latency = 7;
+  localparam int unsigned Latency = 8;
 
   logic signed [OutBits-1:0] result;
 
@@ -29,11 +29,11 @@ module vdla_requantise_lane_proof
     .raw_o       ()
   );
 
-  // What the lane was given, by age; the bounds are given late.
+  // What the lane was given, by age; the zero point is given late, the bounds a cycle later.
 
   logic signed [       31:0] sum_q[Latency];
   logic        [        5:0] shift_q[Latency];
-  logic signed [OutBits-1:0] zero_point_q, clip_lo_q, clip_hi_q;
+  logic signed [OutBits-1:0] zero_point_q, zero_point_late_q, clip_lo_q, clip_hi_q;
   logic        [        3:0] age_q = '0;
 
   always_ff @(posedge clk_i) begin
@@ -44,6 +44,7 @@ module vdla_requantise_lane_proof
       shift_q[n] <= shift_q[n-1];
     end
     zero_point_q <= zero_point_i;
+    zero_point_late_q <= zero_point_q;
     clip_lo_q <= clip_lo_i;
     clip_hi_q <= clip_hi_i;
     age_q <= 32'(age_q) == Latency ? age_q : age_q + 1'b1;
@@ -58,7 +59,7 @@ module vdla_requantise_lane_proof
     floor = product >>> shift_q[Latency-1];
     rest = product & ~(~64'd0 << shift_q[Latency-1]);
     half = (64'd1 << shift_q[Latency-1]) >> 1;
-    moved = floor + 64'(zero_point_q);
+    moved = floor + 64'(zero_point_late_q);
     if (shift_q[Latency-1] != 0 && (rest > half || (rest == half && floor[0]))) moved = moved + 1;
     bounded = moved;
     if (bounded < 64'(clip_lo_q)) bounded = 64'(clip_lo_q);

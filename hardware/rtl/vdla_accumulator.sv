@@ -1,10 +1,11 @@
 // The accumulator: a memory in two halves, each with one read and one write per cycle, and its
 // lanes.
 //
-// Contract: a slot and its valid bits arrive in cycle R, in which its entries are read. R + 1:
-// vectors of the other buffers. R + 2: the GEMM core's sums; the ALU. R + 3: result_o, which is
-// also written and forwarded to later slots. Load writes only while the pipeline is empty. One slot
-// per cycle.
+// Contract: a slot and its valid bits arrive in cycle R - 1. R: its entries are read. R + 1: vectors
+// of the other buffers. R + 2: the GEMM core's sums; the product. R + 3: the ALU. R + 4: result_o,
+// which is also written and forwarded to later slots. Factor and second operand of a product must
+// not be the result of the slot directly before. Load writes only while the pipeline is empty. One
+// slot per cycle.
 
 module vdla_accumulator
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -27,24 +28,61 @@ module vdla_accumulator
 
   typedef logic [AccIndexBits-1:0] index_t;
 
-  // --- R: addresses, and which earlier slots write what this one reads
+  // --- the slots before, by stage: at R, R + 1 (fetch), product, ALU and write
 
-  index_t source;
-  logic   reads_old, reads_x, old_is_result, x_is_result;
-  logic   at_fetch_q, at_alu_q, at_write_q;  // a slot that writes is in this stage
-  index_t fetch_index_q, alu_index_q, write_index_q;
+  localparam int unsigned AtRead = 0;
+  localparam int unsigned AtFetch = 1;
+  localparam int unsigned AtProduct = 2;
+  localparam int unsigned AtAlu = 3;
+  localparam int unsigned AtWrite = 4;
+
+  logic [AtWrite:0] writes_q;  // the slot of this stage writes
+  index_t index_q[AtWrite+1];
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) writes_q <= '0;
+    else writes_q <= {writes_q[AtAlu:0], valid_i.execute};
+  end
+
+  always_ff @(posedge clk_i) begin
+    index_q[AtRead] <= index_t'(slot_i.acc);
+    for (int unsigned k = AtFetch; k <= AtWrite; k++) index_q[k] <= index_q[k-1];
+  end
+
+  // --- R - 1: which of them write what this one reads. A later stage's choice precedes an earlier
+  // one's, so the latest result is taken.
+
+  index_t               source;
+  logic                 reads_old, reads_x;
+  logic [AtAlu:AtRead]  old_written, x_written;
 
   assign source = index_t'(slot_i.src);
   assign reads_old = valid_i.execute && slot_i.reads_acc;
   assign reads_x = (valid_i.hold || valid_i.execute && !slot_i.second) && slot_i.reads_src;
-  assign old_is_result = reads_old && at_fetch_q && fetch_index_q == slot_i.acc;
-  assign x_is_result = reads_x && at_fetch_q && fetch_index_q == source;
 
-  function automatic entry_from_e entry_from(index_t index, logic at_alu, index_t alu_index,
-                                             logic at_write, index_t write_index);
-    if (at_alu && alu_index == index) return FromResult;
-    if (at_write && write_index == index) return FromResultBefore;
-    return index[Top] ? FromHighHalf : FromLowHalf;
+  always_comb begin
+    for (int unsigned k = AtRead; k <= AtAlu; k++) begin
+      old_written[k] = writes_q[k] && index_q[k] == index_t'(slot_i.acc);
+      x_written[k] = writes_q[k] && index_q[k] == source && slot_i.reads_src;
+    end
+  end
+
+  function automatic entry_from_e entry_from(logic top, logic last, logic older);
+    if (last) return FromResult;
+    if (older) return FromResultBefore;
+    return top ? FromHighHalf : FromLowHalf;
+  endfunction
+
+  function automatic entry_from_e x_from(source_e from, logic second, logic top, logic last,
+                                         logic older);
+    if (from == SourceInp) return FromInput;
+    if (second && !last) return FromPassBefore;
+    return entry_from(top, last, older);
+  endfunction
+
+  function automatic factor_e factor_from(logic is_x, logic old_forwarded, logic x_forwarded);
+    if (is_x ? x_forwarded : old_forwarded) return FactorResult;
+    return is_x ? FactorX : FactorOld;
   endfunction
 
   function automatic second_e second_from(logic vector, operand_e operand, logic forwarded);
@@ -53,56 +91,33 @@ module vdla_accumulator
     return forwarded ? SecondResult : SecondX;
   endfunction
 
-  // --- R + 1 and R + 2: the lanes' controls
+  // --- R to R + 2: the lanes' controls, each registered once more in the lanes
 
-  typedef struct packed {
-    logic old_is_result;
-    logic x_is_result;
-    second_e second;
-    alu_control_t alu;
-    logic signed [15:0] imm;
-  } late_t;
-
-  late_t         late_q;
-  lane_fetch_t   fetch, fetch_q;
-  lane_execute_t execute_q;
-
-  // The second pass of an iteration keeps x, or takes it from the result that the first pass found.
-  always_comb begin
-    fetch = fetch_q;
-    if (fetch_q.x_keeps) begin
-      fetch.x_keeps = !execute_q.x_is_result;
-      fetch.x_from = FromResult;
-    end
-  end
+  lane_fetch_t                    fetch_q;
+  lane_product_t [AtFetch:AtRead] product_q;
+  lane_execute_t                  execute_q[AtProduct+1];
+  logic signed [15:0]             imm_q[AtFetch+1];
 
   always_ff @(posedge clk_i) begin
     fetch_q <= '{
-      old_from: entry_from(slot_i.acc, at_alu_q, alu_index_q, at_write_q, write_index_q),
-      x_from: entry_from(source, at_alu_q, alu_index_q, at_write_q, write_index_q),
-      x_keeps: slot_i.second,
-      x_is_input: slot_i.source == SourceInp,
+      old_from: entry_from(slot_i.acc[Top], old_written[AtProduct], old_written[AtAlu]),
+      x_from: x_from(slot_i.source, slot_i.second, source[Top], x_written[AtProduct],
+                     x_written[AtAlu]),
       by_weights: slot_i.operand == OperandWgt
     };
-    late_q <= '{
-      old_is_result: old_is_result,
-      x_is_result: x_is_result,
-      second: second_from(slot_i.vector, slot_i.operand, x_is_result),
-      alu: slot_i.alu,
-      imm: slot_i.imm
+    product_q[AtRead] <= '{
+      old_is_result: old_written[AtFetch],
+      factor: factor_from(slot_i.alu.factor_x, old_written[AtFetch], x_written[AtFetch]),
+      second: second_from(slot_i.vector, slot_i.operand, x_written[AtFetch])
     };
-    execute_q.old_is_result <= late_q.old_is_result;
-    execute_q.x_is_result <= late_q.x_is_result;
-    execute_q.second <= late_q.second;
-    execute_q.alu <= late_q.alu;
-    fetch_index_q <= slot_i.acc;
-    alu_index_q <= fetch_index_q;
-    write_index_q <= alu_index_q;
-  end
-
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) {at_fetch_q, at_alu_q, at_write_q} <= '0;
-    else {at_fetch_q, at_alu_q, at_write_q} <= {valid_i.execute, at_fetch_q, at_alu_q};
+    product_q[AtFetch] <= product_q[AtRead];
+    execute_q[AtRead] <= '{
+      old_is_result: old_written[AtRead],
+      second_is_result: slot_i.vector && slot_i.operand == OperandSrc && x_written[AtRead],
+      alu: slot_i.alu
+    };
+    for (int unsigned k = AtFetch; k <= AtProduct; k++) execute_q[k] <= execute_q[k-1];
+    imm_q <= '{slot_i.imm, imm_q[AtRead]};
   end
 
   // --- the memory
@@ -123,14 +138,20 @@ module vdla_accumulator
     .data_o (load_data)
   );
 
-  assign write_index = at_write_q ? write_index_q : load_index;
-  assign write_data = at_write_q ? result_o : load_data;
+  assign write_index = writes_q[AtWrite] ? index_q[AtWrite] : load_index;
+  assign write_data = writes_q[AtWrite] ? result_o : load_data;
 
   for (genvar h = 0; h < 2; h++) begin : gen_half
-    logic old_here, x_here;
+    logic old_here, x_here, reads_q;
+    logic [Top-1:0] address_q;
 
     assign old_here = reads_old && slot_i.acc[Top] == 1'(h);
     assign x_here = reads_x && source[Top] == 1'(h);
+
+    always_ff @(posedge clk_i) begin
+      reads_q <= old_here || x_here;
+      address_q <= old_here ? slot_i.acc[Top-1:0] : source[Top-1:0];
+    end
 
     vdla_ram #(
       .Depth   (AccDepth / 2),
@@ -138,11 +159,11 @@ module vdla_accumulator
       .Lanes   (AccBeats)
     ) u_ram (
       .clk_i,
-      .we_i   ((load_we | {AccBeats{at_write_q}}) & {AccBeats{write_index[Top] == 1'(h)}}),
+      .we_i   ((load_we | {AccBeats{writes_q[AtWrite]}}) & {AccBeats{write_index[Top] == 1'(h)}}),
       .waddr_i(write_index[Top-1:0]),
       .wdata_i(write_data),
-      .re_i   (old_here || x_here),
-      .raddr_i(old_here ? slot_i.acc[Top-1:0] : source[Top-1:0]),
+      .re_i   (reads_q),
+      .raddr_i(address_q),
       .rdata_o(half[h])
     );
 `ifndef SYNTHESIS
@@ -154,24 +175,38 @@ module vdla_accumulator
   for (genvar lane = 0; lane < Lanes; lane++) begin : gen_lane
     vdla_accumulator_lane u_lane (
       .clk_i,
-      .fetch_i    (fetch),
+      .fetch_i    (fetch_q),
       .low_half_i (half[0][lane*32+:32]),
       .high_half_i(half[1][lane*32+:32]),
       .input_i    (inputs_i[lane*InpBits+:InpBits]),
       .weight_i   (weights_i[(lane%BlockOut)*WgtBits+:WgtBits]),
-      .imm_i      (late_q.imm),
-      .execute_i  (execute_q),
+      .imm_i      (imm_q[AtFetch]),
+      .product_i  (product_q[AtFetch]),
       .sum_i      (sums_i[lane*32+:32]),
+      .execute_i  (execute_q[AtProduct]),
       .result_o   (result_o[lane*32+:32])
     );
   end
 
 `ifndef SYNTHESIS
   // A load writes only while no result is written.
-  OneWriter_A: assert property (@(posedge clk_i) disable iff (!rst_ni) !(at_write_q && |load_we));
+  OneWriter_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      !(writes_q[AtWrite] && |load_we));
   // The second pass of an iteration follows the first directly.
   SecondFollows_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       valid_i.hold |=> valid_i.execute && slot_i.second);
+  // The factor and the second operand of a product were not written by the slot directly before.
+  NoDependentProduct_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      valid_i.execute && slot_i.alu.multiply
+      |-> !x_written[AtRead] && (slot_i.alu.factor_x || !old_written[AtRead]));
+
+  // Every forwarding, and a product right after a slot that writes its sum.
+  for (genvar k = AtRead; k <= AtAlu; k++) begin : gen_cover
+    OldForwarded_C: cover property (@(posedge clk_i) reads_old && old_written[k]);
+    XForwarded_C: cover property (@(posedge clk_i) reads_x && x_written[k]);
+  end
+  SumFollows_C: cover property (@(posedge clk_i)
+      reads_old && slot_i.alu.multiply && old_written[AtRead]);
 `endif
 
 endmodule

@@ -1,17 +1,19 @@
-// A lane of the vector unit: the new entry from the old one and two operands, in 32-bit wrapping
-// arithmetic.
+// A lane of the vector unit: the new entry from the old one, the second operand and the product of
+// the stage before, in 32-bit wrapping arithmetic.
 //
 // Contract: exactly the operations of hardware/numerics.py under the controls of alu_control().
-// Combinational, since an operation may need the previous result. Three multipliers of at most 17 x
-// 17 bits, one shifter.
+// Combinational, since the old entry and the second operand may be the previous result; only the
+// product comes from a register. One shifter.
 
 module vdla_alu
   import vdla_compute_pkg::*;
 (
-  input  alu_control_t       control_i,
+  // verilator lint_off UNUSEDSIGNAL
+  input  alu_control_t       control_i,  // the factor was chosen a stage before
+  // verilator lint_on UNUSEDSIGNAL
   input  logic signed [31:0] old_i,
-  input  logic signed [31:0] x_i,
   input  logic signed [31:0] b_i,
+  input  product_t           product_i,
   output logic signed [31:0] new_o
 );
 
@@ -19,44 +21,51 @@ module vdla_alu
     for (int k = 0; k < 32; k++) reversed[k] = bits[31-k];
   endfunction
 
-  logic [31:0] first, second;
+  // The carry bits of a sum of three terms.
+  function automatic logic [13:0] majority(logic [13:0] a, logic [13:0] b, logic [13:0] c);
+    return a & b | a & c | b & c;
+  endfunction
+
+  // --- product and old entry: the terms of the upper bits are added in carry-save form, so that one
+  // carry chain remains
+
+  logic [31:0] first, accumulated;
+  logic [14:0] part, part_carries, upper, upper_carries;
 
   assign first = control_i.keep ? old_i : '0;
+  assign part = product_i.low[31:17] ^ product_i.middle ^ product_i.other;
+  assign part_carries = {
+    majority(product_i.low[30:17], product_i.middle[13:0], product_i.other[13:0]), 1'b0
+  };
+  assign upper = part ^ part_carries ^ first[31:17];
+  assign upper_carries = {majority(part[13:0], part_carries[13:0], first[30:17]), 1'b0};
+  assign accumulated = {upper, first[16:0]} + {upper_carries, product_i.low[16:0]};
 
-  // --- product and sum: the low 32 bits, from 17 low and 15 high bits of each factor. The three
-  // products are computed in parallel; the terms of the upper bits are added in carry-save form,
-  // since the adders of the multipliers would form a chain.
-
-  logic [31:0] factor, low, accumulated;
-  logic [14:0] middle, other_middle;
-  logic [13:0] carries;
-
-  assign factor = control_i.factor_x ? x_i : old_i;
-  assign low = factor[16:0] * b_i[16:0] + first;
-  assign middle = factor[31:17] * b_i[14:0];
-  assign other_middle = factor[14:0] * b_i[31:17];
-  assign carries = low[30:17] & middle[13:0] | low[30:17] & other_middle[13:0]
-      | middle[13:0] & other_middle[13:0];
-  assign accumulated[16:0] = low[16:0];
-  assign accumulated[31:17] = (low[31:17] ^ middle ^ other_middle) + {carries, 1'b0};
-
-  // --- sum without a product, and the sign of the exact sum or difference for comparisons
+  // --- sum without a product; the signs of the exact difference and sum for comparisons
 
   logic [32:0] sum;
-  logic        subtract, negative;
+  // verilator lint_off UNUSEDSIGNAL
+  logic [32:0] above;  // only its sign
+  // verilator lint_on UNUSEDSIGNAL
+  logic [31:0] second;
+  logic        below_b, below_negated_b;
 
-  // A clip compares a positive old entry with b, a negative one with -b.
-  assign subtract = control_i.pick == PickClip ? !old_i[31] : control_i.subtract;
-  assign second = b_i ^ {32{subtract}};
-  assign sum = {first[31], first} + {second[31], second} + 33'(subtract);
-  assign negative = sum[32];
+  assign second = b_i ^ {32{control_i.subtract}};
+  assign sum = {old_i[31], old_i} + {second[31], second} + 33'(control_i.subtract);
+  assign above = {old_i[31], old_i} + {b_i[31], b_i};
+  assign below_b = sum[32];  // if it is a difference
+  assign below_negated_b = above[32];
 
-  // --- shift, rounded half up, or -b: one incrementer for both
+  // --- the lower bound of a clip
+
+  logic [31:0] negated;
+  assign negated = -b_i;
+
+  // --- shift, rounded half up
 
   logic signed [33:0] shiftable;
   logic        [32:0] shifted;
-  logic        [31:0] incremented, addend;
-  logic               carry;
+  logic        [31:0] incremented;
 
   // A left shift is a right shift of the reversed bits. The bit below the last is the one that
   // rounds.
@@ -65,55 +74,45 @@ module vdla_alu
     if (control_i.left) shiftable = {1'b0, reversed(old_i), 1'b0};
   end
   assign shifted = 33'(shiftable >>> b_i[4:0]);
+  assign incremented = (control_i.left ? reversed(shifted[32:1]) : shifted[32:1])
+                     + 32'(shifted[0] && !control_i.left);
 
-  always_comb begin
-    addend = shifted[32:1];
-    carry = shifted[0];
-    if (control_i.left) begin
-      addend = reversed(shifted[32:1]);
-      carry = 1'b0;
-    end
-    if (control_i.pick == PickClip) begin
-      addend = ~b_i;
-      carry = 1'b1;
-    end
-  end
-  assign incremented = addend + 32'(carry);
-
-  // --- result
+  // --- result: the sums and the shift come last, so the other operands are selected before them
 
   typedef enum logic [1:0] {
-    FromSum,
-    FromIncrement,
     FromOld,
-    FromOperand
-  } result_e;
+    FromOperand,
+    FromNegated
+  } operand_from_e;
 
-  result_e result;
-  (* keep *)  // the product arrives last, so the other inputs are selected before it
+  operand_from_e from;
+  (* keep *)
   logic [31:0] other;
 
   always_comb begin
     unique case (control_i.pick)
-      PickSum: result = FromSum;
-      PickShift: result = FromIncrement;
-      PickMin: result = negative ? FromOld : FromOperand;
-      PickMax: result = negative ? FromOperand : FromOld;
+      PickMin: from = below_b ? FromOld : FromOperand;
+      PickMax: from = below_b ? FromOperand : FromOld;
       PickClip: begin
-        if (b_i[31]) result = FromOperand;
-        else if (old_i[31]) result = negative ? FromIncrement : FromOld;
-        else result = negative ? FromOld : FromOperand;
+        if (b_i[31]) from = FromOperand;
+        else if (old_i[31]) from = below_negated_b ? FromNegated : FromOld;
+        else from = below_b ? FromOld : FromOperand;
       end
-      default: result = FromOperand;
+      default: from = FromOperand;
     endcase
-    unique case (result)
-      FromSum: other = sum[31:0];
-      FromIncrement: other = incremented;
+    unique case (from)
       FromOld: other = old_i;
+      FromNegated: other = negated;
       default: other = b_i;
     endcase
   end
 
-  assign new_o = control_i.pick == PickSum && control_i.multiply ? accumulated : other;
+  always_comb begin
+    unique case (control_i.pick)
+      PickSum: new_o = control_i.multiply ? accumulated : sum[31:0];
+      PickShift: new_o = incremented;
+      default: new_o = other;
+    endcase
+  end
 
 endmodule

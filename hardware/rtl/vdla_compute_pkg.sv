@@ -6,10 +6,10 @@ package vdla_compute_pkg;
 
   // A package has more parameters than a design uses.
   /* verilator lint_off UNUSEDPARAM */
-  // Cycles from a slot's arrival (u + 1) to the read of the accumulator (R), two before the ALU,
-  // and from there to the write of the output buffer.
+  // Cycles from a slot's arrival (u + 1) to the read of the accumulator (R), two before the product
+  // and the sums of the GEMM core, and from there to the write of the output buffer.
   parameter int unsigned ReadDelay = AccStage - 3;
-  parameter int unsigned OutDelay = 10;
+  parameter int unsigned OutDelay = 12;
   /* verilator lint_on UNUSEDPARAM */
 
   // The source of the ALU's result.
@@ -22,7 +22,8 @@ package vdla_compute_pkg;
     PickClip = 3'd5
   } alu_pick_e;
 
-  // The controls of the ALU: sum = (keep ? a : 0) +/- (multiply ? (factor_x ? x : a) * b : b).
+  // The controls of the ALU: sum = (keep ? old : 0) +/- (multiply ? (factor_x ? x : old) * b : b).
+  // With pick other than PickSum nothing is multiplied.
   typedef struct packed {
     alu_pick_e pick;
     logic keep;
@@ -60,37 +61,56 @@ package vdla_compute_pkg;
     logic hold;  // only x is read
   } slot_valid_t;
 
-  // The source of a lane's operand: a half of the memory, or the result of one or two cycles
-  // before.
-  typedef enum logic [1:0] {
-    FromLowHalf = 2'd0,
-    FromHighHalf = 2'd1,
-    FromResult = 2'd2,
-    FromResultBefore = 2'd3
+  // The partial products of a product: low + (middle + other) * 2**17.
+  typedef struct packed {
+    logic [31:0] low;
+    logic [14:0] middle;
+    logic [14:0] other;
+  } product_t;
+
+  // The source of a lane's old entry and of x: a half of the memory, or the result of three or four
+  // slots before; x may also be an input, or be kept for the second pass.
+  typedef enum logic [2:0] {
+    FromLowHalf = 3'd0,
+    FromHighHalf = 3'd1,
+    FromResult = 3'd2,
+    FromResultBefore = 3'd3,
+    FromInput = 3'd4,
+    FromPassBefore = 3'd5
   } entry_from_e;
 
   // The second operand.
   typedef enum logic [1:0] {
     SecondSum = 2'd0,  // of the GEMM core
     SecondX = 2'd1,
-    SecondResult = 2'd2,  // x, written in this cycle
+    SecondResult = 2'd2,  // x, the result of two slots before
     SecondOther = 2'd3  // weights or immediate
   } second_e;
 
-  // The controls of all lanes of the accumulator in the cycle before the ALU (fetch) and in that of
-  // the ALU.
+  // The first factor of a product.
+  typedef enum logic [1:0] {
+    FactorOld = 2'd0,
+    FactorX = 2'd1,
+    FactorResult = 2'd2  // either, the result of two slots before
+  } factor_e;
+
+  // The controls of all lanes of the accumulator in the three stages before a result: fetch, product
+  // and ALU.
   typedef struct packed {
     entry_from_e old_from;
     entry_from_e x_from;
-    logic x_keeps;  // x is that of the previous pass
-    logic x_is_input;
     logic by_weights;
   } lane_fetch_t;
 
   typedef struct packed {
-    logic old_is_result;  // written in this cycle
-    logic x_is_result;
+    logic old_is_result;  // of two slots before
+    factor_e factor;
     second_e second;
+  } lane_product_t;
+
+  typedef struct packed {
+    logic old_is_result;  // of the slot before
+    logic second_is_result;
     alu_control_t alu;
   } lane_execute_t;
 
@@ -103,7 +123,7 @@ package vdla_compute_pkg;
       VecSub: control.subtract = 1'b1;
       VecMul: begin
         control.keep = 1'b0;
-        control.multiply = 1'b1;
+        control.multiply = !start;
       end
       VecMin: control.pick = PickMin;
       VecMax: control.pick = PickMax;
@@ -120,7 +140,7 @@ package vdla_compute_pkg;
       end
       default: control.pick = PickOperand;
     endcase
-    control.subtract = control.pick inside {PickMin, PickMax} || control.subtract;
+    control.subtract = control.pick inside {PickMin, PickMax, PickClip} || control.subtract;
     if (start && op != VecMac) control.pick = PickOperand;
     return control;
   endfunction

@@ -1,7 +1,7 @@
 // The path of finished sums, requantised or raw, from the accumulator into the output buffer.
 //
-// Contract: a slot arrives in cycle R, its sums in R + 3; requantisation parameters are read in R +
-// 1, the output buffer is written in R + OutDelay. One slot per cycle.
+// Contract: a slot arrives in cycle R, its sums in R + 4; requantisation parameters are read in R +
+// 2, the output buffer is written in R + OutDelay. One slot per cycle.
 
 module vdla_emit
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -20,19 +20,11 @@ module vdla_emit
   output logic [OutEntryBits-1:0] out_entry_o
 );
 
-  // The parameters common to all lanes, a cycle before the output is written.
-  typedef struct packed {
-    logic signed [OutBits-1:0] zero_point;
-    logic signed [OutBits-1:0] clip_lo;
-    logic signed [OutBits-1:0] clip_hi;
-  } range_t;
-
-  // --- R + 1: the output index, the parameters' index
+  // --- R + 1 and R + 2: the output index, the parameters' index
 
   logic [OutDelay:1]       emits_q, raw_q;
-  logic [SclFieldBits-1:0] scl_q;
+  logic [SclFieldBits-1:0] scl_q, scl_late_q;
   logic [OutFieldBits-1:0] place_q, place;
-  range_t                  range, range_late;
   logic [SclEntryBits-1:0] scale;
   logic [OutEntryBits-1:0] requantised;
   logic [    Lanes*32-1:0] raw;
@@ -40,6 +32,7 @@ module vdla_emit
   always_ff @(posedge clk_i) begin
     raw_q <= {raw_q[OutDelay-1:1], slot_i.emit == EmitRaw};
     scl_q <= slot_i.scl;
+    scl_late_q <= scl_q;
     place_q <= OutFieldBits'(slot_i.acc) + slot_i.out_shift;
   end
 
@@ -52,26 +45,32 @@ module vdla_emit
     .clk_i,
     .write_valid_i(load_write_valid_i),
     .write_i      (load_write_i),
-    .re_i         (emits_q[1]),
-    .index_i      (scl_q),
+    .re_i         (emits_q[2]),
+    .index_i      (scl_late_q),
     .entry_o      (scale)
   );
 
-  // --- R + 2 to R + 10
+  // --- R + 3 to R + OutDelay: the zero point is added two cycles before the output is written, the
+  // bounds are applied in the cycle before
 
-  assign range = '{
-    zero_point: slot_i.zero_point,
-    clip_lo: slot_i.clip_lo,
-    clip_hi: slot_i.clip_hi
-  };
+  logic signed [OutBits-1:0] zero_point, clip_lo, clip_hi;
 
   vdla_delay #(
-    .Bits  ($bits(range_t)),
-    .Cycles(OutDelay - 1)
-  ) u_range (
+    .Bits  (OutBits),
+    .Cycles(OutDelay - 2)
+  ) u_zero_point (
     .clk_i,
-    .data_i(range),
-    .data_o(range_late)
+    .data_i(slot_i.zero_point),
+    .data_o(zero_point)
+  );
+
+  vdla_delay #(
+    .Bits  (2 * OutBits),
+    .Cycles(OutDelay - 1)
+  ) u_clips (
+    .clk_i,
+    .data_i({slot_i.clip_lo, slot_i.clip_hi}),
+    .data_o({clip_lo, clip_hi})
   );
 
   vdla_delay #(
@@ -86,11 +85,11 @@ module vdla_emit
   vdla_requantise u_requantise (
     .clk_i,
     .scale_i     (scale),
-    .raw_i       (raw_q[2]),
+    .raw_i       (raw_q[3]),
     .sums_i,
-    .zero_point_i(range_late.zero_point),
-    .clip_lo_i   (range_late.clip_lo),
-    .clip_hi_i   (range_late.clip_hi),
+    .zero_point_i(zero_point),
+    .clip_lo_i   (clip_lo),
+    .clip_hi_i   (clip_hi),
     .result_o    (requantised),
     .raw_o       (raw)
   );

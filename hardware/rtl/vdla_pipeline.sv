@@ -2,9 +2,9 @@
 // but that of micro-ops.
 //
 // Contract: a slot arrives in cycle u + 1. The operands of a GEMM, the accumulator and the operands
-// of a VECTOR are read so that all operands meet at the ALU in u + AccStage; the output buffer is
-// written 8 cycles later. clk2x_i is that of vdla_gemm_core. Load's writes and store's reads have the contract of the
-// buffers. One slot per cycle.
+// of a VECTOR are read so that all operands meet in u + AccStage, a cycle before the ALU; the output
+// buffer is written 10 cycles later. clk2x_i is that of vdla_gemm_core. Load's writes and store's
+// reads have the contract of the buffers. One slot per cycle.
 
 module vdla_pipeline
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*, vdla_gemm_pkg::*;
@@ -25,20 +25,26 @@ module vdla_pipeline
   output logic [OutEntryBits-1:0] out_entry_o
 );
 
-  // --- R: the slot when the accumulator is read
+  // --- the slot in R - 1, when the accumulator's addresses are chosen, and in R, when memories are
+  // read
 
   slot_valid_t valid_q[ReadDelay];
-  slot_valid_t valid;
-  slot_t       slot;
+  slot_valid_t valid_early;
+  slot_t       slot_early, slot;
+  logic        executes;
 
   vdla_delay #(
     .Bits  ($bits(slot_t)),
-    .Cycles(ReadDelay)
+    .Cycles(ReadDelay - 1)
   ) u_slot (
     .clk_i,
     .data_i(slot_i),
-    .data_o(slot)
+    .data_o(slot_early)
   );
+
+  always_ff @(posedge clk_i) begin
+    slot <= slot_early;
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -48,7 +54,8 @@ module vdla_pipeline
       for (int unsigned k = 1; k < ReadDelay; k++) valid_q[k] <= valid_q[k-1];
     end
   end
-  assign valid = valid_q[ReadDelay-1];
+  assign valid_early = valid_q[ReadDelay-2];
+  assign executes = valid_q[ReadDelay-1].execute;
 
   // --- operands: of a GEMM early, for the array; of a VECTOR with the accumulator
 
@@ -71,7 +78,7 @@ module vdla_pipeline
     .data_o({gemm_reads, gemm_src, gemm_wgt})
   );
 
-  assign vector_reads = valid.execute && slot.vector;
+  assign vector_reads = executes && slot.vector;
 
   vdla_inp_buffer u_inp (
     .clk_i,
@@ -111,13 +118,13 @@ module vdla_pipeline
     .sums_o(sums)
   );
 
-  // --- R + 2: the ALU; R + 3: its result
+  // --- R + 2: the product; R + 3: the ALU; R + 4: its result
 
   vdla_accumulator u_accumulator (
     .clk_i,
     .rst_ni,
-    .valid_i      (valid),
-    .slot_i       (slot),
+    .valid_i      (valid_early),
+    .slot_i       (slot_early),
     .inputs_i     (inp_vector),
     .weights_i    (wgt_vector),
     .sums_i       (sums),
@@ -126,12 +133,12 @@ module vdla_pipeline
     .write_i      (acc_write_i)
   );
 
-  // --- R + 1 to R + 10: the output
+  // --- R + 1 to R + OutDelay: the output
 
   vdla_emit u_emit (
     .clk_i,
     .rst_ni,
-    .valid_i           (valid.execute),
+    .valid_i           (executes),
     .slot_i            (slot),
     .sums_i            (result),
     .load_write_valid_i,

@@ -70,7 +70,7 @@ package vdla_pkg;
   parameter int unsigned IssueDelay = 3;
   parameter int unsigned StoreSetup = 2;
   parameter int unsigned StoreTail = 1;
-  parameter int unsigned ComputeDepth = 16;
+  parameter int unsigned ComputeDepth = 18;
   parameter int unsigned FetchBufferBeats = 64;
   /* verilator lint_on UNUSEDPARAM */
 

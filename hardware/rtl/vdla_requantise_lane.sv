@@ -2,9 +2,9 @@
 // half to even.
 //
 // Contract: exactly hardware/numerics.py. With mult 1, bias 0 and shift 0 raw_o is the sum. Sum,
-// bias, mult and shift are read in cycle t, zero_point and clips in t + 6; the results are valid in
-// t + 7. One sum per cycle. Two multipliers of 25 x 18 bits; the second adds the first shifted by
-// 17 in the cascade.
+// bias, mult and shift are read in cycle t, zero_point in t + 6, the clips in t + 7; the results are
+// valid in t + 8. One sum per cycle. Two multipliers of 25 x 18 bits; the second adds the first
+// shifted by 17 in the cascade.
 
 module vdla_requantise_lane
   import vdla_pkg::*;
@@ -83,7 +83,7 @@ module vdla_requantise_lane
   logic                    fits;
   logic signed [OutBits:0] value_q;
   logic                    round_q;
-  logic        [     31:0] raw_q;
+  logic        [     31:0] raw_q, raw_late_q;
 
   assign fits = fine[56:OutBits+1] == {(56 - OutBits) {fine[56]}};
 
@@ -93,18 +93,21 @@ module vdla_requantise_lane
     raw_q <= coarse_q[32:1];
   end
 
-  // --- t + 7: the result
+  // --- t + 7: the rounded value and the zero point; t + 8: the result
 
-  logic signed [OutBits+1:0] moved;
-
-  assign moved = (OutBits + 2)'(value_q) + (OutBits + 2)'(zero_point_i)
-               + signed'({{(OutBits + 1) {1'b0}}, round_q});
+  logic signed [OutBits+1:0] moved_q;
 
   always_ff @(posedge clk_i) begin
-    if (moved > (OutBits + 2)'(clip_hi_i)) result_o <= clip_hi_i;
-    else if (moved < (OutBits + 2)'(clip_lo_i)) result_o <= clip_lo_i;
-    else result_o <= moved[OutBits-1:0];
-    raw_o <= raw_q;
+    moved_q <= (OutBits + 2)'(value_q) + (OutBits + 2)'(zero_point_i)
+             + signed'({{(OutBits + 1) {1'b0}}, round_q});
+    raw_late_q <= raw_q;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (moved_q > (OutBits + 2)'(clip_hi_i)) result_o <= clip_hi_i;
+    else if (moved_q < (OutBits + 2)'(clip_lo_i)) result_o <= clip_lo_i;
+    else result_o <= moved_q[OutBits-1:0];
+    raw_o <= raw_late_q;
   end
 
 endmodule

@@ -2,10 +2,10 @@
 //
 // Contract: start_i is in cycle S. The micro-op of the first iteration is read in S + 1 and arrives
 // in S + 3, in which it is added to the indices; the first slot is valid in S + 4, IssueDelay
-// cycles after the read. An iteration that reads two entries of one half of the accumulator takes
-// two slots and holds up those behind it. last_o: the last slot of an instruction. busy_o: S < t <
-// F, where in F the last micro-op of a GEMM is read, or last_o is set for a VECTOR; the next
-// instruction may start in F. One slot per cycle.
+// cycles after the read. An iteration that reads two entries of one half of the accumulator, or
+// multiplies what the slot before it writes, takes two slots and holds up those behind it. last_o:
+// the last slot of an instruction. busy_o: S < t < F, where in F the last micro-op of a GEMM is
+// read, or last_o is set for a VECTOR; the next instruction may start in F. One slot per cycle.
 
 module vdla_sequencer
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -29,6 +29,7 @@ module vdla_sequencer
 );
 
   typedef logic [UopIndexBits-1:0] uop_index_t;
+  typedef logic [AccIndexBits-1:0] index_t;
   typedef logic [LoopFieldBits-1:0] loop_t;
 
   // What all slots of an instruction have in common.
@@ -235,7 +236,7 @@ module vdla_sequencer
 
   slot_t   slot, slot_q;
   common_t common;
-  logic    begins, conflict;  // the iteration ignores the old entry; it takes two slots
+  logic    begins, conflict;  // the iteration ignores the old entry; it reads one half twice
   logic    last_q, second_q;
 
   assign common = add_q.common;
@@ -263,6 +264,15 @@ module vdla_sequencer
 
   assign conflict = slot.reads_acc && slot.reads_src
       && slot.acc[AccIndexBits-1] == slot.src[AccIndexBits-1];
+
+  // A product whose factor or second operand is written by the slot directly before: the first of
+  // two slots puts a cycle between them.
+  logic dependent, two_slots;
+
+  assign dependent = slot.alu.multiply && valid_o.execute
+      && (!slot.alu.factor_x && index_t'(slot.acc) == index_t'(slot_q.acc)
+          || slot.reads_src && index_t'(slot.src) == index_t'(slot_q.acc));
+  assign two_slots = conflict || dependent;
 
   always_ff @(posedge clk_i) begin
     if (advance) begin
@@ -301,9 +311,9 @@ module vdla_sequencer
         adding_q <= fetching_q;
       end
       second_q <= !advance;
-      valid_o.hold <= advance && adding_q && conflict;
-      valid_o.execute <= advance ? adding_q && !conflict : 1'b1;
-      last_o <= advance ? adding_q && !conflict && add_q.last : last_q;
+      valid_o.hold <= advance && adding_q && two_slots;
+      valid_o.execute <= advance ? adding_q && !two_slots : 1'b1;
+      last_o <= advance ? adding_q && !two_slots && add_q.last : last_q;
     end
   end
 
@@ -319,7 +329,7 @@ module vdla_sequencer
   // The times of a GEMM do not depend on its data: only a VECTOR is held up.
   HoldIsVector_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       valid_o.hold |-> slot_o.vector);
-  // A VECTOR is alone in all stages, so that the conflicts of one never hold up another.
+  // A VECTOR is alone in all stages, so that the stalls of one never hold up another.
   VectorIsAlone_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       start_i && (vector_q || command_i.opcode == OpVector)
           |-> !reading_q && !fetching_q && !adding_q);

@@ -38,8 +38,8 @@ package vdla_types_pkg;
                              : (AccBeats > InpBeats ? AccBeats : InpBeats));
   parameter int unsigned BeatIndexBits = MostBeats > 1 ? $clog2(MostBeats) : 1;
 
-  // Latency from the operands of the GEMM core to its sums, and the accumulator's stage in the
-  // pipeline.
+  // Latency from the operands of the GEMM core to its sums, and the stage of the pipeline in which
+  // they arrive at the accumulator.
   parameter int unsigned GemmLatency = 3 + $clog2(BlockIn);
   parameter int unsigned AccStage = 3 + GemmLatency;
 

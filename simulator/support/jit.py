@@ -32,7 +32,7 @@ _SOURCES = (
     "simulator/function/kernels_vnni.py",
     "simulator/function/vnni.py",
     "simulator/support/jit.py",
-    "simulator/timing/bank_conflicts.py",
+    "simulator/timing/vector_stalls.py",
     "simulator/timing/cycle_counts.py",
     "simulator/timing/event_loop.py",
     "simulator/timing/layout.py",

@@ -20,8 +20,8 @@ from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.support.jit import is_compiled
 from vdla.simulator.timing import event_loop
 from vdla.simulator.timing import layout as at
-from vdla.simulator.timing.bank_conflicts import bank_conflicts
 from vdla.simulator.timing.hang import hang_text
+from vdla.simulator.timing.vector_stalls import vector_stalls
 from vdla.simulator.timing.wait_table import POP_QUEUE, stream_beats, wait_table
 
 Ints = NDArray[np.int64]
@@ -56,7 +56,7 @@ def time_program(
     places = place(program)[0] if addresses is None else addresses
     linked = columns(device, program.link(places))
     stream = _stream_beat(program, places)
-    timing = time_columns(device, linked, stream, bank_conflicts(program), max_cycles)
+    timing = time_columns(device, linked, stream, vector_stalls(program), max_cycles)
     return _stats(device, program, linked, timing)
 
 
@@ -83,7 +83,7 @@ def _stream_beat(program: Program, places: dict[str, int]) -> int:
 def time_columns(
     config: Config, linked: Ints, stream_beat: int, extra: Ints | None = None, max_cycles: int = MAX_CYCLES
 ) -> Timing:
-    """The timing of linked instructions; `extra[k]` is the number of bank conflicts of a VECTOR."""
+    """The timing of linked instructions; `extra[k]` is the number of stalls of a VECTOR."""
     extra = np.zeros(len(linked), np.int64) if extra is None else extra
     table = wait_table(config, linked, extra)
     times = np.full((len(linked), len(at.TIMES)), at.UNKNOWN, np.int64)

@@ -39,16 +39,16 @@ _KIND_SYNC, KIND_CORE, KIND_READ, KIND_WRITE = range(4)
 POP_QUEUE = np.array([[popped_queue(unit, side) for side in SIDES] for unit in Unit], np.int64)
 
 
-def wait_table(config: Config, columns: Ints, conflicts: Ints) -> Ints:
+def wait_table(config: Config, columns: Ints, stalls: Ints) -> Ints:
     """The table, `np.int64[n, len(FIELDS)]`, of linked instructions under the queue depths of
     `config`.
 
-    `conflicts[k]` are the extra cycles of a VECTOR instruction.
+    `stalls[k]` are the extra cycles of a VECTOR instruction.
     """
     table = np.full((len(columns), len(FIELDS)), NONE, np.int64)
     table[:, F["unit"]] = columns[:, COL["unit"]]
     _fill_kinds(table, columns)
-    _fill_cycles(config, table, columns, conflicts)
+    _fill_cycles(config, table, columns, stalls)
     _fill_dma(config, table, columns)
     _fill_order(config, table, columns)
     for number in range(len(QUEUES)):
@@ -64,12 +64,12 @@ def _fill_kinds(table: Ints, columns: Ints) -> None:
     table[:, F["kind"]] = kinds[columns[:, COL["opcode"]]]
 
 
-def _fill_cycles(config: Config, table: Ints, columns: Ints, conflicts: Ints) -> None:
+def _fill_cycles(config: Config, table: Ints, columns: Ints, stalls: Ints) -> None:
     """The cycles of GEMM and VECTOR in the issue stage, and from there to their completion."""
     loops = columns[:, COL["loop0"]] * columns[:, COL["loop1"]]
     iterations = loops * (columns[:, COL["uop_end"]] - columns[:, COL["uop_begin"]])
     vectors = columns[:, COL["opcode"]] == Opcode.VECTOR
-    table[:, F["cycles"]] = iterations + conflicts + np.where(vectors, contract.ISSUE_DELAY, 0)
+    table[:, F["cycles"]] = iterations + stalls + np.where(vectors, contract.ISSUE_DELAY, 0)
     table[:, F["tail"]] = np.where(vectors, 0, contract.ISSUE_DELAY) + contract.compute_depth(config)
 
 

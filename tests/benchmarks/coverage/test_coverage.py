@@ -67,6 +67,16 @@ def test_two_reads_of_one_buffer_half_conflict() -> None:
     assert counts["VECTOR none, conflict"] == counts["VECTOR conflict, conflict"] == 0
 
 
+def test_products_count_by_the_write_of_a_factor() -> None:
+    four = (MicroOp(), MicroOp(), MicroOp(acc=1), MicroOp())
+    scale = Vector(VectorOp.MUL, Operand.IMM, imm=3, uop_end=4)
+    counts = covered(program(Load(Buffer.UOP, x_size=4), Load(Buffer.ACC, x_size=2), scale, uops=four))
+    found = [d for d in range(1, 4) if counts[f"VECTOR multiplies the entry written {d} before"]]
+    assert found == [1, 2]  # writes 0 0 1 0
+    assert counts["VECTOR dependent product alone"] == 1
+    assert counts["VECTOR dependent product with a conflict"] == 0
+
+
 @pytest.mark.parametrize(
     ("fields", "name"),
     [

@@ -24,7 +24,7 @@ PROOFS = [
     ("vdla_read_arbiter_proof", {}),
     *(("vdla_requantise_lane_proof", {"MultBit": bit}) for bit in (0, 23)),
 ]
-SLOW = {"vdla_requantise_lane_proof"}  # half a minute: steps through seven stages of 56 bits
+SLOW = {"vdla_requantise_lane_proof"}  # half a minute: steps through eight stages of 56 bits
 
 # Harness, file, text, replacement: each a defect that simulation could miss.
 DEFECTS = [

@@ -181,17 +181,24 @@ async def out_entries(bench, machine):
     return np.frombuffer(b"".join(entries), np.uint8).reshape(machine.out_depth, -1)
 
 
-def conflicts(naive, machine, r):
-    """Iterations of a VECTOR that read two entries of one half of the accumulator."""
-    if r["opcode"] != Opcode.VECTOR or r["source"] != Source.ACC:
+def stalls(naive, machine, r):
+    """Iterations of a VECTOR that read two entries of one half of the accumulator, or multiply what
+    the iteration before them wrote."""
+    if r["opcode"] != Opcode.VECTOR or r["op"] == VectorOp.MOV:
         return 0
-    if r["operand"] != Operand.SRC and r["op"] != VectorOp.MAC:
-        return 0
-    return sum(
-        accumulator_half(machine, r["acc"] + off) == accumulator_half(machine, s)
-        for u, off, s, _, _ in naive.iterations(r)
-        if r["op"] != VectorOp.MOV and not (r["init"] and u.first)
-    )
+    macs = r["op"] == VectorOp.MAC
+    source = r["source"] == Source.ACC and (r["operand"] == Operand.SRC or macs)
+    count, written = 0, None
+    for u, off, s, _, _ in naive.iterations(r):
+        a, starts = r["acc"] + off, r["init"] and u.first
+        reads = {s} if source else set()
+        factors = reads if macs else set()
+        if r["op"] == VectorOp.MUL and not starts:
+            factors = reads | {a}
+        conflict = source and not starts and accumulator_half(machine, a) == accumulator_half(machine, s)
+        count += conflict or written in factors
+        written = a
+    return count
 
 
 @cocotb.test()
@@ -225,7 +232,7 @@ def run_model(naive, machine):
         naive.execute(index)
         looped = row["opcode"] in (Opcode.GEMM, Opcode.VECTOR)
         count = sum(1 for _ in naive.iterations(row)) if looped else 0
-        last = count + conflicts(naive, machine, row) + ISSUE_DELAY
+        last = count + stalls(naive, machine, row) + ISSUE_DELAY
         issue = count if row["opcode"] == Opcode.GEMM else last
         durations.append((issue, last + compute_depth(machine)) if looped else None)
     return durations

@@ -13,8 +13,8 @@ from helpers.rtl.unit_pins import field_bits, join, write_widths
 from vdla.hardware.isa import Buffer, Emit, Opcode
 from vdla.hardware.numerics import pack_elements, pack_scale, requantise
 
-SUMS_DELAY = 3  # from a slot to its sums
-WRITE_DELAY = 10  # from a slot to the write of the output buffer
+SUMS_DELAY = 4  # from a slot to its sums
+WRITE_DELAY = 12  # from a slot to the write of the output buffer
 CYCLES = 1500
 
 

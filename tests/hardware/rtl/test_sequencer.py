@@ -52,7 +52,7 @@ def slot_widths(machine):
 
 def alu_control(op, starts):
     """The controls of an operation in docs/microarchitecture.md; `starts` ignores the old entry."""
-    multiplies = op in (VectorOp.MUL, VectorOp.MAC)
+    multiplies = op == VectorOp.MAC or (op == VectorOp.MUL and not starts)
     picks = {
         VectorOp.SHL: "shift", VectorOp.SHR: "shift", VectorOp.MIN: "min", VectorOp.MAX: "max",
         VectorOp.CLIP: "clip", VectorOp.MOV: "operand",
@@ -61,7 +61,7 @@ def alu_control(op, starts):
     return {
         "pick": PICKS.index(pick),
         "keep": int(op != VectorOp.MUL and not (op == VectorOp.MAC and starts)),
-        "subtract": int(op in (VectorOp.SUB, VectorOp.MIN, VectorOp.MAX)),
+        "subtract": int(op in (VectorOp.SUB, VectorOp.MIN, VectorOp.MAX, VectorOp.CLIP)),
         "multiply": int(multiplies),
         "factor_x": int(op == VectorOp.MAC),
         "left": int(op == VectorOp.SHL),
@@ -75,7 +75,9 @@ def slots(machine, instruction, uops):
     op = instruction.op if vector else VectorOp.ADD
     source = instruction.source if vector else 0
     operand = instruction.operand if vector else 0
-    half = 1 << (machine.acc_depth - 1).bit_length() - 1
+    index_bits = (machine.acc_depth - 1).bit_length()
+    half, entries = 1 << index_bits - 1, 1 << index_bits
+    written = None
     for i in range(instruction.loop0):
         for j in range(instruction.loop1):
             for uop in uops[instruction.uop_begin : instruction.uop_end]:
@@ -99,9 +101,14 @@ def slots(machine, instruction, uops):
                 }  # fmt: skip
                 fields = {name: int(value) & (1 << widths[name]) - 1 for name, value in fields.items()}
                 conflict = fields["reads_acc"] and reads_src and (fields["acc"] ^ fields["src"]) & half == 0
-                if conflict:
+                factors = {fields["src"] % entries} if fields["multiply"] and reads_src else set()
+                if fields["multiply"] and op == VectorOp.MUL:
+                    factors.add(fields["acc"] % entries)
+                stalls = conflict or written in factors
+                if stalls:
                     yield HOLD, fields
-                yield EXECUTE, {**fields, "second": int(conflict)}
+                yield EXECUTE, {**fields, "second": int(stalls)}
+                written = fields["acc"] % entries
 
 
 # --- random instructions --------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-// The ALU behind its decoder: an operation and its operands in, the new entry out.
+// The product and the ALU behind their decoder: an operation and its operands in, the new entry out
+// a cycle later.
 
 module alu_case
   import vdla_pkg::*;
@@ -14,15 +15,34 @@ module alu_case
   output logic signed [31:0] new_o
 );
 
-  vdla_alu u_alu (
-    .control_i(alu_control(op_i, start_i)),
-    .old_i,
-    .x_i,
+  alu_control_t control, control_q;
+  product_t product;
+  logic signed [31:0] old_q, b_q;
+
+  assign control = alu_control(op_i, start_i);
+
+  vdla_product u_product (
+    .clk_i,
+    .factor_i (control.factor_x ? x_i : old_i),
     .b_i,
+    .product_o(product)
+  );
+
+  always_ff @(posedge clk_i) begin
+    control_q <= control;
+    old_q <= old_i;
+    b_q <= b_i;
+  end
+
+  vdla_alu u_alu (
+    .control_i(control_q),
+    .old_i    (old_q),
+    .b_i      (b_q),
+    .product_i(product),
     .new_o
   );
 
-  logic unused_clock;
-  assign unused_clock = ^{clk_i, rst_ni};
+  logic unused_reset;
+  assign unused_reset = rst_ni;
 
 endmodule

@@ -44,8 +44,8 @@ def random_machine(rng):
     )
 
 
-def random_conflicts(rng, table):
-    """Random bank conflicts of the VECTORs."""
+def random_stalls(rng, table):
+    """Random stalls of the VECTORs."""
     vectors = table[:, COL["opcode"]] == Opcode.VECTOR
     return np.where(vectors, rng.integers(0, 5, len(table)), 0).astype(np.int64)
 
@@ -55,7 +55,7 @@ def compare(seed, count):
     config = random_machine(rng)
     program = random_verified_program(config, seed, count, longest=12)
     table = columns(config, program.link(place(program)[0]))
-    extra = random_conflicts(rng, table)
+    extra = random_stalls(rng, table)
     stream = int(rng.integers(0, 2048))
     timing = time_columns(config, table, stream, extra)
     machine = Machine(config, table, stream, extra)

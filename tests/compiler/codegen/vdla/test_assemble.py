@@ -36,7 +36,7 @@ from vdla.hardware.isa import (
 from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import Program, ProgramTensor, place
 from vdla.simulator.function import execute
-from vdla.simulator.timing.bank_conflicts import bank_conflicts
+from vdla.simulator.timing.vector_stalls import vector_stalls
 from vdla.simulator.verify import Kind, verify
 
 CONFIG = Config()
@@ -247,7 +247,7 @@ def test_adding_sums_to_sums_takes_one_cycle_each():
         load(CONFIG, b, "x", widen=1),
         MacroOp(add, {"acc": (a, 0), "src": (b, 0)}, (MicroOp(),)),
     ]
-    assert not bank_conflicts(compile_ops(CONFIG, ops)).any()
+    assert not vector_stalls(compile_ops(CONFIG, ops)).any()
 
 
 def run(program: Program, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

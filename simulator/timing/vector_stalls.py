@@ -1,5 +1,5 @@
-"""The bank conflicts of VECTOR instructions: iterations that read two entries of one accumulator
-half.
+"""The stalls of VECTOR instructions: iterations that read two entries of one accumulator half, or
+multiply the entry that the iteration before them wrote.
 
 Only these depend on more than an instruction's fields: on the micro-ops in the buffer at that time,
 which come from the program's constants.
@@ -18,7 +18,7 @@ from vdla.simulator.support.jit import entry_point
 Ints = NDArray[np.int64]
 
 
-def bank_conflicts(program: Program) -> Ints:
+def vector_stalls(program: Program) -> Ints:
     """The extra cycles of each instruction."""
     extra = np.zeros(len(program), np.int64)
     columns = program.columns
@@ -30,14 +30,16 @@ def bank_conflicts(program: Program) -> Ints:
         if columns[k, COL["opcode"]] == Opcode.LOAD:
             load_uops(program, columns[k], int(program.tensor_of[k]), uops)
         else:
-            extra[k] = _vector_conflicts(config, columns[k], uops)
+            extra[k] = _stalls(config, columns[k], uops)
     return extra
 
 
 def _candidates(columns: Ints) -> NDArray[np.bool_]:
-    reads = (columns[:, COL["operand"]] == Operand.SRC) | (columns[:, COL["op"]] == VectorOp.MAC)
-    vectors = (columns[:, COL["opcode"]] == Opcode.VECTOR) & (columns[:, COL["source"]] == Source.ACC)
-    return np.asarray(vectors & reads & (columns[:, COL["op"]] != VectorOp.MOV), np.bool_)
+    op = columns[:, COL["op"]]
+    reads = (columns[:, COL["operand"]] == Operand.SRC) | (op == VectorOp.MAC)
+    reads &= (columns[:, COL["source"]] == Source.ACC) & (op != VectorOp.MOV)
+    vectors = columns[:, COL["opcode"]] == Opcode.VECTOR
+    return np.asarray(vectors & (reads | (op == VectorOp.MUL)), np.bool_)
 
 
 def _uop_loads(columns: Ints) -> NDArray[np.bool_]:
@@ -64,22 +66,32 @@ def load_uops(program: Program, row: Ints, tensor: int, uops: Ints) -> None:
             sram += x
 
 
-def _vector_conflicts(config: Config, row: Ints, uops: Ints) -> int:
-    """The bank conflicts of one VECTOR with an accumulator source."""
+def _stalls(config: Config, row: Ints, uops: Ints) -> int:
+    """The stalls of one VECTOR that reads an accumulator source or is a MUL."""
     kernel = uops[row[COL["uop_begin"]] : row[COL["uop_end"]]]
     loops = np.array([row[COL[name]] for name in ("loop0", "loop1", "acc", "acc0", "acc1", "src", "src0", "src1")])
-    return int(_count(kernel, loops, bool(row[COL["init"]]), config.acc_depth // 2))
+    op = row[COL["op"]]
+    source = row[COL["source"]] == Source.ACC and (row[COL["operand"]] == Operand.SRC or op == VectorOp.MAC)
+    muls, macs = op == VectorOp.MUL, op == VectorOp.MAC
+    half = config.acc_depth // 2
+    return int(_count(kernel, loops, bool(row[COL["init"]]), half, bool(source), bool(muls), bool(macs)))
 
 
 @entry_point
-def _count(kernel: Ints, loops: Ints, init: bool, half: int) -> int:
-    conflicts = 0
+def _count(kernel: Ints, loops: Ints, init: bool, half: int, source: bool, muls: bool, macs: bool) -> int:
+    """The iterations with two reads of a half or a product of the entry written just before."""
+    stalls, written = 0, -1
     for i in range(loops[0]):
         for j in range(loops[1]):
             acc = loops[2] + i * loops[3] + j * loops[4]
             src = loops[5] + i * loops[6] + j * loops[7]
             for u in range(len(kernel)):
+                a, s = acc + kernel[u, 0], src + kernel[u, 1]
                 reads = not (init and kernel[u, 3] != 0)
-                if reads and (acc + kernel[u, 0]) // half == (src + kernel[u, 1]) // half:
-                    conflicts += 1
-    return conflicts
+                conflict = source and reads and a // half == s // half
+                dependent = muls and reads and a == written
+                dependent |= source and s == written and (macs or (muls and reads))
+                if conflict or dependent:
+                    stalls += 1
+                written = a
+    return stalls
