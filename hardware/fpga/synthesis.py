@@ -53,6 +53,9 @@ MAP_LUTS = (
 )
 """The last stage of `synth_xilinx`, with abc as abc9 crashes on the top (Yosys 0.70)."""
 
+VENDOR_CELLS = Path(__file__).resolve().parent / "dsp48e1.sv"
+"""The declaration of the cell that the RTL instantiates."""
+
 MARK = "vdla-stage:"
 
 
@@ -111,7 +114,7 @@ def _hash(config: Config, part: FpgaPart, version: str) -> str:
     digest = hashlib.sha256()
     for text in (render_nameless(config), script(part), version, Path(logic_path.__file__).read_text(encoding="utf-8")):
         digest.update(text.encode() + b"\0")
-    for path in rtl_files():
+    for path in (*rtl_files(), VENDOR_CELLS):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:24]
 
@@ -140,7 +143,7 @@ def _from_json(document: Mapping[str, Any]) -> Synthesis:
 
 def script(part: FpgaPart) -> str:
     """The Yosys script, for a folder with the sources."""
-    names = " ".join([PACKAGE, *(path.name for path in rtl_files())])
+    names = " ".join([PACKAGE, *(path.name for path in (*rtl_files(), VENDOR_CELLS))])
     options = f"-family {part.family} -flatten -noiopad -noclkbuf -top {TOP}" + (" -uram" if part.uram else "")
     lines = [
         f"log {MARK} read",
@@ -166,7 +169,7 @@ def script(part: FpgaPart) -> str:
 
 def _run(config: Config, part: FpgaPart, version: str, folder: Path, progress: Progress) -> Synthesis:
     (folder / PACKAGE).write_text(render_nameless(config), encoding="utf-8")
-    for path in rtl_files():
+    for path in (*rtl_files(), VENDOR_CELLS):
         (folder / path.name).write_bytes(path.read_bytes())
     stages = count(1)
     total = len(STAGES) + 2
