@@ -87,7 +87,7 @@ def test_compiled_programs_shrink() -> None:
 
 
 def test_a_fault_is_found_shrunk_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    result = run(batches=random_batches(TINY, 0, 6), opened=broken, workers=0)
+    result = run(batches=random_batches(TINY, 0, 12), opened=broken, workers=0)
     assert result.figures["mismatches"] > 0
     assert sum(row["mismatches"] for row in result.rows) == result.figures["mismatches"]
     text = result.receipt["found"][0]
