@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import zip_longest
 from typing import Any
 
 from vdla.hardware.fpga.delays import Delays
@@ -144,7 +145,7 @@ def _carry(cell: Cell, body: _Body, delays: Delays) -> None:
     carries = body.pins("CI|CYINIT|CI_TOP")
     ports = {port: body.bits(port) for port in ("S", "DI", "O", "CO")}
     below: list[Pin] = []
-    for select, data, total, carry in zip(*ports.values(), strict=True):
+    for select, data, total, carry in zip_longest(*ports.values()):  # unused outputs are left out
         own = [(port, bit) for port, bit in (("S", select), ("DI", data)) if bit is not None]
         if total is not None:
             _through(cell, tuple(pin for pin in own if pin[0] == "S"), (("O", total),), delays.carry_out, levels=1)

@@ -238,14 +238,19 @@ def _names(module: Mapping[str, Any]) -> dict[int, str]:
 
 
 def _register(name: str) -> str:
-    """The name of the whole register, without the bit."""
-    return re.sub(r"\[\d+\]$", "", name)
+    """The name of a whole register or memory: without the bit, the same for equal instances."""
+    name = re.sub(r"(\[\d+\]|\.\d+)+$", "", name)
+    return re.sub(r"\[\d+\]", "[*]", name)
 
 
 def _end(cell: Cell, bit: int, netlist: _Netlist) -> str:
-    """The name of a path's end: that of the net it drives, else of the net that ends there."""
+    """The name of a path's end: that of a net it drives, else of the net that ends there, else the
+    module that it is in.
+    """
     known = [netlist.names[out] for _, out in cell.outputs if out in netlist.names]
-    return min(known, key=len) if known else netlist.names.get(bit, cell.name)
+    if known:
+        return min(known, key=len)
+    return netlist.names.get(bit) or re.sub(r"\$flatten|\\|\.?\$auto.*", "", cell.name)
 
 
 def _path(netlist: _Netlist, name: str, ns: float, last: _Arrival, end: Cell | None) -> LogicPath:
