@@ -154,14 +154,15 @@ def compare(
     if first.statistics is not None and second.statistics is not None:
         statistics = [text for text in first.statistics.differences(second.statistics) if not _is_time(text)]
     shown = alike and first.contents is not None and second.contents is not None
+    known = first.times.known and second.times.known
     return Comparison(
-        program,
-        (first, second),
-        first_difference(first.times, second.times) if first.times.known and second.times.known else None,
-        tuple(statistics),
-        _memory_difference(program, _offsets(program), first.memory, second.memory),
-        _buffer_difference(program, first.contents, second.contents) if shown else None,
-        shown,
+        program=program,
+        runs=(first, second),
+        first_difference=first_difference(first.times, second.times) if known else None,
+        statistics=tuple(statistics),
+        memory_difference=_memory_difference(program, _offsets(program), first.memory, second.memory),
+        buffer_difference=_buffer_difference(program, first.contents, second.contents) if shown else None,
+        buffers_compared=shown,
     )
 
 

@@ -20,7 +20,7 @@ MOST_BYTES = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Block:
+class AllocatedBlock:
     """A range of addresses, and its first byte in the array."""
 
     address: int
@@ -42,7 +42,7 @@ class Allocator:
             raise DeviceError(
                 f"device {name}: cannot allocate {size} bytes of DRAM; open the device with fewer memory_bytes"
             ) from None
-        self._blocks: list[Block] = []
+        self._blocks: list[AllocatedBlock] = []
 
     def _integer(self, what: str, value: object) -> int:
         """A Python or NumPy integer as a Python integer; DeviceError for anything else."""
@@ -55,7 +55,7 @@ class Allocator:
     def allocate(self, nbytes: int) -> int:
         """The address of a zeroed block; DeviceError when no gap is large enough."""
         offset = self._gap(self._size(nbytes))
-        return self._add(Block(offset, nbytes, offset))
+        return self._add(AllocatedBlock(offset, nbytes, offset))
 
     def allocate_at(self, address: int, nbytes: int) -> int:
         """A zeroed block at an address beyond the array; DeviceError where it overlaps another."""
@@ -71,7 +71,7 @@ class Allocator:
                     f"device {self.name}: {nbytes} bytes at {address} must not overlap a block, "
                     f"got {block.nbytes} bytes at {block.address}"
                 )
-        return self._add(Block(address, nbytes, self._gap(nbytes)))
+        return self._add(AllocatedBlock(address, nbytes, self._gap(nbytes)))
 
     def _size(self, nbytes: int) -> int:
         nbytes = self._integer("allocation in bytes", nbytes)
@@ -79,7 +79,7 @@ class Allocator:
             raise DeviceError(f"device {self.name}: allocation in bytes must be at least 1, got {nbytes}")
         return nbytes
 
-    def _add(self, block: Block) -> int:
+    def _add(self, block: AllocatedBlock) -> int:
         insort(self._blocks, block)
         self.data[block.offset : block.offset + block.nbytes] = 0
         return block.address
@@ -125,15 +125,15 @@ class Allocator:
         block = self._block(address)
         return address if block is None else block.offset + address - block.address
 
-    def _block(self, address: int) -> Block | None:
+    def _block(self, address: int) -> AllocatedBlock | None:
         """The last block that begins at or below an address."""
         index = bisect_right(self._blocks, address, key=lambda block: block.address) - 1
         return self._blocks[index] if index >= 0 else None
 
-    def windows(self) -> list[Block]:
+    def windows(self) -> list[AllocatedBlock]:
         """The addresses that the machine reaches: the whole array, or only the blocks if some block
         is placed.
         """
         if all(block.address == block.offset for block in self._blocks):
-            return [Block(0, len(self.data), 0)]
+            return [AllocatedBlock(0, len(self.data), 0)]
         return list(self._blocks)
