@@ -61,7 +61,6 @@ class Cell:
     name: str
     kind: str
     group: Group
-    source: str
     inputs: tuple[Pin, ...]
     outputs: tuple[Pin, ...]
     through: list[Through] = field(default_factory=list)
@@ -107,7 +106,7 @@ def cell_of(name: str, body: Mapping[str, Any], delays: Delays) -> Cell:
     group, build = next(
         ((group, build) for pattern, group, build in _KINDS if pattern.fullmatch(kind)), (Group.OTHER, None)
     )
-    cell = Cell(name, kind, group, body.get("attributes", {}).get("src", ""), tuple(inputs), tuple(outputs))
+    cell = Cell(name=name, kind=kind, group=group, inputs=tuple(inputs), outputs=tuple(outputs))
     if build is not None:
         build(cell, _Body(body["connections"], body.get("parameters", {})), delays)
     return cell
