@@ -1,4 +1,4 @@
-"""FPGA resources of pynq_z1 on the part of its board, by unit, from synthesis with Yosys.
+"""FPGA resources of a machine on the part of its board, by unit, from synthesis with Yosys.
 
 The first run takes minutes; later runs read the cached result while the RTL is unchanged.
 """
@@ -15,10 +15,10 @@ from vdla.hardware.fpga.parts import part_of_preset
 PRESET = "pynq_z1"
 
 
-def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
-    """The area of the default configuration; `fits` is 1 if no resource of the part is exceeded."""
-    config = Config.preset(PRESET)
-    part = part_of_preset(PRESET)
+def run(progress: Progress = silent, seed: int = 0, preset: str = PRESET) -> BenchmarkResult:
+    """The area of a preset; `fits` is 1 if no resource of the part is exceeded."""
+    config = Config.preset(preset)
+    part = part_of_preset(preset)
     result = area(config, part, progress)
     total = result.total
     figures = {
@@ -32,6 +32,9 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
         "levels": result.longest.levels,
         "path_ns": result.longest.estimate_ns,
     }
+    if result.fast_longest is not None:
+        figures["fast_path_ns"] = result.fast_longest.estimate_ns
     rows = [{"unit": unit.path, "module": unit.module, **asdict(unit.usage)} for unit in result.units]
-    about = {**receipt(config, [], seed, "vdla bench area --json -"), "part": part.name, "yosys": result.yosys}
+    command = f"vdla bench area --preset {preset} --json -"
+    about = {**receipt(config, [], seed, command), "part": part.name, "yosys": result.yosys}
     return BenchmarkResult("area", figures, rows, about)

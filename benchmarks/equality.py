@@ -1,8 +1,10 @@
-"""RTL against simulator: times, counters and memory of random programs and of the suite.
+"""RTL against simulator: times, counters, memory, buffers of random programs and of the suite.
 
-Runs on several machines. Every random program is verified, and functional coverage is measured
-(benchmarks/coverage). A mismatch is shrunk and printed with the arguments that replay it. `--long`
-runs 10,000 programs and the layers of ResNet-18.
+Runs on several machines, with the RTL's assertions on. Three of four programs have their tensors
+and stream anywhere in the machine's addresses; in every second batch the RTL's registers and
+memories start at random. Every random program is verified, and functional coverage is measured at
+what is compared (benchmarks/coverage). A mismatch is shrunk and printed with the arguments that
+replay it. `--long` runs 10,000 programs and the layers of ResNet-18.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from vdla.runtime.layers import layer_operator
 
 WORKERS = 2
 MOST_SHRUNK = 3
+MOST_COMPILED = 1000
 
 
 @dataclass
@@ -41,6 +44,9 @@ class Outcome:
     programs: int = 0
     instructions: int = 0
     cycles: int = 0
+    placed: int = 0
+    random_starts: int = 0
+    without_comparison: int = 0
     coverage: Coverage = field(default_factory=Coverage)
     hashes: dict[str, str] = field(default_factory=dict)
     mismatches: list[tuple[ProgramCase, str]] = field(default_factory=list)
@@ -66,6 +72,9 @@ def run(
     rows = _rows(outcomes)
     figures = {name: sum(row[name] for row in rows) for name in ("programs", "instructions", "cycles", "mismatches")}
     figures |= {
+        "programs_without_comparison": sum(outcome.without_comparison for outcome in outcomes),
+        "programs_placed_at_random": sum(outcome.placed for outcome in outcomes),
+        "programs_started_at_random": sum(outcome.random_starts for outcome in outcomes),
         "configurations": len({batch[0].config.fingerprint for batch in chosen if batch}),
         "memories": len({batch[0].config.dram for batch in chosen if batch}),
         "bins": len(goals()),
@@ -97,7 +106,10 @@ def _rows(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
 
 def all_batches(seed: int, long: bool) -> list[list[ProgramCase]]:
     """Batches of cases, one machine and memory each: compiled programs, then random ones."""
-    compiled = [[ProgramCase(program.config, seed, program=program)] for program in _compiled(long)]
+    compiled = [
+        [ProgramCase(program.config, seed * MOST_COMPILED + number, program=program, random_start=number % 2 > 0)]
+        for number, program in enumerate(_compiled(long))
+    ]
     return compiled + all_random(seed, EACH_LONG if long else EACH)
 
 
@@ -147,15 +159,20 @@ def compare_batch(batch: Sequence[ProgramCase], opened: Open = rtl_pair) -> Outc
 
 def _compare(case: ProgramCase, compare: Comparator, outcome: Outcome) -> None:
     program = case.made()
-    stats, difference = compare(program, random_arrays(program, case.seed))
+    conditions = case.conditions(program)
+    result = compare(program, random_arrays(program, case.seed), conditions)
+    stats = result.statistics
     outcome.programs += 1
     outcome.instructions += len(program)
     outcome.cycles += 0 if stats is None else stats.total_cycles
+    outcome.placed += conditions.places is not None
+    outcome.random_starts += conditions.start is not None
+    outcome.without_comparison += not result.data_compared
     outcome.hashes[program.name] = program.hash
     if stats is not None and case.program is None:
-        outcome.coverage.add(program, stats)
-    if difference:
-        outcome.mismatches.append((case, difference))
+        outcome.coverage.add(program, stats, conditions.places)
+    if result.difference:
+        outcome.mismatches.append((case, result.difference))
 
 
 # --- mismatches -----------------------------------------------------------------------------------
@@ -163,8 +180,15 @@ def _compare(case: ProgramCase, compare: Comparator, outcome: Outcome) -> None:
 
 def explain(case: ProgramCase, difference: str, opened: Open = rtl_pair) -> str:
     """The case, the difference, and the shrunk program as assembly text without tensor contents."""
+    made = case.made()
+    conditions = case.conditions(made)
     with opened(case.config) as compare:
-        small = shrink(case.made(), lambda program: bool(compare(program, random_arrays(program, case.seed))[1]))
-        again = compare(small, random_arrays(small, case.seed))[1]
+
+        def differs(program: Program) -> str:
+            return compare(program, random_arrays(program, case.seed), conditions).difference
+
+        small = shrink(made, lambda program: bool(differs(program)))
+        again = differs(small)
     text = [line for line in disassemble(small, numbered=True).splitlines() if not line.startswith(".data ")]
-    return "\n".join([f"equality: {case}", difference, f"shrunk to {len(small)} instructions:", again, *text, ""])
+    said = [f"equality: {case}", f"conditions: {conditions}", difference]
+    return "\n".join([*said, f"shrunk to {len(small)} instructions:", again, *text, ""])

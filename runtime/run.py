@@ -5,7 +5,7 @@ result = run(program, {"data": data, "weight": weight}, device="sim")
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -47,16 +47,23 @@ def _run(program: Program, inputs: Mapping[str, Array], device: Device, stack: E
     return Result(program, outputs, statistics)
 
 
-def upload(program: Program, inputs: Mapping[str, Array], device: Device, stack: ExitStack) -> dict[str, int]:
+def upload(
+    program: Program,
+    inputs: Mapping[str, Array],
+    device: Device,
+    stack: ExitStack,
+    allocate: Callable[[str, int], int] | None = None,
+) -> dict[str, int]:
     """Allocate and fill every tensor and the stream; their addresses, in this order.
 
-    They are freed when the stack closes.
+    They are freed when the stack closes. `allocate` gives the address of a name and its bytes, by
+    default the device chooses.
     """
     contents = initial_contents(program, inputs)
     sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: max(1, program.words.nbytes)}
     addresses = {}
     for name, nbytes in sizes.items():
-        addresses[name] = device.allocate(nbytes)
+        addresses[name] = device.allocate(nbytes) if allocate is None else allocate(name, nbytes)
         stack.callback(device.free, addresses[name])
     contents[STREAM] = program.link(addresses).reshape(-1)
     for name, data in contents.items():

@@ -112,7 +112,9 @@ ROOMS: dict[str, str] = {
     "runtime.quantise": (
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
     ),
-    "runtime.compare": "hardware.isa hardware.program simulator.support simulator.stats runtime.devices runtime",
+    "runtime.compare": (
+        "hardware.isa hardware.program simulator.support simulator.verify simulator.stats runtime.devices runtime"
+    ),
     "boards": "",
     "benchmarks.harness": "support hardware hardware.program",
     "benchmarks.isolated_batches": "",
@@ -141,7 +143,8 @@ ROOMS: dict[str, str] = {
         "simulator.stats simulator.verify simulator.timing runtime.devices runtime.compare"
     ),
     "benchmarks.coverage": (
-        "hardware.isa hardware hardware.program simulator.stats simulator.timing benchmarks.harness benchmarks.programs"
+        "hardware.isa hardware hardware.program simulator.verify simulator.stats simulator.timing benchmarks.harness "
+        "benchmarks.programs"
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.te "

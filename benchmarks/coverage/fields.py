@@ -1,7 +1,9 @@
-"""Coverage of fields: zero, one, and the extremes that a verified program can hold.
+"""Coverage of fields: zero, one, and the extremes that a verified program can hold, in instructions
+and micro-ops whose results are compared.
 
 The largest value is limited by the encoding or by the buffer that the field indexes: a base at the
-last entry, a size of the whole buffer. Bins are named `FORMAT.field value`.
+last entry, a size of the whole buffer; that of a place in DRAM is an address, the others are before
+linking. Bins are named `FORMAT.field value`.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.benchmarks.coverage.liveness import ComparedData
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import COL, FORMATS, UOP_FORMAT, Emit, Opcode, Source, check_uops, layout
-from vdla.hardware.program import UOPS, Program
+from vdla.hardware.isa import COL, FORMATS, UOP_FORMAT, Emit, Opcode, Source, layout
+from vdla.hardware.program import Program
 
 Ints = NDArray[np.int64]
 
@@ -47,17 +50,19 @@ BINS: tuple[str, ...] = (
 )
 
 
-def count(program: Program) -> Counter[str]:
-    """Instructions, and micro-ops of the table, in each bin."""
+def count(program: Program, linked: Ints, compared: ComparedData) -> Counter[str]:
+    """Instructions, and micro-ops that they execute, in each bin; `linked`: at their addresses."""
     counts: Counter[str] = Counter()
     for opcode in Opcode:
-        rows = program.columns[program.columns[:, COL["opcode"]] == opcode]
+        chosen = compared.instructions & (program.columns[:, COL["opcode"]] == opcode)
+        rows = program.columns[chosen]
         for name, values in _values(opcode) if len(rows) else ():
-            column = rows[:, COL[name]]
-            sought = {"zero": 0, "one": 1, **_ends(program.config, opcode, name, rows)}
+            ends = _ends(program.config, opcode, name, rows)
             for value in values:
-                counts[f"{opcode.name}.{name} {value}"] += int((column == sought[value]).sum())
-    counts.update(_micro_ops(program))
+                column = linked[chosen, COL[name]] if value == "max" else rows[:, COL[name]]
+                sought = {"zero": 0, "one": 1, **ends}[value]
+                counts[f"{opcode.name}.{name} {value}"] += int((column == sought).sum())
+    counts.update(_micro_op_bins(program.config, compared.micro_ops))
     return +counts
 
 
@@ -90,14 +95,6 @@ def _limits(config: Config, opcode: Opcode, rows: Ints) -> dict[str, int | Ints]
         "wgt": (config.wgt_depth if gemm else config.wgt_vectors) - 1,
         "out": np.where(raw, config.out_slots, config.out_depth) - 1,
     }
-
-
-def _micro_ops(program: Program) -> Iterator[str]:
-    for tensor in program.tensors:
-        if tensor.name == UOPS and tensor.data:
-            config = program.config
-            words = np.frombuffer(tensor.data, np.uint8).reshape(-1, config.uop_entry_bytes)
-            yield from _micro_op_bins(config, check_uops(config, words))
 
 
 def _micro_op_bins(config: Config, table: Ints) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Coverage of instruction forms: enumerations and their crosses, padding, runs, bursts, tokens.
 
-All of it follows from the words of a program and its constants.
+All of it follows from the words of a program, its constants and addresses. Of instructions whose
+results are not compared, only the tokens count.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.benchmarks.coverage.fields import TOKENS
+from vdla.benchmarks.coverage.liveness import ComparedData
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, Emit, Footprints, Opcode, Operand, Source, Unit, VectorOp
 from vdla.hardware.numerics import MULT_BITS, SHIFT_MAX, unpack_scale
 from vdla.hardware.program import Program
 from vdla.hardware.timing import page_beats
 
+Ints = NDArray[np.int64]
 Row = Sequence[int]
 
 LOADED = ("INP", "WGT", "SCL", "UOP", "ACC", "ACC widened")
@@ -61,20 +65,23 @@ BINS: tuple[str, ...] = (
 )  # fmt: skip
 
 
-def count(program: Program) -> Counter[str]:
-    """Instructions in each bin."""
+def count(program: Program, linked: Ints, compared: ComparedData) -> Counter[str]:
+    """Instructions in each bin; `linked`: at their addresses."""
     counts: Counter[str] = Counter([f"program of {len(program) if len(program) < 2 else 'more'} instructions"])
     footprints = Footprints(program.config)
-    for index, row in enumerate(program.columns.tolist()):
+    for index, row in enumerate(linked.tolist()):
+        counts.update(_tokens(row))
+        if not compared.instructions[index]:
+            continue
         match row[COL["opcode"]]:
             case Opcode.LOAD:
                 counts.update(_load(program, index, row, footprints))
             case Opcode.STORE:
                 counts.update(_lying("STORE", row, footprints.entry_beats(row)))
-                counts.update(_bursts("STORE", program, row, footprints.entry_beats(row)))
+                counts.update(_bursts("STORE", program.config, row, footprints.entry_beats(row)))
             case Opcode.GEMM | Opcode.VECTOR:
                 counts.update(_looped(row))
-        counts.update(_tokens(row))
+    counts.update(_scales(compared.scales))
     return counts
 
 
@@ -89,12 +96,10 @@ def _load(program: Program, index: int, row: Row, footprints: Footprints) -> Ite
     if row[COL["y_size"]] and row[COL["x_size"]]:
         beats = footprints.entry_beats(row)
         yield from _lying("LOAD", row, beats)
-        yield from _bursts("LOAD", program, row, beats)
+        yield from _bursts("LOAD", program.config, row, beats)
         tensor = program.tensors[int(program.tensor_of[index])]
         if tensor.role in ("output", "scratch"):
             yield f"LOAD {name} of what was stored"
-        if name == "SCL" and tensor.data is not None:
-            yield from _scales(program.config, tensor.data, row, beats)
 
 
 def _padding(name: str, row: Row) -> Iterator[str]:
@@ -123,9 +128,9 @@ def _how(size: int, stride: int, dense: int) -> str:
     return "apart" if stride > dense else "overlapping"
 
 
-def _bursts(opcode: str, program: Program, row: Row, beats: int) -> Iterator[str]:
-    """How the first row is cut into bursts; tensors are page-aligned, so beats act as addresses."""
-    page, most = page_beats(program.config), program.config.burst_beats
+def _bursts(opcode: str, config: Config, row: Row, beats: int) -> Iterator[str]:
+    """How the first row is cut into bursts."""
+    page, most = page_beats(config), config.burst_beats
     start, end = row[COL["dram"]], row[COL["dram"]] + row[COL["x_size"]] * beats
     room = page - start % page
     if end - start == 1:
@@ -138,9 +143,7 @@ def _bursts(opcode: str, program: Program, row: Row, beats: int) -> Iterator[str
         yield f"{opcode} burst: one burst of burst_beats"
 
 
-def _scales(config: Config, data: bytes, row: Row, beats: int) -> Iterator[str]:
-    start, length = row[COL["dram"]], row[COL["x_size"]] * beats
-    words = np.frombuffer(data, "<u8", length * config.axi_bytes // 8, start * config.axi_bytes)
+def _scales(words: NDArray[np.uint64]) -> Iterator[str]:
     bias, mult, shift = (set(part.tolist()) for part in unpack_scale(words))
     for (name, values), found in zip(SCALES, (shift, mult, bias), strict=True):
         yield from (f"scale {name} {value}" for value in values if value in found)

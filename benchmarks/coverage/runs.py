@@ -1,7 +1,8 @@
 """Coverage of run-time events: hazards by distance, stalls, full queues, limits in effect.
 
 The distance of a hazard is the number of iterations between two uses of an accumulator entry, from
-the micro-ops; queue states come from the times and counters of a run.
+the micro-ops; it counts if the later instruction's results are compared. Queue states come from the
+times and counters of a run.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.benchmarks.coverage.liveness import ComparedData
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, Unit, VectorOp
@@ -64,9 +66,9 @@ BINS: tuple[str, ...] = (
 )  # fmt: skip
 
 
-def count(program: Program, stats: RunStats) -> Counter[str]:
+def count(program: Program, stats: RunStats, compared: ComparedData) -> Counter[str]:
     """Instructions (for counters: cycles) in each bin; `stats` belongs to a run of this program."""
-    counts: Counter[str] = Counter(_hazards(program))
+    counts: Counter[str] = Counter(_hazards(program, compared))
     for unit, counters in stats.counters.items():
         counts.update({f"{unit} counts {name}": counters[name] for name in COMMON})
         counts.update({_wait(unit, name): counters[name] for name in WAITS.get(unit, ())})
@@ -117,7 +119,7 @@ def _back_to_back(columns: Ints, starts: Ints) -> Iterator[str]:
 # --- hazards --------------------------------------------------------------------------------------
 
 
-def _hazards(program: Program) -> Iterator[str]:
+def _hazards(program: Program, compared: ComparedData) -> Iterator[str]:
     uops = np.zeros((program.config.uop_depth, 5), np.int64)
     before: tuple[int, int] | None = None  # opcode and last entry written
     for index, row in enumerate(program.columns):
@@ -129,9 +131,11 @@ def _hazards(program: Program) -> Iterator[str]:
                 load_uops(program, row, int(program.tensor_of[index]), uops)
             continue
         opcode, sums, reads, source = _iterations(row, uops)
-        if before == (opcode, int(sums[0])) and reads[0]:
+        previous, before = before, (opcode, int(sums[-1]))
+        if not compared.instructions[index]:
+            continue
+        if previous == (opcode, int(sums[0])) and reads[0]:
             yield f"{Opcode(opcode).name} reads the last sum of the {Opcode(opcode).name} before"
-        before = (opcode, int(sums[-1]))
         yield from _distances(f"{Opcode(opcode).name} reads the sum", sums, np.where(reads, sums, -1))
         if source is not None:
             yield from _distances("VECTOR reads as source the sum", sums, source)

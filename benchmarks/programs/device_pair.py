@@ -1,18 +1,20 @@
 """A pair of devices that run the same programs and are compared after each.
 
-The devices stay open, so each program starts in the state that the previous one left; after a
-mismatch they are reopened.
+The devices stay open, so each program starts in the state that the previous one left, unless it
+starts from random registers; after a mismatch they are reopened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
 
@@ -20,9 +22,40 @@ if TYPE_CHECKING:
     from vdla.runtime.devices import MemoryDevice
 
 Arrays = Mapping[str, NDArray[Any]]
-PairResult = tuple[RunStats | None, str]
-"""The simulator's statistics, and the mismatch as text; empty if the devices agree."""
-Comparator = Callable[[Program, Arrays], PairResult]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """The conditions of a run that must not change its results.
+
+    `places`: the addresses of tensors and stream, or None for those that the devices choose;
+    `start`: the seed of the RTL's registers and memories at power-up, or None for a machine that
+    keeps what the previous run left.
+    """
+
+    places: Mapping[str, int] | None = None
+    start: int | None = None
+
+    def __str__(self) -> str:
+        where = "" if self.places is None else ", ".join(f"{name} {at:#x}" for name, at in self.places.items())
+        state = "" if self.start is None else f"registers from seed {self.start}"
+        return "; ".join(part for part in (where and f"places {where}", state) if part) or "places by the device"
+
+
+@dataclass(frozen=True, slots=True)
+class PairResult:
+    """The simulator's statistics, and the mismatch as text; empty if the devices agree.
+
+    `data_compared`: whether any data was: the buffers of both devices, or memory that a STORE
+    writes.
+    """
+
+    statistics: RunStats | None
+    difference: str = ""
+    data_compared: bool = True
+
+
+Comparator = Callable[[Program, Arrays, Conditions], PairResult]
 Open = Callable[[Config], AbstractContextManager[Comparator]]
 
 PATIENCE, SLACK_CYCLES = 2, 20_000
@@ -31,7 +64,7 @@ PATIENCE, SLACK_CYCLES = 2, 20_000
 
 @contextmanager
 def rtl_pair(config: Config) -> Iterator[Comparator]:
-    """The simulator and the RTL of one machine with its memory."""
+    """The simulator and the RTL of one machine with its memory; the RTL's assertions are on."""
     with _Pair(config) as pair:
         yield pair.compare
 
@@ -42,6 +75,7 @@ class _Pair:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.size = 0
+        self.start: int | None = None
         self.devices: tuple[MemoryDevice, MemoryDevice] | None = None
         self.stack = ExitStack()
 
@@ -51,28 +85,35 @@ class _Pair:
     def __exit__(self, *error: object) -> None:
         self.stack.close()
 
-    def compare(self, program: Program, arrays: Arrays) -> PairResult:
+    def compare(self, program: Program, arrays: Arrays, conditions: Conditions) -> PairResult:
         """Runs a program on both devices and compares them."""
         from vdla.runtime.compare import compare, memory_bytes
         from vdla.simulator.timing import time_program
 
-        devices = self._open(memory_bytes(program))
-        expected = time_program(program, self.config).total_cycles
+        devices = self._open(memory_bytes(program), conditions.start)
+        places = None if conditions.places is None else dict(conditions.places)
+        expected = time_program(program, self.config, places).total_cycles
         devices[1].timeout_cycles = PATIENCE * expected + SLACK_CYCLES
-        comparison = compare(program, arrays, devices)
+        comparison = compare(program, arrays, devices, places)
+        stored = bool((program.columns[:, COL["opcode"]] == Opcode.STORE).any())
         if comparison.equal:
-            return comparison.runs[0].statistics, ""
-        self.stack.close()
-        self.devices = None
-        return comparison.runs[0].statistics, str(comparison)
+            return PairResult(comparison.runs[0].statistics, "", comparison.buffers_compared or stored)
+        self._close()
+        return PairResult(comparison.runs[0].statistics, str(comparison))
 
-    def _open(self, nbytes: int) -> tuple[MemoryDevice, MemoryDevice]:
+    def _open(self, nbytes: int, start: int | None) -> tuple[MemoryDevice, MemoryDevice]:
         from vdla.runtime.devices.rtl import RtlDevice
         from vdla.runtime.devices.sim import SimDevice
 
-        if self.devices is None or nbytes > self.size:
-            self.stack.close()
-            self.size = max(self.size, nbytes)
+        if nbytes > self.size or start is not None or start != self.start:
+            self._close()
+        if self.devices is None:
+            self.size, self.start = max(self.size, nbytes), start
             first = self.stack.enter_context(SimDevice(self.config, self.size))
-            self.devices = first, self.stack.enter_context(RtlDevice(self.config, self.size))
+            second = RtlDevice(self.config, self.size, assertions=True, start=start)
+            self.devices = first, self.stack.enter_context(second)
         return self.devices
+
+    def _close(self) -> None:
+        self.stack.close()
+        self.devices = None

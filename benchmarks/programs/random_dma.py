@@ -114,6 +114,8 @@ def _line(state: State, size: int) -> Shape:
 
 def _sizes(state: State, most: int) -> Shape:
     """Data without padding: mostly rows of a few entries, sometimes one row or one entry."""
+    if state.chance(0.1):
+        return Shape(1, 1, 1)
     z, y = (state.one((1, 1, 2, 3)) for _ in range(2))
     z = min(z, most)
     y = min(y, most // z)
@@ -196,5 +198,5 @@ def _stride(state: State, count: int, dense: int, room: int, unit: int) -> int:
 def _start(state: State, room: int, unit: int) -> int:
     page = page_beats(state.config)
     near = page - 1 - int(state.rng.integers(min(page, 8)))  # a run from here crosses a 4 KiB boundary
-    choices = [0, 1, room, near, page, int(state.rng.integers(room + 1))]
+    choices = [0, 1, room, room, near, page, int(state.rng.integers(room + 1))]
     return state.one([start for start in choices if start <= room]) // unit * unit

@@ -1,5 +1,5 @@
 """The lower bound on the cycles of a workload: multiply-accumulates at peak rate, or bytes at the
-bus's peak rate."""
+peak rate of the channel that moves more of them."""
 
 from __future__ import annotations
 
@@ -14,34 +14,50 @@ from vdla.hardware.config import Config
 
 @dataclass(frozen=True, slots=True)
 class MachineBound:
-    """A lower bound. `macs` and `nbytes` count channels rounded up to whole blocks."""
+    """A lower bound. `macs` and bytes count channels rounded up to whole blocks."""
 
     macs: int
-    nbytes: int
+    read_bytes: int
+    written_bytes: int
     compute_cycles: int
-    memory_cycles: int
+    read_cycles: int
+    write_cycles: int
 
     @property
     def cycles(self) -> int:
-        """The greater of the two."""
-        return max(self.compute_cycles, self.memory_cycles)
+        """The greatest of the three."""
+        return max(self.compute_cycles, self.read_cycles, self.write_cycles)
+
+    @property
+    def limited_by(self) -> str:
+        """What decides: `compute`, `reads` or `writes`."""
+        limits = {"compute": self.compute_cycles, "reads": self.read_cycles, "writes": self.write_cycles}
+        return max(limits, key=limits.__getitem__)
 
 
 def bound(layer: Workload, config: Config) -> MachineBound:
     """MACs / MACs per cycle or bytes / AXI bytes per cycle, whichever is greater.
 
     Products with the zeros around the image are not needed. Each weight, each output and each input
-    byte that any output reads is moved once. Input channels that do not fill one block are not
-    rounded up, since several kernel positions can share the block.
+    byte that any output reads is moved once; reads and writes have channels of their own. Input
+    channels that do not fill one block are not rounded up, since several kernel positions can share
+    the block.
     """
     batch, ins, outs = _padded_sizes(layer, config)
     pixels, taps = layer.out_height * layer.out_width, layer.kernel * layer.kernel
     rows, cols = _reads(layer.height, layer.out_height, layer), _reads(layer.width, layer.out_width, layer)
     macs = batch * ins * outs * len(rows) * len(cols)
     touched = len(np.unique(rows)) * len(np.unique(cols))
-    bits = batch * ins * touched * config.inp_bits + ins * outs * taps * config.wgt_bits
-    bits += batch * outs * pixels * config.out_bits
-    return MachineBound(macs, bits // 8, -(-macs // config.macs_per_cycle), -(-bits // 8 // config.axi_bytes))
+    read = (batch * ins * touched * config.inp_bits + ins * outs * taps * config.wgt_bits) // 8
+    written = batch * outs * pixels * config.out_bits // 8
+    return MachineBound(
+        macs=macs,
+        read_bytes=read,
+        written_bytes=written,
+        compute_cycles=-(-macs // config.macs_per_cycle),
+        read_cycles=-(-read // config.axi_bytes),
+        write_cycles=-(-written // config.axi_bytes),
+    )
 
 
 def _padded_sizes(layer: Workload, config: Config) -> tuple[int, int, int]:

@@ -13,13 +13,16 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from vdla.hardware.config import Config
-from vdla.hardware.fpga.logic_path import LogicPath
+from vdla.hardware.fpga.logic_path import LogicPath, PathReport
 from vdla.hardware.fpga.parts import FpgaPart
 from vdla.hardware.fpga.synthesis import Progress, synthesise
 from vdla.hardware.fpga.yosys import YosysError
 
+CLOCK, FAST_CLOCK = "clk_i", "clk2x_i"
+NO_PATH = LogicPath(0.0, 0, "", "", ())
+
 TIMING_NOTE = (
-    "an estimate from the netlist alone, with 0.6 ns a net and round cell delays of a slow 7-series part; "
+    "an estimate from the netlist alone, with cell delays of the slowest speed grade and nets by their loads; "
     "without placement, routing and clock trees"
 )
 
@@ -85,7 +88,7 @@ class Area:
     config: Config
     part: FpgaPart
     units: tuple[UnitUsage, ...]
-    longest: LogicPath
+    paths: PathReport
     yosys: str
 
     @property
@@ -97,6 +100,16 @@ class Area:
     def fits(self) -> bool:
         """Whether the part has enough of every resource."""
         return all(used <= available for used, available in self.shares().values())
+
+    @property
+    def longest(self) -> LogicPath:
+        """The longest path between registers of the machine's clock."""
+        return self.paths.longest(CLOCK) or NO_PATH
+
+    @property
+    def fast_longest(self) -> LogicPath | None:
+        """The longest path with an end in the multipliers' clock, if they have one."""
+        return self.paths.fastest_budget(FAST_CLOCK)
 
     @property
     def lut_per_mac(self) -> float:
@@ -124,6 +137,7 @@ class Area:
             },
             "units": [{"path": unit.path, "module": unit.module, **asdict(unit.usage)} for unit in self.units],
             "longest_path": {**asdict(self.longest), "note": TIMING_NOTE},
+            "paths": asdict(self.paths),
         }
 
 
@@ -131,7 +145,7 @@ def area(config: Config, part: FpgaPart, progress: Progress) -> Area:
     """The area of a configuration on a part; YosysError if Yosys is missing or fails."""
     result = synthesise(config, part, progress)
     units = tuple(UnitUsage(unit.path, unit.module, usage_of(unit.cells)) for unit in result.units)
-    return Area(config, part, units, result.longest, result.yosys)
+    return Area(config, part, units, result.paths, result.yosys)
 
 
 def usage_of(cells: Mapping[str, int]) -> Usage:

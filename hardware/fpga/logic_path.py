@@ -1,264 +1,277 @@
-"""The longest path between registers of a mapped Xilinx netlist: a timing estimate before
-placement.
+"""The longest paths of a mapped Xilinx netlist: a timing estimate before placement.
 
-Cell delays are round numbers of a slow Series 7 part. Every net has the same delay, except the
-wires of carry chains and wide multiplexers inside a slice, which have none. Without placement,
+Delays of cells are those of the slowest speed grade (`delays.py`). A net costs more the more loads
+it has; inside a slice and along carry chains and DSP cascades it costs nothing. Without placement,
 routing and false paths the estimate compares designs; it does not predict the clock of a board.
+
+The invariant: every register, memory and DSP slice of the netlist begins and ends paths, and every
+path belongs to the clocks of its two ends.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-NET_NS = 0.6
-CLOCK_TO_Q_NS = 0.5
-SETUP_NS = 0.1
+from vdla.hardware.fpga.cells import Cell, Group, cell_of
+from vdla.hardware.fpga.delays import Delays
 
-# From any input of a cell to its output; within a carry chain, from slice to slice.
-LUT_NS, MUX_NS, CARRY_ENTRY_NS, CARRY_NS = 0.12, 0.25, 0.6, 0.12
+__all__ = ["LogicPath", "PathReport", "longest_paths"]
 
-MEMORY_OUT_NS = {"RAMB": 2.5, "URAM": 2.5, "SRL": 1.1, "RAM": 1.0}
-MEMORY_IN_NS = 0.5
+MOST_PATHS = 40
+"""Paths kept for each pair of clocks, each to another register."""
 
-# A DSP slice: through the multiplier, through the adder; the registers are after each.
-DSP_MULTIPLY_NS, DSP_ADD_NS = 2.5, 1.4
-
-_LUT = re.compile(r"LUT[1-6]|INV")
-_MUX = re.compile(r"MUXF[789]")
-_CARRY = re.compile(r"CARRY[48]")
-_BLOCK = re.compile(r"RAMB\d+E\d|URAM\d+")
-_SHIFT = re.compile(r"SRLC?(16|32)E")
-_LUT_MEMORY = re.compile(r"RAM\d+.*")
+_CLOCK_PORTS = frozenset({"C", "G", "CLK", "WCLK", "CLKARDCLK", "CLKBWRCLK"})
+_IN_SLICE = {  # driver and load in one slice, if the load is the driver's only one
+    (Group.LUT, Group.REGISTER), (Group.CARRY, Group.REGISTER), (Group.MULTIPLEXER, Group.REGISTER),
+    (Group.LUT_MEMORY, Group.REGISTER), (Group.LUT, Group.CARRY), (Group.LUT, Group.MULTIPLEXER),
+    (Group.MULTIPLEXER, Group.MULTIPLEXER), (Group.LUT_MEMORY, Group.MULTIPLEXER),
+}  # fmt: skip
+_CASCADES = frozenset({"PCIN", "ACIN", "BCIN", "CARRYCASCIN", "MULTSIGNIN", "CI"})
+_OUTSIDE = -1
+"""In place of a clock: the port of the module."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogicPath:
-    """A path: LUTs and carry chains (`levels`), estimated delay, ends, types of its cells."""
+    """A path: its delay, LUTs and carry chains (`levels`), ends, cells with their loads."""
 
-    levels: int
     estimate_ns: float
+    levels: int
     start: str
     end: str
     cells: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Cell:
-    """The delays of a cell: through it, out of its registers, into them; None where it has none."""
+@dataclass(frozen=True, slots=True)
+class PathReport:
+    """The longest paths, each list from the longest on and with different end registers.
 
-    name: str
-    kind: str
-    inputs: list[int]
-    outputs: list[int]
-    through_ns: float | None = None
-    launch_ns: float | None = None
-    capture_ns: float | None = None
-    levels: int = 0
-    multiplied: frozenset[int] = frozenset()  # inputs of a DSP slice that pass its multiplier
-    multiplied_ns: float = 0.0
+    `paths` are by the clocks of start and end, joined by a space; `inputs` and `outputs` have their
+    other end outside; `period_ns` is the shortest period that the blocks of a clock allow.
+    """
+
+    paths: Mapping[str, tuple[LogicPath, ...]]
+    inputs: tuple[LogicPath, ...] = ()
+    outputs: tuple[LogicPath, ...] = ()
+    period_ns: Mapping[str, float] = field(default_factory=dict)
+
+    def longest(self, clock: str) -> LogicPath | None:
+        """The longest path from a clock to itself."""
+        return next(iter(self.paths.get(f"{clock} {clock}", ())), None)
+
+    def fastest_budget(self, clock: str) -> LogicPath | None:
+        """The longest path with an end at a clock: from and to related slower clocks as well."""
+        found = [path for ends, paths in self.paths.items() if clock in ends.split() for path in paths[:1]]
+        return max(found, key=lambda path: path.estimate_ns, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
+    """When a net changes after a clock edge, and through what."""
+
     time_ns: float
     levels: int
-    cell: _Cell
+    cell: Cell | None
     before: _Arrival | None
 
 
-def longest_path(module: Mapping[str, Any]) -> LogicPath:
-    """The longest path of a flattened module in Yosys's JSON format."""
-    cells = [cell for name, body in module["cells"].items() for cell in _cells(name, body)]
-    arrivals = _arrivals(cells)
-    ends = (
-        (_at(arrivals, cell, cell.capture_ns), cell)
-        for cell in cells
-        if cell.capture_ns is not None and any(bit in arrivals for bit in cell.inputs)
+@dataclass(frozen=True, slots=True)
+class _Arc:
+    """A way through a cell to a net."""
+
+    cell: Cell
+    port: str
+    source: int
+    ns: float
+    levels: int
+
+
+class _Netlist:
+    """The cells of a flat module with the drivers and loads of its nets."""
+
+    def __init__(self, module: Mapping[str, Any], delays: Delays) -> None:
+        self.delays = delays
+        self.cells = [cell_of(name, body, delays) for name, body in module["cells"].items()]
+        self.names = _names(module)
+        self.ports = module.get("ports", {})
+        self.driver = {bit: cell for cell in self.cells for _, bit in cell.outputs}
+        self.loads: dict[int, int] = defaultdict(int)
+        for cell in self.cells:
+            for bit in {bit for port, bit in cell.inputs if port not in _CLOCK_PORTS}:
+                self.loads[bit] += 1
+
+    def net_ns(self, bit: int, cell: Cell, port: str) -> float:
+        """The delay of a net to a pin."""
+        driver, delays = self.driver.get(bit), self.delays
+        if driver is None:
+            return delays.net(1, True)
+        loads = self.loads[bit]
+        if port in _CASCADES and driver.group == cell.group:
+            return 0.0
+        if loads == 1 and (driver.group, cell.group) in _IN_SLICE and _is_data(cell, port):
+            return 0.0
+        blocks = {driver.group, cell.group} & {Group.DSP, Group.RAM}
+        extra = delays.net_to_block if blocks else 0.0
+        return delays.net(loads, driver.group == Group.REGISTER) + extra
+
+
+def _is_data(cell: Cell, port: str) -> bool:
+    """Whether a pin has a wire inside the slice: data of a register, not its enable or reset."""
+    return port == "D" if cell.group == Group.REGISTER else port not in ("CI", "CYINIT")
+
+
+def longest_paths(module: Mapping[str, Any], delays: Delays, most: int = MOST_PATHS) -> PathReport:
+    """The longest paths of a flattened module in Yosys's JSON format."""
+    netlist = _Netlist(module, delays)
+    arrivals = _arrivals(netlist)
+    inside: dict[tuple[int, int], dict[str, tuple[float, _Arrival, Cell]]] = defaultdict(dict)
+    for cell in netlist.cells:
+        for capture in cell.captures:
+            for port, bit in capture.pins:
+                for clock, arrival in arrivals.get(bit, {}).items():
+                    ns = arrival.time_ns + netlist.net_ns(bit, cell, port) + capture.ns
+                    _keep(inside[clock, capture.clock], _register(_end(cell, bit, netlist)), (ns, arrival, cell))
+    outputs: dict[str, tuple[float, _Arrival, Cell | None]] = {}
+    for name, port in netlist.ports.items():
+        for bit in port["bits"] if port["direction"] == "output" else ():
+            for clock, arrival in arrivals.get(bit, {}).items():
+                if clock != _OUTSIDE:
+                    ns = arrival.time_ns + delays.net(1, True)
+                    _keep(outputs, name, (ns, arrival, None))
+    periods: dict[str, float] = {}
+    for cell in netlist.cells:
+        for clock, ns in cell.periods:
+            name = _register(netlist.names.get(clock, ""))
+            periods[name] = max(periods.get(name, 0.0), ns)
+
+    def report(found: Mapping[str, tuple[float, _Arrival, Cell | None]]) -> tuple[LogicPath, ...]:
+        best = sorted(found.items(), key=lambda item: (-item[1][0], item[0]))[:most]
+        return tuple(_path(netlist, name, *ends) for name, ends in best)
+
+    clocks = {clock: netlist.names.get(clock, str(clock)) for pair in inside for clock in pair}
+    return PathReport(
+        {f"{clocks[a]} {clocks[b]}": report(found) for (a, b), found in inside.items() if a != _OUTSIDE},
+        report({name: ends for (a, _), found in inside.items() if a == _OUTSIDE for name, ends in found.items()}),
+        report(outputs),
+        periods,
     )
-    best = max(ends, key=lambda pair: pair[0][0], default=None)
-    if best is None:
-        return LogicPath(0, 0.0, "", "", ())
-    (time_ns, last), end = best
-    way = list(_way(last))
-    names = _names(module)
-    return LogicPath(
-        last.levels, round(time_ns, 2), _name(way[0], names), _name(end, names), (*_summary(way), end.kind)
-    )
 
 
-def _at(arrivals: Mapping[int, _Arrival], cell: _Cell, delay_ns: float) -> tuple[float, _Arrival]:
-    """The arrival time after `delay_ns` of a cell, and the latest of its inputs."""
-    late = (
-        (cell.multiplied_ns if bit in cell.multiplied else 0.0, arrivals[bit]) for bit in cell.inputs if bit in arrivals
-    )
-    extra_ns, last = max(late, key=lambda pair: pair[0] + pair[1].time_ns)
-    if _chained(cell, last):
-        return last.time_ns + CARRY_NS, last
-    return last.time_ns + (0.0 if _MUX.fullmatch(cell.kind) else NET_NS) + extra_ns + delay_ns, last
+def _keep(found: dict[str, Any], name: str, ends: tuple[float, _Arrival, Cell | None]) -> None:
+    if name not in found or ends[0] > found[name][0]:
+        found[name] = ends
 
 
-def _chained(cell: _Cell, last: _Arrival) -> bool:
-    return bool(_CARRY.fullmatch(cell.kind) and _CARRY.fullmatch(last.cell.kind))
+# --- arrivals -------------------------------------------------------------------------------------
 
 
-def _arrivals(cells: Sequence[_Cell]) -> dict[int, _Arrival]:
-    """The arrival at each net that depends on a register or memory, in topological order."""
-    driver = {bit: cell for cell in cells if cell.through_ns is not None for bit in cell.outputs}
-    readers: dict[int, list[_Cell]] = defaultdict(list)
-    waits: dict[str, int] = {}
-    ready: deque[_Cell] = deque()
-    for cell in cells:
-        if cell.through_ns is None:
-            continue
-        before = {id(driver[bit]) for bit in cell.inputs if bit in driver}
-        waits[cell.name] = len(before)
-        for one in {id(driver[bit]): driver[bit] for bit in cell.inputs if bit in driver}.values():
-            readers[id(one)].append(cell)
-        if not before:
-            ready.append(cell)
-    arrivals = {
-        bit: _Arrival(cell.launch_ns, 0, cell, None)
-        for cell in cells
-        if cell.launch_ns is not None
-        for bit in cell.outputs
-    }
-    while ready:
-        cell = ready.popleft()
-        assert cell.through_ns is not None
-        if any(bit in arrivals for bit in cell.inputs):
-            time_ns, last = _at(arrivals, cell, cell.through_ns)
-            levels = last.levels + (0 if _chained(cell, last) else cell.levels)
-            through = _Arrival(time_ns, levels, cell, last)
-            arrivals.update((bit, _later(arrivals.get(bit), through)) for bit in cell.outputs)
-        for reader in readers[id(cell)]:
-            waits[reader.name] -= 1
-            if waits[reader.name] == 0:
-                ready.append(reader)
+def _arrivals(netlist: _Netlist) -> dict[int, dict[int, _Arrival]]:
+    """The arrivals at each net by the clock of the path's start, in topological order."""
+    arcs: dict[int, list[_Arc]] = defaultdict(list)
+    for cell in netlist.cells:
+        for through in cell.through:
+            for out in through.outputs:
+                arcs[out] += [_Arc(cell, port, bit, through.ns, through.levels) for port, bit in through.inputs]
+    arrivals: dict[int, dict[int, _Arrival]] = defaultdict(dict)
+    for name, port in netlist.ports.items():
+        if port["direction"] == "input" and not _is_control(name):
+            arrivals.update(
+                {bit: {_OUTSIDE: _Arrival(0.0, 0, None, None)} for bit in port["bits"] if isinstance(bit, int)}
+            )
+    for cell in netlist.cells:
+        for launch in cell.launches:
+            for _, bit in launch.pins:
+                arrivals[bit][launch.clock] = _Arrival(launch.ns, 0, cell, None)
+    for bit in _topological(arcs):
+        for arc in arcs[bit]:
+            for clock, before in arrivals.get(arc.source, {}).items():
+                chained = arc.port == "CI" and before.cell is not None and before.cell.group == Group.CARRY
+                ns = before.time_ns + netlist.net_ns(arc.source, arc.cell, arc.port) + arc.ns
+                known = arrivals[bit].get(clock)
+                if known is None or ns > known.time_ns:
+                    levels = before.levels + (0 if chained else arc.levels)
+                    arrivals[bit][clock] = _Arrival(ns, levels, arc.cell, before)
     return arrivals
 
 
-def _later(old: _Arrival | None, new: _Arrival) -> _Arrival:
-    """The later arrival; a LUT memory's output depends on its clock and on its read address."""
-    return new if old is None or new.time_ns > old.time_ns else old
+def _is_control(name: str) -> bool:
+    """Whether a port of the module is a clock or a reset."""
+    return bool(re.match(r"(clk|rst|aclk|areset)", name))
 
 
-def _cells(name: str, body: Mapping[str, Any]) -> Iterator[_Cell]:
-    """The cell; a LUT memory as two, since no path leads from its write to its read port."""
-    cell = _cell(name, body)
-    if _LUT_MEMORY.fullmatch(cell.kind) and not _BLOCK.fullmatch(cell.kind):
-        addresses = {bit for port in _read_addresses(body["connections"]) for bit in body["connections"][port]}
-        written = [bit for bit in cell.inputs if bit not in addresses]
-        yield replace(cell, inputs=written, outputs=[], through_ns=None, launch_ns=None)
-        cell.inputs, cell.capture_ns = [bit for bit in cell.inputs if bit in addresses], None
-    if cell.inputs or cell.outputs:
-        yield cell
+def _topological(arcs: Mapping[int, Iterable[_Arc]]) -> Iterator[int]:
+    """The nets behind arcs, each after those it depends on."""
+    waits = {bit: len({arc.source for arc in into if arc.source in arcs}) for bit, into in arcs.items()}
+    readers: dict[int, set[int]] = defaultdict(set)
+    for bit, into in arcs.items():
+        for arc in into:
+            if arc.source in arcs:
+                readers[arc.source].add(bit)
+    ready = deque(bit for bit, count in waits.items() if not count)
+    while ready:
+        bit = ready.popleft()
+        yield bit
+        for reader in readers[bit]:
+            waits[reader] -= 1
+            if not waits[reader]:
+                ready.append(reader)
 
 
-def _read_addresses(connections: Mapping[str, Any]) -> Iterator[str]:
-    """The read address ports of a LUT memory."""
-    for port in connections:
-        if port.startswith("ADDR"):
-            reads = bool(connections.get(f"DO{port[4:]}"))
-        elif re.fullmatch(r"A\d*", port):
-            reads = bool(connections.get("SPO") or connections.get("O"))
-        else:
-            reads = port.startswith("DPRA")
-        if reads:
-            yield port
-
-
-def _cell(name: str, body: Mapping[str, Any]) -> _Cell:
-    directions, connections = body["port_directions"], body["connections"]
-    kind = body["type"]
-    ports: dict[str, list[int]] = {"input": [], "output": []}
-    for port, bits in connections.items():
-        if port not in ("C", "CLK", "WCLK") or _is_dsp(kind):
-            ports[directions[port]] += [bit for bit in bits if isinstance(bit, int)]
-    cell = _Cell(name=name, kind=kind, inputs=ports["input"], outputs=ports["output"])
-    if _LUT.fullmatch(kind):
-        cell.through_ns, cell.levels = LUT_NS, 1
-    elif _MUX.fullmatch(kind):
-        cell.through_ns = MUX_NS
-    elif _CARRY.fullmatch(kind):
-        cell.through_ns, cell.levels = CARRY_ENTRY_NS, 1
-    elif _is_dsp(kind):
-        _dsp(cell, body)
-    else:
-        _stateful(cell)
-    return cell
-
-
-def _stateful(cell: _Cell) -> None:
-    """Set the delays of a register or memory."""
-    cell.capture_ns, cell.launch_ns = SETUP_NS, CLOCK_TO_Q_NS
-    if _BLOCK.fullmatch(cell.kind):
-        cell.capture_ns, cell.launch_ns = MEMORY_IN_NS, MEMORY_OUT_NS[cell.kind[:4]]
-    elif _SHIFT.fullmatch(cell.kind):
-        cell.capture_ns, cell.launch_ns = MEMORY_IN_NS, MEMORY_OUT_NS["SRL"]
-    elif _LUT_MEMORY.fullmatch(cell.kind):
-        cell.capture_ns, cell.launch_ns = MEMORY_IN_NS, MEMORY_OUT_NS["RAM"]
-        cell.through_ns, cell.levels = LUT_NS, 1
-
-
-def _is_dsp(kind: str) -> bool:
-    return kind.startswith("DSP48")
-
-
-def _dsp(cell: _Cell, body: Mapping[str, Any]) -> None:
-    """Set the delays of a DSP slice, which depend on its pipeline registers."""
-    connections = body["connections"]
-    cell.inputs = [bit for bit in cell.inputs if bit not in connections.get("CLK", [])]
-    has = {name: int(str(body["parameters"].get(name, "0")), 2) > 0 for name in ("AREG", "MREG", "PREG")}
-    multiplies = body["parameters"].get("USE_MULT", "MULTIPLY").strip() != "NONE"
-    if multiplies and not has["AREG"]:
-        cell.multiplied = frozenset(bit for port in "ABD" for bit in connections.get(port, []) if isinstance(bit, int))
-        cell.multiplied_ns = DSP_MULTIPLY_NS
-    if has["PREG"]:
-        cell.launch_ns, cell.capture_ns = CLOCK_TO_Q_NS, DSP_ADD_NS + SETUP_NS
-        cell.multiplied_ns -= DSP_ADD_NS if has["MREG"] else 0.0
-    elif has["MREG"] or has["AREG"]:
-        cell.launch_ns = CLOCK_TO_Q_NS + DSP_ADD_NS + (0.0 if has["MREG"] else DSP_MULTIPLY_NS)
-        cell.capture_ns = SETUP_NS
-    else:
-        cell.through_ns, cell.levels = DSP_ADD_NS, 1
-
-
-# --- names ---------------------------------------------------------------------------------------
-
-
-def _way(last: _Arrival) -> Iterator[_Cell]:
-    """The cells of a path in order."""
-    if last.before is not None:
-        yield from _way(last.before)
-    yield last.cell
-
-
-def _summary(way: Sequence[_Cell]) -> list[str]:
-    """The types of the cells, a carry chain as one."""
-    kinds: list[str] = []
-    for cell in way:
-        if not (kinds and _CARRY.fullmatch(cell.kind) and kinds[-1] == cell.kind):
-            kinds.append(cell.kind)
-    return kinds
+# --- names ----------------------------------------------------------------------------------------
 
 
 def _names(module: Mapping[str, Any]) -> dict[int, str]:
-    """The shortest declared name of each net."""
-    names: dict[int, str] = {}
+    """A declared name of each net: that of a register if it has one, else the shortest."""
+    names: dict[int, tuple[bool, int, str]] = {}
     for name, net in module["netnames"].items():
         if net.get("hide_name"):
             continue
+        key = (not name.endswith("_q"), len(name))
         for position, bit in enumerate(net["bits"]):
-            if isinstance(bit, int) and (bit not in names or len(name) < len(names[bit])):
-                names[bit] = f"{name}[{position}]" if len(net["bits"]) > 1 else name
-    return names
+            if isinstance(bit, int) and (bit not in names or key < names[bit][:2]):
+                names[bit] = (*key, f"{name}[{position}]" if len(net["bits"]) > 1 else name)
+    return {bit: name for bit, (_, _, name) in names.items()}
 
 
-def _name(cell: _Cell, names: Mapping[int, str]) -> str:
-    """The name of a path's end: that of the net it drives, else of the cell."""
-    known = [names[bit] for bit in cell.outputs if bit in names]
-    return min(known, key=len) if known else cell.name
+def _register(name: str) -> str:
+    """The name of a whole register or memory: without the bit, the same for equal instances."""
+    name = re.sub(r"(\[\d+\]|\.\d+)+$", "", name)
+    return re.sub(r"\[\d+\]", "[*]", name)
+
+
+def _end(cell: Cell, bit: int, netlist: _Netlist) -> str:
+    """The name of a path's end: that of a net it drives, else of the net that ends there, else the
+    module that it is in.
+    """
+    known = [netlist.names[out] for _, out in cell.outputs if out in netlist.names]
+    if known:
+        return min(known, key=len)
+    return netlist.names.get(bit) or re.sub(r"\$flatten|\\|\.?\$auto.*", "", cell.name)
+
+
+def _path(netlist: _Netlist, name: str, ns: float, last: _Arrival, end: Cell | None) -> LogicPath:
+    way: list[_Arrival] = []
+    at: _Arrival | None = last
+    while at is not None:
+        way.insert(0, at)
+        at = at.before
+    first = way[0].cell
+    start = "input" if first is None else _register(_end(first, 0, netlist))
+    cells = [_cell_text(netlist, arrival.cell) for arrival in way if arrival.cell is not None]
+    shown = [
+        text
+        for k, text in enumerate(cells)
+        if k == 0 or not (text.startswith("CARRY") and cells[k - 1].startswith("CARRY"))
+    ]
+    return LogicPath(round(ns, 2), last.levels, start, name, (*shown, *([end.kind] if end is not None else [])))
+
+
+def _cell_text(netlist: _Netlist, cell: Cell) -> str:
+    """The type of a cell and the most loads that an output of it has, such as LUT4(12)."""
+    if cell.group == Group.CARRY:
+        return cell.kind
+    return f"{cell.kind}({max((netlist.loads[bit] for _, bit in cell.outputs), default=0)})"

@@ -1,5 +1,5 @@
 """Synthesis of a configuration's RTL by Yosys, without vendor tools: cells by unit and the longest
-path.
+paths.
 
 Units keep their boundaries, so each cell belongs to one unit; a unit is flattened and optimised as
 a whole. Results are cached in the user's cache folder.
@@ -10,15 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
 from vdla.hardware.config import Config
-from vdla.hardware.fpga import logic_path
-from vdla.hardware.fpga.logic_path import LogicPath
+from vdla.hardware.fpga.delays import DELAYS
+from vdla.hardware.fpga.logic_path import LogicPath, PathReport, longest_paths
 from vdla.hardware.fpga.parts import FpgaPart
 from vdla.hardware.fpga.yosys import YosysError, run_yosys, yosys_version
 from vdla.hardware.generate.rtl_files import PACKAGE, TOP, rtl_files
@@ -53,6 +53,12 @@ MAP_LUTS = (
 )
 """The last stage of `synth_xilinx`, with abc as abc9 crashes on the top (Yosys 0.70)."""
 
+VENDOR_CELLS = Path(__file__).resolve().parent / "dsp48e1.sv"
+"""The declaration of the cell that the RTL instantiates."""
+
+MODEL = tuple(Path(__file__).with_name(name) for name in ("cells.py", "delays.py", "logic_path.py"))
+"""The model of delays, of which a cached result depends."""
+
 MARK = "vdla-stage:"
 
 
@@ -72,7 +78,7 @@ class Synthesis:
     family: str
     yosys: str
     units: tuple[ModuleCells, ...]
-    longest: LogicPath
+    paths: PathReport
 
 
 def synthesise(config: Config, part: FpgaPart, progress: Progress) -> Synthesis:
@@ -109,9 +115,9 @@ def cache_folder() -> Path:
 
 def _hash(config: Config, part: FpgaPart, version: str) -> str:
     digest = hashlib.sha256()
-    for text in (render_nameless(config), script(part), version, Path(logic_path.__file__).read_text(encoding="utf-8")):
+    for text in (render_nameless(config), script(part), version):
         digest.update(text.encode() + b"\0")
-    for path in rtl_files():
+    for path in (*rtl_files(), VENDOR_CELLS, *MODEL):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:24]
 
@@ -131,8 +137,18 @@ def _load(path: Path) -> Synthesis | None:
 
 def _from_json(document: Mapping[str, Any]) -> Synthesis:
     units = tuple(ModuleCells(**unit) for unit in document["units"])
-    longest = LogicPath(**document["longest"])
-    return Synthesis(document["family"], document["yosys"], units, longest)
+    stored = document["paths"]
+    paths = PathReport(
+        {clocks: _paths(found) for clocks, found in stored["paths"].items()},
+        _paths(stored["inputs"]),
+        _paths(stored["outputs"]),
+        stored["period_ns"],
+    )
+    return Synthesis(document["family"], document["yosys"], units, paths)
+
+
+def _paths(found: Sequence[Mapping[str, Any]]) -> tuple[LogicPath, ...]:
+    return tuple(LogicPath(**{**path, "cells": tuple(path["cells"])}) for path in found)
 
 
 # --- Yosys ---------------------------------------------------------------------------------------
@@ -140,7 +156,7 @@ def _from_json(document: Mapping[str, Any]) -> Synthesis:
 
 def script(part: FpgaPart) -> str:
     """The Yosys script, for a folder with the sources."""
-    names = " ".join([PACKAGE, *(path.name for path in rtl_files())])
+    names = " ".join([PACKAGE, *(path.name for path in (*rtl_files(), VENDOR_CELLS))])
     options = f"-family {part.family} -flatten -noiopad -noclkbuf -top {TOP}" + (" -uram" if part.uram else "")
     lines = [
         f"log {MARK} read",
@@ -154,7 +170,7 @@ def script(part: FpgaPart) -> str:
         f"log {MARK} {STAGES[-1]}",
         *MAP_LUTS,
         "tee -q -o stat.json stat -json",
-        f"log {MARK} longest path",
+        f"log {MARK} longest paths",
         f"setattr -mod -unset keep_hierarchy {TOP}_*",
         "flatten",
         "opt_clean",
@@ -166,7 +182,7 @@ def script(part: FpgaPart) -> str:
 
 def _run(config: Config, part: FpgaPart, version: str, folder: Path, progress: Progress) -> Synthesis:
     (folder / PACKAGE).write_text(render_nameless(config), encoding="utf-8")
-    for path in rtl_files():
+    for path in (*rtl_files(), VENDOR_CELLS):
         (folder / path.name).write_bytes(path.read_bytes())
     stages = count(1)
     total = len(STAGES) + 2
@@ -180,7 +196,7 @@ def _run(config: Config, part: FpgaPart, version: str, folder: Path, progress: P
     run_yosys(folder, script(part), each_line)
     units = _units(json.loads((folder / "stat.json").read_text(encoding="utf-8")))
     netlist = json.loads((folder / "netlist.json").read_text(encoding="utf-8"))
-    return Synthesis(part.family, version, units, logic_path.longest_path(netlist["modules"][TOP]))
+    return Synthesis(part.family, version, units, longest_paths(netlist["modules"][TOP], DELAYS[part.family]))
 
 
 def _units(statistics: Mapping[str, Any]) -> tuple[ModuleCells, ...]:

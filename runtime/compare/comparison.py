@@ -1,5 +1,5 @@
-"""A program run on two devices with the same inputs: all times, counters and bytes of memory
-compared.
+"""A program run on two devices with the same inputs: all times, counters, bytes of memory and
+entries of on-chip buffers compared.
 
 Both devices should have no more memory than the program needs, so that any other access fails.
 """
@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.isa import COL, Opcode, columns
+from vdla.hardware.isa import COL, Buffer, Opcode, Where, columns
 from vdla.hardware.program import STREAM, Program
 from vdla.runtime.devices import ALIGNMENT, DeviceError, MemoryDevice
+from vdla.runtime.devices.memory_device import Contents
 from vdla.runtime.run import upload
 from vdla.simulator.stats import RunStats, Times
 from vdla.simulator.stats.times import EventDifference, first_difference
 from vdla.simulator.support.errors import SimulationError
+from vdla.simulator.verify.accesses import program_accesses
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
@@ -34,6 +36,7 @@ class DeviceRun:
     statistics: RunStats | None
     times: Times
     memory: Bytes
+    contents: Contents | None = None
     failure: str = ""
 
 
@@ -49,20 +52,40 @@ class MemoryDifference:
 
 
 @dataclass(frozen=True, slots=True)
+class BufferDifference:
+    """The first element of a buffer that differs, and the last instruction that writes its
+    entry.
+    """
+
+    buffer: Buffer
+    entry: int
+    element: int
+    values: tuple[int, int]
+    count: int
+    writer: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
-    """The two runs of a program and their differences."""
+    """The two runs of a program and their differences.
+
+    `buffers_compared`: whether both devices showed their buffers, which were alike before the run.
+    """
 
     program: Program
     runs: tuple[DeviceRun, DeviceRun]
     first_difference: EventDifference | None
     statistics: tuple[str, ...]
     memory_difference: MemoryDifference | None
+    buffer_difference: BufferDifference | None = None
+    buffers_compared: bool = False
 
     @property
     def equal(self) -> bool:
         """Whether both runs ended and agree on everything."""
         failed = any(run.failure for run in self.runs)
-        return not (failed or self.first_difference or self.statistics or self.memory_difference)
+        data = self.memory_difference or self.buffer_difference
+        return not (failed or self.first_difference or self.statistics or data)
 
     def __str__(self) -> str:
         """A line per difference; for equal runs, how much was compared."""
@@ -73,13 +96,15 @@ class Comparison:
         return "\n".join(self.differences())
 
     def differences(self) -> list[str]:
-        """A line per difference: failures first, then times, memory and counters."""
+        """A line per difference: failures first, then times, memory, buffers and counters."""
         names = [run.device for run in self.runs]
         found = [run.failure for run in self.runs if run.failure]
         if self.first_difference is not None:
             found.append(_event_text(self.first_difference, names))
         if self.memory_difference is not None:
             found.append(_memory_text(self.memory_difference, names))
+        if self.buffer_difference is not None:
+            found.append(_buffer_text(self.buffer_difference, names))
         return found + [f"{names[0]} and {names[1]}: {text}" for text in self.statistics]
 
 
@@ -96,6 +121,13 @@ def _memory_text(found: MemoryDifference, names: Sequence[str]) -> str:
     return f"memory: {place}: {said} ({found.count} bytes differ), {stores}"
 
 
+def _buffer_text(found: BufferDifference, names: Sequence[str]) -> str:
+    said = ", ".join(f"{name} {value}" for name, value in zip(names, found.values, strict=True))
+    place = f"element {found.element} of {found.buffer.name.lower()} entry {found.entry}"
+    written = "which no instruction writes" if found.writer is None else f"written last by instruction {found.writer}"
+    return f"buffers: {place}: {said} ({found.count} elements differ), {written}"
+
+
 # --- comparing ------------------------------------------------------------------------------------
 
 
@@ -105,65 +137,97 @@ def memory_bytes(program: Program) -> int:
     return sum(-(-max(1, size) // ALIGNMENT) * ALIGNMENT for size in sizes)
 
 
-def compare(program: Program, inputs: Mapping[str, Array], devices: tuple[MemoryDevice, MemoryDevice]) -> Comparison:
-    """Run a program on two open devices without allocations; `inputs` as for `run`."""
-    first, second = (_observe(program, inputs, device) for device in devices)
+def compare(
+    program: Program,
+    inputs: Mapping[str, Array],
+    devices: tuple[MemoryDevice, MemoryDevice],
+    places: Mapping[str, int] | None = None,
+) -> Comparison:
+    """Run a program on two open devices without allocations; `inputs` as for `run`.
+
+    `places`: the addresses of all tensors and of the stream (STREAM), beyond the devices' memory;
+    by default the devices choose them.
+    """
+    alike = _begin_alike(devices)
+    first, second = (_observe(program, inputs, device, places) for device in devices)
     statistics: list[str] = []
     if first.statistics is not None and second.statistics is not None:
         statistics = [text for text in first.statistics.differences(second.statistics) if not _is_time(text)]
-    addresses = _addresses(program)
+    shown = alike and first.contents is not None and second.contents is not None
+    known = first.times.known and second.times.known
     return Comparison(
-        program,
-        (first, second),
-        first_difference(first.times, second.times) if first.times.known and second.times.known else None,
-        tuple(statistics),
-        _memory_difference(program, addresses, first.memory, second.memory),
+        program=program,
+        runs=(first, second),
+        first_difference=first_difference(first.times, second.times) if known else None,
+        statistics=tuple(statistics),
+        memory_difference=_memory_difference(program, _offsets(program), first.memory, second.memory),
+        buffer_difference=_buffer_difference(program, first.contents, second.contents) if shown else None,
+        buffers_compared=shown,
     )
+
+
+def _begin_alike(devices: tuple[MemoryDevice, MemoryDevice]) -> bool:
+    """Whether both devices show their buffers and one could be given those of the other."""
+    model = next((device for device in devices if not device.takes_contents), devices[0])
+    contents = model.contents()
+    if contents is None or not all(device is model or device.takes_contents for device in devices):
+        return False
+    for device in devices:
+        if device.takes_contents:
+            device.begin_with(contents)
+    return True
 
 
 def _is_time(text: str) -> bool:
     return text.startswith(("dispatches[", "starts[", "ends["))
 
 
-def _observe(program: Program, inputs: Mapping[str, Array], device: MemoryDevice) -> DeviceRun:
+def _observe(
+    program: Program, inputs: Mapping[str, Array], device: MemoryDevice, places: Mapping[str, int] | None
+) -> DeviceRun:
     """One run of a program, also where it fails."""
+
+    def allocate(name: str, nbytes: int) -> int:
+        return device.allocate(nbytes) if places is None else device.allocate_at(places[name], nbytes)
+
     with ExitStack() as stack:
-        addresses = upload(program, inputs, device, stack)
+        addresses = upload(program, inputs, device, stack, allocate)
         try:
             stats = device.run(program, addresses)
         except (DeviceError, SimulationError) as error:
-            return DeviceRun(device.name, None, device.times(program), device.memory.copy(), str(error))
-        return DeviceRun(device.name, stats, Times.of(stats), device.memory.copy())
+            return DeviceRun(device.name, None, device.times(program), device.memory.copy(), failure=str(error))
+        return DeviceRun(device.name, stats, Times.of(stats), device.memory.copy(), device.contents())
 
 
-def _addresses(program: Program) -> dict[str, int]:
-    """The addresses that `upload` gets from a device without allocations."""
-    addresses, end = {}, 0
+def _offsets(program: Program) -> dict[str, int]:
+    """Where in its memory a device without allocations has what `upload` allocates."""
+    offsets, end = {}, 0
     for name, nbytes in [(t.name, t.nbytes) for t in program.tensors] + [(STREAM, program.words.nbytes)]:
-        addresses[name] = end
+        offsets[name] = end
         end += -(-max(1, nbytes) // ALIGNMENT) * ALIGNMENT
-    return addresses
+    return offsets
+
+
+# --- memory ---------------------------------------------------------------------------------------
 
 
 def _memory_difference(
-    program: Program, addresses: Mapping[str, int], ours: Bytes, theirs: Bytes
+    program: Program, offsets: Mapping[str, int], ours: Bytes, theirs: Bytes
 ) -> MemoryDifference | None:
     size = min(len(ours), len(theirs))
     where = np.flatnonzero(ours[:size] != theirs[:size])
     if not len(where):
         return None
     place = int(where[0])
-    tensor = max((name for name in addresses if addresses[name] <= place), key=lambda name: addresses[name])
-    stores = tuple(_stores_of(program, addresses, place))
-    return MemoryDifference(
-        tensor, place - addresses[tensor], (int(ours[place]), int(theirs[place])), len(where), stores
-    )
+    tensor = max((name for name in offsets if offsets[name] <= place), key=lambda name: offsets[name])
+    stores = tuple(_stores_of(program, offsets, place))
+    return MemoryDifference(tensor, place - offsets[tensor], (int(ours[place]), int(theirs[place])), len(where), stores)
 
 
-def _stores_of(program: Program, addresses: Mapping[str, int], place: int) -> list[int]:
+def _stores_of(program: Program, offsets: Mapping[str, int], place: int) -> list[int]:
     """The STOREs that write a byte of memory."""
     config = program.config
-    linked = columns(config, program.link(addresses))
+    linked = columns(config, program.link(offsets))
     beat, entry = place // config.axi_bytes, config.out_entry_bytes // config.axi_bytes
     found = []
     for k in np.flatnonzero(linked[:, COL["opcode"]] == Opcode.STORE).tolist():
@@ -173,3 +237,30 @@ def _stores_of(program: Program, addresses: Mapping[str, int], place: int) -> li
         if ((rows <= beat) & (beat < rows + field["x_size"] * entry)).any():
             found.append(k)
     return found
+
+
+# --- buffers --------------------------------------------------------------------------------------
+
+
+def _buffer_difference(program: Program, ours: Contents | None, theirs: Contents | None) -> BufferDifference | None:
+    assert ours is not None and theirs is not None
+    for buffer in Buffer:
+        where = np.argwhere(ours[buffer] != theirs[buffer])
+        if len(where):
+            entry, element = map(int, where[0])
+            values = int(ours[buffer][entry, element]), int(theirs[buffer][entry, element])
+            return BufferDifference(buffer, entry, element, values, len(where), _writer(program, buffer, entry))
+    return None
+
+
+def _writer(program: Program, buffer: Buffer, entry: int) -> int | None:
+    """The last instruction in stream order that writes an entry."""
+    for number, accesses in reversed(list(enumerate(program_accesses(program).accesses))):
+        for _, access in accesses:
+            if access.buffer == buffer and access.writes and _contains(access.where, entry):
+                return number
+    return None
+
+
+def _contains(place: Where, entry: int) -> bool:
+    return place.start <= entry < place.stop if isinstance(place, slice) else entry in place

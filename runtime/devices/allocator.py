@@ -1,11 +1,13 @@
 """The DRAM of a device as an array of this process, with a first-fit allocator.
 
-Every access must lie within one allocated block.
+Every access must lie within one allocated block. A block's address is its place in the array,
+unless it is placed at an address of the caller's choice.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,15 @@ from vdla.support.integers import is_int
 
 Bytes = NDArray[np.uint8]
 MOST_BYTES = 1 << 40
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AllocatedBlock:
+    """A range of addresses, and its first byte in the array."""
+
+    address: int
+    nbytes: int
+    offset: int
 
 
 class Allocator:
@@ -31,7 +42,7 @@ class Allocator:
             raise DeviceError(
                 f"device {name}: cannot allocate {size} bytes of DRAM; open the device with fewer memory_bytes"
             ) from None
-        self._blocks: list[tuple[int, int]] = []
+        self._blocks: list[AllocatedBlock] = []
 
     def _integer(self, what: str, value: object) -> int:
         """A Python or NumPy integer as a Python integer; DeviceError for anything else."""
@@ -39,20 +50,45 @@ class Allocator:
             raise DeviceError(f"device {self.name}: {what} must be an integer, got {value!r}")
         return int(value)
 
+    # --- blocks
+
     def allocate(self, nbytes: int) -> int:
         """The address of a zeroed block; DeviceError when no gap is large enough."""
+        offset = self._gap(self._size(nbytes))
+        return self._add(AllocatedBlock(offset, nbytes, offset))
+
+    def allocate_at(self, address: int, nbytes: int) -> int:
+        """A zeroed block at an address beyond the array; DeviceError where it overlaps another."""
+        address, nbytes = self._integer("address of an allocation", address), self._size(nbytes)
+        low, high = len(self.data), MOST_BYTES - nbytes
+        if not low <= address <= high:
+            raise DeviceError(
+                f"device {self.name}: address of {nbytes} bytes must be from {low} to {high}, got {address}"
+            )
+        for block in self._blocks:
+            if address < block.address + block.nbytes and block.address < address + nbytes:
+                raise DeviceError(
+                    f"device {self.name}: {nbytes} bytes at {address} must not overlap a block, "
+                    f"got {block.nbytes} bytes at {block.address}"
+                )
+        return self._add(AllocatedBlock(address, nbytes, self._gap(nbytes)))
+
+    def _size(self, nbytes: int) -> int:
         nbytes = self._integer("allocation in bytes", nbytes)
         if nbytes < 1:
             raise DeviceError(f"device {self.name}: allocation in bytes must be at least 1, got {nbytes}")
-        address = self._gap(nbytes)
-        insort(self._blocks, (address, nbytes))
-        self.data[address : address + nbytes] = 0
-        return address
+        return nbytes
+
+    def _add(self, block: AllocatedBlock) -> int:
+        insort(self._blocks, block)
+        self.data[block.offset : block.offset + block.nbytes] = 0
+        return block.address
 
     def _gap(self, nbytes: int) -> int:
-        """The address of the first gap of at least `nbytes`."""
+        """The offset of the first gap of at least `nbytes`."""
         begin = largest = 0
-        for start, size in [*self._blocks, (len(self.data), 0)]:
+        blocks = sorted((block.offset, block.nbytes) for block in self._blocks)
+        for start, size in [*blocks, (len(self.data), 0)]:
             if start - begin >= nbytes:
                 return begin
             largest = max(largest, start - begin)
@@ -66,18 +102,38 @@ class Allocator:
         """Free the block at an address."""
         address = self._integer("address to free", address)
         for block in self._blocks:
-            if block[0] == address:
+            if block.address == address:
                 self._blocks.remove(block)
                 return
         raise DeviceError(f"device {self.name}: address to free must be one that allocate returned, got {address}")
 
+    # --- addresses
+
     def window(self, address: int, nbytes: int) -> Bytes:
         """A view of `nbytes` at an address; DeviceError unless they lie in one block."""
         address, nbytes = self._integer("address", address), self._integer("number of bytes", nbytes)
-        index = bisect_right(self._blocks, (address, len(self.data) + 1)) - 1
-        start, size = self._blocks[index] if index >= 0 else (0, 0)
-        if nbytes < 0 or address < start or address + nbytes > start + size:
+        block = self._block(address)
+        if block is None or nbytes < 0 or address + nbytes > block.address + block.nbytes:
             raise DeviceError(
                 f"device {self.name}: access must lie in one allocated block, got {nbytes} bytes at {address}"
             )
-        return self.data[address : address + nbytes]
+        start = block.offset + address - block.address
+        return self.data[start : start + nbytes]
+
+    def offset(self, address: int) -> int:
+        """The place in the array of an address."""
+        block = self._block(address)
+        return address if block is None else block.offset + address - block.address
+
+    def _block(self, address: int) -> AllocatedBlock | None:
+        """The last block that begins at or below an address."""
+        index = bisect_right(self._blocks, address, key=lambda block: block.address) - 1
+        return self._blocks[index] if index >= 0 else None
+
+    def windows(self) -> list[AllocatedBlock]:
+        """The addresses that the machine reaches: the whole array, or only the blocks if some block
+        is placed.
+        """
+        if all(block.address == block.offset for block in self._blocks):
+            return [AllocatedBlock(0, len(self.data), 0)]
+        return list(self._blocks)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.config import Config
+from vdla.hardware.config import Buffer, Config
 from vdla.hardware.program import STREAM, Program
 from vdla.runtime.devices.allocator import Allocator
 from vdla.runtime.devices.device import DeviceError
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 
 Bytes = NDArray[np.uint8]
+Contents = Mapping[Buffer, NDArray[Any]]
+"""The entries of each on-chip buffer, `[depth, elements]`: elements of inp and wgt as int8, sums as
+int32, packed scales as int64, the fields of micro-ops as int64, the bytes of out entries.
+"""
 DEFAULT_BYTES = 1 << 30
 
 
@@ -34,6 +38,8 @@ class MemoryDevice(ABC):
     """A machine with `memory_bytes` of DRAM; untouched pages take no memory."""
 
     name: ClassVar[str]
+    takes_contents: ClassVar[bool] = False
+    """Whether `begin_with` sets the buffers; if not, they keep what the last run left in them."""
 
     def __init__(self, config: Config, memory_bytes: int = DEFAULT_BYTES, timeout_cycles: int | None = None) -> None:
         if not isinstance(config, Config):
@@ -54,6 +60,13 @@ class MemoryDevice(ABC):
     def allocate(self, nbytes: int) -> int:
         """The address of zeroed memory, a multiple of ALIGNMENT."""
         return self._open().allocate(nbytes)
+
+    def allocate_at(self, address: int, nbytes: int) -> int:
+        """Zeroed memory at an address beyond the device's own, below 2**40; returns the address.
+
+        From then on, the machine reaches nothing but allocated blocks.
+        """
+        return self._open().allocate_at(address, nbytes)
 
     def free(self, address: int) -> None:
         """Free a block that `allocate` returned."""
@@ -88,6 +101,14 @@ class MemoryDevice(ABC):
     @abstractmethod
     def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
         """Run a program after all checks."""
+
+    def contents(self) -> Contents | None:
+        """The on-chip buffers after the last run, where the device shows them."""
+        return None
+
+    def begin_with(self, contents: Contents) -> None:
+        """Begin the next run with these buffers, where `takes_contents`."""
+        raise DeviceError(f"device {self.name}: buffers must be left as they are, got contents to begin with")
 
     def times(self, program: Program) -> Times:
         """When the instructions of the last run were dispatched, started and ended, where known."""

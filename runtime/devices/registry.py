@@ -40,7 +40,7 @@ def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: A
     """The device `name` as a machine of configuration `config`; DeviceError lists the known names.
 
     `options` are those of its class: `memory_bytes` and `timeout_cycles` of all devices, `waves`,
-    `assertions` and `stalls` of rtl.
+    `assertions`, `stalls` and `start` of rtl.
     """
     if not isinstance(name, str) or name not in DEVICES:
         raise DeviceError(f"device: name must be one of {', '.join(DEVICES)}, got {name}{did_you_mean(name, DEVICES)}")

@@ -24,7 +24,8 @@ from vdla.hardware.program import STREAM, Program
 from vdla.runtime.devices.allocator import MOST_BYTES
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.driver import Driver, Stream
-from vdla.runtime.devices.memory_device import DEFAULT_BYTES, MemoryDevice
+from vdla.runtime.devices.memory_device import DEFAULT_BYTES, Contents, MemoryDevice
+from vdla.runtime.devices.rtl_buffers import buffer_contents
 from vdla.runtime.devices.rtl_build import BuildOptions, build_library
 from vdla.runtime.devices.rtl_library import UNIT_NUMBERS, EventLog, MemoryParameters, RtlMachine
 from vdla.simulator.stats import RunStats, Times, macs_of
@@ -58,7 +59,8 @@ class RtlDevice(MemoryDevice):
 
     `waves` is a file for waveforms (FST); `assertions` ends a run at the first failed assertion of
     the RTL; `stalls` seeds random back-pressure on every channel, which changes times but no
-    result.
+    result; `start` seeds the registers and memories at power-up, which changes nothing that a
+    verified program can see, and needs `assertions`.
     """
 
     name = "rtl"
@@ -72,18 +74,20 @@ class RtlDevice(MemoryDevice):
         waves: Path | str | None = None,
         assertions: bool = False,
         stalls: int | None = None,
+        start: int | None = None,
     ) -> None:
         super().__init__(config, memory_bytes, timeout_cycles)
         self.injection: Injection | None = None
         self._lock = RLock()
         self._seen = EventLog.empty()
         self._stalls = None if stalls is None else _require_integer("seed of stalls", stalls, 0, _LAST_WORD)
+        self._start = _require_start(start, assertions)
         self._waves = None if waves is None else _writable(waves)
         self._library = build_library(config, BuildOptions(waves is not None, assertions))
         self._power_up()
 
     def _power_up(self) -> None:
-        self._machine = RtlMachine(f"device {self.name}", self._library, self.memory, self._waves)
+        self._machine = RtlMachine(f"device {self.name}", self._library, self.memory, self._waves, self._start)
         self._machine.configure(self._parameters())
         self.driver = Driver(f"device {self.name}", self._machine)
         self.driver.identify(self.config)
@@ -128,6 +132,7 @@ class RtlDevice(MemoryDevice):
         stream = Stream(address, count, dram.read_latency, dram.outstanding_reads, dram.outstanding_writes)
         with self._alone():
             self._machine.configure(self._parameters())
+            self._machine.map([(block.address, block.nbytes, block.offset) for block in self._open().windows()])
             self._machine.forget_events()
             try:
                 self.driver.start(stream)
@@ -175,7 +180,8 @@ class RtlDevice(MemoryDevice):
     def _fields(self, address: int, count: int) -> Ints:
         """The fields of the words at an address, as far as they lie in memory."""
         nbytes = instruction_bytes(self.config)
-        words = self.memory[address : address + count * nbytes]
+        begin = self._open().offset(address)
+        words = self.memory[begin : begin + count * nbytes]
         return columns(self.config, words[: len(words) // nbytes * nbytes].reshape(-1, nbytes))
 
     def _recover(self) -> None:
@@ -197,6 +203,11 @@ class RtlDevice(MemoryDevice):
         self._power_up()
 
     # --- observations
+
+    def contents(self) -> Contents:
+        """The on-chip buffers, which keep their contents between runs."""
+        with self._alone():
+            return buffer_contents(self.config, self._machine.memories())
 
     def times(self, program: Program) -> Times:
         """The times of the last run's instructions, also of a run that failed."""
@@ -247,6 +258,15 @@ def _writable(waves: Path | str) -> Path:
     if not Path(waves).is_file():  # the writer seeks in it
         raise DeviceError(f"device rtl: file of waves must be a regular file, got {waves}")
     return Path(waves)
+
+
+def _require_start(start: object, assertions: bool) -> int:
+    """The seed of registers at power-up, 0 for a start with zeros."""
+    if start is None:
+        return 0
+    if not assertions:
+        raise DeviceError(f"device rtl: start must be left out without assertions, got {start!r}")
+    return _require_integer("seed of the start", start, 1, (1 << 31) - 1)
 
 
 def _require_integer(what: str, value: object, least: int, most: int) -> int:

@@ -31,12 +31,12 @@ _HARNESS = Path(__file__).resolve().parent.parent / "harness"
 _RUNTIME_SOURCES = ("verilated.cpp", "verilated_threads.cpp")
 _WAVE_SOURCES = ("verilated_fst_c.cpp",)
 _WAVE_HEADER = "zlib.h"
+_MEMORIES = _HARNESS / "memories.vlt"
 _FIRST_ERRORS = 5  # lines of a failed tool in the message
 _TIMEOUT_S = 1800.0  # for one run of a tool
 
 _VERILATE = (
-    "--cc", "--prefix", f"V{TOP}", "--top-module", TOP, "-O3", "--x-assign", "fast", "--x-initial", "fast",
-    "--no-timing", "-Wno-fatal", "--output-split", "12000",
+    "--cc", "--prefix", f"V{TOP}", "--top-module", TOP, "-O3", "--no-timing", "-Wno-fatal", "--output-split", "12000",
 )  # fmt: skip
 _COMPILE = (
     "-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-plt", "-w", "-pthread",
@@ -48,7 +48,7 @@ _LINK = ("-shared", "-Wl,-Bsymbolic", "-pthread")
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """Features built into the model: waveform dumps, the assertions of the RTL."""
+    """Features built into the model: waveform dumps; the RTL's assertions and a random start."""
 
     waves: bool = False
     assertions: bool = False
@@ -56,8 +56,9 @@ class BuildOptions:
     @property
     def verilate(self) -> tuple[str, ...]:
         """Verilator's flags."""
-        assertions = ("--assert",) if self.assertions else ("--no-assert",)
-        return (*_VERILATE, *assertions, *(("--trace-fst",) if self.waves else ()))
+        unknown = "unique" if self.assertions else "fast"  # registers without a value: seeded, or as is fastest
+        checks = ("--assert" if self.assertions else "--no-assert", "--x-assign", unknown, "--x-initial", unknown)
+        return (*_VERILATE, *checks, *(("--trace-fst",) if self.waves else ()))
 
     @property
     def compile(self) -> tuple[str, ...]:
@@ -107,7 +108,7 @@ def _has_header(compiler: str, header: str) -> bool:
 
 
 def _harness_sources() -> list[Path]:
-    return sorted(path for path in _HARNESS.rglob("*") if path.suffix in (".h", ".cpp"))
+    return sorted(path for path in _HARNESS.rglob("*") if path.suffix in (".h", ".cpp", ".vlt"))
 
 
 def _hash(package: str, tools: Tools, options: BuildOptions) -> str:
@@ -190,7 +191,7 @@ class _BuildFolder:
         self.log.write_text(f"{self.tools.versions}\n", encoding="utf-8")
         files = [str(path) for path in (generated, *rtl_files())]
         program = str(self.tools.verilator_root / "bin" / "verilator_bin")
-        self._run("verilator", [program, *self.options.verilate, "--Mdir", str(self.folder), *files])
+        self._run("verilator", [program, *self.options.verilate, "--Mdir", str(self.folder), str(_MEMORIES), *files])
 
     def compile(self) -> None:
         """Compile each file, on all processors, and link the library."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,14 @@ Ints = NDArray[np.int64]
 UNIT_NUMBERS = range(3)  # load, compute, store, as in the trace
 OKAY = 0
 INTERRUPT, FAULT = 1, -1
+
+_VISIT = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
+
+
+class Window(ctypes.Structure):
+    """A range of addresses and its first byte in the memory array, as in harness/memory.h."""
+
+    _fields_ = (("address", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("offset", ctypes.c_uint64))
 
 
 class MemoryParameters(ctypes.Structure):
@@ -56,14 +65,16 @@ def _load(path: Path) -> ctypes.CDLL:
     library = _open_library(path)
     machine, word, cycles = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     signatures: dict[str, tuple[object, ...]] = {
-        "create": (machine, ctypes.c_void_p, cycles, ctypes.c_char_p),
+        "create": (machine, ctypes.c_void_p, cycles, ctypes.c_char_p, word),
         "destroy": (None, machine),
         "configure": (None, machine, ctypes.POINTER(MemoryParameters)),
+        "map": (None, machine, ctypes.POINTER(Window), cycles),
         "write": (ctypes.c_int, machine, word, word),
         "read": (ctypes.c_int, machine, word, ctypes.POINTER(word)),
         "wait": (ctypes.c_int, machine, cycles),
         "forget_events": (None, machine),
         "events": (cycles, machine, ctypes.c_uint, ctypes.POINTER(ctypes.POINTER(cycles))),
+        "memories": (None, machine, _VISIT),
         "quiet_cycles": (cycles, machine),
         "running_cycles": (cycles, machine),
         "bytes_read": (cycles, machine),
@@ -94,14 +105,19 @@ def _destroy(library: ctypes.CDLL, pointer: int, memory: NDArray[np.uint8], proc
 
 
 class RtlMachine:
-    """One machine, reset; close it before its memory is freed."""
+    """One machine, reset; close it before its memory is freed.
 
-    def __init__(self, where: str, path: Path, memory: NDArray[np.uint8], waves: Path | None = None) -> None:
+    A `start` other than 0 seeds its registers and memories, in a library with assertions.
+    """
+
+    def __init__(
+        self, where: str, path: Path, memory: NDArray[np.uint8], waves: Path | None = None, start: int = 0
+    ) -> None:
         self._where = where
         self._library = _load(path)
         self._memory = memory
         target = None if waves is None else os.fsencode(waves)
-        self._pointer: int | None = self._library.vdla_create(memory.ctypes.data, len(memory), target)
+        self._pointer: int | None = self._library.vdla_create(memory.ctypes.data, len(memory), target, start)
         self._end = finalize(self, _destroy, self._library, self._pointer, memory, os.getpid())
         self.check()
 
@@ -150,6 +166,13 @@ class RtlMachine:
         """Set timing and errors of the memory model; the burst numbers restart at 0."""
         self._library.vdla_configure(self._handle, ctypes.byref(parameters))
 
+    def map(self, windows: Sequence[tuple[int, int, int]]) -> None:
+        """The addresses at which the memory lies: (address, bytes, offset in the array) of each
+        window.
+        """
+        table = (Window * len(windows))(*(Window(*window) for window in windows))
+        self._library.vdla_map(self._handle, table, len(windows))
+
     def wait(self, cycles: int) -> bool:
         """Run up to `cycles` cycles, until the interrupt line is high; whether it is."""
         result = int(self._library.vdla_wait(self._handle, cycles))
@@ -176,6 +199,17 @@ class RtlMachine:
     def memory_idle(self) -> bool:
         """Whether no transaction is outstanding."""
         return bool(self._library.vdla_memory_idle(self._handle))
+
+    def memories(self) -> dict[str, NDArray[np.uint8]]:
+        """Copies of the memories of the buffers, `uint8[elements, bytes]`, by hierarchical name."""
+        found: dict[str, NDArray[np.uint8]] = {}
+
+        def visit(name: bytes, data: int, elements: int, element_bytes: int) -> None:
+            content = ctypes.string_at(data, elements * element_bytes)
+            found[name.decode()] = np.frombuffer(content, np.uint8).reshape(elements, element_bytes)
+
+        self._library.vdla_memories(self._handle, _VISIT(visit))
+        return found
 
     # --- the trace
 

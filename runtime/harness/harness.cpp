@@ -32,9 +32,9 @@ void vl_fatal(const char *file, int line, const char *, const char *message) VL_
 
 using vdla::Machine;
 
-// A machine after reset, on the caller's memory, which must outlive it; `waves` is a file or null.
-VDLA_EXPORT Machine *vdla_create(uint8_t *data, uint64_t bytes, const char *waves) {
-  auto *machine = new Machine(data, bytes);
+// A machine after reset, on the caller's memory, which must outlive it; `waves` is a file or null, `start` as in Machine.
+VDLA_EXPORT Machine *vdla_create(uint8_t *data, uint64_t bytes, const char *waves, uint32_t start) {
+  auto *machine = new Machine(data, bytes, start);
   if (waves != nullptr) machine->open_waves(waves);
   machine->reset();
   return machine;
@@ -44,6 +44,11 @@ VDLA_EXPORT void vdla_destroy(Machine *machine) { delete machine; }
 
 VDLA_EXPORT void vdla_configure(Machine *machine, const vdla::Parameters *parameters) {
   machine->configure(*parameters);
+}
+
+// Where the caller's memory lies; it is at address 0 unless it is mapped.
+VDLA_EXPORT void vdla_map(Machine *machine, const vdla::Window *windows, uint64_t count) {
+  machine->map(std::vector<vdla::Window>(windows, windows + count));
 }
 
 VDLA_EXPORT int vdla_write(Machine *machine, uint32_t offset, uint32_t value) { return machine->write(offset, value); }
@@ -59,6 +64,13 @@ VDLA_EXPORT void vdla_forget_events(Machine *machine) { machine->forget_events()
 VDLA_EXPORT uint64_t vdla_events(const Machine *machine, unsigned kind, const uint64_t **cycles) {
   *cycles = machine->events(kind).data();
   return machine->events(kind).size();
+}
+
+// Calls `visit` with each memory of the buffers: its name, its data, elements, bytes of an element.
+VDLA_EXPORT void vdla_memories(Machine *machine, void (*visit)(const char *, const uint8_t *, uint64_t, uint64_t)) {
+  for (const auto &memory : machine->memories()) {
+    visit(memory.name.c_str(), memory.data, memory.elements, memory.element_bytes);
+  }
 }
 
 VDLA_EXPORT uint64_t vdla_quiet_cycles(const Machine *machine) { return machine->quiet_cycles(); }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "Vvdla.h"
+#include "memories.h"
 #include "read_channel.h"
 #include "verilated.h"
 #include "write_channel.h"
@@ -24,7 +25,8 @@ constexpr bool kDoubleRate = VDLA_ARRAY_RATE == 2;  // otherwise clk2x_i costs n
 constexpr unsigned kTimes = kDoubleRate ? 4 : 2;  // of a waveform in a cycle
 constexpr unsigned kUnits = 3;
 constexpr unsigned kEvents = 1 + 2 * kUnits;  // dispatch, started by unit, ended by unit
-constexpr unsigned kResetCycles = 4;
+constexpr unsigned kResetCycles = 16;  // as AXI's cores ask for; registers without a reset settle meanwhile
+constexpr unsigned kQuietCycle = 2;    // of the reset: it reaches the core at its second clock edge
 constexpr unsigned kControlCycles = 10000;  // limit for a response of the control port
 
 // Failed assertions of the model, reported by the hooks in harness.cpp.
@@ -33,8 +35,9 @@ extern thread_local bool model_stopped;
 
 class Machine {
  public:
-  Machine(uint8_t *data, uint64_t bytes) : top_(&context_), reads_(shared_), writes_(shared_) {
-    shared_.memory = {data, bytes};
+  // `start` seeds the registers and memories of the model at power-up; 0 starts them with 0.
+  Machine(uint8_t *data, uint64_t bytes, uint32_t start)
+      : shared_(Memory(data, bytes)), top_(seeded(context_, start)), reads_(shared_), writes_(shared_) {
     shared_.parameters.beat_cycles = 1;
     shared_.parameters.burst_beats = 256;
     model_messages.clear();
@@ -44,23 +47,27 @@ class Machine {
   ~Machine() {
     top_.final();
     close_waves();
+    Verilated::threadContextp(&context_);  // the public memories leave the scopes of the thread's context
   }
 
   void open_waves(const char *path);
   void close_waves();
 
   void reset() {
+    top_.s_axil_awvalid_i = top_.s_axil_wvalid_i = top_.s_axil_bready_i = 0;
+    top_.s_axil_arvalid_i = top_.s_axil_rready_i = 0;
+    context_.assertOn(false);
     top_.rst_ni = 1;
     settle();
     top_.rst_ni = 0;
     for (unsigned n = 0; n < kResetCycles; ++n) {
       settle();
-      // The reset is synchronous: it takes effect at its first clock edge.
-      const bool quiet = n == 0 || !(top_.m_axi_arvalid_o || top_.m_axi_awvalid_o || top_.m_axi_wvalid_o);
-      shared_.require(quiet, "every channel", "be quiet in reset");
-      tick();
+      const bool quiet = !(top_.m_axi_arvalid_o || top_.m_axi_awvalid_o || top_.m_axi_wvalid_o);
+      shared_.require(quiet || n < kQuietCycle, "every channel", "be quiet in reset");
+      edge();
     }
     top_.rst_ni = 1;
+    context_.assertOn(true);
   }
 
   void configure(const Parameters &parameters) {
@@ -69,6 +76,8 @@ class Machine {
     reads_.restart_count();
     writes_.restart_count();
   }
+
+  void map(std::vector<Window> windows) { shared_.memory.map(std::move(windows)); }
 
   void forget_events() {
     for (auto &times : events_) times.clear();
@@ -97,8 +106,15 @@ class Machine {
   uint64_t running_cycles() const { return running_cycles_; }
   const std::string &fault() const { return shared_.fault; }
   bool memory_idle() const { return reads_.idle() && writes_.idle(); }
+  std::vector<ModelMemory> memories() { return model_memories(context_); }
 
  private:
+  static VerilatedContext *seeded(VerilatedContext &context, uint32_t start) {
+    context.randReset(start == 0 ? 0 : 2);
+    context.randSeed(start == 0 ? 1 : static_cast<int>(start));
+    return &context;
+  }
+
   void settle() {
     reads_.drive(top_);
     writes_.drive(top_);
@@ -112,6 +128,10 @@ class Machine {
     observe(top_.trace_o);
     reads_.sample(top_);
     writes_.sample(top_);
+    edge();
+  }
+
+  void edge() {
     if (kDoubleRate) lower_clk2x(1);
     top_.clk_i = 1;
     top_.clk2x_i = kDoubleRate;

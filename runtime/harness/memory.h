@@ -1,4 +1,5 @@
-// The memory behind the AXI port: the caller's bytes, the timing contract's parameters, an injected error.
+// The memory behind the AXI port: the caller's bytes and where they lie, the timing contract's parameters, an injected
+// error.
 
 #ifndef VDLA_MEMORY_H_
 #define VDLA_MEMORY_H_
@@ -6,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "stalls.h"
 
@@ -29,15 +32,44 @@ struct Parameters {
   uint32_t error_response;  // Response
 };
 
-struct Memory {
-  uint8_t *data = nullptr;
-  uint64_t bytes = 0;
+// A range of addresses and its first byte in the caller's array; layout shared with rtl_library.py.
+struct Window {
+  uint64_t address;
+  uint64_t bytes;
+  uint64_t offset;
+};
 
-  bool holds(uint64_t address, uint64_t count) const { return address <= bytes && count <= bytes - address; }
+// The caller's array, seen through windows; there is nothing at other addresses.
+class Memory {
+ public:
+  Memory(uint8_t *data, uint64_t bytes) : data_(data), windows_{{0, bytes, 0}} {}
+
+  void map(std::vector<Window> windows) {
+    windows_ = std::move(windows);
+    last_ = 0;
+  }
+
+  // The bytes from an address, or null unless `count` bytes lie in one window.
+  uint8_t *find(uint64_t address, uint64_t count) const {
+    for (size_t n = 0; n < windows_.size(); ++n) {
+      const Window &window = windows_[last_];
+      const uint64_t past = address - window.address;  // wraps below the window
+      if (past <= window.bytes && count <= window.bytes - past) return data_ + window.offset + past;
+      last_ = (last_ + 1) % windows_.size();
+    }
+    return nullptr;
+  }
+
+ private:
+  uint8_t *data_;
+  std::vector<Window> windows_;
+  mutable size_t last_ = 0;  // the window of the last access, which most often has the next one too
 };
 
 // State shared by the parts of the harness.
 struct Shared {
+  explicit Shared(Memory bytes) : memory(std::move(bytes)) {}
+
   Memory memory;
   Parameters parameters{};
   Stalls stalls;

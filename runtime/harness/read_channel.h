@@ -56,20 +56,19 @@ class ReadChannel {
     if (bursts_.empty() || !choose()) return;
     const Burst &burst = bursts_[current_];
     const uint64_t address = burst.address + static_cast<uint64_t>(burst.done) * kBytes;
-    const Response response = respond(burst, address);
-    if (response == kDecErr) {
+    const uint8_t *data = shared_.memory.find(address, kBytes);
+    if (data == nullptr) {
       std::memset(&top.m_axi_rdata_i, 0, kBytes);
     } else {
-      std::memcpy(&top.m_axi_rdata_i, shared_.memory.data + address, kBytes);
+      std::memcpy(&top.m_axi_rdata_i, data, kBytes);
     }
     top.m_axi_rid_i = burst.id;
-    top.m_axi_rresp_i = response;
+    top.m_axi_rresp_i = data == nullptr ? kDecErr : respond(burst);
     top.m_axi_rlast_i = burst.done + 1 == burst.beats;
     offering_ = true;
   }
 
-  Response respond(const Burst &burst, uint64_t address) const {
-    if (!shared_.memory.holds(address, kBytes)) return kDecErr;
+  Response respond(const Burst &burst) const {
     const Parameters &p = shared_.parameters;
     const bool hit = p.error_channel == kRead && burst.number == p.error_burst && burst.done == p.error_beat;
     return hit ? static_cast<Response>(p.error_response) : kOkay;

@@ -117,15 +117,16 @@ class WriteChannel {
   }
 
   Response respond(const Burst &burst) const {
-    if (!shared_.memory.holds(burst.address, static_cast<uint64_t>(burst.beats) * kBytes)) return kDecErr;
+    if (shared_.memory.find(burst.address, static_cast<uint64_t>(burst.beats) * kBytes) == nullptr) return kDecErr;
     const Parameters &p = shared_.parameters;
     const bool hit = p.error_channel == kWrite && burst.number == p.error_burst;
     return hit ? static_cast<Response>(p.error_response) : kOkay;
   }
 
   void write(uint64_t address, const Beat &beat) {
+    uint8_t *data = shared_.memory.find(address, kBytes);
     for (unsigned lane = 0; lane < kBytes; ++lane) {
-      if (beat.strobes >> lane & 1) shared_.memory.data[address + lane] = beat.data[lane];
+      if (beat.strobes >> lane & 1) data[lane] = beat.data[lane];
     }
   }
 

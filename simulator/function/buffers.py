@@ -6,6 +6,7 @@ bytes in DRAM's format. Every access is checked first and raises Escape beyond a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -57,6 +58,22 @@ class Buffers:
         self.tiles = tiles.view(np.int32)
         words = self.inp.reshape(-1).view(np.int32) if self.tiled else self.offsets
         self.flat = (words, self.offsets, self.tiles.reshape(-1), self.acc.reshape(-1))
+
+    # --- contents
+
+    def contents(self) -> dict[Buffer, NDArray[Any]]:
+        """Copies of the entries of every buffer, `[depth, elements]`."""
+        return {buffer: array.reshape(len(array), -1).copy() for buffer, array in self._arrays().items()}
+
+    def fill(self, contents: Mapping[Buffer, NDArray[Any]]) -> None:
+        """Replace the entries of every buffer by those that `contents` returned."""
+        for buffer, array in self._arrays().items():
+            array[...] = contents[buffer].reshape(array.shape)
+            if self.tiled:
+                self._retile(buffer, 0, len(array), array)
+
+    def _arrays(self) -> dict[Buffer, NDArray[Any]]:
+        return dict(zip(Buffer, (*self._targets, self.out), strict=True))
 
     # --- LOAD
 

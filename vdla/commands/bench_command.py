@@ -15,12 +15,12 @@ from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import require_folder
-from vdla.commands.machine_options import natural
+from vdla.commands.machine_options import natural, preset_names
 from vdla.support.atomic import write_text
 from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
     from importlib.resources.abc import Traversable
     from types import ModuleType
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   vdla bench --list                 the benchmarks and their subjects
   vdla bench layers                 a table of ResNet-18's convolutions
-  vdla bench layers --json -        the same as JSON on standard output
+  vdla bench layers --preset tiny   the same on another machine
+  vdla bench layers --json -        the table as JSON on standard output
   vdla bench compile --json c.json  the same into a file
   vdla bench equality --long        10,000 random programs on simulator and RTL
   vdla bench fuzz                   random schedules of random expressions
@@ -49,6 +50,13 @@ _MUST_BE_ZERO = (
     "failed",
 )
 
+# Options of some benchmarks, and the rule that others break.
+_OPTIONS = {
+    "preset": "--preset must be for a benchmark of any machine",
+    "long": "--long must be for a benchmark with a long form",
+    "subjects": "subjects must be for a benchmark that takes some",
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The benchmark, its seed, the form of the result."""
@@ -58,6 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
     parser.add_argument("--seed", type=natural, default=0, help="seed of all random data (default 0)")
+    preset = parser.add_argument("--preset", metavar="NAME", help="the machine (area, layers; default pynq_z1)")
+    complete_with(preset, preset_names)
     parser.add_argument("--long", action="store_true", help="the long form (equality, fuzz)")
 
 
@@ -67,7 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _list()
     if arguments.json not in (None, "-"):
         require_folder("bench", "--json", Path(arguments.json))
-    result = _run_benchmark(arguments.name, arguments.seed, arguments.long, arguments.subjects)
+    options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name)}
+    result = _run_benchmark(arguments.name, arguments.seed, options)
     if arguments.json == "-":
         print(result.json(), end="")
     elif arguments.json:
@@ -105,18 +116,17 @@ def _module(name: str) -> ModuleType:
     return import_module(f"{home}.benchmark" if is_folder else home)
 
 
-def _run_benchmark(name: str | None, seed: int, long: bool = False, subjects: Sequence[str] = ()) -> BenchmarkResult:
-    """The result of a benchmark; `long` and `subjects` are refused where there is no choice."""
+def _run_benchmark(name: str | None, seed: int, options: Mapping[str, Any]) -> BenchmarkResult:
+    """The result of a benchmark; options are refused where there is no choice."""
     known = _descriptions()
     if name not in known:
         got = f"{name}{did_you_mean(name, known)}" if name else "nothing"
         raise CommandError(f"bench: name must be one of {', '.join(known)}, got {got}")
     module = _module(name)
-    if long and "long" not in signature(module.run).parameters:
-        raise CommandError(f"bench {name}: --long must be for a benchmark with a long form, got {name}")
-    if subjects and "subjects" not in signature(module.run).parameters:
-        raise CommandError(f"bench {name}: subjects must be for a benchmark that takes some, got {' '.join(subjects)}")
-    options: dict[str, Any] = {**({"long": True} if long else {}), **({"subjects": subjects} if subjects else {})}
+    for option, value in options.items():
+        if option not in signature(module.run).parameters:
+            got = name if option == "long" else " ".join(value) if option == "subjects" else value
+            raise CommandError(f"bench {name}: {_OPTIONS[option]}, got {got}")
     with progress(f"bench {name}") as show:
         return cast("BenchmarkResult", module.run(show, seed=seed, **options))
 

@@ -138,8 +138,12 @@ def _headline(layer: Workload, config: Config) -> str:
 
 
 def _bound_by(limit: MachineBound) -> str:
-    macs = f"{limit.macs:,} multiply-accumulates"
-    return macs if limit.compute_cycles >= limit.memory_cycles else f"{limit.nbytes:,} bytes over the bus"
+    texts = {
+        "compute": f"{limit.macs:,} multiply-accumulates",
+        "reads": f"{limit.read_bytes:,} bytes read",
+        "writes": f"{limit.written_bytes:,} bytes written",
+    }
+    return texts[limit.limited_by]
 
 
 def _trace(run: LayerRun, path: Path) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from helpers.hand_programs import PIPELINE, changed, program
+from helpers.hand_programs import DATA, PIPELINE, PRODUCT, RESULT, SCALE, UOPS, WEIGHT, changed, program
 
 from vdla.benchmarks.coverage.benchmark import GROUPS, UNREACHABLE, Coverage, goals, run
 from vdla.benchmarks.programs.cases import COUNTS, EACH
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Load, MicroOp, Operand, Vector, VectorOp
-from vdla.hardware.program import Program
+from vdla.hardware.isa import Emit, Load, MicroOp, Operand, Vector, VectorOp
+from vdla.hardware.numerics import pack_scale
+from vdla.hardware.program import Program, ProgramTensor, place
 from vdla.simulator.timing import time_program
 
 TINY = Config.preset("tiny")
@@ -47,6 +49,50 @@ def test_bins_of_a_pipeline_equal_a_hand_count() -> None:
     assert counts["LOAD burst: one burst of burst_beats"] == 1
     assert counts["compute pops from empty load_to_compute"] > 0
     assert counts["GEMM reads the sum written 1 before"] == 0
+
+
+def test_what_no_comparison_sees_does_not_count() -> None:
+    """The first product is overwritten, its requantised results too; its tokens still count."""
+    again = replace(PRODUCT, acc0=2, pop_prev=0, push_next=1)
+    first = replace(PRODUCT, push_next=0)
+    counts = covered(program(UOPS, WEIGHT, SCALE, DATA, first, replace(again, acc0=1), RESULT))
+    assert counts["GEMM REQUANT init=1"] == counts["GEMM acc0 moves"] == 1
+    assert counts["GEMM pop_prev"] == counts["GEMM push_next"] == 1
+    assert covered(program(UOPS, WEIGHT, SCALE, DATA, first, again, RESULT))["GEMM REQUANT init=1"] == 2
+
+
+def test_micro_ops_and_scales_count_where_they_are_executed() -> None:
+    tables = (MicroOp(first=1, last=1), MicroOp(acc=1, first=1, last=1))
+    both = program(Load(Buffer.UOP, x_size=2), WEIGHT, SCALE, DATA, PRODUCT, RESULT, uops=tables)
+    assert covered(both)["MICRO-OP.acc zero"] and not covered(both)["MICRO-OP.acc one"]
+    zeros = pack_scale([0] * 4, [1] * 4, [31] * 4).view(np.uint8).tobytes()
+    weighed = replace(both, tensors=tuple(_with_scale(tensor, zeros) for tensor in both.tensors))
+    assert covered(weighed)["scale shift 31"] == covered(weighed)["scale mult 1"] == 1
+    quiet = replace(PRODUCT, emit=Emit.NONE, push_next=0)
+    unused = program(Load(Buffer.UOP, x_size=2), WEIGHT, SCALE, DATA, quiet, uops=tables)
+    unused = replace(unused, tensors=tuple(_with_scale(tensor, zeros) for tensor in unused.tensors))
+    assert not covered(unused)["scale shift 31"]
+
+
+def _with_scale(tensor: ProgramTensor, lanes: bytes) -> ProgramTensor:
+    return replace(tensor, data=lanes * (tensor.nbytes // len(lanes))) if tensor.name == "scale" else tensor
+
+
+def test_addresses_decide_about_bursts_and_the_last_place() -> None:
+    """A row of four beats that crosses a page; the last beat that an instruction can address."""
+    one = program(Load(Buffer.INP, dram=60, x_size=4))
+    assert covered(one)["LOAD burst: one burst of burst_beats"] == 1
+    places = place(one)[0] | {"data": (1 << 34) - 64 * 4}
+    coverage = Coverage()
+    coverage.add(one, time_program(one, TINY, places), places)
+    assert not coverage.counts["LOAD.dram max"]
+    last = program(Load(Buffer.INP, dram=63, x_size=1))
+    coverage.add(last, time_program(last, TINY, places), places)
+    assert coverage.counts["LOAD.dram max"] == 1
+    crossing = place(one)[0] | {"data": (1 << 33) + 4096 - 62 * 4}
+    other = Coverage()
+    other.add(one, time_program(one, TINY, crossing), crossing)
+    assert other.counts["LOAD burst: at 4 KiB"] == 1 and not other.counts["LOAD burst: one burst of burst_beats"]
 
 
 def test_hazards_count_at_the_distance_of_the_last_write() -> None:
@@ -97,7 +143,7 @@ def test_the_report_lists_missing_and_unreachable_bins() -> None:
     assert "LOAD widened" not in coverage.missing() and "LOAD ACC widened" in coverage.missing()
     lines = coverage.report().splitlines()
     assert "   MISSING  LOAD ACC widened" in [line[2:] for line in lines]
-    assert any(line.endswith("LOAD.dram max") and "needs a tensor of 2**32 beats" in line for line in lines)
+    assert any(line.endswith("VECTOR ADD IMM INP") and "source must be ACC" in line for line in lines)
     rows = coverage.rows()
     assert sum(int(str(row["covered"])) + int(str(row["missing"])) for row in rows) == len(goals())
 

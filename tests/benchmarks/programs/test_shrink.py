@@ -12,7 +12,7 @@ import pytest
 from vdla.benchmarks.equality import explain, run
 from vdla.benchmarks.programs import suite
 from vdla.benchmarks.programs.cases import ProgramCase, random_batches
-from vdla.benchmarks.programs.device_pair import Arrays, Comparator, PairResult
+from vdla.benchmarks.programs.device_pair import Arrays, Comparator, Conditions, PairResult
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.benchmarks.programs.shrink import shrink
 from vdla.benchmarks.programs.token_free_program import without_tokens
@@ -29,19 +29,19 @@ TINY = Config.preset("tiny")
 @contextmanager
 def agreeing(config: Config) -> Iterator[Comparator]:
     """A pair of equal simulators."""
-    yield lambda program, arrays: (time_program(program, config), "")
+    yield lambda program, arrays, conditions: PairResult(time_program(program, config))
 
 
 @contextmanager
 def broken(config: Config) -> Iterator[Comparator]:
     """The simulator against one that allows three LOADs in flight."""
 
-    def compare(program: Program, arrays: Arrays) -> PairResult:
+    def compare(program: Program, arrays: Arrays, conditions: Conditions) -> PairResult:
         right = time_program(program, config)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(timing, "LOADS_IN_FLIGHT", 3)
             wrong = time_program(program, config)
-        return right, "\n".join(right.differences(wrong))
+        return PairResult(right, "\n".join(right.differences(wrong)))
 
     yield compare
 
@@ -87,7 +87,7 @@ def test_compiled_programs_shrink() -> None:
 
 
 def test_a_fault_is_found_shrunk_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    result = run(batches=random_batches(TINY, 0, 6), opened=broken, workers=0)
+    result = run(batches=random_batches(TINY, 0, 12), opened=broken, workers=0)
     assert result.figures["mismatches"] > 0
     assert sum(row["mismatches"] for row in result.rows) == result.figures["mismatches"]
     text = result.receipt["found"][0]
@@ -111,4 +111,11 @@ def test_equal_devices_have_no_mismatch() -> None:
 def test_a_case_names_the_seed_that_replays_it() -> None:
     assert str(ProgramCase(TINY, 7, 30)) == f"30 random instructions, seed 7, on tiny with {TINY.dram}"
     told = explain(ProgramCase(TINY, 2, 60), "first", broken)
-    assert told.splitlines()[1] == "first"
+    assert told.splitlines()[1].startswith("conditions: places data 0x")
+    assert told.splitlines()[2] == "first"
+
+
+def test_a_case_that_starts_at_random_says_so() -> None:
+    case = ProgramCase(TINY, 7, 30, random_start=True)
+    assert str(case).endswith(f"with {TINY.dram}, registers at random")
+    assert str(case.conditions(case.made())).endswith("registers from seed 8")

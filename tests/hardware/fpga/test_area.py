@@ -15,7 +15,7 @@ from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.fpga import area as area_module
 from vdla.hardware.fpga import synthesis
 from vdla.hardware.fpga.area import Usage, area, usage_of
-from vdla.hardware.fpga.logic_path import LogicPath, longest_path
+from vdla.hardware.fpga.logic_path import LogicPath, PathReport
 from vdla.hardware.fpga.parts import PARTS, part_of_preset
 from vdla.hardware.fpga.synthesis import UNITS, ModuleCells, Synthesis, synthesise
 from vdla.hardware.fpga.yosys import YosysError, run_yosys
@@ -23,7 +23,8 @@ from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, rtl_files
 
 TINY = Config.preset("tiny")
 Z020 = PARTS["xc7z020"]
-PATH = LogicPath(3, 4.5, "a_q", "b_q", ("FDRE", "LUT4", "CARRY4", "FDRE"))
+PATH = LogicPath(4.5, 3, "a_q", "b_q", ("FDRE(2)", "LUT4(1)", "CARRY4", "FDRE"))
+PATHS = PathReport({"clk_i clk_i": (PATH,)})
 UNITS_BY_HAND = (
     ModuleCells("vdla", "vdla", {"LUT6": 100, "LUT2": 20, "INV": 1, "FDCE": 60, "CARRY4": 4}),
     ModuleCells("vdla.u_core", "vdla_gemm_core", {"DSP48E1": 128, "SRL16E": 7, "RAM32M": 2, "MUXF7": 3}),
@@ -37,7 +38,7 @@ def silent(what, done, total):
 
 def mapped(monkeypatch, units=UNITS_BY_HAND):
     """Replaces synthesis by a hand-written result."""
-    result = Synthesis("xc7", "0.70", tuple(units), PATH)
+    result = Synthesis("xc7", "0.70", tuple(units), PATHS)
     monkeypatch.setattr(area_module, "synthesise", lambda config, part, progress: result)
 
 
@@ -81,63 +82,6 @@ def test_every_preset_names_a_known_part():
     }
 
 
-# --- the longest path -----------------------------------------------------------------------------
-
-
-def netlist(**cells):
-    """Cells as (type, outputs, inputs, parameters), nets by number; net n is called n<n>."""
-    bits = {bit for _, outputs, inputs, *_ in cells.values() for bit in [*outputs, *inputs]}
-    return {
-        "cells": {
-            name: {
-                "type": kind,
-                "parameters": dict(*parameters),
-                "port_directions": {"Q": "output", "A": "input"},
-                "connections": {"Q": outputs, "A": inputs},
-            }
-            for name, (kind, outputs, inputs, *parameters) in cells.items()
-        },
-        "netnames": {f"n{bit}": {"bits": [bit]} for bit in bits},
-    }
-
-
-def test_the_longest_path_equals_a_hand_computation():
-    module = netlist(
-        start=("FDRE", [1], []),
-        near=("FDCE", [2], [9]),
-        first=("LUT4", [3], [1, 2]),
-        chain0=("CARRY4", [4, 5], [3]),
-        chain1=("CARRY4", [6], [5, 2]),
-        last=("LUT2", [7], [6, 2]),
-        end=("FDRE", [8], [7]),
-        back=("LUT1", [9], [2]),
-    )
-    path = longest_path(module)
-    # 0.5 + (0.6 + 0.12) + (0.6 + 0.6) + 0.12 + (0.6 + 0.12) + (0.6 + 0.1)
-    assert path == LogicPath(3, 3.96, "n1", "n8", ("FDRE", "LUT4", "CARRY4", "LUT2", "FDRE"))
-
-
-def test_registers_inside_a_dsp_end_a_path():
-    none = {"AREG": "0", "MREG": "0", "PREG": "0"}
-    through = netlist(a=("FDRE", [1], []), d=("DSP48E1", [2], [1], none), b=("FDRE", [3], [2]))
-    assert longest_path(through).cells == ("FDRE", "DSP48E1", "FDRE")
-    registered = netlist(a=("FDRE", [1], []), d=("DSP48E1", [2], [1], {**none, "MREG": "1", "PREG": "1"}))
-    assert longest_path(registered).cells == ("FDRE", "DSP48E1")
-
-
-def test_only_factors_pass_the_multiplier():
-    none = {"AREG": "0", "MREG": "0", "PREG": "0"}
-    module = netlist(a=("FDRE", [1], []), d=("DSP48E1", [2], [1], none), b=("FDRE", [3], [2]))
-    assert longest_path(module).estimate_ns == 5.7  # 0.5 + (0.6 + 2.5 + 1.4) + (0.6 + 0.1)
-    module["cells"]["d"]["connections"] = {"Q": [2], "C": [1]}
-    module["cells"]["d"]["port_directions"]["C"] = "input"
-    assert longest_path(module).estimate_ns == 3.2
-
-
-def test_a_netlist_without_registers_has_no_path():
-    assert longest_path(netlist(a=("LUT1", [1], [2]))) == LogicPath(0, 0.0, "", "", ())
-
-
 # --- the cache ------------------------------------------------------------------------------------
 
 
@@ -145,7 +89,7 @@ def test_a_result_is_cached_for_equal_sources(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(synthesis, "yosys_version", lambda: "0.70")
     runs = []
-    result = Synthesis("xc7", "0.70", UNITS_BY_HAND, PATH)
+    result = Synthesis("xc7", "0.70", UNITS_BY_HAND, PATHS)
     monkeypatch.setattr(synthesis, "_run", lambda *arguments: runs.append(arguments) or result)
     first = synthesise(TINY, Z020, silent)
     again = synthesise(replace(TINY, name="other", clock_mhz=70), Z020, silent)
@@ -234,7 +178,7 @@ def test_the_command_says_whether_it_fits(monkeypatch, capsys):
     assert cli.main(["area", "--preset", "tiny", "--part", "xc7z010"]) == 1
     shown = capsys.readouterr().out
     assert "tiny does not fit xc7z010" in shown
-    assert "from a_q to b_q: FDRE LUT4 CARRY4 FDRE" in shown
+    assert "from a_q to b_q: FDRE(2) LUT4(1) CARRY4 FDRE" in shown
 
 
 def test_an_unknown_fpga_part_lists_the_choices(capsys):

