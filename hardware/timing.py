@@ -33,8 +33,8 @@ DISPATCH_DELAY = 3
 COMMAND_DELAY = 2
 """From the dispatch of an instruction to its earliest start: the command queue, its register."""
 
-PORT_DELAY = 0
-"""Cycles of a read in registers of the port: of its address and of its first beat."""
+PORT_DELAY = 2
+"""Cycles in registers of the port: address and beat of a read, a response and the next write."""
 
 MERGE_DELAY = 2
 """With several ports: from the last port beat of a beat to the beat, assembled and in order."""
@@ -42,8 +42,8 @@ MERGE_DELAY = 2
 PORT_BURSTS = 8
 """With several ports: read bursts for which the buffer of each port has room."""
 
-LOAD_SETUP = 1
-"""From the start of a LOAD to its first burst request or padding entry."""
+LOAD_SETUP = 2
+"""From the start of a LOAD to its first burst request or padding entry: sizes, lengths of runs."""
 
 LOAD_TAIL = 2
 """From the last beat or pad entry of a LOAD to its end: width converter, buffer write."""
@@ -51,11 +51,11 @@ LOAD_TAIL = 2
 ISSUE_DELAY = 3
 """From the read of an iteration's micro-op to its slot in the compute pipeline: memory, adders."""
 
-STORE_SETUP = 2
-"""From the start of a STORE to its first address: decoding, reading the first entry."""
+STORE_SETUP = 4
+"""From the start of a STORE to its first beat at the port: runs, burst, the port's register."""
 
-STORE_TAIL = 1
-"""From the last response of a STORE to its end."""
+STORE_TAIL = 2
+"""From the last response of a STORE to its end: the port's register, the count of responses."""
 
 PIPELINE_DEPTH = 14
 """Stages of the compute pipeline without the adder tree."""

@@ -1,26 +1,31 @@
-// Proof: the arbiter presents a burst until it is accepted, grants one at a time in the order of
-// priority, keeps to the limit of outstanding bursts, presents no new burst when halted, and routes
-// each beat to its requester.
+// Proof: the arbiter grants one burst at a time in the order of priority, in every cycle in which it
+// may, keeps to the limit of outstanding bursts and to its own, grants none when halted, presents
+// what it granted in order until it is accepted, and routes each beat to its requester.
 module vdla_read_arbiter_proof
   import vdla_pkg::*;
   import vdla_types_pkg::*;
+  import vdla_regs_pkg::*;
 (
-  input logic                    clk_i,
-  input logic                    halt_i,
-  input logic   [           8:0] read_limit_i,
-  input logic   [Requesters-1:0] req_valid_i,
-  input burst_t [Requesters-1:0] req_burst_i,
-  input logic                    m_axi_arready_i,
-  input logic   [           1:0] m_axi_rid_i,
-  input logic                    m_axi_rlast_i,
-  input logic                    m_axi_rvalid_i
+  input logic                       clk_i,
+  input logic                       halt_i,
+  input logic   [ReadLimitBits-1:0] read_limit_i,
+  input logic   [   Requesters-1:0] req_valid_i,
+  input burst_t [   Requesters-1:0] req_burst_i,
+  input logic                       m_axi_arready_i,
+  input logic   [              1:0] m_axi_rid_i,
+  input logic                       m_axi_rlast_i,
+  input logic                       m_axi_rvalid_i
 );
+  typedef struct packed {
+    logic [1:0] id;
+    burst_t burst;
+  } address_t;
+
   logic   rst_ni = 1'b0;  // low in the first cycle
   logic   arvalid, rready, outstanding, before_q;
-  addr_t  araddr;
-  logic   [1:0] arid;
-  logic   [7:0] arlen;
+  address_t ar;
   logic   [Requesters-1:0] grant, beat_valid;
+  logic   beat_last;
 
   vdla_read_arbiter u_arbiter (
     .clk_i,
@@ -30,9 +35,9 @@ module vdla_read_arbiter_proof
     .req_valid_i,
     .req_burst_i,
     .req_grant_o    (grant),
-    .m_axi_arid_o   (arid),
-    .m_axi_araddr_o (araddr),
-    .m_axi_arlen_o  (arlen),
+    .m_axi_arid_o   (ar.id),
+    .m_axi_araddr_o (ar.burst.addr),
+    .m_axi_arlen_o  (ar.burst.len),
     .m_axi_arsize_o (),
     .m_axi_arburst_o(),
     .m_axi_arcache_o(),
@@ -47,43 +52,10 @@ module vdla_read_arbiter_proof
     .m_axi_rready_o (rready),
     .beat_valid_o   (beat_valid),
     .beat_data_o    (),
-    .beat_last_o    (),
+    .beat_last_o    (beat_last),
     .beat_error_o   (),
     .outstanding_o  (outstanding)
   );
-
-  // The previous cycle.
-  logic   [Requesters-1:0] valid_q, grant_q;
-  burst_t [Requesters-1:0] burst_q;
-  logic   [8:0] limit_q;
-  logic   arvalid_q, arready_q;
-  addr_t  araddr_q;
-  logic   [1:0] arid_q;
-  logic   [7:0] arlen_q;
-  // Bursts accepted and not completed; a bit wider, to show an overflow.
-  logic   [9:0] count_q;
-
-  always_ff @(posedge clk_i) begin
-    rst_ni    <= 1'b1;
-    before_q  <= rst_ni;
-    valid_q   <= req_valid_i;
-    burst_q   <= req_burst_i;
-    grant_q   <= grant;
-    limit_q   <= read_limit_i;
-    arvalid_q <= arvalid;
-    arready_q <= m_axi_arready_i;
-    arid_q    <= arid;
-    araddr_q  <= araddr;
-    arlen_q   <= arlen;
-    if (!rst_ni) count_q <= '0;
-    else begin
-      count_q <= count_q + 10'(arvalid && m_axi_arready_i)
-                         - 10'(m_axi_rvalid_i && m_axi_rlast_i);
-    end
-  end
-
-  logic held;  // presented and not yet accepted
-  assign held = before_q && arvalid_q && !arready_q;
 
   // The requester with priority.
   logic [1:0] first;
@@ -93,46 +65,77 @@ module vdla_read_arbiter_proof
     if (req_valid_i[0]) first = 2'd0;
   end
 
+  // The previous cycle.
+  logic [ReadLimitBits-1:0] limit_q;
+  logic       rvalid_q, rlast_q;
+  logic [1:0] rid_q;
+  // Granted and not accepted, the oldest first; accepted by the memory without their last beat.
+  address_t   oldest_q, newest_q, granted;
+  logic [1:0] held_q;
+  logic [9:0] memory_q;
+  logic       accepted, returned;
+  logic [9:0] count;  // granted, and the last beat is yet to be seen by the requester
+
+  assign granted  = '{id: first, burst: req_burst_i[first]};
+  assign accepted = arvalid && m_axi_arready_i;
+  assign returned = m_axi_rvalid_i && m_axi_rlast_i;
+  assign count    = 10'(held_q) + memory_q + 10'(rvalid_q && rlast_q);
+
+  always_ff @(posedge clk_i) begin
+    rst_ni   <= 1'b1;
+    before_q <= rst_ni;
+    limit_q  <= read_limit_i;
+    rid_q    <= m_axi_rid_i;
+    rlast_q  <= m_axi_rlast_i;
+    if (!rst_ni) begin
+      rvalid_q <= 1'b0;
+      held_q   <= '0;
+      memory_q <= '0;
+    end else begin
+      rvalid_q <= m_axi_rvalid_i;
+      held_q   <= held_q + 2'(grant != '0) - 2'(accepted);
+      memory_q <= memory_q + 10'(accepted) - 10'(returned);
+    end
+    if (accepted && held_q == 2'd2) oldest_q <= newest_q;
+    else if (grant != '0 && (held_q == '0 || accepted)) oldest_q <= granted;
+    if (grant != '0) newest_q <= granted;
+  end
+
+  logic below;  // one more burst may be granted
+  assign below = count < 10'(read_limit_i) && count < 10'(MaxOutstanding);
+
   always_comb begin
     if (rst_ni) begin
-      // The contract of the requesters, of the memory and of the registers.
-      if (before_q) begin
-        assume (read_limit_i == limit_q);
-        for (int unsigned r = 0; r < Requesters; r++) begin
-          if (valid_q[r] && !grant_q[r]) assume (req_valid_i[r] && req_burst_i[r] == burst_q[r]);
-        end
-      end
-      assume (read_limit_i <= 9'(MaxOutstanding));
-      if (m_axi_rvalid_i) assume (count_q != '0 && 32'(m_axi_rid_i) < Requesters);
+      // The contract of the memory and of the registers.
+      if (before_q) assume (read_limit_i == limit_q);
+      if (m_axi_rvalid_i) assume (memory_q != '0 && 32'(m_axi_rid_i) < Requesters);
 
-      // A presented burst stays stable.
-      if (held) assert (arvalid && arid == arid_q && araddr == araddr_q && arlen == arlen_q);
-      // It is a requester's burst, a new one that of the first requester; none is new when halted
-      // or full.
-      if (arvalid) begin
-        assert (32'(arid) < Requesters && req_valid_i[arid]);
-        assert (araddr == req_burst_i[arid].addr && arlen == req_burst_i[arid].len);
-        if (!held) assert (arid == first && !halt_i && count_q < 10'(read_limit_i));
-      end
-      // No burst waits that could be presented.
-      if (|req_valid_i && !halt_i && count_q < 10'(read_limit_i)) assert (arvalid);
-      // A grant is the handshake of the presented burst.
+      // A grant goes to the first requester, in every cycle in which it may, and in no other.
+      if (grant != '0) assert (req_valid_i != '0 && grant == Requesters'(1) << first);
+      if (grant != '0) assert (!halt_i && below && held_q < 2'd2);
+      if (before_q && |req_valid_i && !halt_i && below && held_q < 2'd2) assert (grant != '0);
+      // Granted bursts are presented in order, from the next cycle until accepted.
+      assert (arvalid == (held_q != '0));
+      if (arvalid) assert (ar == oldest_q);
+      // Each beat reaches its requester in the next cycle.
       for (int unsigned r = 0; r < Requesters; r++) begin
-        assert (grant[r] == (arvalid && m_axi_arready_i && 32'(arid) == r));
-        assert (beat_valid[r] == (m_axi_rvalid_i && 32'(m_axi_rid_i) == r));
+        assert (beat_valid[r] == (rvalid_q && 32'(rid_q) == r));
       end
+      if (rvalid_q) assert (beat_last == rlast_q);
       assert (rready);
-      // The limit holds, and the machine knows when the bus is quiet.
-      assert (count_q <= 10'(read_limit_i));
-      assert (outstanding == (count_q != '0 || held));
+      // The limits hold, and the machine knows when the bus is quiet.
+      assert (count <= 10'(read_limit_i) && count <= 10'(MaxOutstanding));
+      assert (outstanding == (count != '0));
 
       // Invariants for the induction.
-      assert (10'(u_arbiter.level_q) == count_q);
-      assert (u_arbiter.locked_q == held);
-      if (held) assert (u_arbiter.locked_id_q == Requesters'(1) << arid_q);
-      if (held) assert (32'(arid_q) < Requesters && valid_q[arid_q]);
-      if (held) assert (count_q < 10'(read_limit_i) && grant_q == '0);
-      if (held) assert (araddr_q == burst_q[arid_q].addr && arlen_q == burst_q[arid_q].len);
+      assert (10'(u_arbiter.u_limit.level_q) == count);
+      assert (u_arbiter.u_limit.may_begin_q == (before_q && below));
+      assert (u_arbiter.u_addresses.ready_q == (held_q < 2'd2));
+      assert (u_arbiter.returned_q == (rvalid_q && rlast_q));
+      assert (held_q <= 2'd2 && memory_q <= 10'(MaxOutstanding));
+      if (held_q == 2'd2) assert (u_arbiter.u_addresses.spare_q == newest_q);
+      if (held_q == 2'd1) assert (oldest_q == newest_q);
+      if (!before_q) assert (count == '0);
     end
   end
 endmodule

@@ -1,9 +1,10 @@
 // The place in its buffer of each beat of the loads in flight: loads and entries in order, low
 // beats of an entry first.
 //
-// Contract: push_i adds a load with data before its first beat arrives; at most LoadsInFlight loads
-// have beats to come. With beat_valid_i, the other outputs are the place of that beat, if a load
-// waits for one. Latency 0; one beat per cycle, without back-pressure.
+// Contract: push_i adds a load with data more than two cycles before its first beat; at most
+// LoadsInFlight loads have beats to come. With beat_valid_i, the other outputs are the place of that
+// beat, if a load waits for one; they are registers, except for the valid and last_o. One beat per
+// cycle, without back-pressure.
 
 module vdla_beat_placer
   import vdla_pkg::*;
@@ -31,34 +32,45 @@ module vdla_beat_placer
   typedef logic [SramFieldBits-1:0] index_t;
   typedef logic [BeatIndexBits-1:0] beat_index_t;
 
+  // Whether a size is one is known before it is needed.
+  typedef struct packed {
+    logic is_one;
+    size_t size;
+  } extent_t;
+
   typedef struct packed {
     buffer_e     buffer;
     logic        widen;
     beat_index_t last_beat;
     index_t      first;
-    index_t      sides;  // padding between the data of two rows
-    index_t      gap;
-    size_t       x_size;
-    size_t       y_size;
-    size_t       z_size;
+    index_t      past_row;    // from the last entry of a row to the first one of the next
+    index_t      past_plane;  // from the last entry of a plane to the first one of the next
+    extent_t     columns;
+    extent_t     rows;
+    extent_t     planes;
   } transfer_t;
 
-  transfer_t pushed, head;
-  logic      none;
+  transfer_t pushed, queued;
+  transfer_t load_q;  // the load whose beats arrive, in registers of its own
+  logic      none_queued, refill;
 
   logic unused_bits;
-  assign unused_bits = ^load_i;
+  assign unused_bits = ^{load_i, load_q};
+
+  function automatic extent_t extent(size_t size);
+    return '{is_one: size == size_t'(1), size: size};
+  endfunction
 
   assign pushed = '{
     buffer: load_i.buffer,
     widen: load_i.widen,
     last_beat: last_beat_i,
     first: first_i,
-    sides: index_t'(load_i.x_before) + index_t'(load_i.x_after),
-    gap: gap_i,
-    x_size: load_i.x_size,
-    y_size: load_i.y_size,
-    z_size: load_i.z_size
+    past_row: index_t'(load_i.x_before) + index_t'(load_i.x_after) + 1'b1,
+    past_plane: gap_i + 1'b1,
+    columns: extent(load_i.x_size),
+    rows: extent(load_i.y_size),
+    planes: extent(load_i.z_size)
   };
 
   vdla_fifo #(
@@ -70,58 +82,96 @@ module vdla_beat_placer
     .push_i (push_i),
     .data_i (pushed),
     .full_o (),
-    .head_o (head),
-    .empty_o(none),
-    .pop_i  (last_o),
+    .head_o (queued),
+    .empty_o(none_queued),
+    .pop_i  (refill),
     .level_o()
   );
 
+  // --- the entry and the beat that arrive next
+
+  logic        valid_q;
   beat_index_t beat_q;
-  size_t       column_q, row_q, plane_q;
-  logic        fresh_q;  // the first entry of the load is not complete
-  index_t      index_q, skipped;
+  index_t      index_q, forward;
+  size_t       columns_left_q, rows_left_q, planes_left_q;  // this one included
+  logic        beat_is_last_q, column_is_last_q, row_is_last_q, plane_is_last_q;
   logic        entry_ends, row_ends, plane_ends;
 
-  assign place_valid_o = beat_valid_i && !none;
-  assign buffer_o      = head.buffer;
-  assign widen_o       = head.widen;
-  assign index_o       = fresh_q ? head.first : index_q;
+  assign place_valid_o = beat_valid_i && valid_q;
+  assign buffer_o      = load_q.buffer;
+  assign widen_o       = load_q.widen;
+  assign index_o       = index_q;
   assign beat_o        = beat_q;
 
-  assign entry_ends = place_valid_o && beat_q == head.last_beat;
-  assign row_ends   = entry_ends && size_t'(column_q + 1'b1) == head.x_size;
-  assign plane_ends = row_ends && size_t'(row_q + 1'b1) == head.y_size;
-  assign last_o     = plane_ends && size_t'(plane_q + 1'b1) == head.z_size;
+  assign entry_ends = place_valid_o && beat_is_last_q;
+  assign row_ends   = entry_ends && column_is_last_q;
+  assign plane_ends = row_ends && row_is_last_q;
+  assign last_o     = plane_ends && plane_is_last_q;
+  assign refill     = !none_queued && (last_o || !valid_q);
 
   always_comb begin
-    skipped = '0;
-    if (row_ends) skipped = head.sides;
-    if (plane_ends) skipped = head.gap;
+    forward = index_t'(1);
+    if (column_is_last_q) forward = row_is_last_q ? load_q.past_plane : load_q.past_row;
   end
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      beat_q   <= '0;
-      column_q <= '0;
-      row_q    <= '0;
-      plane_q  <= '0;
-      fresh_q  <= 1'b1;
-    end else begin
-      if (place_valid_o) beat_q <= entry_ends ? '0 : beat_q + 1'b1;
-      if (entry_ends) column_q <= row_ends ? '0 : column_q + 1'b1;
-      if (entry_ends) fresh_q <= last_o;
-      if (row_ends) row_q <= plane_ends ? '0 : row_q + 1'b1;
-      if (plane_ends) plane_q <= last_o ? '0 : plane_q + 1'b1;
+    if (!rst_ni) valid_q <= 1'b0;
+    else valid_q <= refill || (valid_q && !last_o);
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (refill) begin
+      load_q           <= queued;
+      index_q          <= queued.first;
+      beat_q           <= '0;
+      beat_is_last_q   <= queued.last_beat == '0;
+      columns_left_q   <= queued.columns.size;
+      column_is_last_q <= queued.columns.is_one;
+      rows_left_q      <= queued.rows.size;
+      row_is_last_q    <= queued.rows.is_one;
+      planes_left_q    <= queued.planes.size;
+      plane_is_last_q  <= queued.planes.is_one;
+    end else if (place_valid_o) begin
+      if (beat_is_last_q) begin
+        index_q        <= index_q + forward;
+        beat_q         <= '0;
+        beat_is_last_q <= load_q.last_beat == '0;
+      end else begin
+        beat_q         <= beat_q + 1'b1;
+        beat_is_last_q <= beat_index_t'(beat_q + 1'b1) == load_q.last_beat;
+      end
+
+      if (row_ends) begin
+        columns_left_q   <= load_q.columns.size;
+        column_is_last_q <= load_q.columns.is_one;
+      end else if (entry_ends) begin
+        columns_left_q   <= columns_left_q - 1'b1;
+        column_is_last_q <= columns_left_q == size_t'(2);
+      end
+
+      if (plane_ends) begin
+        rows_left_q     <= load_q.rows.size;
+        row_is_last_q   <= load_q.rows.is_one;
+        planes_left_q   <= planes_left_q - 1'b1;
+        plane_is_last_q <= planes_left_q == size_t'(2);
+      end else if (row_ends) begin
+        rows_left_q   <= rows_left_q - 1'b1;
+        row_is_last_q <= rows_left_q == size_t'(2);
+      end
     end
-  end
-
-  always_ff @(posedge clk_i) begin
-    if (entry_ends) index_q <= index_o + skipped + 1'b1;
   end
 
 `ifndef SYNTHESIS
   // A beat belongs to a load that waits for it.
-  BeatHasLoad_A: assert property (@(posedge clk_i) disable iff (!rst_ni) beat_valid_i |-> !none);
+  BeatHasLoad_A: assert property (@(posedge clk_i) disable iff (!rst_ni) beat_valid_i |-> valid_q);
+  // Counts are known to be one exactly when they are.
+  OneIsOne_A: assert property (@(posedge clk_i) disable iff (!rst_ni) place_valid_o |->
+      beat_is_last_q == (beat_q == load_q.last_beat)
+      && column_is_last_q == (columns_left_q == size_t'(1))
+      && row_is_last_q == (rows_left_q == size_t'(1))
+      && plane_is_last_q == (planes_left_q == size_t'(1)));
+  // A load follows another without a pause between their beats.
+  Follows_C: cover property (@(posedge clk_i) disable iff (!rst_ni) $past(last_o) && place_valid_o);
 `endif
 
 endmodule

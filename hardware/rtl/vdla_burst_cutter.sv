@@ -1,12 +1,14 @@
 // The bursts of a transfer in order: rows and planes that are contiguous in memory are merged into
 // runs, and each run is cut from its start (docs/timing-contract.md, section 2).
 //
-// Contract: start_i takes a transfer with data; from the next cycle burst_o is its first burst.
-// grant_i advances to the next one, valid in the following cycle even if it starts a run; last_o
-// marks the last one. No transfer starts before the last grant. Latency 1, one burst per cycle.
+// Contract: start_i takes a transfer with data; from the second cycle after it burst_o is its first
+// burst. grant_i advances to the next one, valid in the following cycle even if it starts a run;
+// last_o marks the last one. No transfer starts before the last grant. Latency 2, one burst per
+// cycle.
 //
-// A transfer fits its buffer, so counts of entries have the bits of a size. No register has a
-// reset: the user knows when outputs are valid.
+// A transfer fits its buffer, so counts of entries have the bits of a size. Beats of runs and bursts
+// are counted less one, as AXI does. No register of a transfer has a reset: the user knows when
+// outputs are valid.
 
 module vdla_burst_cutter
   import vdla_pkg::*;
@@ -41,92 +43,134 @@ module vdla_burst_cutter
   typedef logic [SizeFieldBits-1:0] size_t;
   typedef logic [RunBits-1:0] run_t;
   typedef logic [WideBits-1:0] wide_t;
-  typedef logic [PageBits:0] length_t;
+  typedef logic [ShiftBits-1:0] shift_t;
+  typedef logic [PageBits-1:0] in_page_t;
+  typedef logic [7:0] length_t;  // of a burst, less one
 
-  // --- the runs of the transfer that starts
+  // --- the cycle of the start: sizes, their product, which runs merge
 
-  run_t row_beats, plane_beats, total_beats, first_run;
-  logic rows_follow, planes_follow;
-
-  assign row_beats     = run_t'(x_size_i) << shift_i;
-  assign plane_beats   = run_t'(plane_i) << shift_i;
-  assign total_beats   = run_t'(size_t'(z_size_i * plane_i)) << shift_i;
-  assign rows_follow   = y_size_i == size_t'(1) || wide_t'(y_stride_i) == wide_t'(row_beats);
-  assign planes_follow = rows_follow
-      && (z_size_i == size_t'(1) || wide_t'(z_stride_i) == wide_t'(plane_beats));
-
-  always_comb begin
-    first_run = row_beats;
-    if (rows_follow) first_run = plane_beats;
-    if (planes_follow) first_run = total_beats;
-  end
-
-  // --- the burst that is offered
-
-  place_t                     addr_q;               // of the burst
-  place_t                     row_q, plane_q;       // where its run and its plane begin
-  place_t                     next_run;
-  run_t                       left_q, run_q;        // beats left in the run, beats of each run
-  size_t                      rows_q, rows_left_q;  // runs of a plane, and left in it, less one
-  size_t                      planes_left_q;        // planes after this one
+  logic                       begin_q;  // the cycle after the start
+  size_t                      x_size_q, plane_size_q, total_q;
+  size_t                      rows_q;  // runs of a plane less one, if rows do not merge
+  shift_t                     shift_q;
+  logic                       one_plane_q, rows_merge_q, planes_match_q, planes_merge;
   logic [StrideFieldBits-1:0] z_stride_q, y_stride_q;
-  length_t                    room_q, room;         // beats to the end of the page
-  length_t                    cap, cap_q;           // upper bound of the burst
-  logic [7:0]                 cap_len_q;            // as a length: one less
-  logic                       run_ends, plane_ends;
-
-  assign run_ends   = left_q <= run_t'(cap_q);
-  assign plane_ends = rows_left_q == '0;
-  assign next_run   = plane_ends ? plane_q + place_t'(z_stride_q) : row_q + place_t'(y_stride_q);
-
-  assign burst_o.addr = {{(AxiAddrBits - 32 - AxiShift) {1'b0}}, addr_q, {AxiShift{1'b0}}};
-  assign burst_o.len  = run_ends ? 8'(left_q - 1'b1) : cap_len_q;
-  assign last_o       = run_ends && plane_ends && planes_left_q == '0;
-
-  // A burst that does not end its run ends at the page or has BurstCap beats.
-  always_comb begin
-    if (start_i) room = length_t'(PageBeats) - length_t'(dram_i[PageBits-1:0]);
-    else if (run_ends) room = length_t'(PageBeats) - length_t'(next_run[PageBits-1:0]);
-    else if (room_q <= length_t'(BurstCap)) room = length_t'(PageBeats);
-    else room = room_q - length_t'(BurstCap);
-  end
-
-  assign cap = room < length_t'(BurstCap) ? room : length_t'(BurstCap);
 
   always_ff @(posedge clk_i) begin
-    if (start_i || grant_i) begin
-      room_q    <= room;
-      cap_q     <= cap;
-      cap_len_q <= 8'(cap - 1'b1);
-    end
+    if (!rst_ni) begin_q <= 1'b0;
+    else begin_q <= start_i;
+  end
+
+  run_t row_beats, plane_beats;
+
+  assign row_beats   = run_t'(x_size_i) << shift_i;
+  assign plane_beats = run_t'(plane_i) << shift_i;
+
+  // Used only in the next cycle.
+  always_ff @(posedge clk_i) begin
+    shift_q        <= shift_i;
+    x_size_q       <= x_size_i;
+    plane_size_q   <= plane_i;
+    total_q        <= z_size_i * plane_i;
+    one_plane_q    <= z_size_i == size_t'(1);
+    planes_match_q <= wide_t'(z_stride_i) == wide_t'(plane_beats);
   end
 
   always_ff @(posedge clk_i) begin
     if (start_i) begin
-      addr_q        <= dram_i;
-      row_q         <= dram_i;
-      plane_q       <= dram_i;
-      left_q        <= first_run;
-      run_q         <= first_run;
-      rows_q        <= rows_follow ? '0 : y_size_i - 1'b1;
-      rows_left_q   <= rows_follow ? '0 : y_size_i - 1'b1;
-      planes_left_q <= planes_follow ? '0 : z_size_i - 1'b1;
-      z_stride_q    <= z_stride_i;
-      y_stride_q    <= y_stride_i;
+      rows_q       <= y_size_i - 1'b1;
+      rows_merge_q <= y_size_i == size_t'(1)
+          || wide_t'(y_stride_i) == wide_t'(row_beats);
+      z_stride_q   <= z_stride_i;
+      y_stride_q   <= y_stride_i;
+    end
+  end
+
+  assign planes_merge = rows_merge_q && (one_plane_q || planes_match_q);
+
+  // --- the cycle after it: the first run
+
+  size_t run_entries;
+  run_t  first_run;
+
+  always_comb begin
+    run_entries = x_size_q;
+    if (rows_merge_q) run_entries = plane_size_q;
+    if (planes_merge) run_entries = total_q;
+  end
+
+  assign first_run = (run_t'(run_entries) << shift_q) - 1'b1;
+
+  // --- the burst that is offered
+
+  place_t   addr_q;                       // of the burst
+  place_t   row_q, plane_q;               // where its run and its plane begin
+  place_t   next_run;
+  run_t     left_q, run_q;                // beats left in the run, beats of each run
+  size_t    rows_left_q, planes_left_q;   // runs of the plane after this one, planes after this one
+  logic     row_is_last_q, plane_is_last_q;
+  in_page_t room, next_room;              // beats to the end of the page
+  length_t  cap_q;                        // upper bound of the burst
+  logic     run_ends;
+
+  assign run_ends = left_q <= run_t'(cap_q);
+  assign next_run = row_is_last_q ? plane_q + place_t'(z_stride_q) : row_q + place_t'(y_stride_q);
+
+  assign burst_o.addr = {{(AxiAddrBits - 32 - AxiShift) {1'b0}}, addr_q, {AxiShift{1'b0}}};
+  assign burst_o.len  = run_ends ? length_t'(left_q) : cap_q;
+  assign last_o       = run_ends && row_is_last_q && plane_is_last_q;
+
+  // The longest burst with this many beats to the end of the page.
+  function automatic length_t cap_of(in_page_t left);
+    return 32'(left) < BurstCap ? length_t'(left) : length_t'(BurstCap - 1);
+  endfunction
+
+  // A burst that does not end its run ends at the page or has BurstCap beats.
+  assign room      = ~addr_q[PageBits-1:0];
+  assign next_room = 32'(room) < BurstCap ? '1 : room - in_page_t'(BurstCap);
+
+  always_ff @(posedge clk_i) begin
+    if (begin_q) cap_q <= cap_of(room);
+    else if (grant_i) cap_q <= run_ends ? cap_of(~next_run[PageBits-1:0]) : cap_of(next_room);
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (start_i) begin
+      addr_q  <= dram_i;
+      row_q   <= dram_i;
+      plane_q <= dram_i;
     end else if (grant_i && run_ends) begin
       addr_q <= next_run;
       row_q  <= next_run;
-      left_q <= run_q;
-      if (plane_ends) begin
-        plane_q       <= next_run;
-        rows_left_q   <= rows_q;
-        planes_left_q <= planes_left_q - 1'b1;
-      end else begin
-        rows_left_q <= rows_left_q - 1'b1;
-      end
+      if (row_is_last_q) plane_q <= next_run;
     end else if (grant_i) begin
-      addr_q <= addr_q + place_t'(cap_q);
-      left_q <= left_q - run_t'(cap_q);
+      addr_q <= addr_q + place_t'(cap_q) + 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (begin_q) begin
+      left_q <= first_run;
+      run_q  <= first_run;
+    end else if (grant_i) begin
+      left_q <= run_ends ? run_q : left_q - run_t'(cap_q) - 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (start_i) planes_left_q <= z_size_i - 1'b1;
+    if (begin_q) begin
+      rows_left_q     <= rows_q;
+      row_is_last_q   <= rows_merge_q;
+      plane_is_last_q <= one_plane_q || planes_merge;
+    end else if (grant_i && run_ends && row_is_last_q) begin
+      rows_left_q     <= rows_q;
+      row_is_last_q   <= rows_merge_q;
+      planes_left_q   <= planes_left_q - 1'b1;
+      plane_is_last_q <= planes_left_q == size_t'(1);
+    end else if (grant_i && run_ends) begin
+      rows_left_q   <= rows_left_q - 1'b1;
+      row_is_last_q <= rows_left_q == size_t'(1);
     end
   end
 
@@ -136,11 +180,17 @@ module vdla_burst_cutter
       grant_i |-> 32'(addr_q[PageBits-1:0]) + 32'(burst_o.len) < PageBeats);
   Length_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       grant_i |-> 32'(burst_o.len) < BurstBeats);
-  // Every burst has a beat.
-  NotEmpty_A: assert property (@(posedge clk_i) disable iff (!rst_ni) grant_i |-> left_q != '0);
   // A burst stays stable until it is granted.
   Stable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      !start_i && !grant_i |=> $stable(burst_o) && $stable(last_o));
+      !start_i && !begin_q && !grant_i |=> $stable(burst_o) && $stable(last_o));
+  // The first burst is known two cycles after the start.
+  SetUp_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      start_i || begin_q |-> !grant_i);
+  // A burst ends its run and the page, and one ends only the page.
+  RunEndsAtPage_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      grant_i && run_ends && run_t'(room) == left_q);
+  RunCrossesPage_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      grant_i && !run_ends && 32'(room) < BurstCap);
 `endif
 
 endmodule

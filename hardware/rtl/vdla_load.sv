@@ -7,35 +7,36 @@
 module vdla_load
   import vdla_pkg::*;
   import vdla_types_pkg::*;
+  import vdla_regs_pkg::*;
 (
-  input  logic          clk_i,
-  input  logic          rst_ni,
-  input  logic          halt_i,
+  input  logic                       clk_i,
+  input  logic                       rst_ni,
+  input  logic                       halt_i,
   // The head of the command queue.
-  input  logic          cmd_valid_i,
-  input  command_t      cmd_i,
-  output logic          cmd_take_o,
+  input  logic                       cmd_valid_i,
+  input  command_t                   cmd_i,
+  output logic                       cmd_take_o,
   // The token queues from and to compute.
-  input  logic          next_available_i,
-  output logic          next_pop_o,
-  input  logic          next_room_i,
-  output logic          next_push_o,
+  input  logic                       next_available_i,
+  output logic                       next_pop_o,
+  input  logic                       next_room_i,
+  output logic                       next_push_o,
   // The read channel.
-  input  logic [16:0]   read_latency_i,
-  output logic          burst_valid_o,
-  output burst_t        burst_o,
-  input  logic          burst_grant_i,
-  input  logic          beat_valid_i,
-  input  beat_t         beat_data_i,
-  input  logic          beat_last_i,
+  input  logic [ReadLatencyBits-1:0] read_latency_i,
+  output logic                       burst_valid_o,
+  output burst_t                     burst_o,
+  input  logic                       burst_grant_i,
+  input  logic                       beat_valid_i,
+  input  beat_t                      beat_data_i,
+  input  logic                       beat_last_i,
   // The buffers.
-  output logic          write_valid_o,
-  output buffer_write_t write_o,
+  output logic                       write_valid_o,
+  output buffer_write_t              write_o,
   // For observers.
-  output logic          busy_o,         // an instruction is in flight
-  output logic          ended_o,
-  output counter_e      class_o,
-  output logic          tentative_o
+  output logic                       busy_o,  // an instruction is in flight
+  output logic                       ended_o,
+  output counter_e                   class_o,
+  output logic                       tentative_o
 );
 
   localparam int unsigned LevelBits = $clog2(LoadsInFlight + 1);

@@ -2,11 +2,12 @@
 // (docs/timing-contract.md, sections 2 and 5).
 //
 // Contract: start_i in cycle S takes a LOAD, while busy_o is low and fewer than LoadsInFlight loads
-// are between start and completion. Padding is filled at one entry per cycle from the first cycle
-// in which alone_i says that no older load is in flight; bursts are requested after it, or without
-// padding from S + 1. Beats arrive in the order of the bursts, from the cycle after the first
-// grant, without back-pressure. write_o comes one cycle after its beat or padding entry, complete_o
-// LoadTail cycles after the last one. One burst and one beat per cycle.
+// are between start and completion. Padding is filled at one entry per cycle from the first cycle,
+// S + LoadSetup at the earliest, in which alone_i says that no older load is in flight; bursts are
+// requested after it, or without padding from S + LoadSetup. Beats arrive in the order of the
+// bursts, the first more than PortDelay cycles after its grant, without back-pressure. write_o comes
+// one cycle after its beat or padding entry, complete_o LoadTail cycles after the last one. One
+// burst and one beat per cycle.
 
 module vdla_load_engine
   import vdla_pkg::*;
@@ -38,7 +39,7 @@ module vdla_load_engine
   typedef logic [BeatIndexBits-1:0] beat_index_t;
   typedef logic [ShiftBits-1:0] shift_t;
 
-  typedef enum logic [1:0] {Idle, Pad, Request} state_e;
+  typedef enum logic [1:0] {Idle, SetUp, Pad, Request} state_e;
 
   // The logarithm of the beats of an entry in DRAM.
   function automatic shift_t entry_shift(buffer_e buffer, logic widen);
@@ -55,24 +56,26 @@ module vdla_load_engine
 
   load_t  load, load_q;
   shift_t shift, shift_q;
-  size_t  plane_q, columns_q;
-  logic   has_data, has_padding, has_data_q;
+  size_t  plane, rows, columns;
+  index_t columns_q;
+  logic   has_data, has_data_q, has_padding_q;
   logic   unused_bits;
 
   assign load        = load_t'(command_i.word);
   assign shift       = entry_shift(load.buffer, load.widen);
-  assign has_data    = load.y_size != '0 && load.x_size != '0;
-  assign has_padding = !has_data
-      || {load.y_before, load.y_after, load.x_before, load.x_after} != '0;
+  assign has_data    = command_i.has_data;
+  assign plane       = command_i.plane[SizeFieldBits-1:0];
+  assign rows        = size_t'(load.y_before) + load.y_size + size_t'(load.y_after);
+  assign columns     = size_t'(load.x_before) + load.x_size + size_t'(load.x_after);
   assign unused_bits = ^{command_i, load_q};
 
   always_ff @(posedge clk_i) begin
     if (start_i) begin
-      load_q     <= load;
-      shift_q    <= shift;
-      has_data_q <= has_data;
-      plane_q    <= command_i.plane[SizeFieldBits-1:0];
-      columns_q  <= size_t'(load.x_before) + load.x_size + size_t'(load.x_after);
+      load_q        <= load;
+      shift_q       <= shift;
+      has_data_q    <= has_data;
+      has_padding_q <= command_i.has_padding;
+      columns_q     <= index_t'(columns);
     end
   end
 
@@ -85,12 +88,13 @@ module vdla_load_engine
   assign requesting_o    = state_q == Request;
   assign burst_valid_o   = state_q == Request;
   assign filling         = state_q == Pad && alone_i;
-  assign padding_waits_o = state_q == Pad && !alone_i;
+  assign padding_waits_o = (state_q == SetUp && has_padding_q) || (state_q == Pad && !alone_i);
 
   always_comb begin
     state_d = state_q;
     unique case (state_q)
-      Idle:    if (start_i) state_d = has_padding ? Pad : Request;
+      Idle:    if (start_i) state_d = SetUp;
+      SetUp:   state_d = has_padding_q ? Pad : Request;
       Pad:     if (filling && last_fill) state_d = has_data_q ? Request : Idle;
       Request: if (burst_grant_i && last_burst) state_d = Idle;
       default: state_d = Idle;
@@ -111,13 +115,16 @@ module vdla_load_engine
 
   vdla_pad_walker u_padding (
     .clk_i,
+    .rst_ni,
     .start_i,
-    .load_i   (load_q),
-    .plane_i  (plane_q),
-    .columns_i(columns_q),
-    .step_i   (filling),
-    .index_o  (fill_index),
-    .last_o   (last_fill)
+    .load_i    (load),
+    .has_data_i(has_data),
+    .plane_i   (plane),
+    .rows_i    (rows),
+    .columns_i (columns),
+    .step_i    (filling),
+    .index_o   (fill_index),
+    .last_o    (last_fill)
   );
 
   vdla_burst_cutter #(
@@ -131,7 +138,7 @@ module vdla_load_engine
     .z_size_i  (load.z_size),
     .y_size_i  (load.y_size),
     .x_size_i  (load.x_size),
-    .plane_i   (command_i.plane[SizeFieldBits-1:0]),
+    .plane_i   (plane),
     .z_stride_i(load.z_stride),
     .y_stride_i(load.y_stride),
     .burst_o,
@@ -152,11 +159,11 @@ module vdla_load_engine
       before_left_q <= load.y_before;
       after_left_q  <= load.y_after;
     end else if (before_left_q != '0) begin
-      first_q       <= first_q + index_t'(columns_q);
-      gap_q         <= gap_q + index_t'(columns_q);
+      first_q       <= first_q + columns_q;
+      gap_q         <= gap_q + columns_q;
       before_left_q <= before_left_q - 1'b1;
     end else if (after_left_q != '0) begin
-      gap_q        <= gap_q + index_t'(columns_q);
+      gap_q        <= gap_q + columns_q;
       after_left_q <= after_left_q - 1'b1;
     end
   end
@@ -216,6 +223,11 @@ module vdla_load_engine
   assign complete_o    = tail_q[LoadTail-1];
 
 `ifndef SYNTHESIS
+  // Padding and bursts are known two cycles after the start.
+  if (LoadSetup != 2) begin : gen_setup
+    $error("vdla_load_engine: LoadSetup must be 2");
+  end
+
   int unsigned fills_q;
 
   always_ff @(posedge clk_i) begin
@@ -240,6 +252,12 @@ module vdla_load_engine
   // Only requested bursts are granted.
   GrantAsked_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       burst_grant_i |-> burst_valid_o);
+  // A load waits for its turn to fill, one fills at once, and one has only padding.
+  FillWaits_C: cover property (@(posedge clk_i) disable iff (!rst_ni) state_q == Pad && !alone_i);
+  FillsAtOnce_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      $past(state_q == SetUp) && filling);
+  OnlyPadding_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      filling && last_fill && !has_data_q);
   // The place of the data is known when the first burst is requested.
   PlaceKnown_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       requesting_o |-> before_left_q == '0 && after_left_q == '0);

@@ -64,12 +64,12 @@ package vdla_pkg;
   parameter int unsigned StoresInFlight = 4;
   parameter int unsigned DispatchDelay = 3;
   parameter int unsigned CommandDelay = 2;
-  parameter int unsigned PortDelay = 0;
-  parameter int unsigned LoadSetup = 1;
+  parameter int unsigned PortDelay = 2;
+  parameter int unsigned LoadSetup = 2;
   parameter int unsigned LoadTail = 2;
   parameter int unsigned IssueDelay = 3;
-  parameter int unsigned StoreSetup = 2;
-  parameter int unsigned StoreTail = 1;
+  parameter int unsigned StoreSetup = 4;
+  parameter int unsigned StoreTail = 2;
   parameter int unsigned ComputeDepth = 18;
   parameter int unsigned FetchBufferBeats = 64;
   /* verilator lint_on UNUSEDPARAM */

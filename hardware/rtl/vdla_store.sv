@@ -2,14 +2,17 @@
 // responses.
 //
 // Contract: docs/timing-contract.md, section 5. A burst begins while fewer than write_limit_i
-// bursts are between first beat and response. A STORE is complete in the cycle after the response
-// to its last burst; responses arrive in order and are always accepted. With halt_i no burst begins
-// and a begun one finishes; outstanding_o: a transaction is unfinished. An error response is
-// reported at once and counts as a response. One beat per cycle.
+// bursts are between their first beat and the cycle in which the unit sees the response, the next
+// one after it was accepted. A STORE is complete StoreTail cycles after the response to its last
+// burst; responses arrive in order and are always accepted. With halt_i no burst begins and a begun
+// one finishes; outstanding_o: a begun burst, whether or not its address or a beat was accepted,
+// awaits its response. An error response is reported once and counts as a response. All outputs of
+// the port are registers. One beat per cycle.
 
 module vdla_store
   import vdla_pkg::*;
   import vdla_types_pkg::*;
+  import vdla_regs_pkg::*;
 (
   input  logic                    clk_i,
   input  logic                    rst_ni,
@@ -28,7 +31,7 @@ module vdla_store
   output logic [OutFieldBits-1:0] out_index_o,
   input  logic [OutEntryBits-1:0] out_entry_i,
   // The write channel.
-  input  logic [8:0]              write_limit_i,
+  input  logic [WriteLimitBits-1:0] write_limit_i,
   output logic [1:0]              m_axi_awid_o,
   output addr_t                   m_axi_awaddr_o,
   output logic [7:0]              m_axi_awlen_o,
@@ -59,7 +62,7 @@ module vdla_store
   localparam int unsigned LevelBits = $clog2(StoresInFlight + 1);
   typedef logic [LevelBits-1:0] level_t;
 
-  // Bursts are numbered; at most MaxOutstanding await a response.
+  // Bursts are numbered, modulo more than the MaxOutstanding that may await a response.
   localparam int unsigned NumberBits = $clog2(MaxOutstanding + 1);
   typedef logic [NumberBits-1:0] number_t;
 
@@ -67,8 +70,9 @@ module vdla_store
   tokens_t              tokens;
   logic                 sync, unused_bits;
   level_t               in_flight;
-  logic                 engine_busy, setup, begun, burst, done;
-  burst_t               address;
+  logic                 engine_busy, setup, begins, may_begin, done;
+  burst_t               address, aw_q;
+  logic                 address_valid, address_ready, aw_valid_q;
 
   assign head   = store_t'(cmd_i.word);
   assign sync   = head.opcode == OpSync;
@@ -82,29 +86,42 @@ module vdla_store
 
   // --- bursts that await a response
 
-  number_t begun_q, begun_d, answered_q, answered_d, last_burst;
-  number_t awaiting;
-  logic    answer, none_done, complete, complete_q;
+  number_t begun_q;     // the number of the last burst that has begun; the first one is 1
+  number_t answers_q;   // the number of the burst that is answered next
+  number_t last_burst;  // the last burst of the oldest STORE that awaits responses
+  logic    answer_q, error_q, none_done, complete, complete_q;
 
-  assign answer     = m_axi_bvalid_i && m_axi_bready_o;
-  assign awaiting   = begun_q - answered_q;
-  assign begun_d    = begun_q + number_t'(burst);
-  assign answered_d = answered_q + number_t'(answer);
-  assign complete   = answer && !none_done && answered_d == last_burst;
+  assign complete = answer_q && !none_done && answers_q == last_burst;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       begun_q    <= '0;
-      answered_q <= '0;
+      answers_q  <= number_t'(1);
+      answer_q   <= 1'b0;
+      error_q    <= 1'b0;
       complete_q <= 1'b0;
     end else begin
-      begun_q    <= begun_d;
-      answered_q <= answered_d;
+      begun_q    <= begun_q + number_t'(begins);
+      answers_q  <= answers_q + number_t'(answer_q);
+      answer_q   <= m_axi_bvalid_i;
+      error_q    <= m_axi_bvalid_i && m_axi_bresp_i[1];
       complete_q <= complete;
     end
   end
 
-  // The number of the last burst of each STORE that awaits responses.
+  vdla_burst_limit #(
+    .LimitBits(WriteLimitBits)
+  ) u_limit (
+    .clk_i,
+    .rst_ni,
+    .limit_i    (write_limit_i),
+    .begin_i    (begins),
+    .end_i      (answer_q),
+    .may_begin_o(may_begin),
+    .outstanding_o
+  );
+
+  // A STORE is done when its last beat is accepted, which is later than the begin of its last burst.
   vdla_fifo #(
     .T    (number_t),
     .Depth(StoresInFlight)
@@ -112,7 +129,7 @@ module vdla_store
     .clk_i,
     .rst_ni,
     .push_i (done),
-    .data_i (begun_d),
+    .data_i (begun_q),
     .full_o (),
     .head_o (last_burst),
     .empty_o(none_done),
@@ -161,27 +178,39 @@ module vdla_store
     .rst_ni,
     .start_i    (cmd_take_o && !sync),
     .command_i  (cmd_i),
-    .may_begin_i(!halt_i && awaiting < write_limit_i),
+    .may_begin_i(!halt_i && may_begin),
     .busy_o     (engine_busy),
     .setup_o    (setup),
-    .begun_o    (begun),
-    .burst_o    (burst),
+    .begin_o    (begins),
     .done_o     (done),
     .out_re_o,
     .out_index_o,
     .out_entry_i,
-    .aw_valid_o (m_axi_awvalid_o),
+    .aw_valid_o (address_valid),
     .aw_o       (address),
-    .aw_ready_i (m_axi_awready_i),
+    .aw_ready_i (address_ready),
     .w_valid_o  (m_axi_wvalid_o),
     .w_data_o   (m_axi_wdata_o),
     .w_last_o   (m_axi_wlast_o),
     .w_ready_i  (m_axi_wready_i)
   );
 
+  // One register, not a slice: no beat is offered before the address of its burst.
+  assign address_ready = !aw_valid_q || m_axi_awready_i;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) aw_valid_q <= 1'b0;
+    else aw_valid_q <= address_valid || !address_ready;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (address_ready) aw_q <= address;
+  end
+
+  assign m_axi_awvalid_o = aw_valid_q;
   assign m_axi_awid_o    = '0;
-  assign m_axi_awaddr_o  = address.addr;
-  assign m_axi_awlen_o   = address.len;
+  assign m_axi_awaddr_o  = aw_q.addr;
+  assign m_axi_awlen_o   = aw_q.len;
   assign m_axi_awsize_o  = 3'(AxiShift);
   assign m_axi_awburst_o = 2'b01;    // incrementing
   assign m_axi_awcache_o = 4'b0011;  // normal memory, not cached, bufferable
@@ -189,17 +218,22 @@ module vdla_store
   assign m_axi_wstrb_o   = '1;
   assign m_axi_bready_o  = 1'b1;
 
-  assign busy_o        = in_flight != '0;
-  assign outstanding_o = begun || awaiting != '0;
-  assign error_o       = answer && m_axi_bresp_i[1];
+  assign busy_o  = in_flight != '0;
+  assign error_o = error_q;
 
 `ifndef SYNTHESIS
-  // A response belongs to a burst whose beats were accepted.
-  AnswerAwaited_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      answer |-> awaiting != '0);
-  // The limit of outstanding bursts holds.
-  Bounded_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      32'(awaiting) <= MaxOutstanding);
+  if (StoreTail != 2 || PortDelay != 2) begin : gen_delays
+    $error("vdla_store: StoreTail and PortDelay must be 2");
+  end
+
+  // What is offered to the memory, or awaited from it, is outstanding.
+  Outstanding_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      m_axi_awvalid_o || m_axi_wvalid_o || m_axi_bvalid_i || answer_q |-> outstanding_o);
+  // A halt leaves an address or a beat that the memory has not accepted.
+  HaltWithAddress_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      halt_i && m_axi_awvalid_o && !m_axi_awready_i && !m_axi_wvalid_o);
+  HaltWithBeat_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      halt_i && m_axi_wvalid_o && !m_axi_wready_i && !m_axi_awvalid_o);
 `endif
 
 endmodule

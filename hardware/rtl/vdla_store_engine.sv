@@ -1,11 +1,12 @@
 // Executes STOREs up to their last beats: reads output entries in order and writes them in bursts
 // (docs/timing-contract.md, sections 2 and 5).
 //
-// Contract: start_i in cycle S takes a STORE while busy_o is low; its first beat and address are
-// valid at S + StoreSetup, those of the next burst in the cycle after beats and address of the last
-// one were accepted. A burst begins only with may_begin_i, and then finishes. Beats and addresses
-// stay stable until accepted. The buffer answers a read in the next cycle and holds the answer
-// until the next read. One beat per cycle.
+// Contract: start_i in cycle S takes a STORE while busy_o is low; its first beat is valid at S +
+// StoreSetup, that of the next burst in the cycle after the last beat of the previous one was
+// accepted. A burst begins only with may_begin_i and with aw_ready_i, and then finishes: in that
+// cycle its address is given with aw_valid_o, and its first beat moves to the register of the port,
+// so that it is valid in the next. Beats stay stable until accepted; w_*_o are registers. The buffer
+// answers a read in the next cycle and holds the answer until the next read. One beat per cycle.
 
 module vdla_store_engine
   import vdla_pkg::*;
@@ -18,14 +19,13 @@ module vdla_store_engine
   input  logic                    may_begin_i,
   output logic                    busy_o,       // S < t < F
   output logic                    setup_o,      // S < t < S + StoreSetup
-  output logic                    begun_o,      // a burst has begun and is not complete
-  output logic                    burst_o,      // the first beat of a burst is accepted
-  output logic                    done_o,       // the last burst of the STORE is complete
+  output logic                    begin_o,      // a burst begins
+  output logic                    done_o,       // the last beat of the STORE is accepted
   // The output buffer.
   output logic                    out_re_o,
   output logic [OutFieldBits-1:0] out_index_o,
   input  logic [OutEntryBits-1:0] out_entry_i,
-  // The write channel.
+  // The write channel: addresses, to a register of the port, and beats.
   output logic                    aw_valid_o,
   output burst_t                  aw_o,
   input  logic                    aw_ready_i,
@@ -42,60 +42,31 @@ module vdla_store_engine
   typedef logic [OutFieldBits-1:0] index_t;
   typedef logic [BeatBits-1:0] beat_index_t;
 
-  typedef enum logic [1:0] {Idle, Setup, Write} state_e;
-
-  state_e state_q, state_d;
   store_t store;
-  logic   last_burst, unused_bits;
+  logic   unused_bits;
 
   assign store       = store_t'(command_i.word);
   assign unused_bits = ^{command_i, store};
 
-  // --- bursts: beats and address are accepted independently
+  // --- the state: set-up, bursts to cut, beats to be accepted
 
-  logic       offers, begun_q, beats_done_q, address_done_q;
-  logic       beat_taken, address_taken, beats_done, address_done, burst_done;
-  logic [7:0] count_q;  // accepted beats of the burst
+  logic [StoreSetup-2:0] setup_q;  // a bit for each cycle of the set-up
+  logic                  busy_q, cuts_q, takes, moves;
+  burst_t                cut;
+  logic                  cut_is_last;
 
-  assign offers        = state_q == Write && (begun_q || may_begin_i);
-  assign w_valid_o     = offers && !beats_done_q;
-  assign aw_valid_o    = offers && !address_done_q;
-  assign w_last_o      = count_q == aw_o.len;
-  assign beat_taken    = w_valid_o && w_ready_i;
-  assign address_taken = aw_valid_o && aw_ready_i;
-  assign beats_done    = beats_done_q || (beat_taken && w_last_o);
-  assign address_done  = address_done_q || address_taken;
-  assign burst_done    = beats_done && address_done;
-
-  assign busy_o  = state_q != Idle;
-  assign setup_o = state_q == Setup;
-  assign begun_o = begun_q;
-  assign burst_o = beat_taken && count_q == '0;
-  assign done_o  = burst_done && last_burst;
-
-  always_comb begin
-    state_d = state_q;
-    unique case (state_q)
-      Idle:    if (start_i) state_d = Setup;
-      Setup:   state_d = Write;
-      Write:   if (done_o) state_d = Idle;
-      default: state_d = Idle;
-    endcase
-  end
+  assign busy_o  = busy_q;
+  assign setup_o = setup_q != '0;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      state_q        <= Idle;
-      begun_q        <= 1'b0;
-      beats_done_q   <= 1'b0;
-      address_done_q <= 1'b0;
-      count_q        <= '0;
+      setup_q <= '0;
+      busy_q  <= 1'b0;
+      cuts_q  <= 1'b0;
     end else begin
-      state_q        <= state_d;
-      begun_q        <= offers && !burst_done;
-      beats_done_q   <= beats_done && !burst_done;
-      address_done_q <= address_done && !burst_done;
-      if (beat_taken) count_q <= w_last_o ? '0 : count_q + 1'b1;
+      setup_q <= {setup_q[StoreSetup-3:0], start_i};
+      busy_q  <= start_i || (busy_q && !done_o);
+      cuts_q  <= setup_q[0] || (cuts_q && !(takes && cut_is_last));
     end
   end
 
@@ -113,19 +84,54 @@ module vdla_store_engine
     .plane_i   (command_i.plane[SizeFieldBits-1:0]),
     .z_stride_i(store.z_stride),
     .y_stride_i(store.y_stride),
-    .burst_o   (aw_o),
-    .last_o    (last_burst),
-    .grant_i   (burst_done)
+    .burst_o   (cut),
+    .last_o    (cut_is_last),
+    .grant_i   (takes)
   );
 
-  // --- entries: the next one is read when the last beat of this one is accepted
+  // --- the burst whose beats move to the port
+
+  burst_t burst_q;  // len: beats after this one
+  logic   valid_q, begun_q;
+  logic   beat_is_last_q, burst_is_last_q;
+  logic   port_free;
+
+  assign takes      = cuts_q && (!valid_q || (moves && beat_is_last_q));
+  assign moves      = valid_q && port_free && (begun_q || (may_begin_i && aw_ready_i));
+  assign begin_o    = moves && !begun_q;
+  assign aw_valid_o = begin_o;
+  assign aw_o       = burst_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      valid_q <= 1'b0;
+      begun_q <= 1'b0;
+    end else begin
+      valid_q <= takes || (valid_q && !(moves && beat_is_last_q));
+      begun_q <= moves ? !beat_is_last_q : begun_q;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (takes) begin
+      burst_q         <= cut;
+      beat_is_last_q  <= cut.len == '0;
+      burst_is_last_q <= cut_is_last;
+    end else if (moves) begin
+      burst_q.len    <= burst_q.len - 1'b1;
+      beat_is_last_q <= burst_q.len == 8'd1;
+    end
+  end
+
+  // --- entries: the next one is read when the last beat of this one moves
 
   beat_index_t beat_q;
   index_t      index_q;
   logic        entry_ends;
+  beat_t       data;
 
-  assign entry_ends  = beat_taken && beat_q == beat_index_t'(OutBeats - 1);
-  assign out_re_o    = state_q == Setup || (entry_ends && !(w_last_o && last_burst));
+  assign entry_ends  = moves && beat_q == beat_index_t'(OutBeats - 1);
+  assign out_re_o    = setup_q[0] || (entry_ends && !(beat_is_last_q && burst_is_last_q));
   assign out_index_o = index_q;
 
   always_ff @(posedge clk_i) begin
@@ -134,35 +140,63 @@ module vdla_store_engine
       beat_q  <= '0;
     end else begin
       if (out_re_o) index_q <= index_q + 1'b1;
-      if (beat_taken) beat_q <= entry_ends ? '0 : beat_q + 1'b1;
+      if (moves) beat_q <= entry_ends ? '0 : beat_q + 1'b1;
     end
   end
 
   if (OutBeats > 1) begin : gen_beats
     beat_t [OutBeats-1:0] beats;
-    assign beats    = out_entry_i;
-    assign w_data_o = beats[beat_q];
+    assign beats = out_entry_i;
+    assign data  = beats[beat_q];
   end else begin : gen_beat
-    assign w_data_o = out_entry_i;
+    assign data = out_entry_i;
+  end
+
+  // --- the registers of the port
+
+  logic w_valid_q, w_is_end_q;  // w_is_end_q: the last beat of the STORE
+
+  assign port_free = !w_valid_q || w_ready_i;
+  assign w_valid_o = w_valid_q;
+  assign done_o    = w_valid_q && w_ready_i && w_is_end_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) w_valid_q <= 1'b0;
+    else w_valid_q <= moves || !port_free;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (moves) begin
+      w_data_o   <= data;
+      w_last_o   <= beat_is_last_q;
+      w_is_end_q <= beat_is_last_q && burst_is_last_q;
+    end
   end
 
 `ifndef SYNTHESIS
-  // The first entry has been read when it is needed.
-  if (StoreSetup != 2) begin : gen_setup
-    $error("vdla_store_engine: StoreSetup must be 2");
+  // The first burst is cut, taken and moved to the port.
+  if (StoreSetup != 4) begin : gen_setup
+    $error("vdla_store_engine: StoreSetup must be 4");
   end
 
   // A beat stays valid and stable until it is accepted.
   BeatStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       w_valid_o && !w_ready_i |=> w_valid_o && $stable(w_data_o) && $stable(w_last_o));
-  // An address stays valid and stable until it is accepted.
-  AddressStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      aw_valid_o && !aw_ready_i |=> aw_valid_o && $stable(aw_o));
+  // An address is given only when it is taken.
+  AddressTaken_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      aw_valid_o |-> aw_ready_i);
   // A STORE starts only after the last beat of the previous one.
-  StartsIdle_A: assert property (@(posedge clk_i) disable iff (!rst_ni) start_i |-> !busy_o);
+  StartsIdle_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      start_i |-> !busy_o && !w_valid_q && !valid_q && !cuts_q);
   // A STORE ends with the last beat of an entry.
   WholeEntries_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      beat_taken && w_last_o && last_burst |-> entry_ends);
+      moves && beat_is_last_q && burst_is_last_q |-> entry_ends);
+  // A burst follows another without a pause; one waits to begin; bursts of one beat.
+  Follows_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      $past(takes && moves) && begin_o);
+  Waits_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      valid_q && !begun_q && port_free && !may_begin_i);
+  OneBeat_C: cover property (@(posedge clk_i) disable iff (!rst_ni) begin_o && beat_is_last_q);
 `endif
 
 endmodule

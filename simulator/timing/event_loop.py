@@ -44,6 +44,7 @@ from vdla.simulator.timing.layout import (
     P_LOAD_TAIL,
     P_MERGE_DELAY,
     P_PAGE,
+    P_PORT_DELAY,
     P_PORTS,
     P_READ_DELAY,
     P_READ_LATENCY,
@@ -238,7 +239,7 @@ def _write(
         if state[W_COUNT] > 0:
             at = max(at, state[W_LAST] + params[P_BEAT] + params[P_GAP])
         state[W_LAST] = at + (n * params[P_PORTS] - 1) * params[P_BEAT]
-        ring[slot] = state[W_LAST] + params[P_WRITE_LATENCY]
+        ring[slot] = state[W_LAST] + params[P_WRITE_LATENCY] + params[P_PORT_DELAY]
         state[W_COUNT] += 1
         ready = state[W_LAST] + 1
         beats += n

@@ -23,12 +23,13 @@ PARAMS = (
     "read_latency", "write_latency", "outstanding_reads", "outstanding_writes", "beat_cycles", "burst_gap",
     "burst_beats", "page_beats", "stream_base", "stream_beats", "fetch_buffer", "load_tail",
     "store_setup", "limit", "dispatch_delay", "command_delay", "load_setup", "store_tail", "ports", "merge_delay",
-    "read_delay",
+    "read_delay", "port_delay",
 )  # fmt: skip
 (
     P_READ_LATENCY, P_WRITE_LATENCY, P_READS, P_WRITES, P_BEAT, P_GAP, P_BURST, P_PAGE, P_STREAM, P_WORD,
     P_FETCH_BUFFER, P_LOAD_TAIL, P_STORE_SETUP, P_LIMIT,
     P_DISPATCH_DELAY, P_COMMAND_DELAY, P_LOAD_SETUP, P_STORE_TAIL, P_PORTS, P_MERGE_DELAY, P_READ_DELAY,
+    P_PORT_DELAY,
 ) = range(len(PARAMS))  # fmt: skip
 
 # Times of an instruction, by column. Q: the first cycle in which it requests bursts. COVER: the

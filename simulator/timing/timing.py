@@ -149,6 +149,7 @@ def _params(config: Config, stream_beat: int, max_cycles: int) -> Ints:
         "ports": config.axi_ports,
         "merge_delay": contract.merge_delay(config),
         "read_delay": contract.read_delay(config),
+        "port_delay": contract.PORT_DELAY,
         "limit": min(max_cycles, MAX_CYCLES),
     }
     return np.array([values[name] for name in at.PARAMS], np.int64)

@@ -392,7 +392,7 @@ class Machine:
             return "memory_bandwidth"
         if self.write == 0:
             self.write = None
-            self.responses.append(t + dram.write_latency)
+            self.responses.append(t + dram.write_latency + contract.PORT_DELAY)
             if not instr.bursts:
                 instr.F, instr.C = t + 1, t + dram.write_latency + contract.STORE_TAIL
         return "busy"

@@ -21,6 +21,7 @@ PROOFS = [
     *(("vdla_command_queue_proof", {"Depth": depth}) for depth in (1, 3, 4)),
     *(("vdla_counter_queue_proof", {"Depth": depth}) for depth in (8, 11)),
     *(("vdla_unit_control_proof", {"InFlight": limit, "Depth": 9}) for limit in (4, 5)),
+    ("vdla_slice_proof", {}),
     ("vdla_read_arbiter_proof", {}),
     *(("vdla_requantise_lane_proof", {"MultBit": bit}) for bit in (0, 23)),
 ]
@@ -39,8 +40,12 @@ DEFECTS = [
     ("vdla_unit_control_proof", "vdla_unit_control.sv", "prev_available_i || !cmd_tokens_i.pop_prev", "1'b1"),
     ("vdla_unit_control_proof", "vdla_unit_control.sv", "ended_o && !oldest.sync", "ended_o"),
     ("vdla_unit_control_proof", "vdla_unit_control.sv", "done_q != level_t'(1)", "done_q != level_t'(2)"),
-    ("vdla_read_arbiter_proof", "vdla_read_arbiter.sv", "locked_q ? locked_id_q : first", "first"),
-    ("vdla_read_arbiter_proof", "vdla_read_arbiter.sv", "level_q < read_limit_i", "level_q <= read_limit_i"),
+    ("vdla_slice_proof", "vdla_slice.sv", "ready_q ? in_data_i : spare_q", "in_data_i"),
+    ("vdla_slice_proof", "vdla_slice.sv", "moves || (ready_q && !in_valid_i)", "moves"),
+    ("vdla_slice_proof", "vdla_slice.sv", "!moves || !ready_q || in_valid_i", "!moves || in_valid_i"),
+    ("vdla_read_arbiter_proof", "vdla_read_arbiter.sv", "may_begin && has_room && !halt_i", "may_begin && has_room"),
+    ("vdla_read_arbiter_proof", "vdla_burst_limit.sv", "wide_t'(level) < wide_t'", "wide_t'(level) <= wide_t'"),
+    ("vdla_read_arbiter_proof", "vdla_burst_limit.sv", " && level < level_t'(MaxOutstanding)", ""),
     (
         "vdla_read_arbiter_proof",
         "vdla_read_arbiter.sv",

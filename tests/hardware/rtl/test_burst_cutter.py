@@ -84,6 +84,7 @@ async def start(bench, dram, shift, sizes, strides):
     bench["start_i"] = 0
     for name in pins:  # sampled at the start only
         bench[name] = 0
+    await bench.cycle()
 
 
 async def wait(bench, grants):

@@ -15,7 +15,7 @@ from helpers.rtl.unit_pins import command_widths, derived_fields, split
 
 from vdla.benchmarks.programs.random_instructions import random_instructions
 from vdla.hardware.isa import COL, COUNTERS, IsaError, check, columns, encode, instruction_bytes
-from vdla.hardware.timing import DISPATCH_DELAY, fetch_buffer_beats
+from vdla.hardware.timing import DISPATCH_DELAY, PORT_DELAY, fetch_buffer_beats
 
 UNITS = 3
 START_DELAY = 3
@@ -93,7 +93,7 @@ class Fetch:
             granted, _, begun = self.outstanding[0]
             if self.memory.beat:
                 return "busy"
-            due = begun or self.bench.time >= granted + self.latency
+            due = begun or self.bench.time >= granted + PORT_DELAY + self.latency
             return "memory_bandwidth" if due else "memory_latency"
         if dispatches:
             return "busy"

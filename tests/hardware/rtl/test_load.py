@@ -40,6 +40,8 @@ def random_load(rng, machine, **bits):
 
 def random_padding(rng, machine):
     pads = {name: int(rng.integers(0, 3)) for name in ("y_before", "y_after", "x_before", "x_after")}
+    if rng.random() < 0.2:  # the widest fields: all eight bits
+        pads = {str(rng.choice(list(pads))): int(rng.integers(128, 256))}
     if not any(pads.values()):
         return {}
     half = 1 << machine.inp_bits - 1

@@ -24,7 +24,7 @@ def random_load(rng, depth):
             y, x = (0, int(rng.integers(4))) if rng.random() < 0.5 else (int(rng.integers(4)), 0)
         pads = [int(rng.choice([0, 0, 1, 2, rng.integers(12)])) for _ in range(4)]
         if rng.random() < 0.1:
-            pads[int(rng.integers(4))] = int(rng.integers(12, 200))
+            pads[int(rng.integers(4))] = int(rng.integers(12, 256))
         places = padding(z, y, x, pads)
         entries = z * (y + pads[0] + pads[1]) * (x + pads[2] + pads[3])
         if len(places) and entries <= depth:
@@ -57,12 +57,21 @@ async def every_padding_entry_is_filled_once(dut):
 
 
 async def walk(bench, machine, load, paces):
+    pins = {
+        "load_i": int.from_bytes(encode(machine, [load])[0].tobytes(), "little"),
+        "has_data_i": load.y_size > 0 and load.x_size > 0,
+        "plane_i": load.y_size * load.x_size,
+        "rows_i": load.y_before + load.y_size + load.y_after,
+        "columns_i": load.x_before + load.x_size + load.x_after,
+    }
+    for name, value in pins.items():
+        bench[name] = value
     bench["start_i"], bench["step_i"] = 1, 0
     await bench.cycle()
     bench["start_i"] = 0
-    bench["load_i"] = int.from_bytes(encode(machine, [load])[0].tobytes(), "little")
-    bench["plane_i"] = load.y_size * load.x_size
-    bench["columns_i"] = load.x_before + load.x_size + load.x_after
+    for name in pins:  # sampled at the start only
+        bench[name] = 0
+    await bench.cycle()
     pads = (load.y_before, load.y_after, load.x_before, load.x_after)
     expected = (load.sram + padding(load.z_size, load.y_size, load.x_size, pads)).tolist()
     for number, index in enumerate(expected):

@@ -1,6 +1,7 @@
 """The read arbiter against a model, on a memory with delays, reordering and errors."""
 
 from collections import deque
+from itertools import chain, repeat
 
 import cocotb
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 from helpers.rtl.axi_memory import ReadMemory, Storage
 from helpers.rtl.rtl_bench import Bench, any_pattern, config, seeds
 from helpers.rtl.rtl_runner import simulate
+
+from vdla.hardware.timing import MAX_OUTSTANDING
 
 REQUESTERS = 3
 BYTES = 1 << 16
@@ -39,8 +42,12 @@ class Arbiter:
     """A model of the arbiter; checks the module against it in every cycle."""
 
     def __init__(self, bench, requesters, storage, halts, limit):
-        self.bench, self.requesters, self.storage, self.halts, self.limit = bench, requesters, storage, halts, limit
-        self.locked, self.level, self.halt = None, 0, False
+        self.bench, self.requesters, self.storage, self.halts = bench, requesters, storage, halts
+        self.limit = min(limit, MAX_OUTSTANDING)
+        self.presented = deque()  # granted and not accepted by the memory: (requester, address, beats)
+        self.level, self.most, self.halt = 0, 0, False
+        self.may_begin = False  # from the second cycle after a reset
+        self.beat = None  # at the port in the cycle before
 
     def drive(self):
         burst = 0
@@ -57,33 +64,44 @@ class Arbiter:
     def sample(self):
         bench = self.bench
         asking = [number for number, requester in enumerate(self.requesters) if requester.asks]
-        chosen = self.locked
-        if chosen is None and asking and not self.halt and self.level < self.limit:
-            chosen = asking[0]
-        assert bench["outstanding_o"] == (self.locked is not None or self.level > 0)
-        assert bench["m_axi_arvalid_o"] == (chosen is not None)
-        granted = chosen is not None and bench["m_axi_arready_i"]
-        assert bench["req_grant_o"] == (1 << chosen if granted else 0)
-        if chosen is not None:
-            assert bench["m_axi_arid_o"] == chosen
-        self.locked = None if granted else chosen
-        if granted:
-            self.level += 1
-            self.requesters[chosen].bursts.popleft()
-            self.requesters[chosen].asks = False
+        granted = bool(asking) and not self.halt and self.may_begin and len(self.presented) < 2
+        assert bench["outstanding_o"] == (self.level > 0)
+        assert bench["req_grant_o"] == (1 << asking[0] if granted else 0)
+        self._address()
         self._beat()
+        if granted:
+            requester = self.requesters[asking[0]]
+            self.presented.append((asking[0], *requester.bursts.popleft()))
+            requester.asks = False
+        self.level += granted
+        self.most = max(self.most, self.level)
+        self.may_begin = self.level < self.limit
+
+    def _address(self):
+        bench = self.bench
+        assert bench["m_axi_arvalid_o"] == bool(self.presented)
+        if self.presented:
+            number, address, beats = self.presented[0]
+            pins = [bench[f"m_axi_{name}_o"] for name in ("arid", "araddr", "arlen")]
+            assert pins == [number, address, beats - 1]
+            if bench["m_axi_arready_i"]:
+                self.presented.popleft()
 
     def _beat(self):
-        bench = self.bench
-        if not bench["m_axi_rvalid_i"]:
-            assert bench["beat_valid_o"] == 0
-            return
-        number = bench["m_axi_rid_i"]
-        assert bench["beat_valid_o"] == 1 << number
-        assert bench["beat_last_o"] == bench["m_axi_rlast_i"]
+        """A beat reaches its requester in the cycle after it was at the port."""
+        bench, beat = self.bench, self.beat
         assert bench["m_axi_rready_o"] == 1
-        self.requesters[number].beats.append((bench["beat_data_o"], bench["beat_error_o"]))
-        self.level -= bench["m_axi_rlast_i"]
+        if beat is None:
+            assert bench["beat_valid_o"] == 0
+        else:
+            number, data, response, last = beat
+            assert bench["beat_valid_o"] == 1 << number
+            seen = [bench[name] for name in ("beat_data_o", "beat_error_o", "beat_last_o")]
+            assert seen == [data, response >> 1, last]
+            self.requesters[number].beats.append((data, response >> 1))
+            self.level -= last
+        names = ("rid", "rdata", "rresp", "rlast")
+        self.beat = tuple(bench[f"m_axi_{name}_i"] for name in names) if bench["m_axi_rvalid_i"] else None
 
 
 @cocotb.test()
@@ -118,10 +136,30 @@ async def grants_follow_priority_and_beats_their_requester(dut):
             ]
 
 
+@cocotb.test()
+async def the_limit_is_at_most_that_of_the_queues(dut):
+    """A limit beyond the documented ones leaves MAX_OUTSTANDING bursts outstanding."""
+    machine = config()
+    bench = Bench(dut)
+    await bench.start()
+    for rng in seeds(1, dut):
+        storage = Storage(BYTES, machine.axi_bytes)
+        requesters = [Requester(rng, machine.axi_bytes, 2) for _ in range(REQUESTERS)]
+        requesters[-1].bursts = deque((8 * number, 1) for number in range(MAX_OUTSTANDING + 40))
+        always = repeat(True)
+        memory = ReadMemory(bench, storage, rng, always, chain(repeat(False, 1000), always))
+        model = Arbiter(bench, requesters, storage, repeat(False), 511)
+        bench.models = [model, memory]
+        bench["read_limit_i"] = 511
+        await bench.reset()
+        await done(bench, model, memory)
+        assert model.most == MAX_OUTSTANDING
+
+
 async def done(bench, model, memory):
     for _ in range(20_000):
         await bench.cycle()
-        if not memory.bursts and not any(r.bursts for r in model.requesters):
+        if not model.level and not model.beat and not any(r.bursts for r in model.requesters):
             return
     raise TimeoutError("the arbiter must grant all bursts")
 

@@ -48,6 +48,27 @@ class OutBuffer:
             self.entry = int.from_bytes(self.entries[self.bench["out_index_o"]].tobytes(), "little")
 
 
+class Outstanding:
+    """What the memory has been offered, or owes, is outstanding: a reset must wait for it."""
+
+    def __init__(self, bench, memory, halts):
+        self.bench, self.memory, self.halts = bench, memory, halts
+        self.halt, self.before = False, False
+
+    def drive(self):
+        self.halt = next(self.halts)
+        self.bench["halt_i"] = self.halt
+        memory = self.memory
+        self.owed = bool(memory.addresses or memory.data or memory.beats or memory.responses)
+
+    def sample(self):
+        bench = self.bench
+        offered = bench["m_axi_awvalid_o"] or bench["m_axi_wvalid_o"]
+        assert bench["outstanding_o"] or not (offered or self.owed)
+        assert not (self.halt and offered and not self.before), "no burst begins under halt"
+        self.before = bool(bench["outstanding_o"]) or not self.halt
+
+
 class Errors:
     """Counts error responses, and those that the unit reports."""
 
@@ -85,7 +106,9 @@ async def results_are_stored_in_memory(dut):
         queue = Commands(bench, commands(machine, words), any_pattern(rng))
         tokens = Tokens(bench, "prev", any_pattern(rng), any_pattern(rng))
         ends, errors = Ends(bench), Errors(bench)
-        bench.models = [memory, OutBuffer(bench, naive.buffers[Buffer.OUT]), queue, tokens, ends, errors]
+        outstanding = Outstanding(bench, memory, halts_now_and_then(rng))
+        out = OutBuffer(bench, naive.buffers[Buffer.OUT])
+        bench.models = [memory, out, queue, tokens, ends, errors, outstanding]
         bench["write_limit_i"] = int(rng.choice([1, 2, 8, 256]))
         await bench.reset()
         await run_to_the_end(bench, ends, len(program), 40_000)
@@ -93,3 +116,10 @@ async def results_are_stored_in_memory(dut):
         assert np.array_equal(storage.bytes, naive.dram)
         assert errors.answered == errors.reported
         assert bench["outstanding_o"] == 0
+
+
+def halts_now_and_then(rng):
+    pauses = rng.random() < 0.5
+    while True:
+        yield from [False] * int(rng.integers(1, 80))
+        yield from [pauses] * int(rng.integers(1, 30))

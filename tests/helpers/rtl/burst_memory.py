@@ -1,4 +1,7 @@
-"""Arbiter and memory as a requester of the read channel sees them: grants, then beats in order."""
+"""Arbiter and memory as a requester of the read channel sees them: grants, then beats in order.
+
+The registers of the port delay the first beat of a burst by PORT_DELAY cycles.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 
 from helpers.rtl.axi_memory import Burst, Storage
 from helpers.rtl.rtl_bench import Bench
+from vdla.hardware.timing import PORT_DELAY
 
 
 class BurstMemory:
@@ -54,6 +58,6 @@ class BurstMemory:
         if bench["burst_grant_i"]:
             word = bench["burst_o"]
             address, beats = word >> 8, (word & 255) + 1
-            due = bench.time + int(self.rng.integers(*self.latency))
+            due = bench.time + PORT_DELAY + int(self.rng.integers(*self.latency))
             self.bursts.append(Burst(0, address, beats, due))
             self.granted.append((bench.time, address, beats))

@@ -9,7 +9,17 @@ from helpers.small_programs import small_gemm
 from vdla.hardware.config import Config, Dram
 from vdla.hardware.isa import COUNTERS, UNITS, Buffer, Gemm, Load, Store, Sync, Unit, instruction_columns
 from vdla.hardware.program import STREAM, place
-from vdla.hardware.timing import COMMAND_DELAY, DISPATCH_DELAY, ISSUE_DELAY, LOAD_TAIL, STORE_SETUP, compute_depth
+from vdla.hardware.timing import (
+    COMMAND_DELAY,
+    DISPATCH_DELAY,
+    ISSUE_DELAY,
+    LOAD_SETUP,
+    LOAD_TAIL,
+    PORT_DELAY,
+    STORE_SETUP,
+    STORE_TAIL,
+    compute_depth,
+)
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import is_prepared, prepare, time_columns, time_program
 
@@ -19,7 +29,8 @@ PYNQ = replace(
 )
 TINY = Config.preset("tiny")
 WORD_BEATS = 4  # an instruction of 32 bytes over 64 bits
-FIRST = 10 + WORD_BEATS - 1 + DISPATCH_DELAY  # fetch requests in cycle 0, beats come in 10..13
+FIRST_BEAT = 10 + PORT_DELAY  # fetch requests in cycle 0
+FIRST = FIRST_BEAT + WORD_BEATS - 1 + DISPATCH_DELAY
 
 
 def timed(config, *instructions, **options):
@@ -37,18 +48,18 @@ def test_a_single_gemm_takes_the_hand_computed_cycles():
 
 def test_a_single_load_takes_the_hand_computed_cycles():
     timing = timed(PYNQ, Load(Buffer.INP, x_size=20))  # 40 beats, three bursts
-    grant = FIRST + COMMAND_DELAY + 1
-    assert timing.ends.tolist() == [grant + 10 + 40 - 1 + LOAD_TAIL]
+    grant = FIRST + COMMAND_DELAY + LOAD_SETUP
+    assert timing.ends.tolist() == [grant + PORT_DELAY + 10 + 40 - 1 + LOAD_TAIL]
 
 
 def test_a_load_of_padding_only_takes_the_hand_computed_cycles():
     timing = timed(PYNQ, Load(Buffer.INP, y_size=0, x_size=0, y_before=2, x_before=3))
-    assert timing.ends.tolist() == [FIRST + COMMAND_DELAY + 6 + LOAD_TAIL]
+    assert timing.ends.tolist() == [FIRST + COMMAND_DELAY + LOAD_SETUP + 6 - 1 + LOAD_TAIL]
 
 
 def test_a_single_store_takes_the_hand_computed_cycles():
     timing = timed(PYNQ, Store(x_size=9))  # 18 beats
-    assert timing.ends.tolist() == [FIRST + COMMAND_DELAY + STORE_SETUP + 18 - 1 + 5 + 1]
+    assert timing.ends.tolist() == [FIRST + COMMAND_DELAY + STORE_SETUP + 18 - 1 + 5 + STORE_TAIL]
 
 
 def test_a_burst_does_not_cross_a_page():
@@ -67,7 +78,7 @@ def test_a_deadlock_names_every_unit_and_queue():
     with pytest.raises(SimulationError) as error:
         timed(TINY, Load(Buffer.INP, pop_next=1), Sync(Unit.COMPUTE, pop_prev=1, pop_next=1), Store(pop_prev=1))
     assert str(error.value) == (
-        "timing: the program is deadlocked after cycle 48\n"
+        "timing: the program is deadlocked after cycle 54\n"
         "  fetch: 3 of 3 instructions dispatched\n"
         "  load: instruction 0 (LOAD) waits for a token of compute_to_load\n"
         "  compute: instruction 1 (SYNC) waits for a token of load_to_compute and of store_to_compute\n"
