@@ -1,8 +1,8 @@
 // The control registers (docs/registers.md): decodes accesses, holds the set-up.
 //
 // Contract: write_i and the address of a read are answered in the same cycle. A write to the set-up
-// or a start while busy, a write to a read-only register, and any access outside the registers are
-// refused without effect. start_o and reset_o are pulses in the cycle of the write; a reset is
+// or a start while busy, a write to a read-only register, a value outside the limits of its
+// register, and any access outside the registers are refused without effect. start_o and reset_o are pulses in the cycle of the write; a reset is
 // never refused and cancels a start.
 
 module vdla_registers
@@ -62,6 +62,11 @@ module vdla_registers
     end
   endfunction
 
+  logic [31:0] read_limit, write_limit;  // after an accepted write to them
+
+  assign read_limit  = merge(32'(read_limit_o));
+  assign write_limit = merge(32'(write_limit_o));
+
   assign commanded = write_i && write_addr_i == RegControl && write_strb_i[0];
   assign flagged   = write_i && write_addr_i == RegInterrupt && write_strb_i[0];
   assign reset_o   = commanded && write_data_i[ControlReset];
@@ -71,8 +76,13 @@ module vdla_registers
     unique case (write_addr_i)
       RegControl: write_error_o = commanded && write_data_i[ControlStart] && !reset_o && busy_i;
       RegInterrupt: write_error_o = 1'b0;
-      RegStreamLo, RegStreamHi, RegCount, RegReadLatency, RegReadLimit, RegWriteLimit:
-      write_error_o = busy_i;
+      RegStreamLo, RegStreamHi, RegCount, RegReadLatency: write_error_o = busy_i;
+      RegReadLimit: begin
+        write_error_o = busy_i || read_limit < ReadLimitLeast || read_limit > ReadLimitMost;
+      end
+      RegWriteLimit: begin
+        write_error_o = busy_i || write_limit < WriteLimitLeast || write_limit > WriteLimitMost;
+      end
       default: write_error_o = 1'b1;
     endcase
   end
@@ -93,8 +103,8 @@ module vdla_registers
         RegStreamHi: stream_hi_q <= StreamHiBits'(merge(32'(stream_hi_q)));
         RegCount: count_o <= merge(count_o);
         RegReadLatency: read_latency_o <= ReadLatencyBits'(merge(32'(read_latency_o)));
-        RegReadLimit: read_limit_o <= ReadLimitBits'(merge(32'(read_limit_o)));
-        RegWriteLimit: write_limit_o <= WriteLimitBits'(merge(32'(write_limit_o)));
+        RegReadLimit: read_limit_o <= ReadLimitBits'(read_limit);
+        RegWriteLimit: write_limit_o <= WriteLimitBits'(write_limit);
         default: ;
       endcase
     end
