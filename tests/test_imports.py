@@ -146,6 +146,10 @@ ROOMS: dict[str, str] = {
         "hardware.isa hardware hardware.program simulator.verify simulator.stats simulator.timing benchmarks.harness "
         "benchmarks.programs"
     ),
+    "benchmarks.rtl_mutants": (
+        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
+        "simulator.timing runtime.devices benchmarks.harness benchmarks.programs"
+    ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.te "
         "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu "

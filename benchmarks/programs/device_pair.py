@@ -20,6 +20,7 @@ from vdla.simulator.stats import RunStats
 
 if TYPE_CHECKING:
     from vdla.runtime.devices import MemoryDevice
+    from vdla.runtime.devices.rtl import RtlModel
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -63,17 +64,21 @@ PATIENCE, SLACK_CYCLES = 2, 20_000
 
 
 @contextmanager
-def rtl_pair(config: Config) -> Iterator[Comparator]:
-    """The simulator and the RTL of one machine with its memory; the RTL's assertions are on."""
-    with _Pair(config) as pair:
+def rtl_pair(config: Config, model: RtlModel | None = None) -> Iterator[Comparator]:
+    """The simulator and the RTL of one machine with its memory; the RTL's assertions are on.
+
+    `model` is one to compare in place of the RTL's own.
+    """
+    with _Pair(config, model) as pair:
         yield pair.compare
 
 
 class _Pair:
     """Both devices, with the memory of the largest program so far."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, model: RtlModel | None) -> None:
         self.config = config
+        self.model = model
         self.size = 0
         self.start: int | None = None
         self.devices: tuple[MemoryDevice, MemoryDevice] | None = None
@@ -110,7 +115,7 @@ class _Pair:
         if self.devices is None:
             self.size, self.start = max(self.size, nbytes), start
             first = self.stack.enter_context(SimDevice(self.config, self.size))
-            second = RtlDevice(self.config, self.size, assertions=True, start=start)
+            second = RtlDevice(self.config, self.size, assertions=True, start=start, model=self.model)
             self.devices = first, self.stack.enter_context(second)
         return self.devices
 

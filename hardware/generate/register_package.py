@@ -56,10 +56,15 @@ def _bits() -> Iterator[str]:
 
 def _values() -> Iterator[str]:
     yield ""
-    yield "  // Bits of the writable registers that have fewer than 32, and what registers hold from reset on."
+    yield "  // Bits of the writable registers that have fewer than 32, the least and the most of those with"
+    yield "  // limits, and what registers hold from reset on."
     for register in _named():
         if register.access is RegisterAccess.RW and register.width < registers.REGISTER_BITS:
             yield _integer(f"{_camel(register.name)}Bits", register.width)
+    for register in _named():
+        if register.limits is not None:
+            yield _integer(f"{_camel(register.name)}Least", register.limits[0])
+            yield _integer(f"{_camel(register.name)}Most", register.limits[1])
     for register in _named():
         if register.reset:
             yield f"  parameter logic [31:0] {_camel(register.name)}Reset = 32'h{register.reset:08x};"

@@ -23,10 +23,10 @@ Generated from the register table by `python -m vdla.hardware.generate.register_
 has one AXI4-Lite port of 32 bits. Offsets are in bytes; unused bits read 0; byte writes are
 supported.
 
-A write to a read-only register, a write to the set-up or a start while the machine is busy, and any
-access outside the registers are answered with SLVERR and have no effect. Progress and counters can
-be read while a stream runs; read a value of two registers as high half, low half, high half, until
-both high halves agree.
+A write to a read-only register, a write to the set-up or a start while the machine is busy, a value
+outside the limits of its register, and any access outside the registers are answered with SLVERR
+and have no effect. Progress and counters can be read while a stream runs; read a value of two
+registers as high half, low half, high half, until both high halves agree.
 
 ## To run a stream
 

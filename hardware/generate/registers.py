@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from vdla.hardware.isa.units import COUNTERS, QUEUES, UNITS, TokenQueue, Unit
+from vdla.hardware.timing import MAX_OUTSTANDING
 
 ID = 0x56444C41
 """The letters VDLA, the first in the most significant byte."""
@@ -67,7 +68,10 @@ class Bit:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A word of the control port; bits from `width` upwards read 0."""
+    """A word of the control port; bits from `width` upwards read 0.
+
+    `limits`: the least and the most that may be written, or None for any value.
+    """
 
     name: str
     offset: int
@@ -76,6 +80,7 @@ class Register:
     width: int = REGISTER_BITS
     reset: int = 0
     bits: tuple[Bit, ...] = ()
+    limits: tuple[int, int] | None = None
 
 
 _CONTROL = (
@@ -109,8 +114,14 @@ _SETUP = (
     Register("STREAM_HI", 0x28, RW, "byte address of the stream, bits 39 to 32", width=8),
     Register("COUNT", 0x2C, RW, "instructions of the stream"),
     Register("READ_LATENCY", 0x30, RW, "cycles of a read that count as memory latency", width=17, reset=80),
-    Register("READ_LIMIT", 0x34, RW, "limit of outstanding read bursts, 1 to 256", width=9, reset=8),
-    Register("WRITE_LIMIT", 0x38, RW, "limit of write bursts without a response, 1 to 256", width=9, reset=8),
+    Register(
+        "READ_LIMIT", 0x34, RW, "limit of outstanding read bursts, 1 to 256; other values are refused",
+        width=9, reset=8, limits=(1, MAX_OUTSTANDING),
+    ),
+    Register(
+        "WRITE_LIMIT", 0x38, RW, "limit of write bursts without a response, 1 to 256; other values are refused",
+        width=9, reset=8, limits=(1, MAX_OUTSTANDING),
+    ),
 )  # fmt: skip
 
 _PROGRESS = (

@@ -17,9 +17,9 @@ TOP = "vdla"
 _NAME = re.compile(r"\b(?:vdla|axi|axil)_\w+")
 
 
-def rtl_files() -> list[Path]:
-    """All files of the RTL but the generated package."""
-    files = sorted(path for path in FOLDER.glob("*.sv") if path.name != PACKAGE)
+def rtl_files(folder: Path = FOLDER) -> list[Path]:
+    """All files of the RTL in a folder but the generated package."""
+    files = sorted(path for path in folder.glob("*.sv") if path.name != PACKAGE)
     packages = {path.stem: path for path in files if path.stem.endswith("_pkg")}
     used = {name: re.findall(r"\b(\w+_pkg)::", path.read_text(encoding="utf-8")) for name, path in packages.items()}
     order = TopologicalSorter({name: (set(uses) & set(packages)) - {name} for name, uses in used.items()})

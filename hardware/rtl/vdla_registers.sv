@@ -2,9 +2,10 @@
 //
 // Contract: write_i is answered in the same cycle, the address of a read RegisterDelay cycles later
 // if it stays that long and the counters are not folded meanwhile. A write to the set-up or a start
-// while busy, a write to a read-only register, and any access outside the registers are refused
-// without effect. start_o and reset_o are pulses in the cycle after the write, and writes come at
-// least two cycles apart; a reset is never refused and cancels a start.
+// while busy, a write to a read-only register, a value outside the limits of its register, and any
+// access outside the registers are refused without effect. start_o and reset_o are pulses in the
+// cycle after the write, and writes come at least two cycles apart; a reset is never refused and
+// cancels a start.
 
 module vdla_registers
   import vdla_pkg::*;
@@ -63,6 +64,11 @@ module vdla_registers
     end
   endfunction
 
+  logic [31:0] read_limit, write_limit;  // after an accepted write to them
+
+  assign read_limit  = merge(32'(read_limit_o));
+  assign write_limit = merge(32'(write_limit_o));
+
   assign commanded = write_i && write_addr_i == RegControl && write_strb_i[0];
   assign flagged   = write_i && write_addr_i == RegInterrupt && write_strb_i[0];
   assign resets    = commanded && write_data_i[ControlReset];
@@ -72,8 +78,13 @@ module vdla_registers
     unique case (write_addr_i)
       RegControl: write_error_o = starts && busy_i;
       RegInterrupt: write_error_o = 1'b0;
-      RegStreamLo, RegStreamHi, RegCount, RegReadLatency, RegReadLimit, RegWriteLimit:
-      write_error_o = busy_i;
+      RegStreamLo, RegStreamHi, RegCount, RegReadLatency: write_error_o = busy_i;
+      RegReadLimit: begin
+        write_error_o = busy_i || read_limit < ReadLimitLeast || read_limit > ReadLimitMost;
+      end
+      RegWriteLimit: begin
+        write_error_o = busy_i || write_limit < WriteLimitLeast || write_limit > WriteLimitMost;
+      end
       default: write_error_o = 1'b1;
     endcase
   end
@@ -104,8 +115,8 @@ module vdla_registers
         RegStreamHi: stream_hi_q <= StreamHiBits'(merge(32'(stream_hi_q)));
         RegCount: count_o <= merge(count_o);
         RegReadLatency: read_latency_o <= ReadLatencyBits'(merge(32'(read_latency_o)));
-        RegReadLimit: read_limit_o <= ReadLimitBits'(merge(32'(read_limit_o)));
-        RegWriteLimit: write_limit_o <= WriteLimitBits'(merge(32'(write_limit_o)));
+        RegReadLimit: read_limit_o <= ReadLimitBits'(read_limit);
+        RegWriteLimit: write_limit_o <= WriteLimitBits'(write_limit);
         default: ;
       endcase
     end

@@ -56,11 +56,16 @@ package vdla_regs_pkg;
   parameter int unsigned InterruptEnable = 0;
   parameter int unsigned InterruptPending = 1;
 
-  // Bits of the writable registers that have fewer than 32, and what registers hold from reset on.
+  // Bits of the writable registers that have fewer than 32, the least and the most of those with
+  // limits, and what registers hold from reset on.
   parameter int unsigned StreamHiBits = 8;
   parameter int unsigned ReadLatencyBits = 17;
   parameter int unsigned ReadLimitBits = 9;
   parameter int unsigned WriteLimitBits = 9;
+  parameter int unsigned ReadLimitLeast = 1;
+  parameter int unsigned ReadLimitMost = 256;
+  parameter int unsigned WriteLimitLeast = 1;
+  parameter int unsigned WriteLimitMost = 256;
   parameter logic [31:0] IdReset = 32'h56444c41;
   parameter logic [31:0] VersionReset = 32'h00000001;
   parameter logic [31:0] ReadLatencyReset = 32'h00000050;

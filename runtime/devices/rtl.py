@@ -54,13 +54,21 @@ class Injection:
         _require_integer("injected response", self.response, 2, 3)
 
 
+@dataclass(frozen=True, slots=True)
+class RtlModel:
+    """A library in place of the one that is built for the configuration, and its plusarg."""
+
+    library: Path
+    argument: str | None = None
+
+
 class RtlDevice(MemoryDevice):
     """A machine of the RTL, built when it is opened.
 
     `waves` is a file for waveforms (FST); `assertions` ends a run at the first failed assertion of
     the RTL; `stalls` seeds random back-pressure on every channel, which changes times but no
     result; `start` seeds the registers and memories at power-up, which changes nothing that a
-    verified program can see, and needs `assertions`.
+    verified program can see, and needs `assertions`; `model` is a model to run in place of its own.
     """
 
     name = "rtl"
@@ -75,6 +83,7 @@ class RtlDevice(MemoryDevice):
         assertions: bool = False,
         stalls: int | None = None,
         start: int | None = None,
+        model: RtlModel | None = None,
     ) -> None:
         super().__init__(config, memory_bytes, timeout_cycles)
         self.injection: Injection | None = None
@@ -83,13 +92,14 @@ class RtlDevice(MemoryDevice):
         self._stalls = None if stalls is None else _require_integer("seed of stalls", stalls, 0, _LAST_WORD)
         self._start = _require_start(start, assertions)
         self._waves = None if waves is None else _writable(waves)
-        self._library = build_library(config, BuildOptions(waves is not None, assertions))
+        self._model = model or RtlModel(build_library(config, BuildOptions(waves is not None, assertions)))
         self._power_up()
 
     def _power_up(self) -> None:
-        self._machine = RtlMachine(f"device {self.name}", self._library, self.memory, self._waves, self._start)
+        where, model = f"device {self.name}", self._model
+        self._machine = RtlMachine(where, model.library, self.memory, self._waves, self._start, model.argument)
         self._machine.configure(self._parameters())
-        self.driver = Driver(f"device {self.name}", self._machine)
+        self.driver = Driver(where, self._machine)
         self.driver.identify(self.config)
 
     def _parameters(self) -> MemoryParameters:

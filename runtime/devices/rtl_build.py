@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdla.hardware.generate.rtl_files import PACKAGE, TOP, rtl_files
+from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, rtl_files
 from vdla.runtime.devices.device import DeviceError
 from vdla.support.cache import CacheError, build_once, user_cache
 from vdla.support.tool_environment import tool_environment
@@ -48,10 +48,13 @@ _LINK = ("-shared", "-Wl,-Bsymbolic", "-pthread")
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """Features built into the model: waveform dumps; the RTL's assertions and a random start."""
+    """Features built into the model: waveform dumps; the RTL's assertions and a random start; the
+    folder of the RTL.
+    """
 
     waves: bool = False
     assertions: bool = False
+    rtl: Path = FOLDER
 
     @property
     def verilate(self) -> tuple[str, ...]:
@@ -116,7 +119,7 @@ def _hash(package: str, tools: Tools, options: BuildOptions) -> str:
     settings = [package, tools.versions, *options.verilate, *options.compile, *options.link, *_FAST, *_SLOW, *_LINK]
     for part in settings:
         digest.update(part.encode() + b"\0")
-    for path in (*rtl_files(), *_harness_sources()):
+    for path in (*rtl_files(options.rtl), *_harness_sources()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:24]
 
@@ -189,7 +192,7 @@ class _BuildFolder:
         generated = self.folder / PACKAGE
         generated.write_text(package, encoding="utf-8")
         self.log.write_text(f"{self.tools.versions}\n", encoding="utf-8")
-        files = [str(path) for path in (generated, *rtl_files())]
+        files = [str(path) for path in (generated, *rtl_files(self.options.rtl))]
         program = str(self.tools.verilator_root / "bin" / "verilator_bin")
         self._run("verilator", [program, *self.options.verilate, "--Mdir", str(self.folder), str(_MEMORIES), *files])
 

@@ -44,6 +44,24 @@ class MemoryParameters(ctypes.Structure):
     )  # fmt: skip
 
 
+class ControlInputs(ctypes.Structure):
+    """The inputs of the control port in a cycle, as in harness/machine.h."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_uint32)
+        for name in ("awaddr", "awvalid", "wdata", "wstrb", "wvalid", "bready", "araddr", "arvalid", "rready")
+    )
+
+
+class ControlOutputs(ctypes.Structure):
+    """The outputs of the control port and the interrupt line, as in harness/machine.h."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_uint32)
+        for name in ("awready", "wready", "bresp", "bvalid", "arready", "rdata", "rresp", "rvalid", "irq")
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class EventLog:
     """The cycles of dispatches, and of starts and ends by unit, in program order."""
@@ -65,13 +83,14 @@ def _load(path: Path) -> ctypes.CDLL:
     library = _open_library(path)
     machine, word, cycles = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     signatures: dict[str, tuple[object, ...]] = {
-        "create": (machine, ctypes.c_void_p, cycles, ctypes.c_char_p, word),
+        "create": (machine, ctypes.c_void_p, cycles, ctypes.c_char_p, word, ctypes.c_char_p),
         "destroy": (None, machine),
         "configure": (None, machine, ctypes.POINTER(MemoryParameters)),
         "map": (None, machine, ctypes.POINTER(Window), cycles),
         "write": (ctypes.c_int, machine, word, word),
         "read": (ctypes.c_int, machine, word, ctypes.POINTER(word)),
         "wait": (ctypes.c_int, machine, cycles),
+        "control_cycle": (None, machine, ctypes.POINTER(ControlInputs), ctypes.POINTER(ControlOutputs)),
         "forget_events": (None, machine),
         "events": (cycles, machine, ctypes.c_uint, ctypes.POINTER(ctypes.POINTER(cycles))),
         "memories": (None, machine, _VISIT),
@@ -107,17 +126,25 @@ def _destroy(library: ctypes.CDLL, pointer: int, memory: NDArray[np.uint8], proc
 class RtlMachine:
     """One machine, reset; close it before its memory is freed.
 
-    A `start` other than 0 seeds its registers and memories, in a library with assertions.
+    A `start` other than 0 seeds its registers and memories, in a library with assertions;
+    `argument` is a plusarg of the model.
     """
 
     def __init__(
-        self, where: str, path: Path, memory: NDArray[np.uint8], waves: Path | None = None, start: int = 0
+        self,
+        where: str,
+        path: Path,
+        memory: NDArray[np.uint8],
+        waves: Path | None = None,
+        start: int = 0,
+        argument: str | None = None,
     ) -> None:
         self._where = where
         self._library = _load(path)
         self._memory = memory
         target = None if waves is None else os.fsencode(waves)
-        self._pointer: int | None = self._library.vdla_create(memory.ctypes.data, len(memory), target, start)
+        plusarg = None if argument is None else argument.encode()
+        self._pointer: int | None = self._library.vdla_create(memory.ctypes.data, len(memory), target, start, plusarg)
         self._end = finalize(self, _destroy, self._library, self._pointer, memory, os.getpid())
         self.check()
 
@@ -152,6 +179,13 @@ class RtlMachine:
         """Set the word at a byte offset."""
         response = self._library.vdla_write(self._handle, offset, value)
         self._require(response, f"write of the control port at {offset:#x}")
+
+    def control_cycle(self, **inputs: int) -> ControlOutputs:
+        """One cycle with these inputs of the control port, 0 for all others; its outputs."""
+        outputs = ControlOutputs()
+        self._library.vdla_control_cycle(self._handle, ctypes.byref(ControlInputs(**inputs)), ctypes.byref(outputs))
+        self.check()
+        return outputs
 
     def _require(self, response: int, what: str) -> None:
         self.check()

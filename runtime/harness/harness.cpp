@@ -32,9 +32,11 @@ void vl_fatal(const char *file, int line, const char *, const char *message) VL_
 
 using vdla::Machine;
 
-// A machine after reset, on the caller's memory, which must outlive it; `waves` is a file or null, `start` as in Machine.
-VDLA_EXPORT Machine *vdla_create(uint8_t *data, uint64_t bytes, const char *waves, uint32_t start) {
-  auto *machine = new Machine(data, bytes, start);
+// A machine after reset, on the caller's memory, which must outlive it; `waves` is a file or null, `start` and
+// `argument` as in Machine.
+VDLA_EXPORT Machine *vdla_create(uint8_t *data, uint64_t bytes, const char *waves, uint32_t start,
+                                 const char *argument) {
+  auto *machine = new Machine(data, bytes, start, argument);
   if (waves != nullptr) machine->open_waves(waves);
   machine->reset();
   return machine;
@@ -56,6 +58,11 @@ VDLA_EXPORT int vdla_write(Machine *machine, uint32_t offset, uint32_t value) { 
 VDLA_EXPORT int vdla_read(Machine *machine, uint32_t offset, uint32_t *value) { return machine->read(offset, value); }
 
 VDLA_EXPORT int vdla_wait(Machine *machine, uint64_t cycles) { return machine->wait(cycles); }
+
+// One cycle with these pins of the control port.
+VDLA_EXPORT void vdla_control_cycle(Machine *machine, const vdla::ControlInputs *inputs, vdla::ControlOutputs *outputs) {
+  *outputs = machine->control_cycle(*inputs);
+}
 
 // Restarts the counts of events, cycles and bytes.
 VDLA_EXPORT void vdla_forget_events(Machine *machine) { machine->forget_events(); }

@@ -33,11 +33,20 @@ constexpr unsigned kControlCycles = 10000;  // limit for a response of the contr
 extern thread_local std::string model_messages;
 extern thread_local bool model_stopped;
 
+// The pins of the control port in a cycle; layout shared with rtl_library.py.
+struct ControlInputs {
+  uint32_t awaddr, awvalid, wdata, wstrb, wvalid, bready, araddr, arvalid, rready;
+};
+struct ControlOutputs {
+  uint32_t awready, wready, bresp, bvalid, arready, rdata, rresp, rvalid, irq;
+};
+
 class Machine {
  public:
-  // `start` seeds the registers and memories of the model at power-up; 0 starts them with 0.
-  Machine(uint8_t *data, uint64_t bytes, uint32_t start)
-      : shared_(Memory(data, bytes)), top_(seeded(context_, start)), reads_(shared_), writes_(shared_) {
+  // `start` seeds the registers and memories of the model at power-up; 0 starts them with 0. `argument`: a plusarg
+  // of the model, or null.
+  Machine(uint8_t *data, uint64_t bytes, uint32_t start, const char *argument)
+      : shared_(Memory(data, bytes)), top_(prepared(context_, start, argument)), reads_(shared_), writes_(shared_) {
     shared_.parameters.beat_cycles = 1;
     shared_.parameters.burst_beats = 256;
     model_messages.clear();
@@ -88,6 +97,8 @@ class Machine {
   int write(uint32_t offset, uint32_t value);
   int read(uint32_t offset, uint32_t *value);
 
+  ControlOutputs control_cycle(const ControlInputs &inputs);
+
   // Runs until the interrupt line is high (1), a fault occurs (-1) or `cycles` have passed (0).
   int wait(uint64_t cycles) {
     for (uint64_t n = 0; n < cycles; ++n) {
@@ -109,7 +120,9 @@ class Machine {
   std::vector<ModelMemory> memories() { return model_memories(context_); }
 
  private:
-  static VerilatedContext *seeded(VerilatedContext &context, uint32_t start) {
+  static VerilatedContext *prepared(VerilatedContext &context, uint32_t start, const char *argument) {
+    const char *arguments[] = {"vdla", argument};
+    context.commandArgs(argument == nullptr ? 1 : 2, arguments);
     context.randReset(start == 0 ? 0 : 2);
     context.randSeed(start == 0 ? 1 : static_cast<int>(start));
     return &context;
@@ -247,6 +260,24 @@ inline int Machine::read(uint32_t offset, uint32_t *value) {
   }
   top_.s_axil_arvalid_i = top_.s_axil_rready_i = 0;
   return response;
+}
+
+inline ControlOutputs Machine::control_cycle(const ControlInputs &inputs) {
+  top_.s_axil_awaddr_i = inputs.awaddr;
+  top_.s_axil_awvalid_i = inputs.awvalid;
+  top_.s_axil_wdata_i = inputs.wdata;
+  top_.s_axil_wstrb_i = inputs.wstrb;
+  top_.s_axil_wvalid_i = inputs.wvalid;
+  top_.s_axil_bready_i = inputs.bready;
+  top_.s_axil_araddr_i = inputs.araddr;
+  top_.s_axil_arvalid_i = inputs.arvalid;
+  top_.s_axil_rready_i = inputs.rready;
+  settle();
+  const ControlOutputs outputs{top_.s_axil_awready_o, top_.s_axil_wready_o, top_.s_axil_bresp_o,
+                               top_.s_axil_bvalid_o,  top_.s_axil_arready_o, top_.s_axil_rdata_o,
+                               top_.s_axil_rresp_o,   top_.s_axil_rvalid_o,  top_.irq_o};
+  tick();
+  return outputs;
 }
 
 }  // namespace vdla

@@ -92,7 +92,7 @@ def test_bad_input_gives_its_exact_message(
     captured = capsys.readouterr()
     benchmarks = (
         "area, chain, compile, coverage, cpu, equality, fusion, fuzz, hostile, layers, memory, mutants, network, "
-        "network_cpu, onnx, quantise, rtl, simulator"
+        "network_cpu, onnx, quantise, rtl, rtl_mutants, simulator"
     )
     expected = f"vdla: {message.replace('{benchmarks}', benchmarks)}"
     assert (code, captured.out) == (BAD_INPUT, "")

@@ -43,6 +43,7 @@ _MUST_BE_ZERO = (
     "missed",
     "false_alarms",
     "mismatches",
+    "survivors",
     "disagreements",
     "one_sided",
     "bitserial_error",
@@ -68,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=natural, default=0, help="seed of all random data (default 0)")
     preset = parser.add_argument("--preset", metavar="NAME", help="the machine (area, layers; default pynq_z1)")
     complete_with(preset, preset_names)
-    parser.add_argument("--long", action="store_true", help="the long form (equality, fuzz)")
+    parser.add_argument("--long", action="store_true", help="the long form (equality, fuzz, rtl_mutants)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -52,6 +52,14 @@ def test_memory_registers_hold_the_limits_of_every_configuration():
     assert min(1 << widths["READ_LIMIT"], 1 << widths["WRITE_LIMIT"]) > 256
 
 
+def test_only_limits_of_outstanding_bursts_have_limits():
+    limits = {register.name: register.limits for register in REGISTERS if register.limits is not None}
+    assert limits == {"READ_LIMIT": (1, 256), "WRITE_LIMIT": (1, 256)}
+    text = register_package.render()
+    assert "parameter int unsigned ReadLimitLeast = 1;" in text
+    assert "parameter int unsigned WriteLimitMost = 256;" in text
+
+
 def test_levels_hold_the_deepest_queues():
     deepest = Config(name="deep", command_depth=4096, token_depth=4096)
     levels = [register for register in REGISTERS if register.name.endswith(("_COMMANDS", "_TOKENS"))]

@@ -51,12 +51,28 @@ async def access(machine, register, rng):
     if register.access is RegisterAccess.RO:
         await machine.write(register.name, value, SLVERR)
         assert await machine.read(register.name) == before, register.name
-    if register.access is RegisterAccess.RW:
+    if register.limits is not None:
+        await limited(machine, register)
+    elif register.access is RegisterAccess.RW:
         await machine.write(register.name, value)
         assert await machine.read(register.name) == value & mask, register.name
         assert await machine.port.write(register.offset, ~value & 0xFFFFFFFF, 0b0101) == OKAY
         lanes = 0x00FF00FF
         assert await machine.read(register.name) == (value & ~lanes | ~value & lanes) & mask, register.name
+
+
+async def limited(machine, register):
+    """A value outside of the limits is refused, also where a byte of the old one makes it so."""
+    least, most = register.limits
+    for value in (least, most, 0x12):
+        await machine.write(register.name, value)
+        for refused in (least - 1, most + 1, 0x1FF, 0x10000 | value, 0x80000000):
+            await machine.write(register.name, refused, SLVERR)
+            assert await machine.read(register.name) == value, (register.name, hex(refused))
+    assert await machine.port.write(register.offset, 0x100, 0b0010) == SLVERR  # 0x112
+    assert await machine.port.write(register.offset, 0x134, 0b0001) == OKAY
+    assert await machine.read(register.name) == 0x34
+    await machine.write(register.name, register.reset)
 
 
 @cocotb.test()

@@ -1,0 +1,1 @@
+"""Defects planted in the RTL, and what finds them."""

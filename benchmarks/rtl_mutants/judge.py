@@ -1,0 +1,105 @@
+"""Judges the defects of a model: each in a run of its own, in processes that may hang or crash."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from enum import Enum
+from queue import SimpleQueue
+from threading import Thread
+
+from vdla.benchmarks.rtl_mutants.defects import Defect
+from vdla.benchmarks.rtl_mutants.model import MutantModel
+from vdla.benchmarks.rtl_mutants.scenarios import first_finding
+
+MOST_SECONDS = 600.0
+"""Of one defect; what takes longer hangs in a way that the limits of cycles do not see."""
+_CRASH, _LATE = "the model crashes", f"the model takes more than {MOST_SECONDS:g} s"
+
+
+class Killer(Enum):
+    """What finds a defect; NOTHING is a survivor."""
+
+    EQUALITY = "equality"
+    CONTROL = "control port"
+    STOPS = "stops"
+    ASSERTION = "assertion"
+    PROTOCOL = "protocol"
+    HANG = "hang"
+    CRASH = "crash"
+    BENCH = "bench"
+    EQUIVALENT = "equivalent"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A defect and what finds it, with the words of the finding."""
+
+    defect: Defect
+    killer: Killer
+    detail: str = ""
+
+    def __str__(self) -> str:
+        found = self.detail.splitlines()[0][:120] if self.detail else ""
+        return f"{self.defect}: {self.killer.value}{': ' if found else ''}{found}"
+
+
+def judge(model: MutantModel, seed: int, workers: int) -> Iterator[Judgement]:
+    """The verdict on each defect of a model, as they come."""
+    pending: SimpleQueue[int | None] = SimpleQueue()
+    for number in [*model.defects, *(None for _ in range(workers))]:
+        pending.put(number)
+    found: SimpleQueue[tuple[int, str]] = SimpleQueue()
+    lanes = [Thread(target=_work, args=(model, seed, pending, found), daemon=True) for _ in range(workers)]
+    for lane in lanes:
+        lane.start()
+    for _ in model.defects:
+        number, text = found.get()
+        yield Judgement(model.defects[number], _killer(text), text)
+
+
+def _work(model: MutantModel, seed: int, pending: SimpleQueue[int | None], found: SimpleQueue[tuple[int, str]]) -> None:
+    """Judges defects in a process of its own, with a new one after a crash or a hang."""
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(1, context)
+    while (number := pending.get()) is not None:
+        try:
+            text = pool.submit(first_finding, model.config, model.activated(number), seed).result(MOST_SECONDS)
+        except (BrokenProcessPool, FutureTimeout) as error:
+            text = _CRASH if isinstance(error, BrokenProcessPool) else _LATE
+            for process in list(pool._processes.values()):  # a worker in C code heeds nothing else
+                process.kill()
+            pool = ProcessPoolExecutor(1, context)
+        found.put((number, text))
+    pool.shutdown()
+
+
+def original_finding(model: MutantModel, seed: int) -> str:
+    """What the scenarios find without a defect: nothing, if the model is the original."""
+    return first_finding(model.config, model.activated(0), seed)
+
+
+def _verdict(defect: Defect, found: str) -> Judgement:
+    return Judgement(defect, _killer(found), found)
+
+
+def _killer(found: str) -> Killer:
+    if not found:
+        return Killer.NOTHING
+    if found in (_CRASH, _LATE):
+        return Killer.CRASH if found == _CRASH else Killer.HANG
+    if "must not stop" in found:
+        return Killer.ASSERTION
+    if "has not ended" in found or "hangs" in found or "must come within" in found or "must be answered" in found:
+        return Killer.HANG
+    if "broken in cycle" in found:
+        return Killer.PROTOCOL
+    if found.startswith("programs"):
+        return Killer.EQUALITY
+    control = ("registers", "accesses", "interrupt", "busy")
+    return Killer.CONTROL if found.startswith(control) else Killer.STOPS

@@ -1,0 +1,72 @@
+"""What a model of the machine must pass: random programs first, then its registers, then stops.
+
+A scenario raises MachineFault, or the DeviceError of an assertion, a broken rule or a hang.
+None of them knows the RTL: what they expect comes from the simulator, the register table and the
+documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from vdla.benchmarks.programs.cases import ProgramCase
+from vdla.benchmarks.programs.device_pair import rtl_pair
+from vdla.benchmarks.programs.random_data import random_arrays
+from vdla.benchmarks.programs.random_machines import DRAMS
+from vdla.benchmarks.rtl_mutants.control_port import control_port_scenarios
+from vdla.benchmarks.rtl_mutants.rig import MachineFault
+from vdla.benchmarks.rtl_mutants.stops import stop_scenarios
+from vdla.hardware.config import Config
+from vdla.runtime.devices.device import DeviceError
+from vdla.runtime.devices.rtl import RtlModel
+
+FIRST = (40, 60)
+"""The lengths of the programs that every defect meets first."""
+REST = (90, 25, 1, 60, 90)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A named check of a model."""
+
+    name: str
+    check: Callable[[Config, RtlModel | None, int], None]
+
+
+def scenarios() -> Iterator[Scenario]:
+    """All scenarios, those that find most in least time first."""
+    yield Scenario("programs", lambda config, model, seed: _programs(config, model, seed, FIRST))
+    yield from (Scenario(name, check) for name, check in control_port_scenarios())
+    for number in range(len(DRAMS)):
+        yield Scenario(f"programs, memory {number}", _on_memory(dram_number=number))
+    yield from (Scenario(name, check) for name, check in stop_scenarios())
+
+
+def first_finding(config: Config, model: RtlModel | None, seed: int) -> str:
+    """What the first scenario says that finds a defect; empty if none does."""
+    for scenario in scenarios():
+        try:
+            scenario.check(config, model, seed)
+        except (MachineFault, DeviceError) as error:
+            return f"{scenario.name}: {error}"
+    return ""
+
+
+def _on_memory(dram_number: int) -> Callable[[Config, RtlModel | None, int], None]:
+    def check(config: Config, model: RtlModel | None, seed: int) -> None:
+        on_memory = replace(config, dram=DRAMS[dram_number])
+        _programs(on_memory, model, seed + 1000 * (dram_number + 1), REST)
+
+    return check
+
+
+def _programs(config: Config, model: RtlModel | None, seed: int, counts: Sequence[int]) -> None:
+    """Random programs: times, counters, memory and buffers equal the simulator's."""
+    with rtl_pair(config, model) as compare:
+        for number, count in enumerate(counts):
+            case = ProgramCase(config, seed + number, count, random_start=number % 2 == 0)
+            program = case.made()
+            found = compare(program, random_arrays(program, case.seed), case.conditions(program)).difference
+            if found:
+                raise MachineFault(found.splitlines()[0])

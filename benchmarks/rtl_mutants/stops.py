@@ -1,0 +1,167 @@
+"""Runs that do not end by themselves: resets in any cycle, bus errors, invalid instructions.
+
+After each of them the machine has no outstanding transaction and runs the next program right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from vdla.benchmarks.programs.random_machines import DRAMS
+from vdla.benchmarks.rtl_mutants.control_port import BYTES, ENABLE, PENDING
+from vdla.benchmarks.rtl_mutants.rig import Rig, require
+from vdla.hardware.config import Config
+from vdla.hardware.generate.registers import OFFSETS, ErrorCode
+from vdla.hardware.isa import IsaError, Unit, check, instruction_bytes
+from vdla.hardware.program import STREAM
+from vdla.runtime.devices.rtl import RtlModel
+
+RESET = 2
+BUSY, DONE, ERROR = 1, 2, 4
+_READ, _WRITE = 1, 2  # channels of an injected error
+_LAST_CYCLES = 40  # of a run, in each of which a reset comes
+_RESETS = 40  # anywhere in a run
+_ERRORS = 12
+_INVALID = 24
+
+
+def stop_scenarios() -> Iterator[tuple[str, Callable[[Config, RtlModel | None, int], None]]]:
+    """The scenarios of stops with their names."""
+    yield "invalid instructions", _invalid
+    yield "resets", lambda config, model, seed: _resets(config, model, seed, 0)
+    yield "resets at the end", _resets_at_the_end
+    yield "errors", lambda config, model, seed: _errors(config, model, seed, 0)
+    for number in range(1, 3):
+        yield f"resets under stalls {number}", _under_stalls(_resets, number)
+        yield f"errors under stalls {number}", _under_stalls(_errors, number)
+    slow = DRAMS[2]
+    yield "resets, slow memory", lambda config, model, seed: _resets(replace(config, dram=slow), model, seed, 0)
+
+
+def _under_stalls(
+    scenario: Callable[[Config, RtlModel | None, int, int], None], number: int
+) -> Callable[[Config, RtlModel | None, int], None]:
+    return lambda config, model, seed: scenario(config, model, seed + number, 1 + seed + number)
+
+
+# --- resets ---------------------------------------------------------------------------------------
+
+
+def _resets(config: Config, model: RtlModel | None, seed: int, stalls: int) -> None:
+    """A reset in any cycle ends quietly; a second one may come during the first."""
+    rng = np.random.default_rng(seed)
+    with Rig(config, model, seed, 25, stalls) as rig:
+        for number in range(_RESETS):
+            rig.refill()
+            rig.configure(seed=rig.stalls + number)
+            rig.start()
+            rig.pass_cycles(int(rng.integers(1 + rig.cycles)))
+            rig.driver.request_reset()
+            rig.pass_cycles(int(rng.integers(8)) if number % 4 == 0 else 0)
+            rig.reset()
+            require(rig.driver.read("DISPATCHED") == 0, "a reset must clear the progress")
+            if number % 8 == 0:
+                rig.run_correctly()
+        rig.run_correctly()
+
+
+def _resets_at_the_end(config: Config, model: RtlModel | None, seed: int) -> None:
+    """A reset that finds the machine busy cancels the end of its run, whatever the cycle."""
+    with Rig(config, model, seed, 8) as rig:
+        rig.run_correctly()
+        pins = {"awvalid": 1, "awaddr": OFFSETS["CONTROL"], "wvalid": 1, "wdata": RESET, "wstrb": BYTES}
+        for early in range(_LAST_CYCLES):
+            rig.refill()
+            rig.configure()
+            rig.start()
+            rig.pass_cycles(max(0, rig.cycles + 20 - early))
+            answer = rig.machine.control_cycle(**pins, arvalid=1, araddr=OFFSETS["STATUS"], bready=1)
+            status = None
+            for _ in range(_LAST_CYCLES):
+                answer = rig.machine.control_cycle(bready=1, rready=1)
+                status = answer.rdata if answer.rvalid else status
+            require(status is not None, "STATUS must be read")
+            rig.settle()
+            pending = rig.driver.read("INTERRUPT")
+            wanted = 0 if status == BUSY else PENDING
+            require(pending == wanted, f"INTERRUPT must be {wanted} after a reset at STATUS {status}, got {pending}")
+        rig.run_correctly()
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def _errors(config: Config, model: RtlModel | None, seed: int, stalls: int) -> None:
+    """An error response stops the machine; ERROR names the unit, ERROR_INDEX its instruction."""
+    rng = np.random.default_rng(seed)
+    with Rig(config, model, seed, 25, stalls) as rig:
+        for number in range(_ERRORS):
+            channel = _WRITE if number % 3 == 2 else _READ
+            beat = 0 if number % 2 else int(rng.integers(config.burst_beats))
+            rig.refill()
+            rig.configure(
+                error_channel=channel,
+                error_burst=int(rng.integers(12 if channel == _READ else 3)),
+                error_beat=beat,
+                error_response=int(rng.choice([2, 3])),
+                seed=rig.stalls + number,
+            )
+            rig.start()
+            rig.wait()
+            _is_reported(rig, channel)
+        rig.run_correctly()
+
+
+def _is_reported(rig: Rig, channel: int) -> None:
+    """The registers after a run with an injected error, which the run may not have met."""
+    status, code = rig.driver.read("STATUS"), rig.driver.read("ERROR")
+    rig.driver.write("INTERRUPT", ENABLE | PENDING)
+    require(rig.machine.memory_idle, "no transaction may be outstanding after the interrupt")
+    rig.progress_equals_events()
+    if status == DONE:
+        require(code == ErrorCode.NONE, f"ERROR must be NONE after a run to the end, got {code}")
+        return
+    require(status == ERROR, f"STATUS must be the error, got {status:#x}")
+    readers = (ErrorCode.FETCH, ErrorCode.LOAD, ErrorCode.COMPUTE)
+    require(code in (readers if channel == _READ else (ErrorCode.STORE,)), f"ERROR must name a unit, got {code}")
+    state, index = rig.driver.state(), rig.driver.read("ERROR_INDEX")
+    counted = state.dispatched if code == ErrorCode.FETCH else state.ended[Unit[ErrorCode(code).name]]
+    # What happens in the cycle of the error is counted, but not before it.
+    require(index in (counted, counted - 1), f"ERROR_INDEX must be {counted}, got {index}")
+
+
+def _invalid(config: Config, model: RtlModel | None, seed: int) -> None:
+    """A word that the encoder cannot make stops the machine at its index."""
+    rng = np.random.default_rng(seed)
+    nbytes = instruction_bytes(config)
+    with Rig(config, model, seed, 12) as rig:
+        for _ in range(_INVALID):
+            rig.refill()
+            rig.configure()
+            stream = rig.memory[rig.addresses[STREAM] :][: len(rig.program.words) * nbytes].reshape(-1, nbytes)
+            index = int(rng.integers(len(stream)))
+            while not _refused(config, stream[index : index + 1]):
+                bit = int(rng.integers(8 * nbytes))
+                stream[index, bit // 8] ^= 1 << bit % 8
+            rig.start()
+            rig.wait()
+            code, where = rig.driver.read("ERROR"), rig.driver.read("ERROR_INDEX")
+            require(rig.driver.read("STATUS") == ERROR, f"instruction {index} must be refused")
+            require(
+                (code, where) == (ErrorCode.INSTRUCTION, index), f"the error must be at {index}, got {code}, {where}"
+            )
+            rig.driver.write("INTERRUPT", ENABLE | PENDING)
+            rig.progress_equals_events()
+            require(rig.machine.memory_idle, "no transaction may be outstanding after the interrupt")
+        rig.run_correctly()
+
+
+def _refused(config: Config, word: np.ndarray) -> bool:
+    try:
+        check(config, word)
+    except IsaError:
+        return True
+    return False

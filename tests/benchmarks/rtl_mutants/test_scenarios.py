@@ -1,0 +1,54 @@
+"""The RTL passes every scenario, and defects that other checks missed fail one."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyslang")
+
+from vdla.benchmarks.rtl_mutants.benchmark import run
+from vdla.benchmarks.rtl_mutants.defects import defects
+from vdla.benchmarks.rtl_mutants.design import read_design
+from vdla.benchmarks.rtl_mutants.judge import Killer, judge, original_finding
+from vdla.benchmarks.rtl_mutants.model import build_model
+from vdla.benchmarks.rtl_mutants.scenarios import Scenario, scenarios
+from vdla.hardware.config import Config
+
+pytestmark = pytest.mark.rtl
+TINY = Config.preset("tiny")
+
+# By key, and what finds it: register accesses, resets and limits that programs do not meet.
+SUBTLE = {
+    "vdla_axil: enable: !ar_held_q -> 1'b1": Killer.CONTROL,  # the next read address overwrites a held one
+    "vdla_control: term: state_q == StFold && step_ends && !reset_i -> (state_q == StFold && step_ends) && 1'b1": (
+        Killer.STOPS  # a run ends in the cycle of a reset
+    ),
+    "vdla_store: term: begun || awaiting != '0 -> 1'b0 || (awaiting != '0)": Killer.PROTOCOL,  # withdraws AW and W
+    "vdla_registers: assignment: stream_hi_q <= StreamHiBits'(merge(32'(stream_hi_q))); -> ;": Killer.HANG,
+}
+
+
+@pytest.mark.parametrize("scenario", list(scenarios()), ids=lambda scenario: scenario.name)
+def test_the_rtl_passes(scenario: Scenario) -> None:
+    scenario.check(TINY, None, 5)
+
+
+@pytest.mark.slow
+def test_subtle_defects_are_found() -> None:
+    files = read_design(TINY)
+    every = {defect.key: defect for file in files for defect in defects(file)}
+    assert set(SUBTLE) <= set(every), "the code of a defect has changed: plant it anew"
+    model = build_model(TINY, files, [every[key] for key in SUBTLE])
+    assert original_finding(model, 0) == ""
+    found = {verdict.defect.key: verdict.killer for verdict in judge(model, 0, 1)}
+    assert found == SUBTLE
+
+
+@pytest.mark.slow
+def test_most_of_a_sample_of_defects_is_found() -> None:
+    result = run(seed=1)
+    print(*result.receipt["verdicts"], sep="\n")
+    figures = result.figures
+    assert figures["mutants"] == 20
+    assert figures["killed"] >= 15
+    assert figures["survivors"] == len(result.receipt["survivors"]) == 20 - figures["killed"]
