@@ -1,13 +1,16 @@
 """The delays of FPGA cells and nets, one table for each family of parts at its slowest speed grade.
 
-All in ns, worst case.
+All in ns, worst case. Where they are from:
 
-- Series 7, speed grade -1: slices, block RAMs and DSP slices as measured by Project X-Ray for
-  Artix-7, whose fabric the Zynq-7000 of the boards has (also in Yosys's models of the cells);
-  LUTs as the vendor's tool reports them; periods of blocks from the data sheets DS181 and DS187.
-- UltraScale+, speed grade -1: periods of blocks from the data sheet DS925; all others are
-  estimates, in the proportion of these periods to those of series 7.
-- Nets: estimates in both, since a netlist knows no distances.
+- Series 7, slices and block RAMs: the models of the cells that come with Yosys, from measurements
+  of Artix-7 by Project X-Ray; LUTs and enables as published reports of the vendor's tool for speed
+  grade -1 have them.
+- Series 7, DSP slices: the same models times 1.37, by which published reports for speed grade -1
+  exceed them (A to PCOUT, PCIN to P). Set-up times of their controls are estimates.
+- Shortest periods of blocks: figures of the data sheets as generally quoted, not checked against
+  them.
+- UltraScale+: estimates in proportion to these periods; no report has been compared with them.
+- Nets: estimates in both families, since a netlist knows no distances.
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ __all__ = ["DELAYS", "Delays"]
 class Delays:
     """The delays of one family; `_out` is from the clock to an output, `_setup` to the clock."""
 
-    # A net that leaves its slice: base + step * log2(loads), up to a limit. Tools replicate the
-    # registers and LUTs that drive many loads, hence two limits; a block is a DSP or block RAM.
+    # A net that leaves its slice: base + step * log2(loads), up to a limit. Tools replicate
+    # registers that drive many loads, hence two limits; a block is a DSP or block RAM.
     net_base: float
     net_step: float
     net_limit_replicated: float
@@ -110,15 +113,15 @@ _SERIES_7 = Delays(
     ultra_ram_setup=0.5,
     dsp_setup=0.37,
     dsp_control_setup=0.5,
-    dsp_preadd=1.0,
-    dsp_multiply=2.4,
+    dsp_preadd=1.35,
+    dsp_multiply=1.94,
     dsp_multiply_add=3.85,
     dsp_add=1.82,
     dsp_cascade_add=1.52,
     dsp_p_out=0.434,
-    dsp_m_out=1.9,
-    dsp_c_out=2.0,
-    dsp_a_out=4.0,
+    dsp_m_out=2.29,
+    dsp_c_out=2.31,
+    dsp_a_out=4.04,
     dsp_pcout=0.19,
     dsp_period=2.155,
     dsp_period_without_m=3.89,

@@ -107,9 +107,9 @@ class _Netlist:
     def net_ns(self, bit: int, cell: Cell, port: str) -> float:
         """The delay of a net to a pin."""
         driver, delays = self.driver.get(bit), self.delays
-        if driver is None:
-            return delays.net(1, True)
         loads = self.loads[bit]
+        if driver is None:  # an input of the module
+            return delays.net(loads, True)
         if port in _CASCADES and driver.group == cell.group:
             return 0.0
         if loads == 1 and (driver.group, cell.group) in _IN_SLICE and _is_data(cell, port):
