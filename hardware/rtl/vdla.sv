@@ -11,6 +11,8 @@
 // cross 4 KiB. rst_ni is synchronous to clk_i and low for at least two cycles. clk2x_i, which only
 // an array_rate of 2 uses, has twice the frequency of clk_i and rises with it; else tie it to 0.
 
+`default_nettype none
+
 module vdla
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -289,3 +291,5 @@ module vdla
   );
 
 endmodule
+
+`default_nettype wire

@@ -7,6 +7,8 @@
 // not be the result of the slot directly before. Load writes only while the pipeline is empty. One
 // slot per cycle.
 
+`default_nettype none
+
 module vdla_accumulator
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
 (
@@ -210,3 +212,5 @@ module vdla_accumulator
 `endif
 
 endmodule
+
+`default_nettype wire

@@ -5,6 +5,8 @@
 // product: the GEMM core's sum; ALU; result_o is valid in the next cycle. One operation per cycle on
 // any entry; factor and second operand of a product are not the result of the slot directly before.
 
+`default_nettype none
+
 module vdla_accumulator_lane
   import vdla_pkg::*, vdla_compute_pkg::*;
 (
@@ -108,3 +110,5 @@ module vdla_accumulator_lane
   end
 
 endmodule
+
+`default_nettype wire

@@ -3,6 +3,8 @@
 // Contract: a write is any buffer_write_t, those to other buffers are ignored. The enables and data
 // of the entry's beats are valid a cycle later. One write per cycle.
 
+`default_nettype none
+
 module vdla_accumulator_load
   import vdla_pkg::*, vdla_types_pkg::*;
 (
@@ -52,3 +54,5 @@ module vdla_accumulator_load
   assign data_o = {Groups{group_q}};
 
 endmodule
+
+`default_nettype wire

@@ -3,6 +3,8 @@
 //
 // Contract: Leaves is a power of two above 1. Each level is one bit wider than the last, so none
 // overflows.
+`default_nettype none
+
 module vdla_adder_tree #(
   parameter int unsigned Leaves = 4,
   parameter int unsigned LeafBits = 16,
@@ -29,3 +31,5 @@ module vdla_adder_tree #(
 
   assign sum_o = gen_level[Levels].sums[0];
 endmodule
+
+`default_nettype wire

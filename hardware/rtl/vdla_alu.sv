@@ -5,6 +5,8 @@
 // Combinational, since the old entry and the second operand may be the previous result; only the
 // product comes from a register. One shifter.
 
+`default_nettype none
+
 module vdla_alu
   import vdla_compute_pkg::*;
 (
@@ -116,3 +118,5 @@ module vdla_alu
   end
 
 endmodule
+
+`default_nettype wire

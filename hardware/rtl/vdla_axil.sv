@@ -7,6 +7,8 @@
 // since. The bits of an address within a word are ignored. From the last of address and data to the
 // response, a write takes 3 cycles and a read RegisterDelay + 2; one of each is under way.
 
+`default_nettype none
+
 module vdla_axil
   import vdla_types_pkg::*;
   import vdla_regs_pkg::*;
@@ -119,3 +121,5 @@ module vdla_axil
 `endif
 
 endmodule
+
+`default_nettype wire

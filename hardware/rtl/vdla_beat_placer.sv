@@ -6,6 +6,8 @@
 // beat, if a load waits for one; they are registers, except for the valid and last_o. One beat per
 // cycle, without back-pressure.
 
+`default_nettype none
+
 module vdla_beat_placer
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -175,3 +177,5 @@ module vdla_beat_placer
 `endif
 
 endmodule
+
+`default_nettype wire

@@ -10,6 +10,8 @@
 // are counted less one, as AXI does. No register of a transfer has a reset: the user knows when
 // outputs are valid.
 
+`default_nettype none
+
 module vdla_burst_cutter
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -194,3 +196,5 @@ module vdla_burst_cutter
 `endif
 
 endmodule
+
+`default_nettype wire

@@ -4,6 +4,8 @@
 // than limit_i was in the previous cycle, and fewer than MaxOutstanding. A burst is outstanding from
 // the cycle after begin_i to that of end_i. One begin and one end per cycle.
 
+`default_nettype none
+
 module vdla_burst_limit
   import vdla_pkg::*;
 #(
@@ -61,3 +63,5 @@ module vdla_burst_limit
 `endif
 
 endmodule
+
+`default_nettype wire

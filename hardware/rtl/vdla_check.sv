@@ -3,6 +3,8 @@
 // Accepts exactly the words that the encoder produces (docs/isa.md): known opcode, known values of
 // enumerations, 0 in unused bits, and the rules of the format.
 
+`default_nettype none
+
 module vdla_check
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -201,3 +203,5 @@ module vdla_check
   assign unused_fields = ^{load, store, looped, vector, sync};
 
 endmodule
+
+`default_nettype wire

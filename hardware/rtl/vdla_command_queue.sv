@@ -5,6 +5,8 @@
 // commands, empty_o says that there is none. All outputs are registered. One push and one pop per
 // cycle.
 
+`default_nettype none
+
 module vdla_command_queue
   import vdla_pkg::*;
 #(
@@ -116,3 +118,5 @@ module vdla_command_queue
 `endif
 
 endmodule
+
+`default_nettype wire

@@ -6,6 +6,8 @@
 // instruction starts when none is in flight. A GEMM or VECTOR ends ComputeDepth cycles after its
 // last slot. One iteration per cycle.
 
+`default_nettype none
+
 module vdla_compute
   import vdla_pkg::*, vdla_types_pkg::*, vdla_regs_pkg::*, vdla_compute_pkg::*;
 (
@@ -226,3 +228,5 @@ module vdla_compute
 `endif
 
 endmodule
+
+`default_nettype wire

@@ -1,5 +1,7 @@
 // The types that the stages of the compute unit exchange.
 
+`default_nettype none
+
 package vdla_compute_pkg;
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -146,3 +148,5 @@ package vdla_compute_pkg;
   endfunction
 
 endpackage
+
+`default_nettype wire

@@ -12,6 +12,8 @@
 // core's resets are registers, one for each part; the core is reset by Clear, and after a stream it
 // is halted with its state kept for software to read. The first error is recorded.
 
+`default_nettype none
+
 module vdla_control
   import vdla_types_pkg::*;
 (
@@ -246,3 +248,5 @@ module vdla_control
 `endif
 
 endmodule
+
+`default_nettype wire

@@ -5,6 +5,8 @@
 // last end and dispatch. halt_i: no dispatch, start, end or new AXI transaction, some cycles later;
 // quiet_o: no AXI transaction is outstanding.
 
+`default_nettype none
+
 module vdla_core
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -304,3 +306,5 @@ module vdla_core
   );
 
 endmodule
+
+`default_nettype wire

@@ -4,6 +4,8 @@
 // pushed in cycle t is available from t + 1, and a pop in t makes room from t + 1. One push and one
 // pop per cycle.
 
+`default_nettype none
+
 module vdla_counter_queue #(
   parameter int unsigned Depth = 4,
   localparam int unsigned LevelBits = unsigned'($clog2(Depth + 1))
@@ -58,3 +60,5 @@ module vdla_counter_queue #(
 `endif
 
 endmodule
+
+`default_nettype wire

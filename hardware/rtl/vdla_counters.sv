@@ -11,6 +11,8 @@
 // One counter changes per cycle, so they share a memory and an adder. Two registers are before
 // them: for the class of a cycle, then for the place of its counter and whether that was written.
 
+`default_nettype none
+
 module vdla_counters
   import vdla_types_pkg::*;
 (
@@ -123,3 +125,5 @@ module vdla_counters
 `endif
 
 endmodule
+
+`default_nettype wire

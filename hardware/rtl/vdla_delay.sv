@@ -1,5 +1,7 @@
 // A delay by a fixed number of cycles, possibly 0: shift registers without reset.
 
+`default_nettype none
+
 module vdla_delay #(
   parameter int unsigned Bits = 1,
   parameter int unsigned Cycles = 1
@@ -27,3 +29,5 @@ module vdla_delay #(
   end
 
 endmodule
+
+`default_nettype wire

@@ -3,6 +3,8 @@
 // Contract: a slot arrives in cycle R, its sums in R + 4; requantisation parameters are read in R +
 // 2, the output buffer is written in R + OutDelay. One slot per cycle.
 
+`default_nettype none
+
 module vdla_emit
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
 (
@@ -107,3 +109,5 @@ module vdla_emit
   );
 
 endmodule
+
+`default_nettype wire

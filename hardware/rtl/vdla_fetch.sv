@@ -8,6 +8,8 @@
 // invalid_o: the next word is invalid, and dispatch stops. halt_i: no dispatch from the next cycle
 // on. Requests, commands and the state are registered. One beat and one instruction per cycle.
 
+`default_nettype none
+
 module vdla_fetch
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -353,3 +355,5 @@ module vdla_fetch
 `endif
 
 endmodule
+
+`default_nettype wire

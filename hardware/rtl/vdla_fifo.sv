@@ -5,6 +5,8 @@
 // from the next cycle, a push is visible in the next cycle. Latency 1, one push and one pop per
 // cycle.
 
+`default_nettype none
+
 module vdla_fifo #(
   parameter type T = logic,
   parameter int unsigned Depth = 4,  // any number from 1
@@ -98,3 +100,5 @@ module vdla_fifo #(
 `endif
 
 endmodule
+
+`default_nettype wire

@@ -4,6 +4,8 @@
 // Throughput: one result per cycle. Without valid bit: the output belongs to the input ArrayLatency
 // cycles before. clk2x_i has twice the frequency of clk_i and rises with it; only an array at twice
 // the clock uses it and the reset.
+`default_nettype none
+
 module vdla_gemm_core
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -36,3 +38,5 @@ module vdla_gemm_core
     );
   end
 endmodule
+
+`default_nettype wire

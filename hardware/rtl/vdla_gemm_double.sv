@@ -10,6 +10,8 @@
 //   Depth + 3  the chain is complete; the upper group's follows one later, here and below
 //   + levels   the tree; another register if the sum is at an odd number
 //   + 1        the lower group's sum is held, so that clk_i registers both together
+`default_nettype none
+
 module vdla_gemm_double
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -161,3 +163,5 @@ module vdla_gemm_double
     end
   end
 endmodule
+
+`default_nettype wire

@@ -8,6 +8,8 @@
 // chain's b) in every lower field, so that each of them ends as Offset + its sum: within [0,
 // 2**Spacing), so that no field borrows from the one above it.
 
+`default_nettype none
+
 package vdla_gemm_pkg;
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -74,3 +76,5 @@ package vdla_gemm_pkg;
   endfunction
 
 endpackage
+
+`default_nettype wire

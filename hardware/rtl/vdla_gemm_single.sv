@@ -2,6 +2,8 @@
 //
 // Contract of vdla_gemm_core. A chain takes Depth + 1 cycles and the tree TreeLevels; Pad makes it
 // GemmLatency.
+`default_nettype none
+
 module vdla_gemm_single
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -72,3 +74,5 @@ module vdla_gemm_single
     end
   end
 endmodule
+
+`default_nettype wire

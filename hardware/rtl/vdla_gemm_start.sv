@@ -1,5 +1,7 @@
 // The start of a chain of slices, which corrects the offset of the weights in its lower fields: it
 // depends on the activations alone. Latency: Cycles, at least 1.
+`default_nettype none
+
 module vdla_gemm_start
   import vdla_pkg::*;
   import vdla_gemm_pkg::*;
@@ -33,3 +35,5 @@ module vdla_gemm_start
     assign start_o = '0;
   end
 endmodule
+
+`default_nettype wire

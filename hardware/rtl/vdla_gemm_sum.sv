@@ -2,6 +2,8 @@
 //
 // An adder tree sums the chains. It subtracts Offset by turning the top bit of a field into a sign,
 // which leaves Missing in each chain, and adds the total of these at its first leaf.
+`default_nettype none
+
 module vdla_gemm_sum
   import vdla_gemm_pkg::*;
 (
@@ -53,3 +55,5 @@ module vdla_gemm_sum
     assign unused = clk_i;
   end
 endmodule
+
+`default_nettype wire

@@ -3,6 +3,8 @@
 // Contract: load_i loads the base for the next cycle; next_i without it advances the inner loop,
 // with outer_i the outer one. All arithmetic is modulo 2**Bits.
 
+`default_nettype none
+
 module vdla_index #(
   parameter int unsigned Bits = 8
 ) (
@@ -31,3 +33,5 @@ module vdla_index #(
   end
 
 endmodule
+
+`default_nettype wire

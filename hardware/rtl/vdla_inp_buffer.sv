@@ -4,6 +4,8 @@
 // the cycle after entry_re_i, vector_o in the cycle after vector_re_i; only one of them is read in
 // a cycle.
 
+`default_nettype none
+
 module vdla_inp_buffer
   import vdla_pkg::*, vdla_types_pkg::*;
 (
@@ -89,3 +91,5 @@ module vdla_inp_buffer
 `endif
 
 endmodule
+
+`default_nettype wire

@@ -4,6 +4,8 @@
 // writes go to the buffers one cycle after the beat or the padding, without back-pressure. One
 // burst and one beat per cycle.
 
+`default_nettype none
+
 module vdla_load
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -128,3 +130,5 @@ module vdla_load
   assign busy_o = in_flight != '0;
 
 endmodule
+
+`default_nettype wire

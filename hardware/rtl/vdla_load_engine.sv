@@ -9,6 +9,8 @@
 // one cycle after its beat or padding entry, complete_o LoadTail cycles after the last one. One
 // burst and one beat per cycle.
 
+`default_nettype none
+
 module vdla_load_engine
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -264,3 +266,5 @@ module vdla_load_engine
 `endif
 
 endmodule
+
+`default_nettype wire

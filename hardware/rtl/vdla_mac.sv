@@ -3,6 +3,8 @@
 // Contract: a_i and b_i are delayed by Stages registers, so that the slices of a chain take
 // operands that arrive together. PBits must hold every sum. Latency: Stages + 2 cycles from a_i and
 // b_i, 1 from sum_i. Throughput: one result per cycle.
+`default_nettype none
+
 module vdla_mac #(
   parameter int unsigned Stages = 0,
   parameter int unsigned ABits = 25,
@@ -48,3 +50,5 @@ module vdla_mac #(
 
   assign sum_o = sum_q;
 endmodule
+
+`default_nettype wire

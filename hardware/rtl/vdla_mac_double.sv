@@ -9,6 +9,8 @@
 // Synthesis gets the slice itself, since no tool finds the choice between the operands of its
 // pre-adder in a description, nor the input registers of operands with constant bits. The cascades
 // are wires between the slices of a column.
+`default_nettype none
+
 module vdla_mac_double #(
   parameter bit First = 1'b1
 ) (
@@ -120,3 +122,5 @@ module vdla_mac_double #(
   assign cascade_o = p_q;
 `endif
 endmodule
+
+`default_nettype wire

@@ -4,6 +4,8 @@
 // Contract: index_i counts in entries, with raw_i in slots of 32 / OutBits entries. entry_o is
 // valid from the cycle after re_i until the next read.
 
+`default_nettype none
+
 module vdla_out_buffer
   import vdla_pkg::*, vdla_types_pkg::*;
 (
@@ -59,3 +61,5 @@ module vdla_out_buffer
   );
 
 endmodule
+
+`default_nettype wire

@@ -11,6 +11,8 @@
 // the data of a row, or, if rows have no padding, those of a plane. No register of a load has
 // a reset.
 
+`default_nettype none
+
 module vdla_pad_walker
   import vdla_pkg::*;
 (
@@ -263,3 +265,5 @@ module vdla_pad_walker
 `endif
 
 endmodule
+
+`default_nettype wire

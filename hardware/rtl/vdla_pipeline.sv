@@ -6,6 +6,8 @@
 // buffer is written 10 cycles later. clk2x_i is that of vdla_gemm_core. Load's writes and store's
 // reads have the contract of the buffers. One slot per cycle.
 
+`default_nettype none
+
 module vdla_pipeline
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*, vdla_gemm_pkg::*;
 (
@@ -154,3 +156,5 @@ module vdla_pipeline
 `endif
 
 endmodule
+
+`default_nettype wire

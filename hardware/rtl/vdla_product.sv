@@ -4,6 +4,8 @@
 // Contract: factor_i * b_i = low + (middle + other) * 2**17 modulo 2**32, a cycle later. One product
 // per cycle. Three multipliers of at most 17 x 17 bits; the registers are those of the multipliers.
 
+`default_nettype none
+
 module vdla_product
   import vdla_compute_pkg::*;
 (
@@ -20,3 +22,5 @@ module vdla_product
   end
 
 endmodule
+
+`default_nettype wire

@@ -4,6 +4,8 @@
 // address in the cycle of its write gives the old data, but users must not rely on it. One read and
 // one write per cycle.
 
+`default_nettype none
+
 module vdla_ram #(
   parameter int unsigned Depth = 512,
   parameter int unsigned LaneBits = 32,
@@ -39,3 +41,5 @@ module vdla_ram #(
 `endif
 
 endmodule
+
+`default_nettype wire

@@ -9,6 +9,8 @@
 // All outputs of the port are registers: the address is there in the cycle after its grant, and the
 // requesters see a beat in the cycle after it was there, PortDelay cycles together.
 
+`default_nettype none
+
 module vdla_read_arbiter
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -167,3 +169,5 @@ module vdla_read_arbiter
 `endif
 
 endmodule
+
+`default_nettype wire

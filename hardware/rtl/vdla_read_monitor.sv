@@ -9,6 +9,8 @@
 // at most one burst becomes due per cycle, and a queue of the due times of bursts not yet due
 // suffices: each is at the head of the queue in the cycle that it names.
 
+`default_nettype none
+
 module vdla_read_monitor
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -110,3 +112,5 @@ module vdla_read_monitor
 `endif
 
 endmodule
+
+`default_nettype wire

@@ -7,6 +7,8 @@
 // cycle after the write, and writes come at least two cycles apart; a reset is never refused and
 // cancels a start.
 
+`default_nettype none
+
 module vdla_registers
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -263,3 +265,5 @@ module vdla_registers
 `endif
 
 endmodule
+
+`default_nettype wire

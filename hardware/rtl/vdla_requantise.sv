@@ -4,6 +4,8 @@
 // the clips in t + 7. In t + 8 result_o is the packed entry of results, and raw_o the entry of sums
 // if raw_i was set. One entry per cycle.
 
+`default_nettype none
+
 module vdla_requantise
   import vdla_pkg::*, vdla_types_pkg::*;
 (
@@ -62,3 +64,5 @@ module vdla_requantise
   end
 
 endmodule
+
+`default_nettype wire

@@ -6,6 +6,8 @@
 // valid in t + 8. One sum per cycle. Two multipliers of 25 x 18 bits; the second adds the first
 // shifted by 17 in the cascade.
 
+`default_nettype none
+
 module vdla_requantise_lane
   import vdla_pkg::*;
 (
@@ -111,3 +113,5 @@ module vdla_requantise_lane
   end
 
 endmodule
+
+`default_nettype wire

@@ -3,6 +3,8 @@
 // Contract: a write is any buffer_write_t, those to other buffers are ignored. entry_o is valid in
 // the cycle after re_i.
 
+`default_nettype none
+
 module vdla_scl_buffer
   import vdla_pkg::*, vdla_types_pkg::*;
 (
@@ -39,3 +41,5 @@ module vdla_scl_buffer
   );
 
 endmodule
+
+`default_nettype wire

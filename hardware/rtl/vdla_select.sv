@@ -3,6 +3,8 @@
 // Contract: part_o belongs to the index of the last cycle with re_i, like the word of a vdla_ram
 // read with it.
 
+`default_nettype none
+
 module vdla_select #(
   parameter int unsigned PartBits = 8,
   parameter int unsigned Parts = 4,
@@ -34,3 +36,5 @@ module vdla_select #(
   end
 
 endmodule
+
+`default_nettype wire

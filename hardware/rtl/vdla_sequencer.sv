@@ -7,6 +7,8 @@
 // the last slot of an instruction. busy_o: S < t < F, where in F the last micro-op of a GEMM is
 // read, or last_o is set for a VECTOR; the next instruction may start in F. One slot per cycle.
 
+`default_nettype none
+
 module vdla_sequencer
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
 (
@@ -342,3 +344,5 @@ module vdla_sequencer
 `endif
 
 endmodule
+
+`default_nettype wire

@@ -5,6 +5,8 @@
 // out_ready_i. Items keep their order; none is lost or doubled. An item that is offered stays
 // offered, unchanged, until it is given. Latency 1, one item per cycle; holds two items.
 
+`default_nettype none
+
 module vdla_slice #(
   parameter type T = logic
 ) (
@@ -55,3 +57,5 @@ module vdla_slice #(
 `endif
 
 endmodule
+
+`default_nettype wire

@@ -9,6 +9,8 @@
 // awaits its response. An error response is reported once and counts as a response. All outputs of
 // the port are registers. One beat per cycle.
 
+`default_nettype none
+
 module vdla_store
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -237,3 +239,5 @@ module vdla_store
 `endif
 
 endmodule
+
+`default_nettype wire

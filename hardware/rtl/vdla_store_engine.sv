@@ -8,6 +8,8 @@
 // so that it is valid in the next. Beats stay stable until accepted; w_*_o are registers. The buffer
 // answers a read in the next cycle and holds the answer until the next read. One beat per cycle.
 
+`default_nettype none
+
 module vdla_store_engine
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -200,3 +202,5 @@ module vdla_store_engine
 `endif
 
 endmodule
+
+`default_nettype wire

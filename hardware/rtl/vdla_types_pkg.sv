@@ -1,5 +1,7 @@
 // The types that modules exchange; those of a configuration are in the generated vdla_pkg.
 
+`default_nettype none
+
 package vdla_types_pkg;
   import vdla_pkg::*;
 
@@ -138,3 +140,5 @@ package vdla_types_pkg;
   } trace_t;
 
 endpackage
+
+`default_nettype wire

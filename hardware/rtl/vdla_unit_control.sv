@@ -9,6 +9,8 @@
 // most InFlight, are in flight. halt_i: no start or end from the next cycle on. Latency 0, from
 // registers if the inputs are; one start and one end per cycle.
 
+`default_nettype none
+
 module vdla_unit_control
   import vdla_types_pkg::*;
 #(
@@ -173,3 +175,5 @@ module vdla_unit_control
 `endif
 
 endmodule
+
+`default_nettype wire

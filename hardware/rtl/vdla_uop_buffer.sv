@@ -4,6 +4,8 @@
 // Contract: a write is any buffer_write_t, those to other buffers are ignored. re_i reads into the
 // memory's output, advance_i takes that into uop_o: with both set in every cycle the latency is 2.
 
+`default_nettype none
+
 module vdla_uop_buffer
   import vdla_pkg::*, vdla_types_pkg::*;
 (
@@ -52,3 +54,5 @@ module vdla_uop_buffer
   end
 
 endmodule
+
+`default_nettype wire

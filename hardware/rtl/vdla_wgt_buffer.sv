@@ -5,6 +5,8 @@
 // the cycle after entry_re_i, vector_o in the cycle after vector_re_i; only one of them is read in
 // a cycle.
 
+`default_nettype none
+
 module vdla_wgt_buffer
   import vdla_pkg::*, vdla_types_pkg::*;
 (
@@ -64,3 +66,5 @@ module vdla_wgt_buffer
 `endif
 
 endmodule
+
+`default_nettype wire
