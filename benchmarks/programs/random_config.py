@@ -14,6 +14,7 @@ def _power(rng: np.random.Generator, low: int, high: int) -> int:
 
 def _draw(rng: np.random.Generator, largest_block: int) -> Config:
     block = largest_block.bit_length() - 1
+    rate = 1 + int(rng.bit_generator.state["state"]["state"]) % 2  # without a draw
     return Config(
         name="random",
         batch=_power(rng, 0, 3),
@@ -27,7 +28,7 @@ def _draw(rng: np.random.Generator, largest_block: int) -> Config:
         axi_bits=_power(rng, 5, 8),
         burst_beats=int(rng.integers(1, 257)),
         dram=_draw_dram(rng),
-        array_rate=_power(rng, 0, 1),
+        array_rate=rate,
     )
 
 

@@ -41,6 +41,8 @@ CONFIG_LINES = (
     ("inp_kib", "wgt_kib", "scl_kib", "uop_kib", "acc_kib", "out_kib"),
     ("command_depth", "token_depth", "axi_bits", "burst_beats"),
 )
+RARE = ("array_rate", "axi_ports")
+"""Fields that are printed only where they are not 1."""
 
 
 # --- header --------------------------------------------------------------------------------------
@@ -50,6 +52,9 @@ def config_lines(config: Config) -> Iterator[str]:
     """The directives of a configuration."""
     for names in CONFIG_LINES:
         yield ".config " + " ".join(f"{name}={_value(getattr(config, name))}" for name in names)
+    rare = [f"{name}={getattr(config, name)}" for name in RARE if getattr(config, name) != 1]
+    if rare:
+        yield ".config " + " ".join(rare)
     dram = dataclasses.asdict(config.dram)
     yield ".config " + " ".join(f"dram.{name}={value}" for name, value in dram.items())
 

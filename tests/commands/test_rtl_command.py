@@ -93,7 +93,7 @@ def test_a_timeout_must_be_a_number_from_1(file: str, capsys: Capture, command: 
 
 def test_a_timeout_beyond_64_bits_is_no_limit(file: str, capsys: Capture) -> None:
     assert main(["run", file, "--timing-only", "--json", "--timeout", str(1 << 70)]) == 0
-    assert json.loads(capsys.readouterr().out)["total_cycles"] == 477
+    assert json.loads(capsys.readouterr().out)["total_cycles"] == 547
 
 
 @pytest.mark.rtl

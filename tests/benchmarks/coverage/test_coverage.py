@@ -154,7 +154,7 @@ def test_the_random_programs_of_the_benchmark_reach_every_bin() -> None:
     result = run(lambda *step: steps.append(step))
     assert result.receipt["bins_missing"] == []
     assert result.figures["covered"] == len(goals()) == result.figures["bins"] - result.figures["unreachable"]
-    assert (steps[0], steps[-1]) == (("tiny", 0, 35), ("done", 35, 35))
+    assert (steps[0], steps[-1]) == (("tiny", 0, 45), ("done", 45, 45))
 
 
 def test_merged_counts_equal_those_of_all_programs() -> None:

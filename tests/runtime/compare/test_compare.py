@@ -113,7 +113,7 @@ def compared(other: type[SimDevice]) -> Comparison:
 def test_a_device_equals_itself() -> None:
     comparison = compared(SimDevice)
     assert comparison.equal
-    assert str(comparison) == "equal: 22 instructions, 477 cycles"
+    assert str(comparison) == "equal: 22 instructions, 547 cycles"
 
 
 def test_a_late_start_is_the_first_difference() -> None:
@@ -122,7 +122,7 @@ def test_a_late_start_is_the_first_difference() -> None:
     cycle = int(comparison.runs[0].times.starts[3])
     assert str(comparison).splitlines() == [
         f"first difference: start of instruction 3: sim in cycle {cycle}, late in cycle {cycle + 2}",
-        "sim and late: total_cycles is 477, other has 478",
+        "sim and late: total_cycles is 547, other has 548",
     ]
 
 
@@ -216,7 +216,7 @@ def file(tmp_path: Path) -> str:
 
 def test_equal_devices_exit_with_code_0(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "sim", "sim", file]) == 0
-    assert capsys.readouterr().out == "equal: 22 instructions, 477 cycles\n"
+    assert capsys.readouterr().out == "equal: 22 instructions, 547 cycles\n"
 
 
 def test_a_difference_is_shown_with_its_neighbours(

@@ -56,7 +56,7 @@ def test_sizes_queues_tools_and_options_need_another_library() -> None:
 
 def test_a_changed_source_needs_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "vdla.sv"
-    monkeypatch.setattr(rtl_build, "rtl_files", lambda: [source])
+    monkeypatch.setattr(rtl_build, "rtl_files", lambda _: [source])
     source.write_text("module vdla; endmodule")
     before = key(TINY)
     source.write_text("module vdla; logic a; endmodule")

@@ -30,15 +30,20 @@ def random_program(seed, count):
     return chosen.program(chosen.needed_tokens)
 
 
-def without_token(places, rng):
-    """The instructions without one push and its pop."""
-    edges = [
+def token_edges(places):
+    """(push, pop) of every token."""
+    return [
         (push, pop)
         for source, target in QUEUES
         for push, pop in zip(
             _having(places, source, "pushes", target), _having(places, target, "pops", source), strict=True
         )
     ]
+
+
+def without_token(places, rng):
+    """The instructions without one push and its pop."""
+    edges = token_edges(places)
     push, pop = edges[int(rng.integers(len(edges)))]
     changed = list(places)
     changed[push] = replace(places[push], pushes=places[push].pushes - {places[pop].unit})
@@ -60,7 +65,8 @@ def test_programs_with_all_their_tokens_are_verified_and_safe(seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_removing_any_token_is_a_race(seed):
     """The compiler's tokens are minimal: removing any one leaves two accesses unordered."""
-    chosen = draft(seed, 50)
+    drafts = (draft(seed + 1000 * k, 50) for k in range(9))
+    chosen = next(one for one in drafts if token_edges(one.needed_tokens))  # some need none
     fewer = without_token(chosen.needed_tokens, np.random.default_rng(seed))
     assert Kind.RACE in verify(chosen.program(fewer)).kinds()
 
