@@ -166,7 +166,7 @@ class Machine {
 
   // trace_t: running, dispatch, started[2:0], ended[2:0].
   void observe(unsigned trace) {
-    if (!(trace & 0x80)) return;
+    // After an error some events follow the last counted cycle, until the halt has reached all units.
     if (trace & 0x7F) {
       if (trace & 0x40) events_[0].push_back(running_cycles_);
       for (unsigned unit = 0; unit < kUnits; ++unit) {
@@ -175,7 +175,7 @@ class Machine {
       }
       shared_.last_active = shared_.cycle;
     }
-    ++running_cycles_;
+    if (trace & 0x80) ++running_cycles_;
   }
 
   void dump(uint64_t time);

@@ -28,18 +28,7 @@ SUBTLE = {
 }
 
 
-LATE = pytest.mark.xfail(
-    reason="halt is a register: after an error, dispatches of its cycle are in DISPATCHED, not in the trace"
-)
-"""A fault of the hardware that is known and not mended yet."""
-
-
-def _cases() -> list[object]:
-    late = ("errors under stalls 1", "errors under stalls 2")
-    return [pytest.param(one, marks=[LATE] * (one.name in late), id=one.name) for one in scenarios()]
-
-
-@pytest.mark.parametrize("scenario", _cases())
+@pytest.mark.parametrize("scenario", list(scenarios()), ids=lambda scenario: scenario.name)
 def test_the_rtl_passes(scenario: Scenario) -> None:
     scenario.check(TINY, None, 5)
 
@@ -57,7 +46,6 @@ def test_subtle_defects_are_found() -> None:
 
 
 @pytest.mark.slow
-@LATE
 def test_most_of_a_sample_of_defects_is_found() -> None:
     result = run(seed=1)
     print(*result.receipt["verdicts"], sep="\n")
