@@ -53,6 +53,18 @@ module vdla_accumulator_load
 
   assign data_o = {Groups{group_q}};
 
+`ifndef SYNTHESIS
+  // A write is of a beat, of the beats of a widened one, or of the whole entry.
+  Beats_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      write_valid_i && write_i.buffer == BufAcc
+      |-> $countones(we) == (write_i.fill ? AccBeats : write_i.widen ? GroupBeats : 1));
+  InRange_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      write_valid_i && write_i.buffer == BufAcc |-> 32'(write_i.index) < AccDepth);
+  // Padding follows a widened beat directly.
+  FillAfterWiden_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      $past(write_valid_i && write_i.widen && !write_i.fill) && write_valid_i && write_i.fill);
+`endif
+
 endmodule
 
 `default_nettype wire

@@ -28,8 +28,8 @@ module vdla_alu
     return a & b | a & c | b & c;
   endfunction
 
-  // --- product and old entry: the terms of the upper bits are added in carry-save form, so that one
-  // carry chain remains
+  // --- product and old entry: the terms of the upper bits are added in carry-save form, so that
+  // one carry chain remains
 
   logic [31:0] first, accumulated;
   logic [14:0] part, part_carries, upper, upper_carries;

@@ -2,9 +2,9 @@
 // beats of an entry first.
 //
 // Contract: push_i adds a load with data more than two cycles before its first beat; at most
-// LoadsInFlight loads have beats to come. With beat_valid_i, the other outputs are the place of that
-// beat, if a load waits for one; they are registers, except for the valid and last_o. One beat per
-// cycle, without back-pressure.
+// LoadsInFlight loads have beats to come. With beat_valid_i, the other outputs are the place of
+// that beat, if a load waits for one; they are registers, except for the valid and last_o. One beat
+// per cycle, without back-pressure.
 
 `default_nettype none
 

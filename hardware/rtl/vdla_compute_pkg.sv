@@ -96,8 +96,8 @@ package vdla_compute_pkg;
     FactorResult = 2'd2  // either, the result of two slots before
   } factor_e;
 
-  // The controls of all lanes of the accumulator in the three stages before a result: fetch, product
-  // and ALU.
+  // The controls of all lanes of the accumulator in the three stages before a result: fetch,
+  // product and ALU.
   typedef struct packed {
     entry_from_e old_from;
     entry_from_e x_from;

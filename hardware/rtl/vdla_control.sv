@@ -5,12 +5,12 @@
 //   Run -> Stop -> Fold -> Idle             an error: nothing new begins, what AXI owes is awaited
 //   any -> Stop -> Clear -> Idle            a reset by software
 //
-// Contract: started_i and ended_i report the events of the cycle before, in which run_o says whether
-// that cycle counts: cycles 0 to total - 1, or those until an error or reset takes effect. The other
-// inputs of the core are registered here. fetch_start_o is high FetchStartDelay cycles before cycle
-// 0. halt_o is a register and acts some cycles after an error or reset, for which Stop allows. The
-// core's resets are registers, one for each part; the core is reset by Clear, and after a stream it
-// is halted with its state kept for software to read. The first error is recorded.
+// Contract: started_i and ended_i report the events of the cycle before, in which run_o says
+// whether that cycle counts: cycles 0 to total - 1, or those until an error or reset takes effect.
+// The other inputs of the core are registered here. fetch_start_o is high FetchStartDelay cycles
+// before cycle 0. halt_o is a register and acts some cycles after an error or reset, for which Stop
+// allows. The core's resets are registers, one for each part; the core is reset by Clear, and after
+// a stream it is halted with its state kept for software to read. The first error is recorded.
 
 `default_nettype none
 

@@ -108,6 +108,22 @@ module vdla_emit
     .entry_o   (out_entry_o)
   );
 
+`ifndef SYNTHESIS
+  // A slot emits nothing, results or sums.
+  EmitIsKnown_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      valid_i |-> slot_i.emit inside {EmitNone, EmitRequant, EmitRaw});
+  // Parameters and places are inside of their buffers: a slot of sums is several entries.
+  ParametersInRange_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      emits_q[2] && !raw_q[2] |-> 32'(scl_late_q) < SclDepth);
+  PlaceInRange_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      emits_q[OutDelay] |-> 32'(place) < (raw_q[OutDelay] ? OutSlots : OutDepth));
+  // Sums and results follow each other without a pause.
+  RawAfterResult_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      emits_q[2:1] == '1 && raw_q[2:1] == 2'b01);
+  ResultAfterRaw_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+      emits_q[2:1] == '1 && raw_q[2:1] == 2'b10);
+`endif
+
 endmodule
 
 `default_nettype wire

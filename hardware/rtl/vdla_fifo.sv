@@ -1,9 +1,9 @@
-// A first-word fall-through FIFO whose head is a register; the elements behind it are in distributed
-// memory.
+// A first-word fall-through FIFO whose head is a register; the elements behind it are in
+// distributed memory.
 //
-// Contract: no push while full_o, no pop while empty_o. All outputs are registered: a pop makes room
-// from the next cycle, a push is visible in the next cycle. Latency 1, one push and one pop per
-// cycle.
+// Contract: no push while full_o, no pop while empty_o. All outputs are registered: a pop makes
+// room from the next cycle, a push is visible in the next cycle. Latency 1, one push and one pop
+// per cycle.
 
 `default_nettype none
 

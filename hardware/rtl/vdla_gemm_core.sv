@@ -9,6 +9,7 @@
 module vdla_gemm_core
   import vdla_pkg::*;
   import vdla_types_pkg::*;
+  import vdla_gemm_pkg::*;
 (
   input  logic                    clk_i,
   input  logic                    clk2x_i,
@@ -37,6 +38,43 @@ module vdla_gemm_core
       .sums_o
     );
   end
+
+`ifndef SYNTHESIS
+  // The first and the last lane are compared with plain sums of products: the lowest field of a
+  // packed product of the first batch entry and the highest one of the last.
+  localparam int unsigned Settled = ArrayLatency + 2;  // cycles after a reset
+
+  typedef logic [31:0] sum_t;
+
+  int unsigned since_reset;
+  sum_t        first_due[ArrayLatency], last_due[ArrayLatency];
+
+  function automatic sum_t sum_of(int unsigned batch, int unsigned column);
+    sum_t sum;
+    sum = '0;
+    for (int unsigned k = 0; k < BlockIn; k++) begin
+      sum += sum_t'(signed'(inp_i[(batch*BlockIn+k)*InpBits+:InpBits]))
+           * sum_t'(signed'(wgt_i[(column*BlockIn+k)*WgtBits+:WgtBits]));
+    end
+    return sum;
+  endfunction
+
+  always_ff @(posedge clk_i) begin
+    since_reset  <= !rst_ni ? 0 : since_reset < Settled ? since_reset + 1 : Settled;
+    first_due[0] <= sum_of(0, 0);
+    last_due[0]  <= sum_of(Batch - 1, BlockOut - 1);
+    for (int unsigned k = 1; k < ArrayLatency; k++) begin
+      first_due[k] <= first_due[k-1];
+      last_due[k]  <= last_due[k-1];
+    end
+  end
+
+  FirstLane_A: assert property (@(posedge clk_i)
+      since_reset == Settled |-> sums_o[31:0] == first_due[ArrayLatency-1]);
+  LastLane_A: assert property (@(posedge clk_i)
+      since_reset == Settled |-> sums_o[Lanes*32-1-:32] == last_due[ArrayLatency-1]);
+`endif
+
 endmodule
 
 `default_nettype wire

@@ -2,9 +2,9 @@
 // DSP48E1: sum = start or cascade + (upper ? upper_a : lower_a) * b.
 //
 // Contract: an edge with load_i loads both operands a, and b. upper_i is registered at that edge
-// too, and chooses at the next one. Loaded operands last until the next load. Latency: 4 cycles from
-// operands to sum, 2 from start_i (of the First of a chain), 1 from cascade_i (of the others). One
-// sum per cycle.
+// too, and chooses at the next one. Loaded operands last until the next load. Latency: 4 cycles
+// from operands to sum, 2 from start_i (of the First of a chain), 1 from cascade_i (of the others).
+// One sum per cycle.
 //
 // Synthesis gets the slice itself, since no tool finds the choice between the operands of its
 // pre-adder in a description, nor the input registers of operands with constant bits. The cascades

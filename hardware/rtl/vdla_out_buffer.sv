@@ -60,6 +60,14 @@ module vdla_out_buffer
     .part_o (entry_o)
   );
 
+`ifndef SYNTHESIS
+  // A write is of one entry, or of all entries of a slot.
+  OneEntry_A: assert property (@(posedge clk_i) write_i |-> raw_i ? &we : $onehot(we));
+  // Store reads the slot that is written: entries of other instructions share it.
+  SharedSlot_C: cover property (@(posedge clk_i)
+      write_i && re_i && slot == SlotIndexBits'(32'(re_index_i) / Entries));
+`endif
+
 endmodule
 
 `default_nettype wire

@@ -35,7 +35,7 @@ module vdla_pad_walker
   typedef logic [SramFieldBits-1:0] index_t;
   typedef logic [PadBits-1:0] pad_t;
 
-  typedef enum logic [1:0] {Top, Before, After, Bottom} part_e;
+  typedef enum logic [1:0] {PadTop, PadBefore, PadAfter, PadBottom} part_e;
   typedef enum logic [1:0] {SkipNothing, SkipRow, SkipPlane} skip_e;
 
   // A part, and the data between its next entry and the previous one.
@@ -104,13 +104,13 @@ module vdla_pad_walker
   end
 
   assign has_sides = has_before_q || has_after_q;
-  assign row_entry = has_before_q ? '{part: Before, skip: SkipNothing}
-                                  : '{part: After, skip: SkipRow};
+  assign row_entry = has_before_q ? '{part: PadBefore, skip: SkipNothing}
+                                  : '{part: PadAfter, skip: SkipRow};
 
   always_comb begin
-    plane_entry = '{part: Bottom, skip: SkipPlane};
+    plane_entry = '{part: PadBottom, skip: SkipPlane};
     if (has_sides) plane_entry = row_entry;
-    if (has_top_q) plane_entry = '{part: Top, skip: SkipNothing};
+    if (has_top_q) plane_entry = '{part: PadTop, skip: SkipNothing};
   end
 
   logic unused_bits;
@@ -125,15 +125,15 @@ module vdla_pad_walker
   logic   row_ends, rows_end, plane_ends, advances;
 
   assign index_o  = index_q;
-  assign row_ends = column_is_last_q && !(part_q == Before && has_after_q);
+  assign row_ends = column_is_last_q && !(part_q == PadBefore && has_after_q);
   assign rows_end = row_ends && row_is_last_q;
   assign last_o   = plane_ends && plane_is_last_q;
   assign advances = begin_q || step_i;
 
   always_comb begin
     unique case (part_q)
-      Bottom:  plane_ends = rows_end;
-      Top:     plane_ends = rows_end && !has_sides && !has_bottom_q;
+      PadBottom:  plane_ends = rows_end;
+      PadTop:     plane_ends = rows_end && !has_sides && !has_bottom_q;
       default: plane_ends = rows_end && !has_bottom_q;
     endcase
   end
@@ -145,16 +145,16 @@ module vdla_pad_walker
   always_comb begin
     after_rows = plane_entry;
     unique case (part_q)
-      Top: begin
+      PadTop: begin
         if (has_sides) after_rows = row_entry;
-        else if (has_bottom_q) after_rows = '{part: Bottom, skip: SkipPlane};
+        else if (has_bottom_q) after_rows = '{part: PadBottom, skip: SkipPlane};
         else after_rows.skip = has_data_q ? SkipPlane : SkipNothing;
       end
-      Before: begin
-        if (has_bottom_q) after_rows.part = Bottom;
+      PadBefore: begin
+        if (has_bottom_q) after_rows.part = PadBottom;
         after_rows.skip = SkipRow;
       end
-      After:   if (has_bottom_q) after_rows = '{part: Bottom, skip: SkipNothing};
+      PadAfter:   if (has_bottom_q) after_rows = '{part: PadBottom, skip: SkipNothing};
       default: after_rows = plane_entry;
     endcase
   end
@@ -162,8 +162,8 @@ module vdla_pad_walker
   always_comb begin
     after_row = '{part: part_q, skip: SkipNothing};
     unique case (part_q)
-      Before:  after_row = '{part: has_after_q ? After : Before, skip: SkipRow};
-      After:   after_row = row_entry;
+      PadBefore:  after_row = '{part: has_after_q ? PadAfter : PadBefore, skip: SkipRow};
+      PadAfter:   after_row = row_entry;
       default: after_row.skip = SkipNothing;
     endcase
   end
@@ -189,16 +189,16 @@ module vdla_pad_walker
 
   always_comb begin
     unique case (next.part)
-      Before:  next_columns = before_q;
-      After:   next_columns = after_q;
+      PadBefore:  next_columns = before_q;
+      PadAfter:   next_columns = after_q;
       default: next_columns = columns_q;
     endcase
   end
 
   always_comb begin
     unique case (next.part)
-      Top:     next_rows = top_q;
-      Bottom:  next_rows = bottom_q;
+      PadTop:     next_rows = top_q;
+      PadBottom:  next_rows = bottom_q;
       default: next_rows = middle_q;
     endcase
   end
@@ -242,8 +242,8 @@ module vdla_pad_walker
   // A step stays in a part that the load has.
   HasPart_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       step_i |->
-      (part_q == Top && has_top_q) || (part_q == Before && has_before_q)
-      || (part_q == After && has_after_q) || (part_q == Bottom && has_bottom_q));
+      (part_q == PadTop && has_top_q) || (part_q == PadBefore && has_before_q)
+      || (part_q == PadAfter && has_after_q) || (part_q == PadBottom && has_bottom_q));
   // Sizes are known to be one exactly when they are.
   OneIsOne_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       step_i |->
@@ -252,16 +252,16 @@ module vdla_pad_walker
       && plane_is_last_q == (planes_left_q == size_t'(1)));
   // Every part follows every other that it can follow.
   TopOnly_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
-      step_i && part_q == Top && plane_ends);
+      step_i && part_q == PadTop && plane_ends);
   TopToBottom_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
-      step_i && next == step_t'{Bottom, SkipPlane});
+      step_i && next == step_t'{PadBottom, SkipPlane});
   BeforeToBottom_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
-      step_i && next == step_t'{Bottom, SkipRow});
+      step_i && next == step_t'{PadBottom, SkipRow});
   AfterToBottom_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
       step_i
-      && part_q == After && next == step_t'{Bottom, SkipNothing});
+      && part_q == PadAfter && next == step_t'{PadBottom, SkipNothing});
   SidesOnly_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
-      step_i && part_q == After && plane_ends);
+      step_i && part_q == PadAfter && plane_ends);
 `endif
 
 endmodule

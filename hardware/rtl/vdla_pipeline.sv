@@ -2,9 +2,9 @@
 // but that of micro-ops.
 //
 // Contract: a slot arrives in cycle u + 1. The operands of a GEMM, the accumulator and the operands
-// of a VECTOR are read so that all operands meet in u + AccStage, a cycle before the ALU; the output
-// buffer is written 10 cycles later. clk2x_i is that of vdla_gemm_core. Load's writes and store's
-// reads have the contract of the buffers. One slot per cycle.
+// of a VECTOR are read so that all operands meet in u + AccStage, a cycle before the ALU; the
+// output buffer is written 10 cycles later. clk2x_i is that of vdla_gemm_core. Load's writes and
+// store's reads have the contract of the buffers. One slot per cycle.
 
 `default_nettype none
 

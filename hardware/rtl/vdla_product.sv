@@ -1,8 +1,9 @@
 // The partial products of a 32-bit product in registers: its low 32 bits, from 17 low and 15 high
 // bits of each factor.
 //
-// Contract: factor_i * b_i = low + (middle + other) * 2**17 modulo 2**32, a cycle later. One product
-// per cycle. Three multipliers of at most 17 x 17 bits; the registers are those of the multipliers.
+// Contract: factor_i * b_i = low + (middle + other) * 2**17 modulo 2**32, a cycle later. One
+// product per cycle. Three multipliers of at most 17 x 17 bits; the registers are those of the
+// multipliers.
 
 `default_nettype none
 

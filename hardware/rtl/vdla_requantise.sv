@@ -1,8 +1,8 @@
 // The requantiser: from an entry of sums to an entry of results, or to the sums themselves.
 //
-// Contract: scale_i and raw_i belong to the sums of the next cycle t; zero_point_i is read in t + 6,
-// the clips in t + 7. In t + 8 result_o is the packed entry of results, and raw_o the entry of sums
-// if raw_i was set. One entry per cycle.
+// Contract: scale_i and raw_i belong to the sums of the next cycle t; zero_point_i is read in t +
+// 6, the clips in t + 7. In t + 8 result_o is the packed entry of results, and raw_o the entry of
+// sums if raw_i was set. One entry per cycle.
 
 `default_nettype none
 

@@ -2,8 +2,8 @@
 // half to even.
 //
 // Contract: exactly hardware/numerics.py. With mult 1, bias 0 and shift 0 raw_o is the sum. Sum,
-// bias, mult and shift are read in cycle t, zero_point in t + 6, the clips in t + 7; the results are
-// valid in t + 8. One sum per cycle. Two multipliers of 25 x 18 bits; the second adds the first
+// bias, mult and shift are read in cycle t, zero_point in t + 6, the clips in t + 7; the results
+// are valid in t + 8. One sum per cycle. Two multipliers of 25 x 18 bits; the second adds the first
 // shifted by 17 in the cascade.
 
 `default_nettype none

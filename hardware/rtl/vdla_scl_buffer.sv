@@ -40,6 +40,14 @@ module vdla_scl_buffer
     .rdata_o(entry_o)
   );
 
+`ifndef SYNTHESIS
+  // A write is of one beat of an entry.
+  OneBeat_A: assert property (@(posedge clk_i)
+      write_valid_i && write_i.buffer == BufScl |-> !write_i.fill && $onehot(we));
+  // Requantisation reads while load writes another entry.
+  ReadBesideWrite_C: cover property (@(posedge clk_i) re_i && |we);
+`endif
+
 endmodule
 
 `default_nettype wire
