@@ -13,6 +13,12 @@ Fields = dict[str, Any]
 
 _PYNQ: Fields = {}
 _PYNQ_512: Fields = {"block_in": 32, "array_rate": 2}  # 512 multiply-accumulates a cycle
+_PYNQ_512X2: Fields = {  # the same with two memory ports of 64 bits
+    **_PYNQ_512,
+    "axi_bits": 128,
+    "axi_ports": 2,
+    "dram": Dram(outstanding_reads=16),
+}
 _ULTRA96: Fields = {
     "axi_bits": 128,
     "dram": Dram(outstanding_reads=16, outstanding_writes=16),
@@ -51,6 +57,7 @@ PRESET_FIELDS: dict[str, Fields] = {
     "pynq_z1": _PYNQ,
     "pynq_z2": _PYNQ,
     "pynq_z1_512": _PYNQ_512,
+    "pynq_z1_512x2": _PYNQ_512X2,
     "ultra96": _ULTRA96,
     "zcu104": _ZCU104,
     "kv260": {**_ZCU104, "wgt_kib": 512, "acc_kib": 256, "clock_mhz": 250},

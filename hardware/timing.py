@@ -81,10 +81,14 @@ def read_delay(config: Config) -> int:
     return PORT_DELAY + config.axi_ports - 1 + merge_delay(config)
 
 
+def most_reads(config: Config) -> int:
+    """The most read bursts between grant and last beat, whatever the memory."""
+    return MAX_OUTSTANDING if config.axi_ports == 1 else PORT_BURSTS * config.axi_ports
+
+
 def outstanding_reads(config: Config) -> int:
     """The most read bursts between grant and last beat: of the memory, or of the ports' buffers."""
-    most = MAX_OUTSTANDING if config.axi_ports == 1 else PORT_BURSTS * config.axi_ports
-    return min(config.dram.outstanding_reads, most)
+    return min(config.dram.outstanding_reads, most_reads(config))
 
 
 def compute_cycles(config: Config, iterations: int) -> int:

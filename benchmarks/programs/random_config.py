@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from vdla.hardware.config import Config, ConfigError, Dram
+from vdla.hardware.config import MAX_PORT_BEATS, MIN_PORT_BITS, Config, ConfigError, Dram
 
 
 def _power(rng: np.random.Generator, low: int, high: int) -> int:
@@ -14,8 +16,8 @@ def _power(rng: np.random.Generator, low: int, high: int) -> int:
 
 def _draw(rng: np.random.Generator, largest_block: int) -> Config:
     block = largest_block.bit_length() - 1
-    rate = 1 + int(rng.bit_generator.state["state"]["state"]) % 2  # without a draw
-    return Config(
+    choices = int(rng.bit_generator.state["state"]["state"])  # without a draw
+    config = Config(
         name="random",
         batch=_power(rng, 0, 3),
         block_in=_power(rng, 0, block),
@@ -28,8 +30,15 @@ def _draw(rng: np.random.Generator, largest_block: int) -> Config:
         axi_bits=_power(rng, 5, 8),
         burst_beats=int(rng.integers(1, 257)),
         dram=_draw_dram(rng),
-        array_rate=rate,
+        array_rate=1 + choices % 2,
     )
+    return replace(config, axi_ports=_ports(config, choices // 2))
+
+
+def _ports(config: Config, choice: int) -> int:
+    """1, 2 or 4 ports, as many as the beats and bursts of a configuration allow."""
+    most = min(config.axi_bits // MIN_PORT_BITS, MAX_PORT_BEATS // config.burst_beats)
+    return min(1 << choice % 3, 1 << most.bit_length() - 1)
 
 
 def _draw_dram(rng: np.random.Generator) -> Dram:

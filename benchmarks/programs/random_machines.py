@@ -97,6 +97,41 @@ DOUBLE_GROUP = Config(
     command_depth=MIN_COMMAND_DEPTH,
     token_depth=MIN_TOKEN_DEPTH + 2,
 )
+# Two memory ports: each beat is two of a port.
+TWO_PORTS = Config(
+    name="two_ports",
+    block_in=8,
+    block_out=8,
+    axi_bits=64,
+    axi_ports=2,
+    burst_beats=4,
+    inp_kib=1,
+    wgt_kib=1,
+    scl_kib=1,
+    uop_kib=1,
+    acc_kib=1,
+    out_kib=1,
+    command_depth=MIN_COMMAND_DEPTH,
+    token_depth=MIN_TOKEN_DEPTH,
+)
+# Four memory ports, an odd burst length, and entries of the output buffer as wide as all ports.
+FOUR_PORTS = Config(
+    name="four_ports",
+    batch=2,
+    block_in=8,
+    block_out=8,
+    axi_bits=128,
+    axi_ports=4,
+    burst_beats=3,
+    inp_kib=1,
+    wgt_kib=1,
+    scl_kib=1,
+    uop_kib=1,
+    acc_kib=2,
+    out_kib=1,
+    command_depth=MIN_COMMAND_DEPTH + 1,
+    token_depth=MIN_TOKEN_DEPTH + 1,
+)
 
 MACHINES: tuple[Config, ...] = (
     Config.preset("tiny"),
@@ -108,6 +143,8 @@ MACHINES: tuple[Config, ...] = (
     ROW,
     DOUBLE,
     DOUBLE_GROUP,
+    TWO_PORTS,
+    FOUR_PORTS,
 )
 
 DRAMS: tuple[Dram, ...] = (

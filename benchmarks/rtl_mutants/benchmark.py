@@ -39,7 +39,7 @@ def run(
         open_ = [verdict.defect for verdict in alive.values() if verdict.killer is Killer.NOTHING]
         alive |= {verdict.defect.key: verdict for verdict in _judge(machine, open_, seed, workers, progress)}
     if long:
-        alive |= {verdict.defect.key: verdict for verdict in _proofs(machines[0], list(alive.values()), progress)}
+        alive |= {verdict.defect.key: verdict for verdict in _proofs(machines, list(alive.values()), progress)}
     verdicts = list(alive.values())
     survivors = [str(verdict.defect) for verdict in verdicts if verdict.killer is Killer.NOTHING]
     killers = Counter(verdict.killer for verdict in verdicts)
@@ -100,13 +100,14 @@ def _judge(machine: Config, chosen: Sequence[Defect], seed: int, workers: int, p
     return verdicts
 
 
-def _proofs(machine: Config, verdicts: Sequence[Judgement], progress: Progress) -> list[Judgement]:
-    """The survivors that are proved to be no defects."""
+def _proofs(machines: Iterable[Config], verdicts: Sequence[Judgement], progress: Progress) -> list[Judgement]:
+    """The survivors that are proved to be no defects of any machine that elaborates them."""
     alive = [verdict.defect for verdict in verdicts if verdict.killer is Killer.NOTHING]
+    elaborated = {machine: {defect.key for defect in all_defects([machine])} for machine in machines}
     proved = []
     for number, defect in enumerate(alive):
         progress(f"proof for {defect.module}", number, len(alive))
-        if is_equivalent(machine, defect):
+        if all(is_equivalent(machine, defect) for machine, keys in elaborated.items() if defect.key in keys):
             proved.append(Judgement(defect, Killer.EQUIVALENT))
             _tell(proved[-1])
     return proved

@@ -130,10 +130,10 @@ module vdla_read_arbiter_proof
       // Invariants for the induction.
       assert (10'(u_arbiter.u_limit.level_q) == count);
       assert (u_arbiter.u_limit.may_begin_q == (before_q && below));
-      assert (u_arbiter.u_addresses.ready_q == (held_q < 2'd2));
-      assert (u_arbiter.returned_q == (rvalid_q && rlast_q));
+      assert (u_arbiter.gen_port.u_addresses.ready_q == (held_q < 2'd2));
+      assert (u_arbiter.gen_port.returned_q == (rvalid_q && rlast_q));
       assert (held_q <= 2'd2 && memory_q <= 10'(MaxOutstanding));
-      if (held_q == 2'd2) assert (u_arbiter.u_addresses.spare_q == newest_q);
+      if (held_q == 2'd2) assert (u_arbiter.gen_port.u_addresses.spare_q == newest_q);
       if (held_q == 2'd1) assert (oldest_q == newest_q);
       if (!before_q) assert (count == '0);
     end

@@ -1,7 +1,7 @@
 // The number of outstanding bursts of a channel, and whether one more may begin.
 //
 // Contract: a burst begins only with may_begin_o, which is registered: fewer bursts are outstanding
-// than limit_i was in the previous cycle, and fewer than MaxOutstanding. A burst is outstanding from
+// than limit_i was in the previous cycle, and fewer than Most. A burst is outstanding from
 // the cycle after begin_i to that of end_i. One begin and one end per cycle.
 
 `default_nettype none
@@ -9,7 +9,8 @@
 module vdla_burst_limit
   import vdla_pkg::*;
 #(
-  parameter int unsigned LimitBits = 9
+  parameter int unsigned LimitBits = 9,
+  parameter int unsigned Most = MaxOutstanding
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
@@ -20,7 +21,7 @@ module vdla_burst_limit
   output logic                 outstanding_o
 );
 
-  localparam int unsigned LevelBits = $clog2(MaxOutstanding + 1);
+  localparam int unsigned LevelBits = $clog2(Most + 1);
   localparam int unsigned WideBits = LimitBits > LevelBits ? LimitBits : LevelBits;
 
   typedef logic [LevelBits-1:0] level_t;
@@ -31,7 +32,7 @@ module vdla_burst_limit
 
   // Below the limit of the user, and below that of the counter and of the monitors' queues.
   function automatic logic has_room(level_t level, logic [LimitBits-1:0] limit);
-    return wide_t'(level) < wide_t'(limit) && level < level_t'(MaxOutstanding);
+    return wide_t'(level) < wide_t'(limit) && level < level_t'(Most);
   endfunction
 
   assign kept = level_q - level_t'(end_i);
@@ -55,7 +56,7 @@ module vdla_burst_limit
   // A burst begins only below the limit.
   BeginHasRoom_A: assert property (@(posedge clk_i) disable iff (!rst_ni) begin_i |-> may_begin_o);
   Bounded_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      32'(level_q) <= MaxOutstanding);
+      32'(level_q) <= Most);
   // Only an outstanding burst ends.
   EndHasBurst_A: assert property (@(posedge clk_i) disable iff (!rst_ni) end_i |-> level_q != '0);
   // The limit is reached, and a burst begins in the first cycle with room.

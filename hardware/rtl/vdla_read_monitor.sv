@@ -1,13 +1,13 @@
 // The counter of a unit's cycle while it has outstanding read bursts: memory latency, memory
 // bandwidth, or a beat (docs/timing-contract.md, section 6).
 //
-// Contract: a grant adds a burst, the last beat removes the oldest; at most MaxOutstanding. The
-// first beat comes more than PortDelay cycles after the grant. The cycles of the grant and of the
-// last beat are both covered. Latency 0; one grant and one beat per cycle.
+// Contract: a grant adds a burst, the last beat removes the oldest; at most MostReads. The first
+// beat comes more than PortDelay cycles after the grant. The cycles of the grant and of the last
+// beat are both covered. Latency 0; one grant and one beat per cycle.
 //
-// A burst is due PortDelay + latency_i cycles after its grant. Grants are at least a cycle apart, so
-// at most one burst becomes due per cycle, and a queue of the due times of bursts not yet due
-// suffices: each is at the head of the queue in the cycle that it names.
+// A burst is due ReadChannelDelay + latency_i cycles after its grant. Grants are at least a cycle
+// apart, so at most one burst becomes due per cycle, and a queue of the due times of bursts not yet
+// due suffices: each is at the head of the queue in the cycle that it names.
 
 `default_nettype none
 
@@ -26,7 +26,7 @@ module vdla_read_monitor
   output counter_e                   class_o
 );
 
-  localparam int unsigned LevelBits = $clog2(MaxOutstanding + 1);
+  localparam int unsigned LevelBits = $clog2(MostReads + 1);
 
   // Wide enough that no burst is due a whole turn of the clock later.
   typedef logic [ReadLatencyBits:0] time_t;
@@ -48,7 +48,7 @@ module vdla_read_monitor
   // The head has a register of its own: memory and comparison do not fit one cycle.
   vdla_fifo #(
     .T    (time_t),
-    .Depth(MaxOutstanding)
+    .Depth(MostReads)
   ) u_early (
     .clk_i,
     .rst_ni,
@@ -79,7 +79,7 @@ module vdla_read_monitor
   // Only differences of times matter, so the clock needs no reset.
   always_ff @(posedge clk_i) begin
     now_q    <= now_q + 1'b1;
-    due_at_q <= now_q + time_t'(latency_i) + time_t'(PortDelay + 1);
+    due_at_q <= now_q + time_t'(latency_i) + time_t'(ReadChannelDelay + 1);
     if (refill) head_q <= queued;
   end
 
@@ -105,7 +105,7 @@ module vdla_read_monitor
       removes_early |-> head_valid_q);
   // The limit of outstanding bursts holds.
   Bounded_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      32'(early_q) + 32'(due_q) <= MaxOutstanding);
+      32'(early_q) + 32'(due_q) <= MostReads);
   // A burst is complete in the cycle in which it becomes due, and before.
   DueAtLast_C: cover property (@(posedge clk_i) disable iff (!rst_ni) becomes_due && removes_early);
   Early_C: cover property (@(posedge clk_i) disable iff (!rst_ni) removes_early && !becomes_due);

@@ -7,7 +7,7 @@
 // burst; responses arrive in order and are always accepted. With halt_i no burst begins and a begun
 // one finishes; outstanding_o: a begun burst, whether or not its address or a beat was accepted,
 // awaits its response. An error response is reported once and counts as a response. All outputs of
-// the port are registers. One beat per cycle.
+// the port are registers. One beat of the port per cycle.
 
 `default_nettype none
 
@@ -43,8 +43,8 @@ module vdla_store
   output logic [2:0]              m_axi_awprot_o,
   output logic                    m_axi_awvalid_o,
   input  logic                    m_axi_awready_i,
-  output beat_t                   m_axi_wdata_o,
-  output logic [AxiBytes-1:0]     m_axi_wstrb_o,
+  output port_beat_t              m_axi_wdata_o,
+  output logic [PortBytes-1:0]    m_axi_wstrb_o,
   output logic                    m_axi_wlast_o,
   output logic                    m_axi_wvalid_o,
   input  logic                    m_axi_wready_i,
@@ -72,7 +72,7 @@ module vdla_store
   tokens_t              tokens;
   logic                 sync, unused_bits;
   level_t               in_flight;
-  logic                 engine_busy, setup, begins, may_begin, done;
+  logic                 engine_busy, setup, begins, may_begin, beat_done, done;
   burst_t               address, aw_q;
   logic                 address_valid, address_ready, aw_valid_q;
 
@@ -167,7 +167,7 @@ module vdla_store
     .in_flight_o     (in_flight),
     .ended_o,
     .current_i       (engine_busy),
-    .current_class_i (setup || (m_axi_wvalid_o && m_axi_wready_i) ? CntBusy : CntMemoryBandwidth),
+    .current_class_i (setup || beat_done ? CntBusy : CntMemoryBandwidth),
     .current_waits_i (1'b0),
     .covered_i       (1'b0),
     .covered_class_i (CntBusy),
@@ -184,6 +184,7 @@ module vdla_store
     .busy_o     (engine_busy),
     .setup_o    (setup),
     .begin_o    (begins),
+    .beat_done_o(beat_done),
     .done_o     (done),
     .out_re_o,
     .out_index_o,
@@ -212,8 +213,8 @@ module vdla_store
   assign m_axi_awvalid_o = aw_valid_q;
   assign m_axi_awid_o    = '0;
   assign m_axi_awaddr_o  = aw_q.addr;
-  assign m_axi_awlen_o   = aw_q.len;
-  assign m_axi_awsize_o  = 3'(AxiShift);
+  assign m_axi_awlen_o   = 8'(AxiPorts * (32'(aw_q.len) + 1) - 1);
+  assign m_axi_awsize_o  = 3'(PortShift);
   assign m_axi_awburst_o = 2'b01;    // incrementing
   assign m_axi_awcache_o = 4'b0011;  // normal memory, not cached, bufferable
   assign m_axi_awprot_o  = 3'b000;

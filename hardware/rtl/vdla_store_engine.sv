@@ -6,7 +6,8 @@
 // accepted. A burst begins only with may_begin_i and with aw_ready_i, and then finishes: in that
 // cycle its address is given with aw_valid_o, and its first beat moves to the register of the port,
 // so that it is valid in the next. Beats stay stable until accepted; w_*_o are registers. The buffer
-// answers a read in the next cycle and holds the answer until the next read. One beat per cycle.
+// answers a read in the next cycle and holds the answer until the next read. A beat is AxiPorts beats
+// of the port, the lowest bits first; one of those per cycle.
 
 `default_nettype none
 
@@ -22,6 +23,7 @@ module vdla_store_engine
   output logic                    busy_o,       // S < t < F
   output logic                    setup_o,      // S < t < S + StoreSetup
   output logic                    begin_o,      // a burst begins
+  output logic                    beat_done_o,  // a beat is accepted, its last part too
   output logic                    done_o,       // the last beat of the STORE is accepted
   // The output buffer.
   output logic                    out_re_o,
@@ -32,7 +34,7 @@ module vdla_store_engine
   output burst_t                  aw_o,
   input  logic                    aw_ready_i,
   output logic                    w_valid_o,
-  output beat_t                   w_data_o,
+  output port_beat_t              w_data_o,
   output logic                    w_last_o,
   input  logic                    w_ready_i
 );
@@ -157,10 +159,12 @@ module vdla_store_engine
   // --- the registers of the port
 
   logic w_valid_q, w_is_end_q;  // w_is_end_q: the last beat of the STORE
+  logic part_is_last;           // of a beat
 
-  assign port_free = !w_valid_q || w_ready_i;
-  assign w_valid_o = w_valid_q;
-  assign done_o    = w_valid_q && w_ready_i && w_is_end_q;
+  assign port_free   = !w_valid_q || (w_ready_i && part_is_last);
+  assign w_valid_o   = w_valid_q;
+  assign beat_done_o = w_valid_q && w_ready_i && part_is_last;
+  assign done_o      = beat_done_o && w_is_end_q;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) w_valid_q <= 1'b0;
@@ -168,10 +172,42 @@ module vdla_store_engine
   end
 
   always_ff @(posedge clk_i) begin
-    if (moves) begin
-      w_data_o   <= data;
-      w_last_o   <= beat_is_last_q;
-      w_is_end_q <= beat_is_last_q && burst_is_last_q;
+    if (moves) w_is_end_q <= beat_is_last_q && burst_is_last_q;
+  end
+
+  if (AxiPorts == 1) begin : gen_whole
+    assign part_is_last = 1'b1;
+
+    always_ff @(posedge clk_i) begin
+      if (moves) begin
+        w_data_o <= data;
+        w_last_o <= beat_is_last_q;
+      end
+    end
+  end else begin : gen_parts
+    typedef logic [$clog2(AxiPorts)-1:0] part_t;
+
+    beat_t parts_q;    // those that are not accepted, the next one in the lowest bits
+    part_t part_q;
+    logic  is_last_q;  // the beat is the last one of its burst
+
+    assign part_is_last = part_q == part_t'(AxiPorts - 1);
+    assign w_data_o     = parts_q[PortBits-1:0];
+
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni) part_q <= '0;
+      else if (w_valid_q && w_ready_i) part_q <= part_q + 1'b1;
+    end
+
+    always_ff @(posedge clk_i) begin
+      if (moves) begin
+        parts_q   <= data;
+        is_last_q <= beat_is_last_q;
+        w_last_o  <= 1'b0;
+      end else if (w_ready_i) begin
+        parts_q  <= parts_q >> PortBits;
+        w_last_o <= is_last_q && part_q == part_t'(AxiPorts - 2);
+      end
     end
   end
 

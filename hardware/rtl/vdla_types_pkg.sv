@@ -19,6 +19,11 @@ package vdla_types_pkg;
   parameter int unsigned AxiShift = $clog2(AxiBytes);
   parameter int unsigned InstrBeats = InstrBits / AxiBits;
 
+  // A beat of the machine is AxiPorts beats of a port.
+  parameter int unsigned PortBits = AxiBits / AxiPorts;
+  parameter int unsigned PortBytes = PortBits / 8;
+  parameter int unsigned PortShift = $clog2(PortBytes);
+
   // The product of two sizes of a transfer, and the beats of its longest run.
   parameter int unsigned PlaneBits = 2 * SizeFieldBits;
 
@@ -67,6 +72,7 @@ package vdla_types_pkg;
   typedef logic [InstrBits-1:0] instr_t;
   typedef logic [AxiAddrBits-1:0] addr_t;
   typedef logic [AxiBits-1:0] beat_t;
+  typedef logic [PortBits-1:0] port_beat_t;
 
   typedef struct packed {
     logic push_next;
@@ -88,6 +94,8 @@ package vdla_types_pkg;
     logic [PlaneBits-1:0] plane;  // of a LOAD or STORE: y_size * x_size
     instr_t word;
   } command_t;
+
+  typedef logic [1:0] requester_t;
 
   // A read or write burst; len is AXI's, one less than the beats.
   typedef struct packed {

@@ -146,7 +146,7 @@ def build_library(config: Config, options: BuildOptions | None = None) -> Path:
 
     def build(folder: Path) -> Path:
         log = path.with_suffix(".log")
-        return _build(config.name, package, path, _BuildFolder(folder, log, tools, options, config.array_rate))
+        return _build(config.name, package, path, _BuildFolder(folder, log, tools, options, _defines(config)))
 
     try:
         return build_once(path, build, _is_whole)
@@ -154,6 +154,11 @@ def build_library(config: Config, options: BuildOptions | None = None) -> Path:
         raise DeviceError(f"device rtl: {error}") from None
     except OSError as error:
         raise DeviceError(f"device rtl: cache must be writable, got {error}") from None
+
+
+def _defines(config: Config) -> tuple[str, ...]:
+    """What the harness must know of the configuration."""
+    return f"-DVDLA_ARRAY_RATE={config.array_rate}", f"-DVDLA_AXI_PORTS={config.axi_ports}"
 
 
 def _build(name: str, package: str, path: Path, build: _BuildFolder) -> Path:
@@ -185,7 +190,7 @@ class _BuildFolder:
     log: Path
     tools: Tools
     options: BuildOptions
-    array_rate: int
+    defines: tuple[str, ...]
 
     def verilate(self, package: str) -> None:
         """Translate the RTL to C++ in the folder."""
@@ -214,8 +219,7 @@ class _BuildFolder:
         include = self.tools.verilator_root / "include"
         paths = [f"-I{path}" for path in (self.folder, _HARNESS, _HARNESS / "waves", include, include / "vltstd")]
         level = _SLOW if "__Slow" in source.name or source.parent == include else _FAST
-        defines = [f"-DVDLA_ARRAY_RATE={self.array_rate}", "-include", str(_HARNESS / "messages.h")]
-        flags = [*self.options.compile, *level, *paths, *defines]
+        flags = [*self.options.compile, *level, *paths, *self.defines, "-include", str(_HARNESS / "messages.h")]
         self._run("g++", [self.tools.compiler, *flags, "-c", str(source), "-o", str(target)])
         return target
 

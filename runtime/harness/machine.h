@@ -5,6 +5,7 @@
 #ifndef VDLA_MACHINE_H_
 #define VDLA_MACHINE_H_
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -46,7 +47,8 @@ class Machine {
   // `start` seeds the registers and memories of the model at power-up; 0 starts them with 0. `argument`: a plusarg
   // of the model, or null.
   Machine(uint8_t *data, uint64_t bytes, uint32_t start, const char *argument)
-      : shared_(Memory(data, bytes)), top_(prepared(context_, start, argument)), reads_(shared_), writes_(shared_) {
+      : shared_(Memory(data, bytes)), top_(prepared(context_, start, argument)), writes_(shared_) {
+    for (unsigned port = 0; port < kPorts; ++port) reads_.emplace_back(shared_, port);
     shared_.parameters.beat_cycles = 1;
     shared_.parameters.burst_beats = 256;
     model_messages.clear();
@@ -82,7 +84,7 @@ class Machine {
   void configure(const Parameters &parameters) {
     shared_.parameters = parameters;
     shared_.stalls.configure(parameters.stalls != 0, parameters.seed);
-    reads_.restart_count();
+    for (auto &reads : reads_) reads.restart_count();
     writes_.restart_count();
   }
 
@@ -116,7 +118,9 @@ class Machine {
   uint64_t bytes_written() const { return shared_.bytes_written; }
   uint64_t running_cycles() const { return running_cycles_; }
   const std::string &fault() const { return shared_.fault; }
-  bool memory_idle() const { return reads_.idle() && writes_.idle(); }
+  bool memory_idle() const {
+    return writes_.idle() && std::all_of(reads_.begin(), reads_.end(), [](const auto &reads) { return reads.idle(); });
+  }
   std::vector<ModelMemory> memories() { return model_memories(context_); }
 
  private:
@@ -129,7 +133,7 @@ class Machine {
   }
 
   void settle() {
-    reads_.drive(top_);
+    for (auto &reads : reads_) reads.drive(top_);
     writes_.drive(top_);
     top_.clk_i = 0;
     top_.clk2x_i = kDoubleRate;
@@ -139,7 +143,7 @@ class Machine {
 
   void tick() {
     observe(top_.trace_o);
-    reads_.sample(top_);
+    for (auto &reads : reads_) reads.sample(top_);
     writes_.sample(top_);
     edge();
   }
@@ -183,7 +187,7 @@ class Machine {
   Shared shared_;
   VerilatedContext context_;
   Vvdla top_;
-  ReadChannel<Vvdla> reads_;
+  std::vector<ReadChannel<Vvdla>> reads_;  // one for each port
   WriteChannel<Vvdla> writes_;
   std::array<std::vector<uint64_t>, kEvents> events_;
   uint64_t running_cycles_ = 0;

@@ -1,4 +1,4 @@
-// The memory behind the AXI port: the caller's bytes and where they lie, the timing contract's parameters, an injected
+// The memory behind the AXI ports: the caller's bytes and where they lie, the timing contract's parameters, an injected
 // error.
 
 #ifndef VDLA_MEMORY_H_
@@ -23,12 +23,12 @@ struct Parameters {
   uint32_t write_latency;
   uint32_t beat_cycles;
   uint32_t burst_gap;
-  uint32_t burst_beats;     // largest burst
+  uint32_t burst_beats;     // largest burst, in beats of all ports together
   uint32_t stalls;          // random back-pressure instead of the latencies
   uint32_t seed;            // of the back-pressure
   uint32_t error_channel;   // Injected
-  uint32_t error_burst;     // number of the burst on that channel, from 0
-  uint32_t error_beat;      // beat of a read burst, from 0
+  uint32_t error_burst;     // number of the burst on that channel, from 0; reads: of all ports, in turn
+  uint32_t error_beat;      // beat of a read burst at its port, from 0
   uint32_t error_response;  // Response
 };
 
@@ -107,7 +107,7 @@ inline void check_burst(Shared &shared, const char *channel, const Burst &burst,
   shared.require(type == 1, channel, "be an incrementing burst");
   shared.require(burst.address % beat_bytes == 0, channel, "start at a multiple of a beat");
   shared.require(burst.address / 4096 == last / 4096, channel, "not cross a multiple of 4096");
-  shared.require(burst.beats <= shared.parameters.burst_beats, channel, "not exceed burst_beats");
+  shared.require(burst.beats <= shared.parameters.burst_beats * kPorts, channel, "not exceed burst_beats");
 }
 
 }  // namespace vdla

@@ -1,4 +1,4 @@
-// The read channels of the memory, by section 2 of the timing contract.
+// The read channels of one port of the memory, by section 2 of the timing contract.
 // With stalls, beats of different IDs are interleaved at random, which AXI allows.
 
 #ifndef VDLA_READ_CHANNEL_H_
@@ -8,23 +8,24 @@
 #include <deque>
 
 #include "memory.h"
+#include "port_pins.h"
 
 namespace vdla {
 
 template <typename Top>
 class ReadChannel {
  public:
-  explicit ReadChannel(Shared &shared) : shared_(shared) {}
+  ReadChannel(Shared &shared, unsigned port) : shared_(shared), port_(port) {}
 
   void drive(Top &top) {
-    top.m_axi_arready_i = shared_.stalls.go(kAr);
+    set_pin<1>(top.m_axi_arready_i, port_, shared_.stalls.go(kAr + port_));
     if (!offering_) offer(top);
-    top.m_axi_rvalid_i = offering_;
+    set_pin<1>(top.m_axi_rvalid_i, port_, offering_);
   }
 
   void sample(const Top &top) {
     sample_address(top);
-    if (offering_ && top.m_axi_rready_o) take();
+    if (offering_ && pin<1>(top.m_axi_rready_o, port_)) take();
   }
 
   bool idle() const { return bursts_.empty(); }
@@ -32,20 +33,20 @@ class ReadChannel {
   void restart_count() { requested_ = 0; }
 
  private:
-  static constexpr unsigned kBytes = sizeof(Top::m_axi_rdata_i);
+  static constexpr unsigned kBytes = sizeof(Top::m_axi_rdata_i) / kPorts;
 
   void sample_address(const Top &top) {
-    const bool valid = top.m_axi_arvalid_o;
-    if (!valid) {
+    if (!pin<1>(top.m_axi_arvalid_o, port_)) {
       shared_.require(!waiting_, "ARVALID", "stay until ARREADY");
       return;
     }
-    Burst burst{top.m_axi_araddr_o, top.m_axi_arlen_o + 1u, top.m_axi_arid_o, shared_.cycle, requested_};
+    Burst burst{address_pins(top.m_axi_araddr_o, port_), pin<8>(top.m_axi_arlen_o, port_) + 1u,
+                pin<2>(top.m_axi_arid_o, port_), shared_.cycle, requested_ * kPorts + port_};
     shared_.require(!waiting_ || burst == presented_, "AR", "not change until ARREADY");
     presented_ = burst;
-    waiting_ = !top.m_axi_arready_i;
+    waiting_ = !pin<1>(top.m_axi_arready_i, port_);
     if (waiting_) return;
-    check_burst(shared_, "AR", burst, top.m_axi_arsize_o, top.m_axi_arburst_o, kBytes);
+    check_burst(shared_, "AR", burst, pin<3>(top.m_axi_arsize_o, port_), pin<2>(top.m_axi_arburst_o, port_), kBytes);
     bursts_.push_back(burst);
     ++requested_;
     shared_.last_active = shared_.cycle;
@@ -57,14 +58,10 @@ class ReadChannel {
     const Burst &burst = bursts_[current_];
     const uint64_t address = burst.address + static_cast<uint64_t>(burst.done) * kBytes;
     const uint8_t *data = shared_.memory.find(address, kBytes);
-    if (data == nullptr) {
-      std::memset(&top.m_axi_rdata_i, 0, kBytes);
-    } else {
-      std::memcpy(&top.m_axi_rdata_i, data, kBytes);
-    }
-    top.m_axi_rid_i = burst.id;
-    top.m_axi_rresp_i = data == nullptr ? kDecErr : respond(burst);
-    top.m_axi_rlast_i = burst.done + 1 == burst.beats;
+    set_data_pins<kBytes>(top.m_axi_rdata_i, port_, data);
+    set_pin<2>(top.m_axi_rid_i, port_, burst.id);
+    set_pin<2>(top.m_axi_rresp_i, port_, data == nullptr ? kDecErr : respond(burst));
+    set_pin<1>(top.m_axi_rlast_i, port_, burst.done + 1 == burst.beats);
     offering_ = true;
   }
 
@@ -76,7 +73,7 @@ class ReadChannel {
 
   // Sets current_ to the burst of the next beat; false if none is due.
   bool choose() {
-    if (shared_.stalls.on()) return shared_.stalls.go(kR) && choose_any();
+    if (shared_.stalls.on()) return shared_.stalls.go(kR + port_) && choose_any();
     current_ = 0;
     return shared_.cycle >= std::max(bursts_[0].granted + shared_.parameters.read_latency, next_);
   }
@@ -106,6 +103,7 @@ class ReadChannel {
   }
 
   Shared &shared_;
+  unsigned port_;
   std::deque<Burst> bursts_;  // outstanding, oldest first
   Burst presented_;
   bool waiting_ = false;  // ARVALID without ARREADY

@@ -9,7 +9,10 @@
 
 namespace vdla {
 
-enum Channel { kAr, kR, kAw, kW, kB, kControl, kChannels };
+constexpr unsigned kPorts = VDLA_AXI_PORTS;
+
+// Each port has channels of its own: kAr + port, kR + port. Only the first one writes.
+enum Channel { kAr, kR = kAr + kPorts, kAw = kR + kPorts, kW, kB, kControl, kChannels };
 
 class Stalls {
  public:
@@ -21,7 +24,7 @@ class Stalls {
 
   bool on() const { return on_; }
 
-  bool go(Channel channel) {
+  bool go(unsigned channel) {
     if (!on_) return true;
     if (left_[channel]-- == 0) {
       static constexpr unsigned kRates[] = {5, 25, 50, 90, 100};

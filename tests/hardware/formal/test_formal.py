@@ -45,7 +45,7 @@ DEFECTS = [
     ("vdla_slice_proof", "vdla_slice.sv", "!moves || !ready_q || in_valid_i", "!moves || in_valid_i"),
     ("vdla_read_arbiter_proof", "vdla_read_arbiter.sv", "may_begin && has_room && !halt_i", "may_begin && has_room"),
     ("vdla_read_arbiter_proof", "vdla_burst_limit.sv", "wide_t'(level) < wide_t'", "wide_t'(level) <= wide_t'"),
-    ("vdla_read_arbiter_proof", "vdla_burst_limit.sv", " && level < level_t'(MaxOutstanding)", ""),
+    ("vdla_read_arbiter_proof", "vdla_burst_limit.sv", " && level < level_t'(Most)", ""),
     (
         "vdla_read_arbiter_proof",
         "vdla_read_arbiter.sv",

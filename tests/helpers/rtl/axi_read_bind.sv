@@ -1,11 +1,11 @@
-// Watches the machine's AXI4 reads, wherever the arbiter is.
+// Watches the machine's AXI4 reads, wherever the arbiter is: a checker for each port.
 
 bind vdla_read_arbiter axi_read_check #(
   .AddrBits (vdla_pkg::AxiAddrBits),
-  .DataBits (vdla_pkg::AxiBits),
-  .Ids      (vdla_types_pkg::Requesters),
-  .MostBeats(vdla_pkg::BurstBeats)
-) u_read_check (
+  .DataBits (vdla_types_pkg::PortBits),
+  .Ids      (vdla_pkg::AxiPorts == 1 ? vdla_types_pkg::Requesters : 1),
+  .MostBeats(vdla_pkg::BurstBeats * vdla_pkg::AxiPorts)
+) u_read_check[vdla_pkg::AxiPorts-1:0] (
   .clk_i,
   .rst_ni,
   .limit_i  (read_limit_i),

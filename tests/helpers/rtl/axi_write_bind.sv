@@ -2,8 +2,8 @@
 
 bind vdla_store axi_write_check #(
   .AddrBits (vdla_pkg::AxiAddrBits),
-  .DataBits (vdla_pkg::AxiBits),
-  .MostBeats(vdla_pkg::BurstBeats)
+  .DataBits (vdla_types_pkg::PortBits),
+  .MostBeats(vdla_pkg::BurstBeats * vdla_pkg::AxiPorts)
 ) u_write_check (
   .clk_i,
   .rst_ni,
