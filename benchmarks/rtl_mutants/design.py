@@ -7,7 +7,7 @@ none.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +24,8 @@ Node: TypeAlias = Any
 """A node of a syntax tree; its attributes depend on its kind."""
 
 _CHECKS = re.compile(r"`ifndef SYNTHESIS.*?`endif", re.DOTALL)
+
+_OUT_OF_RANGE = (pyslang.Diags.IndexOOB, pyslang.Diags.RangeOOB)
 
 Span = tuple[int, int]
 """A range of characters in a file."""
@@ -63,17 +65,9 @@ class SourceFile:
 
 def read_design(config: Config, folder: Path = FOLDER) -> list[SourceFile]:
     """All files of the RTL but the generated package, elaborated for a configuration."""
-    manager, options = pyslang.SourceManager(), pyslang.Bag()
-    compilation = ast.Compilation()
-    package = syntax.SyntaxTree.fromText(svgen.render(config), manager, PACKAGE, PACKAGE, options)
     paths = rtl_files(folder)
     texts = [path.read_text(encoding="utf-8") for path in paths]
-    trees = [
-        syntax.SyntaxTree.fromText(text, manager, path.name, str(path), options)
-        for path, text in zip(paths, texts, strict=True)
-    ]
-    for tree in (package, *trees):
-        compilation.addSyntaxTree(tree)
+    manager, trees, compilation = _elaborated(config, paths, texts)
     errors = [found for found in compilation.getAllDiagnostics() if found.isError()]
     if errors:
         raise DesignError(f"rtl: {pyslang.DiagnosticEngine.reportAll(manager, errors).strip()}")
@@ -82,6 +76,27 @@ def read_design(config: Config, folder: Path = FOLDER) -> list[SourceFile]:
         SourceFile(path, text, tree.root, types.get(tree.root.sourceRange.start.buffer.id, {}))
         for path, text, tree in zip(paths, texts, trees, strict=True)
     ]
+
+
+def selects_out_of_range(config: Config, texts: Mapping[Path, str]) -> bool:
+    """Whether slang finds a constant select outside of its vector, which a lint refuses."""
+    _, _, compilation = _elaborated(config, list(texts), list(texts.values()))
+    return any(found.code in _OUT_OF_RANGE for found in compilation.getAllDiagnostics())
+
+
+def _elaborated(
+    config: Config, paths: Sequence[Path], texts: Sequence[str]
+) -> tuple[pyslang.SourceManager, list[syntax.SyntaxTree], ast.Compilation]:
+    manager, options = pyslang.SourceManager(), pyslang.Bag()
+    compilation = ast.Compilation()
+    package = syntax.SyntaxTree.fromText(svgen.render(config), manager, PACKAGE, PACKAGE, options)
+    trees = [
+        syntax.SyntaxTree.fromText(text, manager, path.name, str(path), options)
+        for path, text in zip(paths, texts, strict=True)
+    ]
+    for tree in (package, *trees):
+        compilation.addSyntaxTree(tree)
+    return manager, trees, compilation
 
 
 def span(node: Node) -> Span:

@@ -39,6 +39,13 @@ def write_guarded(files: Iterable[SourceFile], numbered: Mapping[int, Defect], f
         (folder / file.path.name).write_text(guarded(file.text, mine), encoding="utf-8")
 
 
+def write_mutated(files: Iterable[SourceFile], defect: Defect, folder: Path) -> None:
+    """Writes all files, with one defect in place of the original."""
+    for file in files:
+        text = mutated(file.text, defect) if file.module == defect.module else file.text
+        (folder / file.path.name).write_text(text, encoding="utf-8")
+
+
 def mutated(text: str, defect: Defect) -> str:
     """The text of a file with one defect in place of the original."""
     begin, end = defect.span

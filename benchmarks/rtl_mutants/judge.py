@@ -7,46 +7,16 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
-from enum import Enum
 from queue import SimpleQueue
 from threading import Thread
 
-from vdla.benchmarks.rtl_mutants.defects import Defect
 from vdla.benchmarks.rtl_mutants.model import MutantModel
 from vdla.benchmarks.rtl_mutants.scenarios import first_finding
+from vdla.benchmarks.rtl_mutants.verdict import Judgement, Killer
 
 MOST_SECONDS = 600.0
 """Of one defect; what takes longer hangs in a way that the limits of cycles do not see."""
 _CRASH, _LATE = "the model crashes", f"the model takes more than {MOST_SECONDS:g} s"
-
-
-class Killer(Enum):
-    """What finds a defect; NOTHING is a survivor."""
-
-    EQUALITY = "equality"
-    CONTROL = "control port"
-    STOPS = "stops"
-    ASSERTION = "assertion"
-    PROTOCOL = "protocol"
-    HANG = "hang"
-    CRASH = "crash"
-    BENCH = "bench"
-    EQUIVALENT = "equivalent"
-    NOTHING = "nothing"
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """A defect and what finds it, with the words of the finding."""
-
-    defect: Defect
-    killer: Killer
-    detail: str = ""
-
-    def __str__(self) -> str:
-        found = self.detail.splitlines()[0][:120] if self.detail else ""
-        return f"{self.defect}: {self.killer.value}{': ' if found else ''}{found}"
 
 
 def judge(model: MutantModel, seed: int, workers: int) -> Iterator[Judgement]:
@@ -82,10 +52,6 @@ def _work(model: MutantModel, seed: int, pending: SimpleQueue[int | None], found
 def original_finding(model: MutantModel, seed: int) -> str:
     """What the scenarios find without a defect: nothing, if the model is the original."""
     return first_finding(model.config, model.activated(0), seed)
-
-
-def _verdict(defect: Defect, found: str) -> Judgement:
-    return Judgement(defect, _killer(found), found)
 
 
 def _killer(found: str) -> Killer:

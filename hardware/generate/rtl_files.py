@@ -26,9 +26,9 @@ def rtl_files(folder: Path = FOLDER) -> list[Path]:
     return [packages[name] for name in order.static_order()] + [path for path in files if path.stem not in packages]
 
 
-def needed_files(*roots: Path) -> list[Path]:
-    """`roots` and every file they name, directly or not: those of the RTL in its order, then those
-    outside of it.
+def needed_files(*roots: Path, folder: Path = FOLDER) -> list[Path]:
+    """`roots` and every file they name, directly or not: those of the RTL in its folder in their
+    order, then those outside of it.
 
     A file outside of the RTL, such as a test's, may also name its neighbours.
     """
@@ -38,12 +38,12 @@ def needed_files(*roots: Path) -> list[Path]:
         path = pending.pop()
         if path not in found:
             found.add(path)
-            pending += _named_files(path)
-    of_rtl = [path for path in rtl_files() if path in found]
+            pending += _named_files(path, folder)
+    of_rtl = [path for path in rtl_files(folder) if path in found]
     return [*of_rtl, *sorted(found.difference(of_rtl))]
 
 
-def _named_files(path: Path) -> list[Path]:
+def _named_files(path: Path, folder: Path) -> list[Path]:
     names = dict.fromkeys(_NAME.findall(path.read_text(encoding="utf-8")))
-    files = [folder / f"{name}.sv" for name in names for folder in {FOLDER, path.parent}]
+    files = [home / f"{name}.sv" for name in names for home in {folder, path.parent}]
     return [file for file in files if file.name != PACKAGE and file.exists()]

