@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from vdla.benchmarks.programs.random_machines import FOUR_PORTS
 from vdla.hardware.config import Config
 
 _TINY = Config.preset("tiny")
@@ -11,9 +12,10 @@ _TINY = Config.preset("tiny")
 MACHINES: tuple[Config, ...] = (
     _TINY,
     replace(_TINY, name="deep", batch=2, block_in=16, axi_bits=64, wgt_kib=2, command_depth=5),
-    replace(_TINY, name="ports", axi_bits=64, axi_ports=2, block_in=8, block_out=8, wgt_kib=2),
+    replace(FOUR_PORTS, name="ports", burst_beats=40),
     replace(_TINY, name="double", array_rate=2, block_in=16, block_out=8, axi_bits=64, wgt_kib=4),
 )
 """`deep` has adder trees, FIFOs whose depth is no power of two, and entries of several beats;
-`ports` two memory ports; `double` an array at twice the clock.
+`ports` four memory ports, at which a burst can have more than 128 beats; `double` an array at twice
+the clock.
 """
