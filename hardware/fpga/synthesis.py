@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count, pairwise
@@ -35,6 +36,9 @@ UNITS = (
     "vdla_gemm_core", "vdla_accumulator", "vdla_emit", "vdla_scl_buffer", "vdla_requantise", "vdla_out_buffer",
 )  # fmt: skip
 """The units: modules that keep their boundaries, while those below are flattened into them."""
+
+COPY = "vdla_copy"
+"""The module that keeps its boundary inside of a unit: a register that no tool may merge."""
 
 STAGES = (
     "begin", "prepare", "map_dsp", "coarse", "map_memory", "map_ffram", "fine", "map_cells", "map_ffs", "map_luts",
@@ -162,7 +166,7 @@ def script(part: FpgaPart) -> str:
         f"log {MARK} read",
         f"read_slang --threads 1 --keep-hierarchy --top {TOP} -D SYNTHESIS {names}",
         f"hierarchy -check -top {TOP}",
-        *(f"setattr -mod -set keep_hierarchy 1 {unit}$*" for unit in UNITS),
+        *(f"setattr -mod -set keep_hierarchy 1 {unit}$*" for unit in (*UNITS, COPY)),
     ]
     for stage, end in pairwise(STAGES):
         lines += [f"log {MARK} {stage}", f"synth_xilinx {options} -run {stage}:{end}"]
@@ -200,10 +204,20 @@ def _run(config: Config, part: FpgaPart, version: str, folder: Path, progress: P
 
 
 def _units(statistics: Mapping[str, Any]) -> tuple[ModuleCells, ...]:
-    """The units of the statistics, in which slang names each instance MODULE$PATH."""
-    units = []
+    """The units of the statistics, in which slang names each instance MODULE$PATH; a copy counts in
+    the unit that it is in.
+    """
+    kinds: dict[str, str] = {}
+    cells: dict[str, Counter[str]] = {}
     for name, module in statistics["modules"].items():
         kind, _, path = name.removeprefix("\\").partition("$")
-        cells = {cell: count for cell, count in module["num_cells_by_type"].items() if not cell.startswith(TOP)}
-        units.append(ModuleCells(path or TOP, kind, cells))
-    return tuple(sorted(units, key=lambda unit: unit.path))
+        kinds[path or TOP] = kind
+        cells[path or TOP] = Counter(
+            {cell: count for cell, count in module["num_cells_by_type"].items() if not cell.startswith(TOP)}
+        )
+    for path in [path for path, kind in kinds.items() if kind == COPY]:
+        unit = path
+        while kinds.get(unit, COPY) == COPY:
+            unit = unit.rpartition(".")[0]
+        cells[unit] += cells.pop(path)
+    return tuple(ModuleCells(path, kinds[path], dict(found)) for path, found in sorted(cells.items()))

@@ -75,13 +75,6 @@ module vdla_accumulator
     return top ? FromHighHalf : FromLowHalf;
   endfunction
 
-  function automatic entry_from_e x_from(source_e from, logic second, logic top, logic last,
-                                         logic older);
-    if (from == SourceInp) return FromInput;
-    if (second && !last) return FromPassBefore;
-    return entry_from(top, last, older);
-  endfunction
-
   function automatic factor_e factor_from(logic is_x, logic old_forwarded, logic x_forwarded);
     if (is_x ? x_forwarded : old_forwarded) return FactorResult;
     return is_x ? FactorX : FactorOld;
@@ -103,8 +96,9 @@ module vdla_accumulator
   always_ff @(posedge clk_i) begin
     fetch_q <= '{
       old_from: entry_from(slot_i.acc[Top], old_written[AtProduct], old_written[AtAlu]),
-      x_from: x_from(slot_i.source, slot_i.second, source[Top], x_written[AtProduct],
-                     x_written[AtAlu]),
+      x_from: entry_from(source[Top], x_written[AtProduct], x_written[AtAlu]),
+      x_is_input: slot_i.source == SourceInp,
+      x_is_kept: slot_i.source != SourceInp && slot_i.second && !x_written[AtProduct],
       by_weights: slot_i.operand == OperandWgt
     };
     product_q[AtRead] <= '{

@@ -23,41 +23,52 @@ module vdla_accumulator_lane
   output logic        [       31:0] result_o
 );
 
-  // Registers of the lane's own, since a control selects every bit; kept, so that tools neither
-  // merge those of all lanes nor make shift registers of them.
-  (* keep *)
-  lane_fetch_t fetch_q;
-  (* keep *)
+  // Registers of the lane's own, since a control selects every bit.
+  lane_fetch_t   fetch_q;
   lane_product_t product_q;
-  (* keep *)
   lane_execute_t execute_q;
 
-  always_ff @(posedge clk_i) begin
-    fetch_q <= fetch_i;
-    product_q <= product_i;
-    execute_q <= execute_i;
-  end
+  vdla_copy #(
+    .T(lane_fetch_t)
+  ) u_fetch (
+    .clk_i,
+    .data_i(fetch_i),
+    .data_o(fetch_q)
+  );
+
+  vdla_copy #(
+    .T(lane_product_t)
+  ) u_product_control (
+    .clk_i,
+    .data_i(product_i),
+    .data_o(product_q)
+  );
+
+  vdla_copy #(
+    .T(lane_execute_t)
+  ) u_execute (
+    .clk_i,
+    .data_i(execute_i),
+    .data_o(execute_q)
+  );
 
   // --- fetch
 
   logic [31:0] old_q, x_q, before_q;
   logic signed [15:0] other_q;
 
+  function automatic logic [31:0] entry(entry_from_e from);
+    unique case (from)
+      FromLowHalf: return low_half_i;
+      FromHighHalf: return high_half_i;
+      FromResult: return result_o;
+      default: return before_q;
+    endcase
+  endfunction
+
   always_ff @(posedge clk_i) begin
-    unique case (fetch_q.old_from)
-      FromLowHalf: old_q <= low_half_i;
-      FromHighHalf: old_q <= high_half_i;
-      FromResult: old_q <= result_o;
-      default: old_q <= before_q;
-    endcase
-    unique case (fetch_q.x_from)
-      FromLowHalf: x_q <= low_half_i;
-      FromHighHalf: x_q <= high_half_i;
-      FromResult: x_q <= result_o;
-      FromResultBefore: x_q <= before_q;
-      FromInput: x_q <= 32'(input_i);
-      default: ;  // FromPassBefore
-    endcase
+    old_q <= entry(fetch_q.old_from);
+    if (!fetch_q.x_is_kept) x_q <= fetch_q.x_is_input ? 32'(input_i) : entry(fetch_q.x_from);
     other_q <= fetch_q.by_weights ? 16'(weight_i) : imm_i;
     before_q <= result_o;
   end

@@ -28,46 +28,49 @@ module vdla_alu
     return a & b | a & c | b & c;
   endfunction
 
-  // --- product and old entry: the terms of the upper bits are added in carry-save form, so that
-  // one carry chain remains
+  // --- the sum of the old entry with a product or with an operand, or their difference: the upper
+  // bits of a product are added in carry-save form, so that one carry chain remains
 
-  logic [31:0] first, accumulated;
+  logic [31:0] first, addend;
   logic [14:0] part, part_carries, upper, upper_carries;
+  logic [32:0] sum;  // exact without a product, for comparisons
+  logic        below_b;
 
   assign first = control_i.keep ? old_i : '0;
   assign part = product_i.low[31:17] ^ product_i.middle ^ product_i.other;
   assign part_carries = {
     majority(product_i.low[30:17], product_i.middle[13:0], product_i.other[13:0]), 1'b0
   };
-  assign upper = part ^ part_carries ^ first[31:17];
   assign upper_carries = {majority(part[13:0], part_carries[13:0], first[30:17]), 1'b0};
-  assign accumulated = {upper, first[16:0]} + {upper_carries, product_i.low[16:0]};
 
-  // --- sum without a product; the signs of the exact difference and sum for comparisons
+  always_comb begin
+    upper = first[31:17];
+    addend = b_i ^ {32{control_i.subtract}};
+    if (control_i.multiply) begin
+      upper = part ^ part_carries ^ first[31:17];
+      addend = {upper_carries, product_i.low[16:0]};
+    end
+  end
 
-  logic [32:0] sum;
-  // verilator lint_off UNUSEDSIGNAL
-  logic [32:0] above;  // only its sign
-  // verilator lint_on UNUSEDSIGNAL
-  logic [31:0] second;
-  logic        below_b, below_negated_b;
-
-  assign second = b_i ^ {32{control_i.subtract}};
-  assign sum = {old_i[31], old_i} + {second[31], second} + 33'(control_i.subtract);
-  assign above = {old_i[31], old_i} + {b_i[31], b_i};
+  assign sum = {upper[14], upper, first[16:0]} + {addend[31], addend} + 33'(control_i.subtract);
   assign below_b = sum[32];  // if it is a difference
+
+  // --- the sign of the sum, for the lower bound of a clip
+
+  // verilator lint_off UNUSEDSIGNAL
+  logic [32:0] above;
+  // verilator lint_on UNUSEDSIGNAL
+  logic        below_negated_b;
+
+  assign above = {old_i[31], old_i} + {b_i[31], b_i};
   assign below_negated_b = above[32];
 
-  // --- the lower bound of a clip
-
-  logic [31:0] negated;
-  assign negated = -b_i;
-
-  // --- shift, rounded half up
+  // --- shift, rounded half up; the incrementer also negates the bound of a clip
 
   logic signed [33:0] shiftable;
   logic        [32:0] shifted;
   logic        [31:0] incremented;
+  logic               clips;
 
   // A left shift is a right shift of the reversed bits. The bit below the last is the one that
   // rounds.
@@ -76,44 +79,46 @@ module vdla_alu
     if (control_i.left) shiftable = {1'b0, reversed(old_i), 1'b0};
   end
   assign shifted = 33'(shiftable >>> b_i[4:0]);
-  assign incremented = (control_i.left ? reversed(shifted[32:1]) : shifted[32:1])
-                     + 32'(shifted[0] && !control_i.left);
+  assign clips   = control_i.pick == PickClip;
 
-  // --- result: the sums and the shift come last, so the other operands are selected before them
+  always_comb begin
+    incremented = control_i.left ? reversed(shifted[32:1]) : shifted[32:1];
+    if (clips) incremented = ~b_i;
+    incremented += 32'(clips || (shifted[0] && !control_i.left));
+  end
+
+  // --- the result: the signs of sums arrive last
 
   typedef enum logic [1:0] {
+    FromSum,
+    FromIncremented,
     FromOld,
-    FromOperand,
-    FromNegated
-  } operand_from_e;
+    FromOperand
+  } result_from_e;
 
-  operand_from_e from;
-  (* keep *)
-  logic [31:0] other;
+  result_from_e from;
 
   always_comb begin
     unique case (control_i.pick)
+      PickSum: from = FromSum;
+      PickShift: from = FromIncremented;
       PickMin: from = below_b ? FromOld : FromOperand;
       PickMax: from = below_b ? FromOperand : FromOld;
       PickClip: begin
         if (b_i[31]) from = FromOperand;
-        else if (old_i[31]) from = below_negated_b ? FromNegated : FromOld;
+        else if (old_i[31]) from = below_negated_b ? FromIncremented : FromOld;
         else from = below_b ? FromOld : FromOperand;
       end
       default: from = FromOperand;
     endcase
-    unique case (from)
-      FromOld: other = old_i;
-      FromNegated: other = negated;
-      default: other = b_i;
-    endcase
   end
 
   always_comb begin
-    unique case (control_i.pick)
-      PickSum: new_o = control_i.multiply ? accumulated : sum[31:0];
-      PickShift: new_o = incremented;
-      default: new_o = other;
+    unique case (from)
+      FromSum: new_o = sum[31:0];
+      FromIncremented: new_o = incremented;
+      FromOld: new_o = old_i;
+      default: new_o = b_i;
     endcase
   end
 

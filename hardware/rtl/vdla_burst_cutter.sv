@@ -1,14 +1,14 @@
 // The bursts of a transfer in order: rows and planes that are contiguous in memory are merged into
 // runs, and each run is cut from its start (docs/timing-contract.md, section 2).
 //
-// Contract: start_i takes a transfer with data; from the second cycle after it burst_o is its first
-// burst. grant_i advances to the next one, valid in the following cycle even if it starts a run;
-// last_o marks the last one. No transfer starts before the last grant. Latency 2, one burst per
-// cycle.
+// Contract: while accept_i is high the registers follow the inputs, and start_i, with accept_i,
+// starts a transfer with data; from the second cycle after it burst_o is its first burst. grant_i
+// advances to the next one, valid in the following cycle even if it starts a run; last_o marks the
+// last one. No transfer is accepted before the last grant. Latency 2, one burst per cycle.
 //
-// A transfer fits its buffer, so counts of entries have the bits of a size. Beats of runs and bursts
-// are counted less one, as AXI does. No register of a transfer has a reset: the user knows when
-// outputs are valid.
+// A transfer fits its buffer, so counts of entries have the bits of a size. Beats of runs and
+// bursts are counted less one, as AXI does. No register of a transfer has a reset: the user knows
+// when outputs are valid. Grants arrive late: they only enable registers.
 
 `default_nettype none
 
@@ -21,6 +21,7 @@ module vdla_burst_cutter
 ) (
   input  logic                       clk_i,
   input  logic                       rst_ni,
+  input  logic                       accept_i,
   input  logic                       start_i,
   input  logic [31:0]                dram_i,      // in beats, like the strides
   input  logic [ShiftBits-1:0]       shift_i,     // an entry has 2**shift_i beats
@@ -79,7 +80,7 @@ module vdla_burst_cutter
   end
 
   always_ff @(posedge clk_i) begin
-    if (start_i) begin
+    if (accept_i) begin
       rows_q       <= y_size_i - 1'b1;
       rows_merge_q <= y_size_i == size_t'(1)
           || wide_t'(y_stride_i) == wide_t'(row_beats);
@@ -112,15 +113,15 @@ module vdla_burst_cutter
   size_t    rows_left_q, planes_left_q;   // runs of the plane after this one, planes after this one
   logic     row_is_last_q, plane_is_last_q;
   in_page_t room, next_room;              // beats to the end of the page
-  length_t  cap_q;                        // upper bound of the burst
-  logic     run_ends;
+  length_t  cap_q, next_cap;              // upper bound of the burst
+  run_t     next_left;
+  logic     run_ends_q;                   // with this burst
 
-  assign run_ends = left_q <= run_t'(cap_q);
   assign next_run = row_is_last_q ? plane_q + place_t'(z_stride_q) : row_q + place_t'(y_stride_q);
 
   assign burst_o.addr = {{(AxiAddrBits - 32 - AxiShift) {1'b0}}, addr_q, {AxiShift{1'b0}}};
-  assign burst_o.len  = run_ends ? length_t'(left_q) : cap_q;
-  assign last_o       = run_ends && row_is_last_q && plane_is_last_q;
+  assign burst_o.len  = run_ends_q ? length_t'(left_q) : cap_q;
+  assign last_o       = run_ends_q && row_is_last_q && plane_is_last_q;
 
   // The longest burst with this many beats to the end of the page.
   function automatic length_t cap_of(in_page_t left);
@@ -131,17 +132,34 @@ module vdla_burst_cutter
   assign room      = ~addr_q[PageBits-1:0];
   assign next_room = 32'(room) < BurstCap ? '1 : room - in_page_t'(BurstCap);
 
-  always_ff @(posedge clk_i) begin
-    if (begin_q) cap_q <= cap_of(room);
-    else if (grant_i) cap_q <= run_ends ? cap_of(~next_run[PageBits-1:0]) : cap_of(next_room);
+  always_comb begin
+    next_cap  = cap_of(next_room);
+    next_left = left_q - run_t'(cap_q) - 1'b1;
+    if (run_ends_q) begin
+      next_cap  = cap_of(~next_run[PageBits-1:0]);
+      next_left = run_q;
+    end
+    if (begin_q) begin
+      next_cap  = cap_of(room);
+      next_left = first_run;
+    end
   end
 
   always_ff @(posedge clk_i) begin
-    if (start_i) begin
+    if (begin_q || grant_i) begin
+      cap_q      <= next_cap;
+      left_q     <= next_left;
+      run_ends_q <= next_left <= run_t'(next_cap);
+    end
+    if (begin_q) run_q <= first_run;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (accept_i) begin
       addr_q  <= dram_i;
       row_q   <= dram_i;
       plane_q <= dram_i;
-    end else if (grant_i && run_ends) begin
+    end else if (grant_i && run_ends_q) begin
       addr_q <= next_run;
       row_q  <= next_run;
       if (row_is_last_q) plane_q <= next_run;
@@ -151,26 +169,17 @@ module vdla_burst_cutter
   end
 
   always_ff @(posedge clk_i) begin
-    if (begin_q) begin
-      left_q <= first_run;
-      run_q  <= first_run;
-    end else if (grant_i) begin
-      left_q <= run_ends ? run_q : left_q - run_t'(cap_q) - 1'b1;
-    end
-  end
-
-  always_ff @(posedge clk_i) begin
-    if (start_i) planes_left_q <= z_size_i - 1'b1;
+    if (accept_i) planes_left_q <= z_size_i - 1'b1;
     if (begin_q) begin
       rows_left_q     <= rows_q;
       row_is_last_q   <= rows_merge_q;
       plane_is_last_q <= one_plane_q || planes_merge;
-    end else if (grant_i && run_ends && row_is_last_q) begin
+    end else if (grant_i && run_ends_q && row_is_last_q) begin
       rows_left_q     <= rows_q;
       row_is_last_q   <= rows_merge_q;
       planes_left_q   <= planes_left_q - 1'b1;
       plane_is_last_q <= planes_left_q == size_t'(1);
-    end else if (grant_i && run_ends) begin
+    end else if (grant_i && run_ends_q) begin
       rows_left_q   <= rows_left_q - 1'b1;
       row_is_last_q <= rows_left_q == size_t'(1);
     end
@@ -184,15 +193,18 @@ module vdla_burst_cutter
       grant_i |-> 32'(burst_o.len) < BurstBeats);
   // A burst stays stable until it is granted.
   Stable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      !start_i && !begin_q && !grant_i |=> $stable(burst_o) && $stable(last_o));
+      !accept_i && !begin_q && !grant_i |=> $stable(burst_o) && $stable(last_o));
+  // A transfer starts only while it is accepted, and none is accepted while bursts are granted.
+  Accepts_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      (start_i |-> accept_i) and (accept_i |-> !grant_i));
   // The first burst is known two cycles after the start.
   SetUp_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       start_i || begin_q |-> !grant_i);
   // A burst ends its run and the page, and one ends only the page.
   RunEndsAtPage_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
-      grant_i && run_ends && run_t'(room) == left_q);
+      grant_i && run_ends_q && run_t'(room) == left_q);
   RunCrossesPage_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
-      grant_i && !run_ends && 32'(room) < BurstCap);
+      grant_i && !run_ends_q && 32'(room) < BurstCap);
 `endif
 
 endmodule

@@ -70,15 +70,12 @@ package vdla_compute_pkg;
     logic [14:0] other;
   } product_t;
 
-  // The source of a lane's old entry and of x: a half of the memory, or the result of three or four
-  // slots before; x may also be an input, or be kept for the second pass.
-  typedef enum logic [2:0] {
-    FromLowHalf = 3'd0,
-    FromHighHalf = 3'd1,
-    FromResult = 3'd2,
-    FromResultBefore = 3'd3,
-    FromInput = 3'd4,
-    FromPassBefore = 3'd5
+  // The source of an entry: a half of the memory, or the result of three or four slots before.
+  typedef enum logic [1:0] {
+    FromLowHalf = 2'd0,
+    FromHighHalf = 2'd1,
+    FromResult = 2'd2,
+    FromResultBefore = 2'd3
   } entry_from_e;
 
   // The second operand.
@@ -101,6 +98,8 @@ package vdla_compute_pkg;
   typedef struct packed {
     entry_from_e old_from;
     entry_from_e x_from;
+    logic x_is_input;
+    logic x_is_kept;  // for the second pass
     logic by_weights;
   } lane_fetch_t;
 

@@ -93,6 +93,7 @@ module vdla_counters
   // --- `commands` with tentative cycles, and as of the last cycle that was not tentative
 
   count_t commands_q, commands_d, settled_q;
+  logic   folded_q;
 
   assign commands_d = commands_q + count_t'(command_q);
 
@@ -100,15 +101,18 @@ module vdla_counters
     if (!rst_ni || clear_q) begin
       commands_q <= '0;
       settled_q  <= '0;
-    end else if (fold_q) begin
-      commands_q <= settled_q;
-    end else if (count_q) begin
-      commands_q <= commands_d;
-      if (settles_q) settled_q <= commands_d;
+      folded_q   <= 1'b0;
+    end else begin
+      if (count_q) commands_q <= commands_d;
+      if (count_q && settles_q) settled_q <= commands_d;
+      if (fold_q) folded_q <= 1'b1;
     end
   end
 
-  assign value_o = other_q[3:0] == CntCommands ? commands_q : other_value;
+  always_comb begin
+    value_o = other_value;
+    if (other_q[3:0] == CntCommands) value_o = folded_q ? settled_q : commands_q;
+  end
 
 `ifndef SYNTHESIS
   // The counters are folded and cleared only when idle.

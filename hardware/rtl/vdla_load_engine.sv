@@ -41,7 +41,7 @@ module vdla_load_engine
   typedef logic [BeatIndexBits-1:0] beat_index_t;
   typedef logic [ShiftBits-1:0] shift_t;
 
-  typedef enum logic [1:0] {Idle, SetUp, Pad, Request} state_e;
+  typedef enum logic [1:0] {StIdle, StSetUp, StPad, StRequest} state_e;
 
   // The logarithm of the beats of an entry in DRAM.
   function automatic shift_t entry_shift(buffer_e buffer, logic widen);
@@ -61,6 +61,7 @@ module vdla_load_engine
   size_t  plane, rows, columns;
   index_t columns_q;
   logic   has_data, has_data_q, has_padding_q;
+  logic   accepts;  // the next command
   logic   unused_bits;
 
   assign load        = load_t'(command_i.word);
@@ -72,7 +73,7 @@ module vdla_load_engine
   assign unused_bits = ^{command_i, load_q};
 
   always_ff @(posedge clk_i) begin
-    if (start_i) begin
+    if (accepts) begin
       load_q        <= load;
       shift_q       <= shift;
       has_data_q    <= has_data;
@@ -84,32 +85,37 @@ module vdla_load_engine
   // --- padding, then bursts
 
   state_e state_q, state_d;
-  logic   filling, last_fill, last_burst, queued_q;
+  logic   requests_q, queued_q;  // requests_q is state_q == StRequest, as the arbiter needs it early
+  logic   filling, last_fill, last_burst;
 
-  assign busy_o          = state_q != Idle;
-  assign requesting_o    = state_q == Request;
-  assign burst_valid_o   = state_q == Request;
-  assign filling         = state_q == Pad && alone_i;
-  assign padding_waits_o = (state_q == SetUp && has_padding_q) || (state_q == Pad && !alone_i);
+  // A start arrives late: the registers follow the next command until it comes.
+  assign accepts         = state_q == StIdle;
+  assign busy_o          = !accepts;
+  assign requesting_o    = requests_q;
+  assign burst_valid_o   = requests_q;
+  assign filling         = state_q == StPad && alone_i;
+  assign padding_waits_o = (state_q == StSetUp && has_padding_q) || (state_q == StPad && !alone_i);
 
   always_comb begin
     state_d = state_q;
     unique case (state_q)
-      Idle:    if (start_i) state_d = SetUp;
-      SetUp:   state_d = has_padding_q ? Pad : Request;
-      Pad:     if (filling && last_fill) state_d = has_data_q ? Request : Idle;
-      Request: if (burst_grant_i && last_burst) state_d = Idle;
-      default: state_d = Idle;
+      StIdle:    if (start_i) state_d = StSetUp;
+      StSetUp:   state_d = has_padding_q ? StPad : StRequest;
+      StPad:     if (filling && last_fill) state_d = has_data_q ? StRequest : StIdle;
+      StRequest: if (burst_grant_i && last_burst) state_d = StIdle;
+      default:   state_d = StIdle;
     endcase
   end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      state_q  <= Idle;
-      queued_q <= 1'b0;
+      state_q    <= StIdle;
+      requests_q <= 1'b0;
+      queued_q   <= 1'b0;
     end else begin
-      state_q  <= state_d;
-      queued_q <= requesting_o && state_d == Request;
+      state_q    <= state_d;
+      requests_q <= state_d == StRequest;
+      queued_q   <= requests_q && state_d == StRequest;
     end
   end
 
@@ -118,6 +124,7 @@ module vdla_load_engine
   vdla_pad_walker u_padding (
     .clk_i,
     .rst_ni,
+    .accept_i  (accepts),
     .start_i,
     .load_i    (load),
     .has_data_i(has_data),
@@ -134,6 +141,7 @@ module vdla_load_engine
   ) u_bursts (
     .clk_i,
     .rst_ni,
+    .accept_i  (accepts),
     .start_i,
     .dram_i    (load.dram),
     .shift_i   (shift),
@@ -155,7 +163,7 @@ module vdla_load_engine
   logic [7:0] before_left_q, after_left_q;
 
   always_ff @(posedge clk_i) begin
-    if (start_i) begin
+    if (accepts) begin
       first_q       <= load.sram + index_t'(load.x_before);
       gap_q         <= index_t'(load.x_before) + index_t'(load.x_after);
       before_left_q <= load.y_before;
@@ -180,7 +188,7 @@ module vdla_load_engine
   vdla_beat_placer u_places (
     .clk_i,
     .rst_ni,
-    .push_i       (requesting_o && !queued_q),
+    .push_i       (requests_q && !queued_q),
     .load_i       (load_q),
     .last_beat_i  (beat_index_t'((32'd1 << shift_q) - 32'd1)),
     .first_i      (first_q),
@@ -255,14 +263,14 @@ module vdla_load_engine
   GrantAsked_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       burst_grant_i |-> burst_valid_o);
   // A load waits for its turn to fill, one fills at once, and one has only padding.
-  FillWaits_C: cover property (@(posedge clk_i) disable iff (!rst_ni) state_q == Pad && !alone_i);
+  FillWaits_C: cover property (@(posedge clk_i) disable iff (!rst_ni) state_q == StPad && !alone_i);
   FillsAtOnce_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
-      $past(state_q == SetUp) && filling);
+      $past(state_q == StSetUp) && filling);
   OnlyPadding_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
       filling && last_fill && !has_data_q);
   // The place of the data is known when the first burst is requested.
   PlaceKnown_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      requesting_o |-> before_left_q == '0 && after_left_q == '0);
+      requests_q |-> before_left_q == '0 && after_left_q == '0);
 `endif
 
 endmodule

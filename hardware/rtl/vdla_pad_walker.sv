@@ -1,10 +1,10 @@
 // The padding entries of a load in ascending order, one per step; data regions are skipped between
 // steps.
 //
-// Contract: start_i takes a load with padding. From the second cycle after it index_o is the first
-// entry to fill and last_o marks the last one; step_i advances to the next one, valid in the
-// following cycle. Latency 2, one entry per cycle: the steps of a load are exactly its padding
-// entries.
+// Contract: while accept_i is high the registers follow the inputs, and start_i, with accept_i,
+// starts a load with padding. From the second cycle after it index_o is the first entry to fill and
+// last_o marks the last one; step_i advances to the next one, valid in the following cycle. Latency
+// 2, one entry per cycle: the steps of a load are exactly its padding entries.
 //
 // A plane is a top of whole rows, the rows with data, and a bottom of whole rows; a row with data
 // has padding before and after them. A load without data is all top. Between two parts lie no data,
@@ -18,6 +18,7 @@ module vdla_pad_walker
 (
   input  logic                     clk_i,
   input  logic                     rst_ni,
+  input  logic                     accept_i,
   input  logic                     start_i,
   input  load_t                    load_i,
   input  logic                     has_data_i,
@@ -77,7 +78,7 @@ module vdla_pad_walker
   end
 
   always_ff @(posedge clk_i) begin
-    if (start_i) begin
+    if (accept_i) begin
       has_data_q   <= has_data_i;
       has_top_q    <= !has_data_i || load_i.y_before != '0;
       has_before_q <= has_data_i && load_i.x_before != '0;
@@ -205,7 +206,7 @@ module vdla_pad_walker
 
   always_ff @(posedge clk_i) begin
     // The first entry is reached like others, from the entry before the load.
-    if (start_i) index_q <= load_i.sram - 1'b1;
+    if (accept_i) index_q <= load_i.sram - 1'b1;
     else if (advances) index_q <= index_q + forward;
 
     if (advances) part_q <= next.part;
@@ -226,7 +227,7 @@ module vdla_pad_walker
       row_is_last_q <= rows_left_q == size_t'(2);
     end
 
-    if (start_i) begin
+    if (accept_i) begin
       planes_left_q   <= load_i.z_size;
       plane_is_last_q <= load_i.z_size == size_t'(1);
     end else if (step_i && plane_ends) begin
@@ -236,9 +237,11 @@ module vdla_pad_walker
   end
 
 `ifndef SYNTHESIS
+  // A load starts only while it is accepted.
+  Accepts_A: assert property (@(posedge clk_i) disable iff (!rst_ni) start_i |-> accept_i);
   // The first entry is known two cycles after the start.
   SetUp_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      start_i || begin_q |-> !step_i);
+      accept_i || begin_q |-> !step_i);
   // A step stays in a part that the load has.
   HasPart_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       step_i |->

@@ -47,14 +47,27 @@ module vdla_requantise_lane
   end
   assign product = {high_sum_q, low_late_q};
 
-  // --- t + 5: shift by a multiple of 4, then by the rest. The bit below the last one is the half;
-  // the sticky bit says whether a bit below the half is set.
+  // --- t + 5: shift by a multiple of 4, a digit, then by the rest. The bit below the last one is the
+  // half; the sticky bit says whether a bit below the half is set. Only the bits of a result are
+  // shifted; above them the digits of the product must equal the sign, or the result saturates.
 
-  logic        [ 5:0] shift;
-  logic        [ 1:0] rest_q;
-  logic signed [56:0] scaled, coarse_q, fine;
-  logic        [55:0] lost;
-  logic               sticky_q, below;
+  localparam int unsigned ScaledBits = 57;
+  localparam int unsigned CoarseBits = OutBits + 5;  // result, half, and the rest of the shift
+  localparam int unsigned LowDigits = 14;
+  localparam int unsigned HighDigits = (ScaledBits - CoarseBits + 3) / 4;
+
+  typedef logic [3:0] digit_t;
+
+  logic        [5:0]            shift;
+  digit_t                       digits;  // of the shift
+  logic        [1:0]            rest_q;
+  logic signed [ScaledBits-1:0] scaled;
+  logic        [LowDigits-1:0]  is_lost;
+  logic        [HighDigits-1:0] exceeds;
+  logic        [CoarseBits-1:0] coarse_q;
+  logic        [OutBits+1:0]    fine;
+  logic                         sign_q, exceeds_q, sticky_q, below;
+  logic        [31:0]           raw_q, raw_late_q, raw_later_q;
 
   vdla_delay #(
     .Bits  (6),
@@ -66,17 +79,30 @@ module vdla_requantise_lane
   );
 
   assign scaled = signed'({product, 1'b0});
+  assign digits = shift[5:2];
 
   always_comb begin
-    for (int n = 0; n < 14; n++) lost[4*n+:4] = scaled[4*n+:4] & {4{shift[5:2] > 4'(n)}};
+    for (int unsigned n = 0; n < LowDigits; n++) begin
+      is_lost[n] = scaled[4*n+:4] != '0 && digits > digit_t'(n);
+    end
+  end
+
+  for (genvar n = 0; n < HighDigits; n++) begin : gen_digit
+    localparam int unsigned Low = CoarseBits + 4 * n;
+    localparam int unsigned Bits = ScaledBits - Low < 4 ? ScaledBits - Low : 4;
+
+    assign exceeds[n] = scaled[Low+:Bits] != {Bits{scaled[ScaledBits-1]}} && digits <= digit_t'(n);
   end
 
   always_ff @(posedge clk_i) begin
-    coarse_q <= scaled >>> {shift[5:2], 2'b00};
+    coarse_q <= CoarseBits'(scaled >>> {digits, 2'b00});
+    sign_q <= scaled[ScaledBits-1];
     rest_q <= shift[1:0];
-    sticky_q <= |lost;
+    sticky_q <= is_lost != '0;
+    exceeds_q <= exceeds != '0;
+    raw_q <= scaled[32:1];  // raw sums are not shifted
   end
-  assign fine = coarse_q >>> rest_q;
+  assign fine = (OutBits + 2)'(coarse_q >> rest_q);
   assign below = sticky_q || |(coarse_q[2:0] & ~(3'b111 << rest_q));
 
   // --- t + 6: saturate to one bit more than a result: a saturated value is clipped in any case,
@@ -85,14 +111,15 @@ module vdla_requantise_lane
   logic                    fits;
   logic signed [OutBits:0] value_q;
   logic                    round_q;
-  logic        [     31:0] raw_q, raw_late_q;
+  digit_t                  over;  // what is above a result before the rest of the shift
 
-  assign fits = fine[56:OutBits+1] == {(56 - OutBits) {fine[56]}};
+  assign over = coarse_q[CoarseBits-1-:4] ^ {4{sign_q}};
+  assign fits = !exceeds_q && (over & (4'b1111 << rest_q)) == '0;
 
   always_ff @(posedge clk_i) begin
-    value_q <= fits ? fine[OutBits+1:1] : {fine[56], {OutBits{!fine[56]}}};
+    value_q <= fits ? fine[OutBits+1:1] : {sign_q, {OutBits{!sign_q}}};
     round_q <= fine[0] && (below || fine[1]);
-    raw_q <= coarse_q[32:1];
+    raw_late_q <= raw_q;
   end
 
   // --- t + 7: the rounded value and the zero point; t + 8: the result
@@ -102,14 +129,14 @@ module vdla_requantise_lane
   always_ff @(posedge clk_i) begin
     moved_q <= (OutBits + 2)'(value_q) + (OutBits + 2)'(zero_point_i)
              + signed'({{(OutBits + 1) {1'b0}}, round_q});
-    raw_late_q <= raw_q;
+    raw_later_q <= raw_late_q;
   end
 
   always_ff @(posedge clk_i) begin
     if (moved_q > (OutBits + 2)'(clip_hi_i)) result_o <= clip_hi_i;
     else if (moved_q < (OutBits + 2)'(clip_lo_i)) result_o <= clip_lo_i;
     else result_o <= moved_q[OutBits-1:0];
-    raw_o <= raw_late_q;
+    raw_o <= raw_later_q;
   end
 
 endmodule

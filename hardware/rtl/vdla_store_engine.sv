@@ -79,6 +79,7 @@ module vdla_store_engine
   ) u_bursts (
     .clk_i,
     .rst_ni,
+    .accept_i  (!busy_q),
     .start_i,
     .dram_i    (store.dram),
     .shift_i   (ShiftBits'(MaxShift)),
@@ -139,7 +140,7 @@ module vdla_store_engine
   assign out_index_o = index_q;
 
   always_ff @(posedge clk_i) begin
-    if (start_i) begin
+    if (!busy_q) begin
       index_q <= index_t'(store.sram);
       beat_q  <= '0;
     end else begin

@@ -54,7 +54,8 @@ DEFECTS = [
         "number = 1; number < 4; number++",
     ),
     ("vdla_requantise_lane_proof", "vdla_requantise_lane.sv", "(below || fine[1])", "below"),
-    ("vdla_requantise_lane_proof", "vdla_requantise_lane.sv", "shift[5:2] > 4'(n)", "shift[5:2] >= 4'(n)"),
+    ("vdla_requantise_lane_proof", "vdla_requantise_lane.sv", "digits > digit_t'(n)", "digits >= digit_t'(n)"),
+    ("vdla_requantise_lane_proof", "vdla_requantise_lane.sv", "digits <= digit_t'(n)", "digits < digit_t'(n)"),
 ]
 
 # Depths whose memory has three places, so that an index must wrap.

@@ -77,11 +77,15 @@ async def start(bench, dram, shift, sizes, strides):
         "dram_i": dram, "shift_i": shift, "z_size_i": z, "y_size_i": y, "x_size_i": x, "plane_i": y * x,
         "z_stride_i": z_stride, "y_stride_i": y_stride,
     }  # fmt: skip
+    bench["accept_i"], bench["start_i"], bench["grant_i"] = 1, 0, 0
+    for name in pins:  # what comes before the start does not matter
+        bench[name] = 1
+    await bench.cycle()
     for name, value in pins.items():
         bench[name] = value
-    bench["start_i"], bench["grant_i"] = 1, 0
+    bench["start_i"] = 1
     await bench.cycle()
-    bench["start_i"] = 0
+    bench["accept_i"], bench["start_i"] = 0, 0
     for name in pins:  # sampled at the start only
         bench[name] = 0
     await bench.cycle()

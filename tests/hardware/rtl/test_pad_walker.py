@@ -64,11 +64,15 @@ async def walk(bench, machine, load, paces):
         "rows_i": load.y_before + load.y_size + load.y_after,
         "columns_i": load.x_before + load.x_size + load.x_after,
     }
+    bench["accept_i"], bench["start_i"], bench["step_i"] = 1, 0, 0
+    for name in pins:  # what comes before the start does not matter
+        bench[name] = 1
+    await bench.cycle()
     for name, value in pins.items():
         bench[name] = value
-    bench["start_i"], bench["step_i"] = 1, 0
+    bench["start_i"] = 1
     await bench.cycle()
-    bench["start_i"] = 0
+    bench["accept_i"], bench["start_i"] = 0, 0
     for name in pins:  # sampled at the start only
         bench[name] = 0
     await bench.cycle()
