@@ -198,12 +198,12 @@ def _run(config: Config, part: FpgaPart, version: str, folder: Path, progress: P
             progress(line.removeprefix(MARK).strip(), next(stages), total)
 
     run_yosys(folder, script(part), each_line)
-    units = units_of(json.loads((folder / "stat.json").read_text(encoding="utf-8")))
+    units = _units(json.loads((folder / "stat.json").read_text(encoding="utf-8")))
     netlist = json.loads((folder / "netlist.json").read_text(encoding="utf-8"))
     return Synthesis(part.family, version, units, longest_paths(netlist["modules"][TOP], DELAYS[part.family]))
 
 
-def units_of(statistics: Mapping[str, Any]) -> tuple[ModuleCells, ...]:
+def _units(statistics: Mapping[str, Any]) -> tuple[ModuleCells, ...]:
     """The units of the statistics, in which slang names each instance MODULE$PATH; a copy counts in
     the unit that it is in.
     """

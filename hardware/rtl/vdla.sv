@@ -7,10 +7,9 @@
 //   load -> buffers in compute -> store                 data
 //
 // Contract: docs/timing-contract.md to the cycle; docs/registers.md for software. irq_o is a level.
-// trace_o reports the events of the cycle before to observers. m_axi addresses are in bytes; bursts
-// never cross 4 KiB. rst_ni is synchronous to clk_i and low for at least two cycles. clk2x_i, which
-// only an array_rate of 2 uses, has twice the frequency of clk_i and rises with it; else tie it to
-// 0.
+// trace_o reports the events of the cycle before to observers. m_axi addresses are in bytes; bursts never
+// cross 4 KiB. rst_ni is synchronous to clk_i and low for at least two cycles. clk2x_i, which only
+// an array_rate of 2 uses, has twice the frequency of clk_i and rises with it; else tie it to 0.
 
 `default_nettype none
 

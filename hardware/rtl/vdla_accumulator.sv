@@ -1,11 +1,11 @@
 // The accumulator: a memory in two halves, each with one read and one write per cycle, and its
 // lanes.
 //
-// Contract: a slot and its valid bits arrive in cycle R - 1. R: its entries are read. R + 1:
-// vectors of the other buffers. R + 2: the GEMM core's sums; the product. R + 3: the ALU. R + 4:
-// result_o, which is also written and forwarded to later slots. Factor and second operand of a
-// product must not be the result of the slot directly before. Load writes only while the pipeline
-// is empty. One slot per cycle.
+// Contract: a slot and its valid bits arrive in cycle R - 1. R: its entries are read. R + 1: vectors
+// of the other buffers. R + 2: the GEMM core's sums; the product. R + 3: the ALU. R + 4: result_o,
+// which is also written and forwarded to later slots. Factor and second operand of a product must
+// not be the result of the slot directly before. Load writes only while the pipeline is empty. One
+// slot per cycle.
 
 `default_nettype none
 

@@ -2,9 +2,8 @@
 // and other buffers, and registers the result.
 //
 // Contract: the controls of a stage arrive in the cycle before it. Fetch: the data of memories;
-// product: the GEMM core's sum; ALU; result_o is valid in the next cycle. One operation per cycle
-// on any entry; factor and second operand of a product are not the result of the slot directly
-// before.
+// product: the GEMM core's sum; ALU; result_o is valid in the next cycle. One operation per cycle on
+// any entry; factor and second operand of a product are not the result of the slot directly before.
 
 `default_nettype none
 

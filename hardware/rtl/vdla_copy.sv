@@ -1,7 +1,7 @@
 // A register of its own for a part of the loads of a signal, against fan-out.
 //
-// Contract: data_o is data_i of the cycle before. The module keeps its boundary and its registers
-// in synthesis, so that tools neither merge copies nor make shift registers of them.
+// Contract: data_o is data_i of the cycle before. The module keeps its boundary and its registers in
+// synthesis, so that tools neither merge copies nor make shift registers of them.
 
 `default_nettype none
 

@@ -1,9 +1,9 @@
 // The core: fetch, load, compute and store, their command and token queues, the arbiter of reads.
 //
-// Contract: docs/timing-contract.md to the cycle. start_i is a pulse FetchStartDelay cycles before
-// cycle 0, after a reset; the set-up is stable from then on. finished_o is high from the cycle
-// after the last end and dispatch. halt_i: no dispatch, start, end or new AXI transaction, some
-// cycles later; quiet_o: no AXI transaction is outstanding.
+// Contract: docs/timing-contract.md to the cycle. start_i is a pulse FetchStartDelay
+// cycles before cycle 0, after a reset; the set-up is stable from then on. finished_o is high from the cycle after the
+// last end and dispatch. halt_i: no dispatch, start, end or new AXI transaction, some cycles later;
+// quiet_o: no AXI transaction is outstanding.
 
 `default_nettype none
 

@@ -5,9 +5,9 @@
 // are between start and completion. Padding is filled at one entry per cycle from the first cycle,
 // S + LoadSetup at the earliest, in which alone_i says that no older load is in flight; bursts are
 // requested after it, or without padding from S + LoadSetup. Beats arrive in the order of the
-// bursts, the first more than PortDelay cycles after its grant, without back-pressure. write_o
-// comes one cycle after its beat or padding entry, complete_o LoadTail cycles after the last one.
-// One burst and one beat per cycle.
+// bursts, the first more than PortDelay cycles after its grant, without back-pressure. write_o comes
+// one cycle after its beat or padding entry, complete_o LoadTail cycles after the last one. One
+// burst and one beat per cycle.
 
 `default_nettype none
 
@@ -85,8 +85,7 @@ module vdla_load_engine
   // --- padding, then bursts
 
   state_e state_q, state_d;
-  logic   requests_q;  // state_q == StRequest, as a register, since the arbiter needs it early
-  logic   queued_q;
+  logic   requests_q, queued_q;  // requests_q is state_q == StRequest, as the arbiter needs it early
   logic   filling, last_fill, last_burst;
 
   // A start arrives late: the registers follow the next command until it comes.

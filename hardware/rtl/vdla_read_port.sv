@@ -132,8 +132,7 @@ module vdla_read_port
 
 `ifndef SYNTHESIS
   // A burst ends with a beat of the machine.
-  WholeBeats_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      valid_q && last_q |-> whole);
+  WholeBeats_A: assert property (@(posedge clk_i) disable iff (!rst_ni) valid_q && last_q |-> whole);
   // An error of a beat is not one of the next.
   FreshBeat_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       part_q == '0 |-> !earlier_error_q);

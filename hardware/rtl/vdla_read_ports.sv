@@ -4,8 +4,8 @@
 // Contract: a burst is taken with burst_valid_i && burst_ready_o; its address is at a port in the
 // next cycle. A beat reaches its requester MergeDelay cycles after its last part is in the register
 // of its port, or one cycle after the beat before it, if that is later. Beats and parts are always
-// accepted: no more than PortBursts * AxiPorts bursts may be taken whose last beats have not
-// reached their requesters. One burst and one beat per cycle.
+// accepted: no more than PortBursts * AxiPorts bursts may be taken whose last beats have not reached
+// their requesters. One burst and one beat per cycle.
 
 `default_nettype none
 

@@ -47,9 +47,9 @@ module vdla_requantise_lane
   end
   assign product = {high_sum_q, low_late_q};
 
-  // --- t + 5: shift by a multiple of 4, a digit, then by the rest. The bit below the last one is
-  // the half; the sticky bit says whether a bit below the half is set. Only the bits of a result
-  // are shifted; above them the digits of the product must equal the sign, or the result saturates.
+  // --- t + 5: shift by a multiple of 4, a digit, then by the rest. The bit below the last one is the
+  // half; the sticky bit says whether a bit below the half is set. Only the bits of a result are
+  // shifted; above them the digits of the product must equal the sign, or the result saturates.
 
   localparam int unsigned ScaledBits = 57;
   localparam int unsigned CoarseBits = OutBits + 5;  // result, half, and the rest of the shift

@@ -123,8 +123,7 @@ module vdla_store
     .outstanding_o
   );
 
-  // A STORE is done when its last beat is accepted, which is later than the begin of its last
-  // burst.
+  // A STORE is done when its last beat is accepted, which is later than the begin of its last burst.
   vdla_fifo #(
     .T    (number_t),
     .Depth(StoresInFlight)

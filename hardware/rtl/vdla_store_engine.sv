@@ -5,9 +5,9 @@
 // StoreSetup, that of the next burst in the cycle after the last beat of the previous one was
 // accepted. A burst begins only with may_begin_i and with aw_ready_i, and then finishes: in that
 // cycle its address is given with aw_valid_o, and its first beat moves to the register of the port,
-// so that it is valid in the next. Beats stay stable until accepted; w_*_o are registers. The
-// buffer answers a read in the next cycle and holds the answer until the next read. A beat is
-// AxiPorts beats of the port, the lowest bits first; one of those per cycle.
+// so that it is valid in the next. Beats stay stable until accepted; w_*_o are registers. The buffer
+// answers a read in the next cycle and holds the answer until the next read. A beat is AxiPorts beats
+// of the port, the lowest bits first; one of those per cycle.
 
 `default_nettype none
 

@@ -67,9 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
     parser.add_argument("--seed", type=natural, default=0, help="seed of all random data (default 0)")
-    preset = parser.add_argument("--preset", metavar="NAME", help="the machine (area, layers; default pynq_z1)")
+    preset = parser.add_argument("--preset", metavar="NAME", help="the machine (area; layers, default pynq_z1)")
     complete_with(preset, preset_names)
-    parser.add_argument("--long", action="store_true", help="the long form (equality, fuzz, rtl_mutants)")
+    parser.add_argument("--long", action="store_true", help="the long form (area, equality, fuzz, rtl_mutants)")
 
 
 def run(arguments: argparse.Namespace) -> int:

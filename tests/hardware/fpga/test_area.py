@@ -17,7 +17,7 @@ from vdla.hardware.fpga import synthesis
 from vdla.hardware.fpga.area import Usage, area, usage_of
 from vdla.hardware.fpga.logic_path import LogicPath, PathReport
 from vdla.hardware.fpga.parts import PARTS, part_of_preset
-from vdla.hardware.fpga.synthesis import UNITS, ModuleCells, Synthesis, synthesise, units_of
+from vdla.hardware.fpga.synthesis import UNITS, ModuleCells, Synthesis, synthesise
 from vdla.hardware.fpga.yosys import YosysError, run_yosys
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, rtl_files
 
@@ -129,20 +129,6 @@ def test_without_a_home_folder_area_needs_a_named_cache(monkeypatch):
     with pytest.raises(YosysError) as failure:
         synthesis.cache_folder()
     assert str(failure.value) == "area: cache must have a folder, got no home folder (set XDG_CACHE_HOME)"
-
-
-def test_a_copy_of_a_register_counts_in_its_unit():
-    statistics = {
-        "modules": {
-            "\\vdla": {"num_cells_by_type": {"LUT2": 1, "vdla_emit$vdla.u_emit": 1}},
-            "\\vdla_emit$vdla.u_emit": {"num_cells_by_type": {"FDRE": 2, "vdla_copy$vdla.u_emit.u_late": 1}},
-            "\\vdla_copy$vdla.u_emit.u_late": {"num_cells_by_type": {"FDRE": 5}},
-        }
-    }
-    assert units_of(statistics) == (
-        ModuleCells("vdla", "vdla", {"LUT2": 1}),
-        ModuleCells("vdla.u_emit", "vdla_emit", {"FDRE": 7}),
-    )
 
 
 def test_units_are_modules_of_the_design():
