@@ -29,11 +29,12 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 
 _UNREAD = "source must be ACC unless src is read"
+_FEWER = "a VECTOR starts ISSUE_DELAY + 1 cycles after another, so that fewer are in flight"
 UNREACHABLE: Mapping[str, str] = {
     f"VECTOR {op.name} {operand.name} INP": _UNREAD
     for op, operand in product(VectorOp, Operand)
     if op != VectorOp.MAC and operand != Operand.SRC
-}
+} | dict.fromkeys((f"{runs.LIMITS['VECTOR']} VECTOR in flight", "VECTOR held by the limit in flight"), _FEWER)
 
 
 @dataclass

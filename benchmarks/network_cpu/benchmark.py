@@ -23,7 +23,7 @@ from vdla.benchmarks.cpu.paired_timing import geomean
 from vdla.benchmarks.harness import BenchmarkResult, Progress, Row, installed_version, silent, versions
 from vdla.benchmarks.network_cpu.compiled_network import CompiledNetwork
 from vdla.benchmarks.network_cpu.quantised_model import quantised_model
-from vdla.benchmarks.network_cpu.rivals import Array, rivals
+from vdla.benchmarks.network_cpu.rivals import Array, exact_result, rivals
 from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.compiler.target import host
 from vdla.runtime.native import set_threads
@@ -102,7 +102,7 @@ def _measure(model: bytes, image: Array, rounds: int) -> tuple[Array, dict[str, 
     times = _times_in_turns(ours, {name: call for name, (call, _) in theirs.items()}, rounds)
     milliseconds = {f"{name}_ms": round(value, 3) for name, value in times.theirs.items()}
     row = {"ours_ms": round(times.ours, 3), **milliseconds, "ratio": round(times.ratio, 4)}
-    return ours(), {**row, "compile_seconds": round(ours.compile_seconds, 2)}, theirs["onnxruntime"][1]()
+    return ours(), {**row, "compile_seconds": round(ours.compile_seconds, 2)}, exact_result(model, image)
 
 
 def _times_in_turns(

@@ -21,6 +21,19 @@ def rivals(model: bytes, image: Array) -> Mapping[str, RivalCall]:
     return found
 
 
+def exact_result(model: bytes, image: Array) -> Array:
+    """The result of ONNX Runtime with exact sums of int8 products.
+
+    By default its kernels for AVX2 without VNNI add pairs of products in int16, which saturates.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, {session.get_inputs()[0].name: image})[0])
+
+
 def _onnxruntime(model: bytes, image: Array) -> RivalCall:
     import onnxruntime
 

@@ -65,6 +65,8 @@ FULL_QUEUES = (  # a queue; what pushes to it, and what is slow to pop from it a
     ((COMPUTES, LOADS), "vector_quiet", "wgt"),
     ((COMPUTES, LOADS), "vector_quiet", "inp"),
     ((COMPUTES, STORES), "gemm_quiet", "store"),
+    ((COMPUTES, STORES), "gemm_quiet", "store"),
+    ((COMPUTES, STORES), "gemm_quiet", "store"),
     ((COMPUTES, STORES), "vector_quiet", "store"),
     ((STORES, COMPUTES), "store", "gemm_quiet"),
     ((STORES, COMPUTES), "store", "vector_quiet"),

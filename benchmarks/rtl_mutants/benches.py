@@ -61,6 +61,7 @@ BENCHES: Mapping[str, Benches] = {
     "vdla_compute": _COMPUTE,
     "vdla_compute_pkg": Benches(("test_arithmetic", "test_compute"), "alu or compute and tiny"),
     "vdla_control": Benches(("test_control",), "bench"),
+    "vdla_copy": _COMPUTE,
     "vdla_core": _WHOLE,
     "vdla_counter_queue": replace(_LEAVES, proof="vdla_counter_queue_proof"),
     "vdla_counters": _WHOLE,

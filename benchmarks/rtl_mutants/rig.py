@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.config import Config
-from vdla.hardware.isa import columns
-from vdla.hardware.program import STREAM, place
+from vdla.hardware.isa import Buffer, Opcode, columns
+from vdla.hardware.isa.encoding import COL
+from vdla.hardware.isa.instructions import COMPUTE_BUFFERS
+from vdla.hardware.program import STREAM, Program, place
 from vdla.runtime.devices.driver import Driver, Stream
 from vdla.runtime.devices.rtl import RtlModel
 from vdla.runtime.devices.rtl_build import BuildOptions, build_library
@@ -21,6 +23,7 @@ from vdla.support.errors import Error
 
 WHERE = "machine"
 _SLACK_CYCLES = 20_000
+_ATTEMPTS = 1000
 _CHUNK_CYCLES = 64  # between two looks at the state of a machine that stops
 
 
@@ -34,6 +37,18 @@ def require(holds: bool, what: str) -> None:
         raise MachineFault(what)
 
 
+def _program(config: Config, seed: int, count: int) -> Program:
+    """A random program that has a STORE and whose load and compute units both read memory."""
+    for attempt in range(_ATTEMPTS):
+        program = random_verified_program(config, seed + attempt, count)
+        table = columns(config, program.words)
+        loaded = {Buffer(buffer) for buffer in table[table[:, COL["opcode"]] == Opcode.LOAD, COL["buffer"]]}
+        stores = (table[:, COL["opcode"]] == Opcode.STORE).any()
+        if stores and loaded & COMPUTE_BUFFERS and loaded - COMPUTE_BUFFERS:
+            return program
+    raise MachineFault(f"one of {_ATTEMPTS} programs of {count} instructions must use every unit's memory")
+
+
 class Rig:
     """A machine, reset, with a random program of `count` instructions in its memory.
 
@@ -42,7 +57,7 @@ class Rig:
 
     def __init__(self, config: Config, model: RtlModel | None, seed: int, count: int, stalls: int = 0) -> None:
         self.config, self.stalls = config, stalls
-        self.program = random_verified_program(config, seed, count)
+        self.program = _program(config, seed, count)
         self.addresses, end = place(self.program)
         self.image = np.random.default_rng(seed).integers(0, 256, end, np.uint8)
         self._put(STREAM, self.program.link(self.addresses))

@@ -10,12 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from vdla.benchmarks.programs.random_dma import SOURCES
 from vdla.benchmarks.programs.random_machines import DRAMS
 from vdla.benchmarks.rtl_mutants.control_port import BYTES, ENABLE, PENDING
 from vdla.benchmarks.rtl_mutants.rig import Rig, require
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import OFFSETS, ErrorCode
 from vdla.hardware.isa import IsaError, Unit, check, instruction_bytes
+from vdla.hardware.isa.instructions import COMPUTE_BUFFERS
 from vdla.hardware.program import STREAM
 from vdla.hardware.timing import page_beats
 from vdla.runtime.devices.rtl import RtlModel
@@ -23,10 +25,12 @@ from vdla.runtime.devices.rtl import RtlModel
 RESET = 2
 BUSY, DONE, ERROR = 1, 2, 4
 _READ, _WRITE = 1, 2  # channels of an injected error
+_SHORT, _LONG = 16, 25  # instructions
 _HALT_CYCLES = 3  # from an error until the halt; instructions arrive meanwhile
-_LAST_CYCLES = 40  # of a run, in each of which a reset comes
+_LAST_CYCLES = 64  # around the end of a run, in each of which a reset comes
+_LATEST = 40  # of them after its last counted cycle: the counters are folded before the machine is idle
 _RESETS = 40  # anywhere in a run
-_ERRORS = 12
+_ERRORS = 24
 _INVALID = 24
 
 
@@ -56,7 +60,7 @@ def _under_stalls(
 def _resets(config: Config, model: RtlModel | None, seed: int, stalls: int) -> None:
     """A reset in any cycle ends quietly; a second one may come during the first."""
     rng = np.random.default_rng(seed)
-    with Rig(config, model, seed, 25, stalls) as rig:
+    with Rig(config, model, seed, _LONG, stalls) as rig:
         for number in range(_RESETS):
             rig.refill()
             rig.configure(seed=rig.stalls + number)
@@ -73,14 +77,14 @@ def _resets(config: Config, model: RtlModel | None, seed: int, stalls: int) -> N
 
 def _resets_at_the_end(config: Config, model: RtlModel | None, seed: int) -> None:
     """A reset that finds the machine busy cancels the end of its run, whatever the cycle."""
-    with Rig(config, model, seed, 8) as rig:
+    with Rig(config, model, seed, _SHORT) as rig:
         rig.run_correctly()
         pins = {"awvalid": 1, "awaddr": OFFSETS["CONTROL"], "wvalid": 1, "wdata": RESET, "wstrb": BYTES}
         for early in range(_LAST_CYCLES):
             rig.refill()
             rig.configure()
             rig.start()
-            rig.pass_cycles(max(0, rig.cycles + 20 - early))
+            rig.pass_cycles(max(0, rig.cycles + _LATEST - early))
             answer = rig.machine.control_cycle(**pins, arvalid=1, araddr=OFFSETS["STATUS"], bready=1)
             status = None
             for _ in range(_LAST_CYCLES):
@@ -100,14 +104,16 @@ def _resets_at_the_end(config: Config, model: RtlModel | None, seed: int) -> Non
 def _errors(config: Config, model: RtlModel | None, seed: int, stalls: int) -> None:
     """An error response stops the machine; ERROR names the unit, ERROR_INDEX its instruction."""
     rng = np.random.default_rng(seed)
-    with Rig(config, model, seed, 25, stalls) as rig:
+    with Rig(config, model, seed, _LONG, stalls) as rig:
+        rig.run_correctly()
+        bursts = dict(zip((_READ, _WRITE), rig.machine.bursts, strict=True))
         for number in range(_ERRORS):
-            channel = _WRITE if number % 3 == 2 else _READ
+            channel = _WRITE if number % 4 == 3 else _READ
             beat = 0 if number % 2 else int(rng.integers(config.burst_beats))
             rig.refill()
             rig.configure(
                 error_channel=channel,
-                error_burst=int(rng.integers(12 if channel == _READ else 3)),
+                error_burst=int(rng.integers(bursts[channel])),
                 error_beat=beat,
                 error_response=int(rng.choice([2, 3])),
                 seed=rig.stalls + number,
@@ -120,7 +126,7 @@ def _errors(config: Config, model: RtlModel | None, seed: int, stalls: int) -> N
 
 def _errors_of_the_first_burst(config: Config, model: RtlModel | None, seed: int) -> None:
     """An error of any beat of the first burst, of any port's part of it, is one of fetch."""
-    with Rig(config, model, seed, 25) as rig:
+    with Rig(config, model, seed, _LONG) as rig:
         stream = rig.addresses[STREAM] // config.axi_bytes
         words = len(rig.program.words) * instruction_bytes(config) // config.axi_bytes
         beats = min(config.burst_beats, words, page_beats(config) - stream % page_beats(config))
@@ -138,15 +144,17 @@ def _errors_of_the_first_burst(config: Config, model: RtlModel | None, seed: int
 def _is_reported(rig: Rig, channel: int) -> None:
     """The registers after a run with an injected error, which the run may not have met."""
     status, code = rig.driver.read("STATUS"), rig.driver.read("ERROR")
+    address = rig.machine.error_address
+    wanted = DONE if address is None else ERROR
+    require(status == wanted, f"STATUS must be {wanted} after the run, got {status:#x}")
     rig.driver.write("INTERRUPT", ENABLE | PENDING)
     require(rig.machine.memory_idle, "no transaction may be outstanding after the interrupt")
     rig.progress_equals_events()
-    if status == DONE:
+    if address is None:
         require(code == ErrorCode.NONE, f"ERROR must be NONE after a run to the end, got {code}")
         return
-    require(status == ERROR, f"STATUS must be the error, got {status:#x}")
-    readers = (ErrorCode.FETCH, ErrorCode.LOAD, ErrorCode.COMPUTE)
-    require(code in (readers if channel == _READ else (ErrorCode.STORE,)), f"ERROR must name a unit, got {code}")
+    units = _readers(rig, address) if channel == _READ else {ErrorCode.STORE}
+    require(code in units, f"ERROR must name the unit of a burst at {address:#x}, got {code}")
     state, index = rig.driver.state(), rig.driver.read("ERROR_INDEX")
     counted = state.dispatched if code == ErrorCode.FETCH else state.ended[Unit[ErrorCode(code).name]]
     # What happens from the cycle of the error to the halt is counted, but not before the error.
@@ -154,11 +162,20 @@ def _is_reported(rig: Rig, channel: int) -> None:
     require(counted - late <= index <= counted, f"ERROR_INDEX must be {counted}, got {index}")
 
 
+def _readers(rig: Rig, address: int) -> set[ErrorCode]:
+    """The units that may read at an address, by the tensor that lies there."""
+    name = max((place, name) for name, place in rig.addresses.items() if place <= address)[1]
+    if name == STREAM:
+        return {ErrorCode.FETCH}
+    buffers = [buffer for buffer, source in SOURCES.items() if source == name] or list(SOURCES)
+    return {ErrorCode.COMPUTE if buffer in COMPUTE_BUFFERS else ErrorCode.LOAD for buffer in buffers}
+
+
 def _invalid(config: Config, model: RtlModel | None, seed: int) -> None:
     """A word that the encoder cannot make stops the machine at its index."""
     rng = np.random.default_rng(seed)
     nbytes = instruction_bytes(config)
-    with Rig(config, model, seed, 12) as rig:
+    with Rig(config, model, seed, _SHORT) as rig:
         for _ in range(_INVALID):
             rig.refill()
             rig.configure()

@@ -21,6 +21,7 @@ from vdla.runtime.devices.device import DeviceError
 Ints = NDArray[np.int64]
 UNIT_NUMBERS = range(3)  # load, compute, store, as in the trace
 OKAY = 0
+_NO_ADDRESS = 2**64 - 1
 INTERRUPT, FAULT = 1, -1
 
 _VISIT = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
@@ -98,6 +99,9 @@ def _load(path: Path) -> ctypes.CDLL:
         "running_cycles": (cycles, machine),
         "bytes_read": (cycles, machine),
         "bytes_written": (cycles, machine),
+        "bursts_read": (cycles, machine),
+        "bursts_written": (cycles, machine),
+        "error_address": (cycles, machine),
         "memory_idle": (ctypes.c_int, machine),
         "fault": (ctypes.c_char_p, machine),
     }
@@ -228,6 +232,18 @@ class RtlMachine:
         """Bytes read and written at the memory since `forget_events`."""
         library = self._library
         return int(library.vdla_bytes_read(self._handle)), int(library.vdla_bytes_written(self._handle))
+
+    @property
+    def bursts(self) -> tuple[int, int]:
+        """Read and write bursts at the memory since `configure`, over all ports."""
+        library = self._library
+        return int(library.vdla_bursts_read(self._handle)), int(library.vdla_bursts_written(self._handle))
+
+    @property
+    def error_address(self) -> int | None:
+        """Where the burst lies that was answered with the configured error; None if none was."""
+        address = int(self._library.vdla_error_address(self._handle))
+        return None if address == _NO_ADDRESS else address
 
     @property
     def memory_idle(self) -> bool:

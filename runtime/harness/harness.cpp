@@ -88,6 +88,14 @@ VDLA_EXPORT uint64_t vdla_bytes_read(const Machine *machine) { return machine->b
 
 VDLA_EXPORT uint64_t vdla_bytes_written(const Machine *machine) { return machine->bytes_written(); }
 
+// The bursts since the memory was configured.
+VDLA_EXPORT uint64_t vdla_bursts_read(const Machine *machine) { return machine->bursts_read(); }
+
+VDLA_EXPORT uint64_t vdla_bursts_written(const Machine *machine) { return machine->bursts_written(); }
+
+// The address of the burst that was answered with the configured error, all ones if none was.
+VDLA_EXPORT uint64_t vdla_error_address(const Machine *machine) { return machine->error_address(); }
+
 VDLA_EXPORT int vdla_memory_idle(const Machine *machine) { return machine->memory_idle(); }
 
 // The first fault, or an empty string.

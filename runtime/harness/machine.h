@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,7 @@ class Machine {
 
   void configure(const Parameters &parameters) {
     shared_.parameters = parameters;
+    shared_.error_address = kNoAddress;
     shared_.stalls.configure(parameters.stalls != 0, parameters.seed);
     for (auto &reads : reads_) reads.restart_count();
     writes_.restart_count();
@@ -116,6 +118,12 @@ class Machine {
   uint64_t quiet_cycles() const { return shared_.cycle - shared_.last_active; }
   uint64_t bytes_read() const { return shared_.bytes_read; }
   uint64_t bytes_written() const { return shared_.bytes_written; }
+  uint64_t bursts_read() const {
+    return std::accumulate(reads_.begin(), reads_.end(), uint64_t{0},
+                           [](uint64_t sum, const auto &reads) { return sum + reads.bursts(); });
+  }
+  uint64_t bursts_written() const { return writes_.bursts(); }
+  uint64_t error_address() const { return shared_.error_address; }
   uint64_t running_cycles() const { return running_cycles_; }
   const std::string &fault() const { return shared_.fault; }
   bool memory_idle() const {

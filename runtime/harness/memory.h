@@ -66,6 +66,8 @@ class Memory {
   mutable size_t last_ = 0;  // the window of the last access, which most often has the next one too
 };
 
+constexpr uint64_t kNoAddress = ~uint64_t{0};
+
 // State shared by the parts of the harness.
 struct Shared {
   explicit Shared(Memory bytes) : memory(std::move(bytes)) {}
@@ -77,7 +79,8 @@ struct Shared {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   uint64_t last_active = 0;  // cycle of the last event
-  std::string fault;         // the first broken rule
+  uint64_t error_address = kNoAddress;  // of the burst that was answered with the error of `parameters`
+  std::string fault;                    // the first broken rule
 
   void require(bool holds, const char *subject, const char *rule) {
     if (holds || !fault.empty()) return;
@@ -99,12 +102,22 @@ struct Burst {
   }
 };
 
+// What an address channel says beside a burst: AxSIZE, AxBURST, AxCACHE and AxPROT.
+struct Attributes {
+  unsigned size;
+  unsigned type;
+  unsigned cache;
+  unsigned protection;
+};
+
 // Checks a burst against AXI4 and this machine's own limits.
-inline void check_burst(Shared &shared, const char *channel, const Burst &burst, unsigned size, unsigned type,
+inline void check_burst(Shared &shared, const char *channel, const Burst &burst, const Attributes &attributes,
                         unsigned beat_bytes) {
   const uint64_t last = burst.address + static_cast<uint64_t>(burst.beats) * beat_bytes - 1;
-  shared.require((1u << size) == beat_bytes, channel, "have the size of a beat");
-  shared.require(type == 1, channel, "be an incrementing burst");
+  shared.require((1u << attributes.size) == beat_bytes, channel, "have the size of a beat");
+  shared.require(attributes.type == 1, channel, "be an incrementing burst");
+  shared.require(attributes.cache == 3, channel, "be to normal memory, not cached, bufferable");
+  shared.require(attributes.protection == 0, channel, "be an unprivileged, secure access to data");
   shared.require(burst.address % beat_bytes == 0, channel, "start at a multiple of a beat");
   shared.require(burst.address / 4096 == last / 4096, channel, "not cross a multiple of 4096");
   shared.require(burst.beats <= shared.parameters.burst_beats * kPorts, channel, "not exceed burst_beats");

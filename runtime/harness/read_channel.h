@@ -31,6 +31,7 @@ class ReadChannel {
   bool idle() const { return bursts_.empty(); }
 
   void restart_count() { requested_ = 0; }
+  uint64_t bursts() const { return requested_; }
 
  private:
   static constexpr unsigned kBytes = sizeof(Top::m_axi_rdata_i) / kPorts;
@@ -46,7 +47,10 @@ class ReadChannel {
     presented_ = burst;
     waiting_ = !pin<1>(top.m_axi_arready_i, port_);
     if (waiting_) return;
-    check_burst(shared_, "AR", burst, pin<3>(top.m_axi_arsize_o, port_), pin<2>(top.m_axi_arburst_o, port_), kBytes);
+    check_burst(shared_, "AR", burst,
+                {pin<3>(top.m_axi_arsize_o, port_), pin<2>(top.m_axi_arburst_o, port_),
+                 pin<4>(top.m_axi_arcache_o, port_), pin<3>(top.m_axi_arprot_o, port_)},
+                kBytes);
     bursts_.push_back(burst);
     ++requested_;
     shared_.last_active = shared_.cycle;
@@ -65,10 +69,12 @@ class ReadChannel {
     offering_ = true;
   }
 
-  Response respond(const Burst &burst) const {
+  Response respond(const Burst &burst) {
     const Parameters &p = shared_.parameters;
     const bool hit = p.error_channel == kRead && burst.number == p.error_burst && burst.done == p.error_beat;
-    return hit ? static_cast<Response>(p.error_response) : kOkay;
+    if (!hit) return kOkay;
+    shared_.error_address = burst.address;
+    return static_cast<Response>(p.error_response);
   }
 
   // Sets current_ to the burst of the next beat; false if none is due.

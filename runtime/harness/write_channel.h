@@ -37,6 +37,7 @@ class WriteChannel {
   bool idle() const { return bursts_.empty() && beats_.empty() && responses_.empty(); }
 
   void restart_count() { requested_ = 0; }
+  uint64_t bursts() const { return requested_; }
 
  private:
   static constexpr unsigned kBytes = sizeof(Top::m_axi_wdata_o);
@@ -74,7 +75,8 @@ class WriteChannel {
     presented_ = burst;
     address_waiting_ = !top.m_axi_awready_i;
     if (address_waiting_) return;
-    check_burst(shared_, "AW", burst, top.m_axi_awsize_o, top.m_axi_awburst_o, kBytes);
+    check_burst(shared_, "AW", burst,
+                {top.m_axi_awsize_o, top.m_axi_awburst_o, top.m_axi_awcache_o, top.m_axi_awprot_o}, kBytes);
     bursts_.push_back(burst);
     ++requested_;
     shared_.last_active = shared_.cycle;
@@ -116,11 +118,12 @@ class WriteChannel {
     }
   }
 
-  Response respond(const Burst &burst) const {
+  Response respond(const Burst &burst) {
     if (shared_.memory.find(burst.address, static_cast<uint64_t>(burst.beats) * kBytes) == nullptr) return kDecErr;
     const Parameters &p = shared_.parameters;
-    const bool hit = p.error_channel == kWrite && burst.number == p.error_burst;
-    return hit ? static_cast<Response>(p.error_response) : kOkay;
+    if (p.error_channel != kWrite || burst.number != p.error_burst) return kOkay;
+    shared_.error_address = burst.address;
+    return static_cast<Response>(p.error_response);
   }
 
   void write(uint64_t address, const Beat &beat) {

@@ -49,8 +49,11 @@ def linked(
 
     `symbols` has the addresses of what the object does not define. Zeros stand where no section is.
     """
-    (folder / "object.o").write_bytes(_without_unwind_tables(content) if target == "cortex-a9" else content)
     sections = layout.found.sections
+    (folder / "object.o").write_bytes(content)
+    _keep_equal_constants(folder, target, [one.name for one in sections.values()])
+    if target == "cortex-a9":
+        (folder / "object.o").write_bytes(_without_unwind_tables((folder / "object.o").read_bytes()))
     lines = [
         f"  {sections[i].name} {base + place:#x} : {{ *({sections[i].name}) }}" for i, place in layout.places.items()
     ]
@@ -65,6 +68,12 @@ def linked(
             found = (folder / "section").read_bytes()
             image[place : place + len(found)] = found
     return bytes(image)
+
+
+def _keep_equal_constants(folder: Path, target: str, names: Sequence[str]) -> None:
+    """Turns tables of mergeable constants into plain data, since ld would keep one of equal ones."""
+    plain = [f"--set-section-flags={name}=alloc,load,readonly,data" for name in names if name.startswith(".rodata")]
+    run([f"{PREFIXES[target]}objcopy", *plain, "object.o"], folder)
 
 
 def _without_unwind_tables(content: bytes) -> bytes:

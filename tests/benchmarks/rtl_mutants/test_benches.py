@@ -29,7 +29,7 @@ def test_a_bench_finds_one_defect_and_a_proof_another() -> None:
     files = read_design(TINY)
     lane = next(file for file in files if file.module == "vdla_requantise_lane")
     every = {(defect.kind, defect.before, defect.after): defect for defect in defects(lane)}
-    rounds = every["swap", "shift[5:2] > 4'(n)", "(4'(n)) > (shift[5:2])"]
+    rounds = every["swap", "digits > digit_t'(n)", "(digit_t'(n)) > (digits)"]
     sticks = every["operator", "|(coarse_q[2:0] & ~(3'b111 << rest_q))", "&((coarse_q[2:0] & ~(3'b111 << rest_q)))"]
     found = dict(bench_findings(files, lane.module, [rounds, sticks]))
     assert found[rounds].startswith("test_arithmetic.py::test_the_requantiser_lane_passes_its_bench")
