@@ -118,7 +118,7 @@ def random_draft(config: Config, seed: int, count: int, longest: int = LONG) -> 
     rng = np.random.default_rng(seed)
     mix = MIXES[int(rng.integers(len(MIXES)))]
     table = random_table(config, rng)
-    state = State(config=config, rng=rng, sizes=_sizes(config, len(table)), table=table)
+    state = State(config=config, rng=rng, sizes=buffer_sizes(config, len(table)), table=table)
     state.stored = {name: np.zeros(state.sizes[name], np.bool_) for name in STORED}
     for drawn in _fill(state)[: count if count > 1 else 0]:
         if not state.admit(drawn):
@@ -130,7 +130,7 @@ def random_draft(config: Config, seed: int, count: int, longest: int = LONG) -> 
     return Draft(f"random_{config.name}_{seed}_{count}", state, extra)
 
 
-def _sizes(config: Config, micro_ops: int) -> dict[str, int]:
+def buffer_sizes(config: Config, micro_ops: int) -> dict[str, int]:
     """Beats of each tensor: a few pages, and space for some entries of the largest buffers."""
     page, beat = PAGE_BYTES, config.axi_bytes
     entries = {

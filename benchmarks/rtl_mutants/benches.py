@@ -64,7 +64,7 @@ BENCHES: Mapping[str, Benches] = {
     "vdla_copy": _COMPUTE,
     "vdla_core": _WHOLE,
     "vdla_counter_queue": replace(_LEAVES, proof="vdla_counter_queue_proof"),
-    "vdla_counters": _WHOLE,
+    "vdla_counters": Benches(("test_counters",), "bench"),
     "vdla_delay": _EMIT,
     "vdla_emit": _EMIT,
     "vdla_fetch": Benches(("test_fetch",)),

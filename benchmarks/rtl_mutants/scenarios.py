@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from vdla.benchmarks.programs.cases import ProgramCase
 from vdla.benchmarks.programs.device_pair import rtl_pair
+from vdla.benchmarks.programs.extreme_programs import extreme_programs
 from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.benchmarks.programs.random_machines import DRAMS
 from vdla.benchmarks.rtl_mutants.control_port import control_port_scenarios
@@ -40,6 +41,7 @@ def scenarios() -> Iterator[Scenario]:
     yield from (Scenario(name, check) for name, check in control_port_scenarios())
     for number in range(len(DRAMS)):
         yield Scenario(f"programs, memory {number}", _on_memory(dram_number=number))
+    yield Scenario("extremes", _extremes)
     yield from (Scenario(name, check) for name, check in stop_scenarios())
 
 
@@ -63,9 +65,19 @@ def _on_memory(dram_number: int) -> Callable[[Config, RtlModel | None, int], Non
 
 def _programs(config: Config, model: RtlModel | None, seed: int, counts: Sequence[int]) -> None:
     """Random programs: times, counters, memory and buffers equal the simulator's."""
+    starts = [number % 2 == 0 for number in range(len(counts))]
+    numbers = enumerate(zip(counts, starts, strict=True), seed)
+    _compare(config, model, [ProgramCase(config, at, count, random_start=start) for at, (count, start) in numbers])
+
+
+def _extremes(config: Config, model: RtlModel | None, seed: int) -> None:
+    """Transfers of the greatest extents."""
+    _compare(config, model, [ProgramCase(config, seed, program=program) for program in extreme_programs(config, seed)])
+
+
+def _compare(config: Config, model: RtlModel | None, cases: Sequence[ProgramCase]) -> None:
     with rtl_pair(config, model) as compare:
-        for number, count in enumerate(counts):
-            case = ProgramCase(config, seed + number, count, random_start=number % 2 == 0)
+        for case in cases:
             program = case.made()
             found = compare(program, random_arrays(program, case.seed), case.conditions(program)).difference
             if found:

@@ -162,9 +162,10 @@ def script(part: FpgaPart) -> str:
     """The Yosys script, for a folder with the sources."""
     names = " ".join([PACKAGE, *(path.name for path in (*rtl_files(), VENDOR_CELLS))])
     options = f"-family {part.family} -flatten -noiopad -noclkbuf -top {TOP}" + (" -uram" if part.uram else "")
+    defines = "-D SYNTHESIS" + (" -D VDLA_ULTRA_RAM" if part.uram else "")
     lines = [
         f"log {MARK} read",
-        f"read_slang --threads 1 --keep-hierarchy --top {TOP} -D SYNTHESIS {names}",
+        f"read_slang --threads 1 --keep-hierarchy --top {TOP} {defines} {names}",
         f"hierarchy -check -top {TOP}",
         *(f"setattr -mod -set keep_hierarchy 1 {unit}$*" for unit in (*UNITS, COPY)),
     ]

@@ -150,9 +150,10 @@ module vdla_accumulator
     end
 
     vdla_ram #(
-      .Depth   (AccDepth / 2),
-      .LaneBits(AxiBits),
-      .Lanes   (AccBeats)
+      .Depth    (AccDepth / 2),
+      .LaneBits (AxiBits),
+      .Lanes    (AccBeats),
+      .ManyWords(1'b1)
     ) u_ram (
       .clk_i,
       .we_i   ((load_we | {AccBeats{writes_q[AtWrite]}}) & {AccBeats{write_index[Top] == 1'(h)}}),

@@ -58,6 +58,8 @@ module vdla_accumulator_load
   Beats_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       write_valid_i && write_i.buffer == BufAcc
       |-> $countones(we) == (write_i.fill ? AccBeats : write_i.widen ? GroupBeats : 1));
+  // A reset withdraws the write that is on its way.
+  Reset_A: assert property (@(posedge clk_i) !rst_ni |=> we_o == '0);
   InRange_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       write_valid_i && write_i.buffer == BufAcc |-> 32'(write_i.index) < AccDepth);
   // Padding follows a widened beat directly.

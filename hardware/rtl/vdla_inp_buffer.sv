@@ -48,9 +48,10 @@ module vdla_inp_buffer
                             : WordIndexBits'(32'(vector_index_i) / Vectors);
 
   vdla_ram #(
-    .Depth   (Words),
-    .LaneBits(AxiBits),
-    .Lanes   (Beats)
+    .Depth    (Words),
+    .LaneBits (AxiBits),
+    .Lanes    (Beats),
+    .ManyWords(1'b1)
   ) u_ram (
     .clk_i,
     .we_i   (we),

@@ -35,9 +35,10 @@ module vdla_out_buffer
   assign slot = raw_i ? SlotIndexBits'(index_i) : SlotIndexBits'(32'(index_i) / Entries);
 
   vdla_ram #(
-    .Depth   (OutSlots),
-    .LaneBits(OutEntryBits),
-    .Lanes   (Entries)
+    .Depth    (OutSlots),
+    .LaneBits (OutEntryBits),
+    .Lanes    (Entries),
+    .ManyWords(1'b1)
   ) u_ram (
     .clk_i,
     .we_i   (we),

@@ -3,6 +3,10 @@
 // Contract: rdata_o is valid in the cycle after re_i and held while re_i is low. A read of an
 // address in the cycle of its write gives the old data, but users must not rely on it. One read and
 // one write per cycle.
+//
+// Every tool is told where to put the memory: into block RAMs, and into LUTs if it has few words.
+// On parts with UltraRAM (define VDLA_ULTRA_RAM) block RAMs are left to the weights: memories of
+// many words go to UltraRAM, and wide ones of about a hundred words into LUTs.
 
 `default_nettype none
 
@@ -10,6 +14,8 @@ module vdla_ram #(
   parameter int unsigned Depth = 512,
   parameter int unsigned LaneBits = 32,
   parameter int unsigned Lanes = 1,
+  parameter bit ManyWords = 1'b0,
+  parameter bit FewWords = 1'b0,
   localparam int unsigned IndexBits = Depth > 1 ? unsigned'($clog2(Depth)) : 1
 ) (
   input  logic                      clk_i,
@@ -21,8 +27,21 @@ module vdla_ram #(
   output logic [Lanes*LaneBits-1:0] rdata_o
 );
 
+`ifdef VDLA_ULTRA_RAM
+  localparam bit UltraRam = 1'b1;
+`else
+  localparam bit UltraRam = 1'b0;
+`endif
+  // Only an attribute uses it.
+  // verilator lint_off UNUSEDPARAM
+  localparam Style = UltraRam && ManyWords                ? "ultra"
+                     : Depth <= 64 || UltraRam && FewWords ? "distributed"
+                     : "block";
+  // verilator lint_on UNUSEDPARAM
+
   // A separate array per lane, so that lane enables do not become bit masks.
   for (genvar lane = 0; lane < Lanes; lane++) begin : gen_lane
+    (* ram_style = Style *)
     logic [LaneBits-1:0] memory_q[Depth];
     logic [LaneBits-1:0] data_q;
 

@@ -29,7 +29,8 @@ module vdla_scl_buffer
   vdla_ram #(
     .Depth   (SclDepth),
     .LaneBits(AxiBits),
-    .Lanes   (SclBeats)
+    .Lanes   (SclBeats),
+    .FewWords(1'b1)
   ) u_ram (
     .clk_i,
     .we_i   (we),

@@ -71,7 +71,7 @@ def linked(
 
 
 def _keep_equal_constants(folder: Path, target: str, names: Sequence[str]) -> None:
-    """Turns tables of mergeable constants into plain data, since ld would keep one of equal ones."""
+    """Makes mergeable constants plain data, since ld would keep one of equal ones."""
     plain = [f"--set-section-flags={name}=alloc,load,readonly,data" for name in names if name.startswith(".rodata")]
     run([f"{PREFIXES[target]}objcopy", *plain, "object.o"], folder)
 

@@ -5,10 +5,18 @@ import pytest
 from helpers.rtl.rtl_bench import Bench, seeds
 from helpers.rtl.rtl_runner import simulate
 
+from vdla.hardware.generate.registers import ErrorCode
+
 START_DELAY = 3
 RUN_CYCLES = 20
 LONGEST = 80  # cycles from a start to the end of a run
-ERROR_LOAD = 3
+ERRORS = {  # the pin that reports an error, and its value
+    ErrorCode.INSTRUCTION: ("invalid_i", 1),
+    ErrorCode.FETCH: ("fetch_error_i", 1),
+    ErrorCode.LOAD: ("unit_error_i", 1),
+    ErrorCode.COMPUTE: ("unit_error_i", 2),
+    ErrorCode.STORE: ("unit_error_i", 4),
+}
 
 
 @pytest.mark.rtl
@@ -42,7 +50,7 @@ class Core:
         self.over += bench["over_o"]
 
 
-async def run(bench, core, reset_at=None, error_at=None, busy_for=0):
+async def run(bench, core, reset_at=None, error_at=None, busy_for=0, error=ErrorCode.LOAD):
     """Starts a run; drives a reset or an error in a cycle counted from the start. Ends when idle.
 
     AXI is not quiet for some cycles from the error on.
@@ -51,7 +59,8 @@ async def run(bench, core, reset_at=None, error_at=None, busy_for=0):
     for cycle in range(10 * LONGEST):
         bench["start_i"] = cycle == 0
         bench["reset_i"] = cycle == reset_at
-        bench["unit_error_i"] = int(cycle == error_at)
+        pin, value = ERRORS[error]
+        bench[pin] = value if cycle == error_at else 0
         core.busy_for = busy_for if cycle == error_at else core.busy_for
         await bench.cycle()
         assert not (bench["reset_i"] and bench["over_o"]), "a run is not over in the cycle of a reset"
@@ -101,4 +110,31 @@ async def an_error_stops_the_run_when_the_memory_is_quiet(dut):
         await run(bench, core, error_at=error_at, busy_for=busy_for)
         assert not core.busy_for, "control waits until the memory is quiet"
         assert core.over == 1
-        assert (bench["done_o"], bench["error_o"]) == (0, ERROR_LOAD)
+        assert (bench["done_o"], bench["error_o"]) == (0, ErrorCode.LOAD)
+
+
+@cocotb.test()
+async def an_error_names_its_source_and_instruction(dut):
+    bench = Bench(dut)
+    await bench.start()
+    for rng in seeds(4, dut):
+        for error in ERRORS:
+            bench["dispatched_i"] = dispatched = int(rng.integers(1 << 32))
+            await run(bench, Core(bench, RUN_CYCLES), error_at=int(rng.integers(14, 13 + RUN_CYCLES)), error=error)
+            index = dispatched if error in (ErrorCode.INSTRUCTION, ErrorCode.FETCH) else 0
+            assert (bench["done_o"], bench["error_o"], bench["error_index_o"]) == (0, error, index)
+
+
+@cocotb.test()
+async def an_error_comes_before_the_end_of_a_run_or_not_at_all(dut):
+    bench = Bench(dut)
+    await bench.start()
+    results = []
+    for error_at in range(START_DELAY, LONGEST):
+        await run(bench, Core(bench, RUN_CYCLES), error_at=error_at)
+        bench["unit_error_i"] = 1  # while idle
+        await bench.cycle()
+        bench["unit_error_i"] = 0
+        await bench.cycle(3)
+        results.append((bench["done_o"], bench["error_o"]))
+    assert set(results) == {(0, ErrorCode.LOAD), (1, ErrorCode.NONE)}
