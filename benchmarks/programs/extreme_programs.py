@@ -22,7 +22,7 @@ from vdla.hardware.isa import Emit, Load, Operand, Store, Unit, Vector, VectorOp
 from vdla.hardware.program import UOPS, Program
 
 _EXTENTS = 12
-_SLOW, _BLOCKED = 2, 2  # LOADs that keep compute busy, and LOADs beyond the depth of the queue
+_LOAD_CYCLES = 100  # compute is busy for as long for each LOAD
 _TABLE = [[0, 0, 0, 1, 1]]  # a micro-op whose sum starts and ends
 
 
@@ -45,17 +45,34 @@ def _draft(config: Config, seed: int, name: str) -> Draft:
 
 
 def _full_queue(config: Config, seed: int) -> Program:
-    """LOADs with padding that start while a LOAD before them waits to push: compute is busy."""
-    draft = _draft(config, seed, "full_queue")
-    slow = Drawn(Load(Buffer.ACC, x_size=config.acc_depth), SOURCES[Buffer.ACC])
-    none, load, compute = frozenset[Unit](), frozenset({Unit.LOAD}), frozenset({Unit.COMPUTE})
-    places = [IssuedOp(op, Unit.COMPUTE, none, none) for op in range(_SLOW) if draft.state.admit(slow)]
-    for at in range(config.token_depth + _BLOCKED):
-        if at >= config.token_depth:
-            places.append(IssuedOp(None, Unit.COMPUTE, load, none))
-        draft.state.admit(Drawn(Load(Buffer.INP, sram=2 * at, x_size=1, x_before=1), SOURCES[Buffer.INP]))
-        places.append(IssuedOp(_SLOW + at, Unit.LOAD, none, compute))
-    places += [IssuedOp(None, Unit.COMPUTE, load, none)] * config.token_depth
+    """A LOAD with padding that starts while the LOAD before it waits to push, as compute is busy.
+
+    VECTORs that fill compute's queue of commands hold the last LOAD back until then.
+    """
+    draft, places = _draft(config, seed, "full_queue"), list[IssuedOp]()
+    none, from_load, to_compute = frozenset[Unit](), frozenset({Unit.LOAD}), frozenset({Unit.COMPUTE})
+
+    def append(unit: Unit, drawn: Drawn) -> None:
+        places.append(IssuedOp(len(draft.state.drawn), unit, none, to_compute if unit is Unit.LOAD else none))
+        if not draft.state.admit(drawn):
+            raise AssertionError(f"full queue: {drawn} must be sound")
+
+    def load(number: int) -> None:
+        padded = Load(Buffer.INP, sram=2 * number, x_size=1, x_before=1)
+        append(Unit.LOAD, Drawn(padded, SOURCES[Buffer.INP]))
+
+    loads = config.token_depth + 2
+    rounds = loads * _LOAD_CYCLES // config.acc_depth
+    slow = Vector(VectorOp.ADD, Operand.IMM, imm=1, uop_end=1, loop0=config.acc_depth, acc0=1, loop1=rounds)
+    append(Unit.COMPUTE, Drawn(Load(Buffer.UOP, x_size=1), UOPS))
+    append(Unit.COMPUTE, Drawn(Load(Buffer.ACC, x_size=config.acc_depth), SOURCES[Buffer.ACC]))
+    append(Unit.COMPUTE, Drawn(slow))
+    for number in range(loads - 1):
+        load(number)
+    for _ in range(config.command_depth + 1):
+        append(Unit.COMPUTE, Drawn(slow))
+    load(loads - 1)
+    places += [IssuedOp(None, Unit.COMPUTE, from_load, none)] * loads
     return draft.program(places)
 
 

@@ -1,7 +1,8 @@
 // The writes of loads into the accumulator: beats, beats of narrow elements to widen, and padding.
 //
 // Contract: a write is any buffer_write_t, those to other buffers are ignored. The enables and data
-// of the entry's beats are valid a cycle later. One write per cycle.
+// of the entry's beats are valid a cycle later. One write per cycle. No register has a reset: what a
+// buffer holds after a reset is undefined, and no write is on its way when the next run starts.
 
 `default_nettype none
 
@@ -44,11 +45,7 @@ module vdla_accumulator_load
   always_ff @(posedge clk_i) begin
     group_q <= group;
     index_o <= AccIndexBits'(write_i.index);
-  end
-
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) we_o <= '0;
-    else we_o <= we;
+    we_o    <= we;
   end
 
   assign data_o = {Groups{group_q}};
@@ -58,8 +55,6 @@ module vdla_accumulator_load
   Beats_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       write_valid_i && write_i.buffer == BufAcc
       |-> $countones(we) == (write_i.fill ? AccBeats : write_i.widen ? GroupBeats : 1));
-  // A reset withdraws the write that is on its way.
-  Reset_A: assert property (@(posedge clk_i) !rst_ni |=> we_o == '0);
   InRange_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       write_valid_i && write_i.buffer == BufAcc |-> 32'(write_i.index) < AccDepth);
   // Padding follows a widened beat directly.

@@ -44,6 +44,7 @@ module vdla_burst_cutter
 
   typedef logic [31:0] place_t;
   typedef logic [SizeFieldBits-1:0] size_t;
+  typedef logic [SizeFieldBits-2:0] rest_t;  // a size less one: a size is at most 2**(bits - 1)
   typedef logic [RunBits-1:0] run_t;
   typedef logic [WideBits-1:0] wide_t;
   typedef logic [ShiftBits-1:0] shift_t;
@@ -54,7 +55,7 @@ module vdla_burst_cutter
 
   logic                       begin_q;  // the cycle after the start
   size_t                      x_size_q, plane_size_q, total_q;
-  size_t                      rows_q;  // runs of a plane less one, if rows do not merge
+  rest_t                      rows_q;  // runs of a plane less one, if rows do not merge
   shift_t                     shift_q;
   logic                       one_plane_q, rows_merge_q, planes_match_q, planes_merge;
   logic [StrideFieldBits-1:0] z_stride_q, y_stride_q;
@@ -81,7 +82,7 @@ module vdla_burst_cutter
 
   always_ff @(posedge clk_i) begin
     if (accept_i) begin
-      rows_q       <= y_size_i - 1'b1;
+      rows_q       <= rest_t'(y_size_i - 1'b1);
       rows_merge_q <= y_size_i == size_t'(1)
           || wide_t'(y_stride_i) == wide_t'(row_beats);
       z_stride_q   <= z_stride_i;
@@ -110,7 +111,7 @@ module vdla_burst_cutter
   place_t   row_q, plane_q;               // where its run and its plane begin
   place_t   next_run;
   run_t     left_q, run_q;                // beats left in the run, beats of each run
-  size_t    rows_left_q, planes_left_q;   // runs of the plane after this one, planes after this one
+  rest_t    rows_left_q, planes_left_q;   // runs of the plane after this one, planes after this one
   logic     row_is_last_q, plane_is_last_q;
   in_page_t room, next_room;              // beats to the end of the page
   length_t  cap_q, next_cap;              // upper bound of the burst
@@ -169,7 +170,7 @@ module vdla_burst_cutter
   end
 
   always_ff @(posedge clk_i) begin
-    if (accept_i) planes_left_q <= z_size_i - 1'b1;
+    if (accept_i) planes_left_q <= rest_t'(z_size_i - 1'b1);
     if (begin_q) begin
       rows_left_q     <= rows_q;
       row_is_last_q   <= rows_merge_q;
@@ -178,10 +179,10 @@ module vdla_burst_cutter
       rows_left_q     <= rows_q;
       row_is_last_q   <= rows_merge_q;
       planes_left_q   <= planes_left_q - 1'b1;
-      plane_is_last_q <= planes_left_q == size_t'(1);
+      plane_is_last_q <= planes_left_q == rest_t'(1);
     end else if (grant_i && run_ends_q) begin
       rows_left_q   <= rows_left_q - 1'b1;
-      row_is_last_q <= rows_left_q == size_t'(1);
+      row_is_last_q <= rows_left_q == rest_t'(1);
     end
   end
 

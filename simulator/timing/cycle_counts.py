@@ -136,7 +136,7 @@ def _count_current(table: Ints, times: Ints, counts: Ints, k: Int) -> None:
     p = hi - table[k, PADS]
     blocked = 0
     if table[k, PADS] > 0 and lo < p:
-        blocked = _count_pushes(table, times, counts, k, table[k, PREV], lo, p)
+        blocked = _count_pushes(table, times, counts, k, table[k, PREV], max(lo, times[k, T_S] + 1), p)
     counts[k, BUSY] += hi - lo - blocked
 
 

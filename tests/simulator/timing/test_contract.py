@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers.naive_timing import Machine
 
+from vdla.benchmarks.programs.extreme_programs import extreme_programs
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config, Dram
@@ -53,14 +54,16 @@ def random_stalls(rng, table):
 def compare(seed, count):
     rng = np.random.default_rng(seed)
     config = random_machine(rng)
-    program = random_verified_program(config, seed, count, longest=12)
+    compare_program(config, random_verified_program(config, seed, count, longest=12), rng, f"seed {seed}, {config}")
+
+
+def compare_program(config, program, rng, where):
     table = columns(config, program.link(place(program)[0]))
     extra = random_stalls(rng, table)
     stream = int(rng.integers(0, 2048))
     timing = time_columns(config, table, stream, extra)
     machine = Machine(config, table, stream, extra)
     total = machine.run()
-    where = f"seed {seed}, {config}"
     assert timing.dispatches.tolist() == [i.D for i in machine.program], where
     assert timing.starts.tolist() == [i.S for i in machine.program], where
     assert timing.ends.tolist() == [i.E for i in machine.program], where
@@ -92,3 +95,9 @@ def test_timing_of_short_programs_equals_the_naive_machine(seed):
 @pytest.mark.parametrize("seed", range(100, 112))
 def test_timing_of_long_programs_equals_the_naive_machine(seed):
     compare(seed, 200)
+
+
+def test_timing_of_extreme_programs_equals_the_naive_machine():
+    config = SHAPES[1]
+    for program in extreme_programs(config, 0):
+        compare_program(config, program, np.random.default_rng(0), program.name)
