@@ -1,4 +1,4 @@
-"""RTL against simulator: times, counters, memory, buffers of random programs and of the suite.
+"""RTL against simulator: times, counters, memory, buffers of random, extreme and compiled programs.
 
 Runs on several machines, with the RTL's assertions on. Three of four programs have their tensors
 and stream anywhere in the machine's addresses; in every second batch the RTL's registers and
@@ -23,7 +23,9 @@ from vdla.benchmarks.layers import FIRST, PRESET
 from vdla.benchmarks.programs import suite
 from vdla.benchmarks.programs.cases import EACH, EACH_LONG, ProgramCase, all_random
 from vdla.benchmarks.programs.device_pair import Comparator, Open, rtl_pair
+from vdla.benchmarks.programs.extreme_programs import extreme_programs
 from vdla.benchmarks.programs.random_data import random_arrays
+from vdla.benchmarks.programs.random_machines import MACHINES
 from vdla.benchmarks.programs.shrink import shrink
 from vdla.compiler.operators.workloads import resnet18_layers, workload
 from vdla.hardware.asm import disassemble
@@ -33,7 +35,7 @@ from vdla.runtime.layers import layer_operator
 
 WORKERS = 2
 MOST_SHRUNK = 3
-MOST_COMPILED = 1000
+MOST_GIVEN = 1000
 
 
 @dataclass
@@ -105,12 +107,13 @@ def _rows(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
 
 
 def all_batches(seed: int, long: bool) -> list[list[ProgramCase]]:
-    """Batches of cases, one machine and memory each: compiled programs, then random ones."""
-    compiled = [
-        [ProgramCase(program.config, seed * MOST_COMPILED + number, program=program, random_start=number % 2 > 0)]
-        for number, program in enumerate(_compiled(long))
+    """Batches of cases, one machine and memory each: given programs, then random ones."""
+    extreme = [program for machine in MACHINES for program in extreme_programs(machine, seed)]
+    given = [
+        [ProgramCase(program.config, seed * MOST_GIVEN + number, program=program, random_start=number % 2 > 0)]
+        for number, program in enumerate([*_compiled(long), *extreme])
     ]
-    return compiled + all_random(seed, EACH_LONG if long else EACH)
+    return given + all_random(seed, EACH_LONG if long else EACH)
 
 
 def _compiled(long: bool) -> list[Program]:
