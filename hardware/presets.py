@@ -22,7 +22,7 @@ _PYNQ_512X2: Fields = {  # the same with two memory ports of 64 bits
 _ULTRA96: Fields = {
     "axi_bits": 128,
     "dram": Dram(outstanding_reads=16, outstanding_writes=16),
-    "clock_mhz": 250,
+    "clock_mhz": 166.667,  # 6 ns, as for zcu104 and kv260: what the longest path leaves room for
 }
 _ZCU104: Fields = {
     **_ULTRA96,
@@ -34,7 +34,6 @@ _ZCU104: Fields = {
     "uop_kib": 64,
     "acc_kib": 512,
     "out_kib": 128,
-    "clock_mhz": 300,
 }
 _TINY: Fields = {
     "block_in": 4,
@@ -60,7 +59,7 @@ PRESET_FIELDS: dict[str, Fields] = {
     "pynq_z1_512x2": _PYNQ_512X2,
     "ultra96": _ULTRA96,
     "zcu104": _ZCU104,
-    "kv260": {**_ZCU104, "wgt_kib": 512, "acc_kib": 256, "clock_mhz": 250},
+    "kv260": {**_ZCU104, "wgt_kib": 512, "acc_kib": 256},
     "osdi18": {"wgt_kib": 32, "clock_mhz": 200},
     "tiny": _TINY,
     "int4": {"inp_bits": 4, "wgt_bits": 4, "inp_kib": 16, "wgt_kib": 128, "out_kib": 16},

@@ -46,6 +46,7 @@ module vdla_burst_cutter
   typedef logic [SizeFieldBits-1:0] size_t;
   typedef logic [SizeFieldBits-2:0] rest_t;  // a size less one: a size is at most 2**(bits - 1)
   typedef logic [RunBits-1:0] run_t;
+  typedef logic [RunBits-2:0] run_rest_t;  // the beats of a run less one
   typedef logic [WideBits-1:0] wide_t;
   typedef logic [ShiftBits-1:0] shift_t;
   typedef logic [PageBits-1:0] in_page_t;
@@ -54,8 +55,9 @@ module vdla_burst_cutter
   // --- the cycle of the start: sizes, their product, which runs merge
 
   logic                       begin_q;  // the cycle after the start
-  size_t                      x_size_q, plane_size_q, total_q;
-  rest_t                      rows_q;  // runs of a plane less one, if rows do not merge
+  size_t                      x_size_q, total_q;
+  rest_t                      plane_size_q;  // used if there are several planes
+  rest_t                      rows_q;        // runs of a plane less one, if rows do not merge
   shift_t                     shift_q;
   logic                       one_plane_q, rows_merge_q, planes_match_q, planes_merge;
   logic [StrideFieldBits-1:0] z_stride_q, y_stride_q;
@@ -74,7 +76,7 @@ module vdla_burst_cutter
   always_ff @(posedge clk_i) begin
     shift_q        <= shift_i;
     x_size_q       <= x_size_i;
-    plane_size_q   <= plane_i;
+    plane_size_q   <= rest_t'(plane_i);
     total_q        <= z_size_i * plane_i;
     one_plane_q    <= z_size_i == size_t'(1);
     planes_match_q <= wide_t'(z_stride_i) == wide_t'(plane_beats);
@@ -94,29 +96,29 @@ module vdla_burst_cutter
 
   // --- the cycle after it: the first run
 
-  size_t run_entries;
-  run_t  first_run;
+  size_t     run_entries;
+  run_rest_t first_run;
 
   always_comb begin
     run_entries = x_size_q;
-    if (rows_merge_q) run_entries = plane_size_q;
+    if (rows_merge_q) run_entries = size_t'(plane_size_q);
     if (planes_merge) run_entries = total_q;
   end
 
-  assign first_run = (run_t'(run_entries) << shift_q) - 1'b1;
+  assign first_run = run_rest_t'((run_t'(run_entries) << shift_q) - 1'b1);
 
   // --- the burst that is offered
 
-  place_t   addr_q;                       // of the burst
-  place_t   row_q, plane_q;               // where its run and its plane begin
-  place_t   next_run;
-  run_t     left_q, run_q;                // beats left in the run, beats of each run
-  rest_t    rows_left_q, planes_left_q;   // runs of the plane after this one, planes after this one
-  logic     row_is_last_q, plane_is_last_q;
-  in_page_t room, next_room;              // beats to the end of the page
-  length_t  cap_q, next_cap;              // upper bound of the burst
-  run_t     next_left;
-  logic     run_ends_q;                   // with this burst
+  place_t    addr_q;                      // of the burst
+  place_t    row_q, plane_q;              // where its run and its plane begin
+  place_t    next_run;
+  run_rest_t left_q, run_q;               // beats left in the run, beats of each run
+  rest_t     rows_left_q, planes_left_q;  // runs of the plane after this one, planes after this one
+  logic      row_is_last_q, plane_is_last_q;
+  in_page_t  room, next_room;             // beats to the end of the page
+  length_t   cap_q, next_cap;             // upper bound of the burst
+  run_rest_t next_left;
+  logic      run_ends_q;                  // with this burst
 
   assign next_run = row_is_last_q ? plane_q + place_t'(z_stride_q) : row_q + place_t'(y_stride_q);
 
@@ -135,7 +137,7 @@ module vdla_burst_cutter
 
   always_comb begin
     next_cap  = cap_of(next_room);
-    next_left = left_q - run_t'(cap_q) - 1'b1;
+    next_left = left_q - run_rest_t'(cap_q) - 1'b1;
     if (run_ends_q) begin
       next_cap  = cap_of(~next_run[PageBits-1:0]);
       next_left = run_q;
@@ -150,7 +152,7 @@ module vdla_burst_cutter
     if (begin_q || grant_i) begin
       cap_q      <= next_cap;
       left_q     <= next_left;
-      run_ends_q <= next_left <= run_t'(next_cap);
+      run_ends_q <= next_left <= run_rest_t'(next_cap);
     end
     if (begin_q) run_q <= first_run;
   end
@@ -203,7 +205,7 @@ module vdla_burst_cutter
       start_i || begin_q |-> !grant_i);
   // A burst ends its run and the page, and one ends only the page.
   RunEndsAtPage_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
-      grant_i && run_ends_q && run_t'(room) == left_q);
+      grant_i && run_ends_q && run_rest_t'(room) == left_q);
   RunCrossesPage_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
       grant_i && !run_ends_q && 32'(room) < BurstCap);
 `endif

@@ -41,7 +41,9 @@ module vdla_fetch
 );
 
   localparam int unsigned BeatsBits = 32 + $clog2(InstrBeats);
-  localparam int unsigned Words = (FetchBufferBeats + InstrBeats - 1) / InstrBeats;
+  // Two of the granted words are in head_q and command_q while dispatch waits.
+  localparam int unsigned Granted = (FetchBufferBeats + InstrBeats - 1) / InstrBeats;
+  localparam int unsigned Words = Granted > 4 ? Granted - 2 : 2;
   localparam int unsigned WordIndexBits = $clog2(Words);
   localparam int unsigned WordLevelBits = $clog2(Words + 1);
   localparam int unsigned LaneBits = InstrBeats > 1 ? $clog2(InstrBeats) : 1;

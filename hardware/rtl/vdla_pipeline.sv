@@ -88,7 +88,7 @@ module vdla_pipeline
     .write_i       (load_write_i),
     .entry_re_i    (gemm_reads),
     .entry_index_i (gemm_src),
-    .vector_re_i   (vector_reads && slot.source == SourceInp),
+    .vector_re_i   (vector_reads),
     .vector_index_i(slot.src),
     .entry_o       (inp_entry),
     .vector_o      (inp_vector)
@@ -100,7 +100,7 @@ module vdla_pipeline
     .write_i       (load_write_i),
     .entry_re_i    (gemm_reads),
     .entry_index_i (gemm_wgt),
-    .vector_re_i   (vector_reads && slot.operand == OperandWgt),
+    .vector_re_i   (vector_reads),
     .vector_index_i(slot.wgt),
     .entry_o       (wgt_entry),
     .vector_o      (wgt_vector)
