@@ -26,6 +26,7 @@ _NEUTRAL = {"&&": "1'b1", "||": "1'b0"}
 _REDUCTIONS = {"|": "&", "&": "|", "~|": "~&"}
 _RESET = "!rst_ni"
 _LITERALS = ("IntegerLiteralExpression", "IntegerVectorExpression", "UnbasedUnsizedLiteralExpression")
+_SIGNAL = re.compile(r"(?<!')\b[a-z]\w*")  # a name of a signal; those of constants begin with a capital
 _SIZED = re.compile(r"(\d+)'([bdh])([0-9a-fA-F_]+)")
 _BASES = {"b": 2, "d": 10, "h": 16}
 _FORMATS = {"b": "b", "d": "d", "h": "x"}
@@ -156,13 +157,13 @@ def _without_top(text: str, of: str) -> str:
 
 
 def _cast(code: Code, node: Node, clocked: bool) -> Iterator[Change]:
-    """`8'(a)` -> its low 7 bits; -> zeros above a signed `a`."""
+    """`8'(a)` -> its low 7 bits; -> zeros above a signed `a`. A constant seldom has a top bit."""
     known, text = code.type_of(node), code.text(node)
-    if known is None:
+    if known is None or not _SIGNAL.search(code.text(node.right)):
         return
     inner = code.type_of(node.right.expression) if node.right.kind.name == "ParenthesizedExpression" else None
     extends = inner is not None and inner.width < known.width and not inner.signed  # its top bit is 0
-    if known.width > 1 and not extends and not text.endswith(("'('0)", "'('1)")):
+    if known.width > 1 and not extends:
         cut = _without_top(text, text)
         yield Change(node, "width", f"$signed({cut})" if known.signed else f"({cut})")
     if inner is not None and inner.signed and inner.width < known.width and not _is_literal(node.right.expression):
