@@ -21,7 +21,7 @@ from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import Emit, Load, Operand, Store, Unit, Vector, VectorOp
 from vdla.hardware.program import UOPS, Program
 
-_EXTENTS = 13
+_EXTENTS = 15
 FILLED = (Buffer.WGT, Buffer.SCL, *PADDED)
 _LOAD_CYCLES = 100  # compute is busy for as long for each LOAD
 _TABLE = [[0, 0, 0, 1, 1]]  # a micro-op whose sum starts and ends
@@ -119,6 +119,8 @@ def _padded(buffer: Buffer, depth: int) -> list[Load]:
         Load(buffer, z_size=2, x_size=half - 2, x_before=1, x_after=1, pad_value=1),
         Load(buffer, z_size=2, y_size=half - 2, x_size=1, y_before=1, y_after=1, pad_value=-1),
         Load(buffer, x_size=0, x_before=1, pad_value=1),
+        Load(buffer, y_size=0, x_size=depth, y_before=1, pad_value=1),
+        Load(buffer, y_size=depth, x_size=0, x_before=1, pad_value=-1),
     ]
 
 

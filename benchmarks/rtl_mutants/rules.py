@@ -191,7 +191,7 @@ def _select(code: Code, node: Node, clocked: bool) -> Iterator[Change]:
 def _assigned(code: Code, node: Node, clocked: bool) -> Iterator[Change]:
     """`q <= a` -> `q <= a` without the top bit of `q`."""
     target, value = node.left, node.right
-    if target.kind.name != "IdentifierName" or not code.is_wide(target) or _is_literal(value):
+    if target.kind.name != "IdentifierName" or not code.is_wide(target) or not _SIGNAL.search(code.text(value)):
         return
     if code.elaborates(value) and "'{" not in code.text(value):
         yield Change(value, "width", f"$signed({_without_top(code.text(value), code.text(target))})")

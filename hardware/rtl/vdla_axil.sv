@@ -71,7 +71,6 @@ module vdla_axil
       w_held_q        <= 1'b0;
       ar_held_q       <= 1'b0;
       write_q         <= 1'b0;
-      waited_q        <= '0;
       s_axil_bvalid_o <= 1'b0;
       s_axil_rvalid_o <= 1'b0;
     end else begin
@@ -79,14 +78,13 @@ module vdla_axil
       w_held_q        <= w_held_q ? !write_q : s_axil_wvalid_i;
       ar_held_q       <= ar_held_q ? !read : s_axil_arvalid_i;
       write_q         <= aw_held_q && w_held_q && !write_q && !s_axil_bvalid_o;
-      waited_q        <= ar_held_q && read_ready_i && !read
-          ? {waited_q[RegisterDelay-2:0], 1'b1} : '0;
       s_axil_bvalid_o <= write_q || (s_axil_bvalid_o && !s_axil_bready_i);
       s_axil_rvalid_o <= read || (s_axil_rvalid_o && !s_axil_rready_i);
     end
   end
 
   always_ff @(posedge clk_i) begin
+    waited_q <= ar_held_q && read_ready_i && !read ? {waited_q[RegisterDelay-2:0], 1'b1} : '0;
     if (!aw_held_q) write_word_q <= s_axil_awaddr_i[RegAddrBits-1:2];
     if (!ar_held_q) read_word_q <= s_axil_araddr_i[RegAddrBits-1:2];
     if (!w_held_q) begin

@@ -31,13 +31,14 @@ module vdla_beat_placer
 );
 
   typedef logic [SizeFieldBits-1:0] size_t;
+  typedef logic [SizeFieldBits-2:0] count_t;  // a size; the greatest one, a power of two, is 0 here
   typedef logic [SramFieldBits-1:0] index_t;
   typedef logic [BeatIndexBits-1:0] beat_index_t;
 
   // Whether a size is one is known before it is needed.
   typedef struct packed {
     logic is_one;
-    size_t size;
+    count_t size;
   } extent_t;
 
   typedef struct packed {
@@ -60,7 +61,7 @@ module vdla_beat_placer
   assign unused_bits = ^{load_i, load_q};
 
   function automatic extent_t extent(size_t size);
-    return '{is_one: size == size_t'(1), size: size};
+    return '{is_one: size == size_t'(1), size: count_t'(size)};
   endfunction
 
   assign pushed = '{
@@ -95,7 +96,7 @@ module vdla_beat_placer
   logic        valid_q;
   beat_index_t beat_q;
   index_t      index_q, forward;
-  size_t       columns_left_q, rows_left_q, planes_left_q;  // this one included
+  count_t      columns_left_q, rows_left_q, planes_left_q;  // this one included
   logic        beat_is_last_q, column_is_last_q, row_is_last_q, plane_is_last_q;
   logic        entry_ends, row_ends, plane_ends;
 
@@ -148,17 +149,17 @@ module vdla_beat_placer
         column_is_last_q <= load_q.columns.is_one;
       end else if (entry_ends) begin
         columns_left_q   <= columns_left_q - 1'b1;
-        column_is_last_q <= columns_left_q == size_t'(2);
+        column_is_last_q <= columns_left_q == count_t'(2);
       end
 
       if (plane_ends) begin
         rows_left_q     <= load_q.rows.size;
         row_is_last_q   <= load_q.rows.is_one;
         planes_left_q   <= planes_left_q - 1'b1;
-        plane_is_last_q <= planes_left_q == size_t'(2);
+        plane_is_last_q <= planes_left_q == count_t'(2);
       end else if (row_ends) begin
         rows_left_q   <= rows_left_q - 1'b1;
-        row_is_last_q <= rows_left_q == size_t'(2);
+        row_is_last_q <= rows_left_q == count_t'(2);
       end
     end
   end
@@ -169,9 +170,9 @@ module vdla_beat_placer
   // Counts are known to be one exactly when they are.
   OneIsOne_A: assert property (@(posedge clk_i) disable iff (!rst_ni) place_valid_o |->
       beat_is_last_q == (beat_q == load_q.last_beat)
-      && column_is_last_q == (columns_left_q == size_t'(1))
-      && row_is_last_q == (rows_left_q == size_t'(1))
-      && plane_is_last_q == (planes_left_q == size_t'(1)));
+      && column_is_last_q == (columns_left_q == count_t'(1))
+      && row_is_last_q == (rows_left_q == count_t'(1))
+      && plane_is_last_q == (planes_left_q == count_t'(1)));
   // A load follows another without a pause between their beats.
   Follows_C: cover property (@(posedge clk_i) disable iff (!rst_ni) $past(last_o) && place_valid_o);
 `endif

@@ -67,10 +67,10 @@ module vdla_burst_cutter
     else begin_q <= start_i;
   end
 
-  run_t row_beats, plane_beats;
+  run_rest_t row_beats, plane_beats;  // used if there are several of them
 
-  assign row_beats   = run_t'(x_size_i) << shift_i;
-  assign plane_beats = run_t'(plane_i) << shift_i;
+  assign row_beats   = run_rest_t'(x_size_i) << shift_i;
+  assign plane_beats = run_rest_t'(plane_i) << shift_i;
 
   // Used only in the next cycle.
   always_ff @(posedge clk_i) begin

@@ -1,8 +1,8 @@
 // Reads the instruction stream, checks its words and dispatches them to the command queues of the
 // units (docs/timing-contract.md, section 3).
 //
-// Contract: start_i is a pulse FetchStartDelay cycles before cycle 0; base_i, count_i and
-// read_latency_i are stable from then on. A burst is requested from cycle 0 while it fits the
+// Contract: start_i is a pulse after a reset, FetchStartDelay cycles before cycle 0; base_i, count_i
+// and read_latency_i are stable from then on. A burst is requested from cycle 0 while it fits the
 // buffer: at most FetchBufferBeats are granted and not dispatched. An instruction is dispatched at
 // the earliest DispatchDelay cycles after its last beat, in order, if its unit's queue is not full.
 // invalid_o: the next word is invalid, and dispatch stops. halt_i: no dispatch from the next cycle
@@ -137,10 +137,7 @@ module vdla_fetch
       request_q <= 1'b0;
     end else begin
       filling_q <= {filling_q[0], start_i};
-      if (start_i) begin
-        burst_q <= '0;
-        next_q  <= '0;
-      end else if (steps) begin
+      if (steps) begin
         burst_q <= next_q;
         next_q  <= cut;
       end
@@ -262,8 +259,7 @@ module vdla_fetch
         one_uop: looped.uop_end - looped.uop_begin == UopFieldBits'(1),
         one_inner: looped.loop1 == LoopFieldBits'(1),
         one_outer: looped.loop0 == LoopFieldBits'(1),
-        has_padding: !has_data
-            || {load.y_before, load.y_after, load.x_before, load.x_after} != '0,
+        has_padding: {load.y_before, load.y_after, load.x_before, load.x_after} != '0,
         has_data: has_data,
         one_row: rows == SizeFieldBits'(1),
         one_plane: planes == SizeFieldBits'(1),

@@ -70,7 +70,7 @@ module vdla_load_engine
   assign plane       = command_i.plane[SizeFieldBits-1:0];
   assign rows        = size_t'(load.y_before) + load.y_size + size_t'(load.y_after);
   assign columns     = size_t'(load.x_before) + load.x_size + size_t'(load.x_after);
-  assign unused_bits = ^{command_i, load_q};
+  assign unused_bits = ^{command_i, load_q, rows, columns};
 
   always_ff @(posedge clk_i) begin
     if (accepts) begin
@@ -111,12 +111,11 @@ module vdla_load_engine
     if (!rst_ni) begin
       state_q    <= StIdle;
       requests_q <= 1'b0;
-      queued_q   <= 1'b0;
     end else begin
       state_q    <= state_d;
       requests_q <= state_d == StRequest;
-      queued_q   <= requests_q && state_d == StRequest;
     end
+    queued_q <= requests_q && state_d == StRequest;
   end
 
   index_t fill_index;
@@ -129,8 +128,8 @@ module vdla_load_engine
     .load_i    (load),
     .has_data_i(has_data),
     .plane_i   (plane),
-    .rows_i    (rows),
-    .columns_i (columns),
+    .rows_i    (rows[SizeFieldBits-2:0]),
+    .columns_i (columns[SizeFieldBits-2:0]),
     .step_i    (filling),
     .index_o   (fill_index),
     .last_o    (last_fill)

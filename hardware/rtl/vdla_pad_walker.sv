@@ -23,8 +23,8 @@ module vdla_pad_walker
   input  load_t                    load_i,
   input  logic                     has_data_i,
   input  logic [SizeFieldBits-1:0] plane_i,    // entries of data in a plane
-  input  logic [SizeFieldBits-1:0] rows_i,     // rows of a plane, and
-  input  logic [SizeFieldBits-1:0] columns_i,  // entries of a row, with their padding
+  input  logic [SizeFieldBits-2:0] rows_i,     // rows of a plane, and
+  input  logic [SizeFieldBits-2:0] columns_i,  // entries of a row, with their padding
   input  logic                     step_i,
   output logic [SramFieldBits-1:0] index_o,
   output logic                     last_o
@@ -33,6 +33,7 @@ module vdla_pad_walker
   localparam int unsigned PadBits = $bits(load_i.x_before);
 
   typedef logic [SizeFieldBits-1:0] size_t;
+  typedef logic [SizeFieldBits-2:0] count_t;  // a size; the greatest one, a power of two, is 0 here
   typedef logic [SramFieldBits-1:0] index_t;
   typedef logic [PadBits-1:0] pad_t;
 
@@ -48,7 +49,7 @@ module vdla_pad_walker
   // Entries or rows of a part; whether it is one is known before it is selected.
   typedef struct packed {
     logic is_one;
-    size_t size;
+    count_t size;
   } extent_t;
 
   // --- the shape of a plane, from the cycle after the start
@@ -69,7 +70,7 @@ module vdla_pad_walker
   endfunction
 
   function automatic extent_t pads(pad_t count);
-    return '{is_one: count == pad_t'(1), size: size_t'(count)};
+    return '{is_one: count == pad_t'(1), size: count_t'(count)};
   endfunction
 
   always_ff @(posedge clk_i) begin
@@ -97,7 +98,7 @@ module vdla_pad_walker
           size: rows_i
         };
       end
-      middle_q     <= '{is_one: load_i.y_size == size_t'(1), size: load_i.y_size};
+      middle_q     <= '{is_one: load_i.y_size == size_t'(1), size: count_t'(load_i.y_size)};
       bottom_q     <= pads(load_i.y_after);
       past_row_q   <= index_t'(load_i.x_size) + 1'b1;
       past_plane_q <= index_t'(plane_i) + 1'b1;
@@ -121,7 +122,7 @@ module vdla_pad_walker
 
   part_e  part_q;
   index_t index_q, forward;
-  size_t  columns_left_q, rows_left_q, planes_left_q;  // this one included
+  count_t columns_left_q, rows_left_q, planes_left_q;  // this one included
   logic   column_is_last_q, row_is_last_q, plane_is_last_q;
   logic   row_ends, rows_end, plane_ends, advances;
 
@@ -216,7 +217,7 @@ module vdla_pad_walker
       column_is_last_q <= next_columns.is_one;
     end else if (step_i) begin
       columns_left_q   <= columns_left_q - 1'b1;
-      column_is_last_q <= columns_left_q == size_t'(2);
+      column_is_last_q <= columns_left_q == count_t'(2);
     end
 
     if (begin_q || (step_i && rows_end)) begin
@@ -224,15 +225,15 @@ module vdla_pad_walker
       row_is_last_q <= next_rows.is_one;
     end else if (step_i && row_ends) begin
       rows_left_q   <= rows_left_q - 1'b1;
-      row_is_last_q <= rows_left_q == size_t'(2);
+      row_is_last_q <= rows_left_q == count_t'(2);
     end
 
     if (accept_i) begin
-      planes_left_q   <= load_i.z_size;
+      planes_left_q   <= count_t'(load_i.z_size);
       plane_is_last_q <= load_i.z_size == size_t'(1);
     end else if (step_i && plane_ends) begin
       planes_left_q   <= planes_left_q - 1'b1;
-      plane_is_last_q <= planes_left_q == size_t'(2);
+      plane_is_last_q <= planes_left_q == count_t'(2);
     end
   end
 
@@ -250,9 +251,9 @@ module vdla_pad_walker
   // Sizes are known to be one exactly when they are.
   OneIsOne_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       step_i |->
-      column_is_last_q == (columns_left_q == size_t'(1))
-      && row_is_last_q == (rows_left_q == size_t'(1))
-      && plane_is_last_q == (planes_left_q == size_t'(1)));
+      column_is_last_q == (columns_left_q == count_t'(1))
+      && row_is_last_q == (rows_left_q == count_t'(1))
+      && plane_is_last_q == (planes_left_q == count_t'(1)));
   // Every part follows every other that it can follow.
   TopOnly_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
       step_i && part_q == PadTop && plane_ends);

@@ -8,6 +8,7 @@ from helpers.rtl.rtl_runner import simulate
 
 MAX_SHIFT = 4
 PAGE_BYTES = 4096
+STRIDE_BITS = 24
 
 
 @pytest.mark.rtl
@@ -22,11 +23,11 @@ def random_transfer(rng, machine):
     z, y = (int(rng.choice([1, 1, 2, 3, int(rng.integers(1, 9))])) for _ in range(2))
     x = int(rng.integers(1, max(2, min(200, most // (z * y)) if rng.random() < 0.3 else 6)))
     row = x << shift
-    y_stride = row if rng.random() < 0.5 else int(rng.integers(row + 40))
-    z_stride = y * row if rng.random() < 0.5 else int(rng.integers(1 << 12))
+    y_stride = row if rng.random() < 0.5 else int(rng.integers(int(rng.choice([row + 40, 1 << STRIDE_BITS]))))
+    z_stride = y * row if rng.random() < 0.5 else int(rng.integers(int(rng.choice([1 << 12, 1 << STRIDE_BITS]))))
     page = PAGE_BYTES // machine.axi_bytes
     before_page_end = int(rng.integers(1, 60)) * page - int(rng.integers(min(page, 40)))
-    dram = before_page_end if rng.random() < 0.7 else int(rng.integers(1 << 31))
+    dram = before_page_end if rng.random() < 0.7 else int(rng.integers(1 << 31))  # the strides leave room
     return dram, shift, (z, y, x), (z_stride, y_stride)
 
 

@@ -9,6 +9,7 @@ from vdla.hardware.generate.registers import ErrorCode
 
 START_DELAY = 3
 RUN_CYCLES = 20
+LEAST_STOP = 16  # cycles
 LONGEST = 80  # cycles from a start to the end of a run
 ERRORS = {  # the pin that reports an error, and its value
     ErrorCode.INSTRUCTION: ("invalid_i", 1),
@@ -32,11 +33,13 @@ class Core:
         self.zero = None  # when cycle 0 is
         self.counted = self.over = 0
         self.busy_for = 0  # cycles for which AXI is not quiet
+        self.busy_until = None
 
     def drive(self):
         bench, t = self.bench, self.bench.time
         self.in_run = self.zero is not None and t >= self.zero
         bench["finished_i"] = self.in_run and t >= self.zero + self.cycles
+        self.busy_until = t if self.busy_for == 1 else self.busy_until
         self.busy_for = max(0, self.busy_for - 1)
         bench["quiet_i"] = not self.busy_for
 
@@ -104,13 +107,17 @@ async def a_reset_in_any_cycle_of_a_run_leaves_no_result(dut):
 async def an_error_stops_the_run_when_the_memory_is_quiet(dut):
     bench = Bench(dut)
     await bench.start()
-    for rng in seeds(10, dut):
+    delays = set()
+    for rng in seeds(20, dut):
         core = Core(bench, RUN_CYCLES)
         error_at, busy_for = int(rng.integers(14, 13 + RUN_CYCLES)), int(rng.integers(1, 200))
         await run(bench, core, error_at=error_at, busy_for=busy_for)
         assert not core.busy_for, "control waits until the memory is quiet"
+        if busy_for >= LEAST_STOP:
+            delays.add(bench.time - core.busy_until)
         assert core.over == 1
         assert (bench["done_o"], bench["error_o"]) == (0, ErrorCode.LOAD)
+    assert len(delays) == 1, "control waits no longer than that"
 
 
 @cocotb.test()

@@ -11,11 +11,12 @@ from vdla.hardware.isa import COUNTERS
 
 COMMANDS = COUNTERS.index("commands")
 FOLD_DELAY = 3
+COUNTER_BITS = 48
 
 
 @pytest.mark.rtl
 def test_the_counters_pass_their_bench():
-    simulate("vdla_counters", __file__)
+    simulate("vdla_counters", __file__, registers=("memory_q", "commands_q"))
 
 
 class Cycles:
@@ -52,6 +53,22 @@ async def value(bench, number):
     bench["select_i"] = number
     await bench.cycle(2)
     return bench["value_o"]
+
+
+@cocotb.test()
+async def counters_have_all_their_bits(dut):
+    """Values that no run reaches in a test, put into the memory of the counters."""
+    bench = Bench(dut)
+    await bench.start()
+    for rng in seeds(4, dut):
+        await bench.reset()
+        await run(bench, rng, 200)
+        wanted = [int(rng.integers(1 << COUNTER_BITS)) for _ in COUNTERS]
+        for number, count in enumerate(wanted):
+            dut.memory_q[number].value = count
+        dut.commands_q.value = wanted[COMMANDS]
+        await bench.cycle()
+        assert [await value(bench, number) for number in range(len(COUNTERS))] == wanted
 
 
 @cocotb.test()

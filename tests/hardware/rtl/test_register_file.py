@@ -106,6 +106,17 @@ async def commands_are_pulses_and_a_reset_cancels_a_start(dut):
 
 
 @cocotb.test()
+async def a_hard_reset_withdraws_commands(dut):
+    bench = Bench(dut)
+    await bench.start()
+    for value in (START, RESET):
+        await write(bench, "CONTROL", value)
+        await bench.reset()
+        await bench.cycle()
+        assert (bench["start_o"], bench["reset_o"]) == (0, 0)
+
+
+@cocotb.test()
 async def counters_are_selected_by_unit_class_and_half(dut):
     bench = Bench(dut)
     await bench.start()

