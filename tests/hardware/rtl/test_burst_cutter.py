@@ -1,5 +1,7 @@
 """The burst cutter against section 2 of the timing contract, at any rate of grants."""
 
+from itertools import repeat
+
 import cocotb
 import pytest
 from helpers.rtl.odd_config import ODD
@@ -61,15 +63,31 @@ async def bursts_follow_the_contract(dut):
     for rng in seeds(60, dut):
         grants = any_pattern(rng)
         for _ in range(12):
-            transfer = random_transfer(rng, machine)
-            await start(bench, *transfer)
-            expected = list(bursts(machine, transfer))
-            count += len(expected)
-            for number, (address, beats) in enumerate(expected):
-                await wait(bench, grants)
-                assert bench["burst_o"] == address << 8 | beats - 1, (transfer, number)
-                assert bench["last_o"] == (number == len(expected) - 1), (transfer, number)
+            count += await compare(bench, machine, random_transfer(rng, machine), grants)
     assert count > 2000
+
+
+@cocotb.test()
+async def the_greatest_planes_are_merged_or_not(dut):
+    """Two planes of half of the deepest buffer, of the widest entries."""
+    machine = config()
+    bench = Bench(dut)
+    await bench.start()
+    plane = max(machine.depths) // 2
+    for beside in (0, 1):
+        transfer = 0, MAX_SHIFT, (2, 1, plane), ((plane << MAX_SHIFT) + beside, 0)
+        await compare(bench, machine, transfer, repeat(True))
+
+
+async def compare(bench, machine, transfer, grants):
+    """Compares the bursts of a transfer; returns how many there are."""
+    await start(bench, *transfer)
+    expected = list(bursts(machine, transfer))
+    for number, (address, beats) in enumerate(expected):
+        await wait(bench, grants)
+        assert bench["burst_o"] == address << 8 | beats - 1, (transfer, number)
+        assert bench["last_o"] == (number == len(expected) - 1), (transfer, number)
+    return len(expected)
 
 
 async def start(bench, dram, shift, sizes, strides):

@@ -9,6 +9,7 @@ from vdla.hardware.generate.registers import ErrorCode
 
 START_DELAY = 3
 RUN_CYCLES = 20
+RESET_CYCLES = 4
 LEAST_STOP = 16  # cycles
 LONGEST = 80  # cycles from a start to the end of a run
 ERRORS = {  # the pin that reports an error, and its value
@@ -31,7 +32,7 @@ class Core:
     def __init__(self, bench, cycles):
         self.bench, self.cycles = bench, cycles
         self.zero = None  # when cycle 0 is
-        self.counted = self.over = 0
+        self.counted = self.over = self.cleared = 0
         self.busy_for = 0  # cycles for which AXI is not quiet
         self.busy_until = None
 
@@ -50,6 +51,7 @@ class Core:
         if bench["clear_o"]:
             self.zero = None
         self.counted += bench["run_o"]
+        self.cleared += bench["clear_o"]
         self.over += bench["over_o"]
 
 
@@ -81,7 +83,7 @@ async def a_run_counts_its_cycles(dut):
     for cycles in (0, 1, 2, RUN_CYCLES):
         core = Core(bench, cycles)
         await run(bench, core)
-        assert (core.counted, core.over) == (cycles, 1)
+        assert (core.counted, core.over, core.cleared) == (cycles, 1, RESET_CYCLES)
         assert (bench["cycles_o"], bench["done_o"], bench["error_o"]) == (cycles, 1, 0)
 
 
