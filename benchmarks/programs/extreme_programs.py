@@ -1,9 +1,8 @@
 """Programs of LOADs and STOREs of the greatest extents: the top bits of sizes, paddings and sums.
 
-Random transfers are mostly short, so that a counter which is a bit too narrow passes them. These
-fill each buffer by its rows, its columns and its paddings, and store a whole output buffer. A
-program loads each buffer once, so that what its LOAD wrote is there at its end. The last program
-waits for a full token queue instead.
+Random transfers are mostly short, so that a counter which is a bit too narrow passes them. Each of
+these fills every buffer, then writes it once more by rows, columns or paddings, and stores a whole
+output buffer. The last program waits for a full token queue instead.
 """
 
 from __future__ import annotations
@@ -21,15 +20,14 @@ from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import Emit, Load, Operand, Store, Unit, Vector, VectorOp
 from vdla.hardware.program import UOPS, Program
 
-_EXTENTS = 15
-FILLED = (Buffer.WGT, Buffer.SCL, *PADDED)
+_FILLED = (Buffer.WGT, Buffer.SCL, *PADDED)
 _LOAD_CYCLES = 100  # compute is busy for as long for each LOAD
 _TABLE = [[0, 0, 0, 1, 1]]  # a micro-op whose sum starts and ends
 
 
 def extreme_programs(config: Config, seed: int) -> Iterator[Program]:
     """The programs for a machine; the seed decides their constant data."""
-    for extent in range(_EXTENTS):
+    for extent in range(len(_padded(Buffer.ACC, config.acc_depth))):
         draft = _draft(config, seed, f"extent_{extent}")
         for drawn in (*_loads(config, extent), *_results(config, extent)):
             _admit(draft, drawn)
@@ -40,12 +38,12 @@ def extreme_programs(config: Config, seed: int) -> Iterator[Program]:
 def _draft(config: Config, seed: int, name: str) -> Draft:
     table = np.array(_TABLE, np.int64)
     sizes = buffer_sizes(config, len(table))
-    for buffer in FILLED:
+    for buffer in _FILLED:
         whole = config.depths[buffer] * config.entry_bytes[buffer] // config.axi_bytes
         sizes[SOURCES[buffer]] = max(sizes[SOURCES[buffer]], whole)
     sizes["out"] = max(sizes["out"], config.out_depth * config.out_entry_bytes // config.axi_bytes)
     state = State(config=config, rng=np.random.default_rng(seed), sizes=sizes, table=table)
-    state.stored = {name: np.zeros(sizes[name], np.bool_) for name in STORED}
+    state.stored = {tensor: np.zeros(sizes[tensor], np.bool_) for tensor in STORED}
     return Draft(f"{name}_{config.name}", state, ExtraTokens(0.0))
 
 
@@ -87,7 +85,7 @@ def _full_queue(config: Config, seed: int) -> Program:
 
 def _loads(config: Config, extent: int) -> Iterator[Drawn]:
     yield Drawn(Load(Buffer.UOP, x_size=1), UOPS)
-    for buffer in FILLED:
+    for buffer in _FILLED:
         tensor, depth = SOURCES[buffer], config.depths[buffer]
         yield Drawn(Load(buffer, x_size=depth), tensor)
         shapes = _padded(buffer, depth) if buffer in PADDED else _plain(buffer, depth)
