@@ -45,7 +45,7 @@ def _overview(configs: list[Config]) -> Table:
     for config in configs:
         shape = f"{config.batch} x {config.block_in} x {config.block_out}"
         types = f"{config.inp_dtype}, {config.wgt_dtype}"
-        speed = (f"{config.axi_bits}", f"{config.clock_mhz:g}", f"{config.peak_gops:.1f}")
+        speed = (f"{config.axi_bits}", f"{config.clock_mhz:.0f}", f"{config.peak_gops:.1f}")
         result.add_row(config.name, shape, types, *speed, config.fingerprint)
     return result
 
