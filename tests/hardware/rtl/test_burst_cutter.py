@@ -69,13 +69,13 @@ async def bursts_follow_the_contract(dut):
 
 @cocotb.test()
 async def the_greatest_planes_are_merged_or_not(dut):
-    """Two planes of half of the deepest buffer, of the widest entries."""
+    """Two planes of half of the deepest buffer, of the widest entries, beside a page's start."""
     machine = config()
     bench = Bench(dut)
     await bench.start()
     plane = max(machine.depths) // 2
     for beside in (0, 1):
-        transfer = 0, MAX_SHIFT, (2, 1, plane), ((plane << MAX_SHIFT) + beside, 0)
+        transfer = 3, MAX_SHIFT, (2, 1, plane), ((plane << MAX_SHIFT) + beside, 0)
         await compare(bench, machine, transfer, repeat(True))
 
 

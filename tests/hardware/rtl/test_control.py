@@ -106,6 +106,20 @@ async def a_reset_in_any_cycle_of_a_run_leaves_no_result(dut):
 
 
 @cocotb.test()
+async def a_hard_reset_in_any_cycle_of_a_start_withdraws_it(dut):
+    bench = Bench(dut)
+    await bench.start()
+    for cycles in range(LEAST_STOP):
+        bench["start_i"] = 1
+        await bench.cycle()
+        bench["start_i"] = 0
+        await bench.cycle(cycles)
+        await bench.reset()
+        await bench.cycle()
+        assert (bench["fetch_start_o"], bench["busy_o"], bench["run_o"]) == (0, 0, 0)
+
+
+@cocotb.test()
 async def an_error_stops_the_run_when_the_memory_is_quiet(dut):
     bench = Bench(dut)
     await bench.start()
