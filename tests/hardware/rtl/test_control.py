@@ -109,6 +109,7 @@ async def a_reset_in_any_cycle_of_a_run_leaves_no_result(dut):
 async def a_hard_reset_in_any_cycle_of_a_start_withdraws_it(dut):
     bench = Bench(dut)
     await bench.start()
+    bench["quiet_i"], bench["finished_i"] = 1, 0
     for cycles in range(LEAST_STOP):
         bench["start_i"] = 1
         await bench.cycle()
