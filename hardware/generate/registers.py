@@ -16,7 +16,7 @@ from vdla.hardware.timing import MAX_OUTSTANDING
 ID = 0x56444C41
 """The letters VDLA, the first in the most significant byte."""
 
-VERSION = 1
+VERSION = 2
 """Version of the register table, incremented when an offset or a meaning changes."""
 
 ADDRESS_BITS = 12
@@ -27,6 +27,7 @@ REGISTER_BITS = 32
 _STARTED_OFFSET = 0x4C
 _COMMANDS_OFFSET = 0x64
 _TOKENS_OFFSET = 0x70
+_BUILD_OFFSET = 0x80
 _LEVEL_BITS = 13  # of the number of entries in a queue
 
 COUNTERS_OFFSET = 0x100
@@ -147,6 +148,12 @@ def _queue_levels() -> Iterator[Register]:
         yield Register(tokens_register(queue), _TOKENS_OFFSET + 4 * number, RO, doc, width=_LEVEL_BITS)
 
 
+_BUILD = (
+    Register("BUILD_LO", _BUILD_OFFSET, RO, "hash of the hardware's sources and configuration, bits 31 to 0"),
+    Register("BUILD_HI", _BUILD_OFFSET + 4, RO, "the same, bits 47 to 32; 0 where the build gave none", width=16),
+)
+
+
 def tokens_register(queue: TokenQueue) -> str:
     """The name of the register that counts the tokens in a queue."""
     return f"{queue.name.upper()}_TOKENS"
@@ -166,7 +173,7 @@ def _counters() -> Iterator[Register]:
             yield Register(f"{name}_HI", offset + 4, RO, f"{doc}, bits 47 to 32", width=16)
 
 
-REGISTERS = (*_SETUP, *_PROGRESS, *_unit_progress(), *_queue_levels(), *_counters())
+REGISTERS = (*_SETUP, *_PROGRESS, *_unit_progress(), *_queue_levels(), *_BUILD, *_counters())
 """All registers by offset."""
 
 OFFSETS = {register.name: register.offset for register in REGISTERS}

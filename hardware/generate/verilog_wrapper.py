@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from vdla.hardware.checks import ConfigError
 from vdla.hardware.config import Config
+from vdla.hardware.generate.build_hash import BUILD_BITS, build_hash
 from vdla.hardware.generate.registers import ADDRESS_BITS as CONTROL_ADDRESS_BITS
 from vdla.hardware.generate.svgen import AXI_ADDRESS_BITS
 
@@ -162,7 +163,9 @@ def _body(config: Config, address_bits: int) -> Iterator[str]:
         ("irq_o", "irq"),
         ("trace_o", ""),
     ]
-    yield "  vdla u_vdla ("
+    yield "  vdla #("
+    yield f"    .Build({BUILD_BITS}'h{build_hash(config)})"
+    yield "  ) u_vdla ("
     yield ",\n".join(f"    .{pin}({wire})" for pin, wire in connections)
     yield "  );"
 

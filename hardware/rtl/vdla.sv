@@ -17,7 +17,9 @@ module vdla
   import vdla_pkg::*;
   import vdla_types_pkg::*;
   import vdla_regs_pkg::*;
-(
+#(
+  parameter logic [47:0] Build = '0  // what the registers BUILD_LO and BUILD_HI show
+) (
   input  logic                clk_i,
   input  logic                clk2x_i,
   input  logic                rst_ni,
@@ -154,7 +156,9 @@ module vdla
     .read_error_i (read_error)
   );
 
-  vdla_registers u_registers (
+  vdla_registers #(
+    .Build(Build)
+  ) u_registers (
     .clk_i,
     .rst_ni,
     .write_i         (write),

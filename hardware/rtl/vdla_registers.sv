@@ -13,7 +13,9 @@ module vdla_registers
   import vdla_pkg::*;
   import vdla_types_pkg::*;
   import vdla_regs_pkg::*;
-(
+#(
+  parameter logic [47:0] Build = '0  // identifies sources and configuration
+) (
   input  logic                                   clk_i,
   input  logic                                   rst_ni,
   // Accesses.
@@ -183,6 +185,8 @@ module vdla_registers
       RegVersion: setup = VersionReset;
       RegFingerprintLo: setup = Fingerprint[31:0];
       RegFingerprintHi: setup = 32'(Fingerprint[47:32]);
+      RegBuildLo: setup = Build[31:0];
+      RegBuildHi: setup = 32'(Build[47:32]);
       RegControl: setup = '0;
       RegStreamLo: setup = stream_lo_q;
       RegStreamHi: setup = 32'(stream_hi_q);

@@ -40,6 +40,8 @@ package vdla_regs_pkg;
   parameter reg_addr_t RegComputeToLoadTokens = 12'h074;
   parameter reg_addr_t RegComputeToStoreTokens = 12'h078;
   parameter reg_addr_t RegStoreToComputeTokens = 12'h07c;
+  parameter reg_addr_t RegBuildLo = 12'h080;
+  parameter reg_addr_t RegBuildHi = 12'h084;
 
   // The counters of a unit lie UnitStride bytes after those of the one before it.
   parameter reg_addr_t RegCounters = 12'h100;
@@ -67,7 +69,7 @@ package vdla_regs_pkg;
   parameter int unsigned WriteLimitLeast = 1;
   parameter int unsigned WriteLimitMost = 256;
   parameter logic [31:0] IdReset = 32'h56444c41;
-  parameter logic [31:0] VersionReset = 32'h00000001;
+  parameter logic [31:0] VersionReset = 32'h00000002;
   parameter logic [31:0] ReadLatencyReset = 32'h00000050;
   parameter logic [31:0] ReadLimitReset = 32'h00000008;
   parameter logic [31:0] WriteLimitReset = 32'h00000008;

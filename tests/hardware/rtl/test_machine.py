@@ -14,11 +14,12 @@ from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, Er
 from vdla.hardware.isa import UNITS
 from vdla.hardware.program import STREAM
 
+BUILD = 0x9A5F6C3BD2E1
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", [Config.preset("tiny"), ODD], ids=["tiny", "odd"])
 def test_the_whole_machine_passes_its_bench(machine):
-    simulate("vdla", __file__, machine, binds=["axi_read_bind", "axi_write_bind", "axil_bind"])
+    simulate("vdla", __file__, machine, binds=["axi_read_bind", "axi_write_bind", "axil_bind"], Build=f"48'h{BUILD:x}")
 
 
 async def machine_of(dut):
@@ -37,6 +38,7 @@ async def registers_equal_the_table(dut):
     fingerprint = int(machine.config.fingerprint, 16)
     fixed = {"ID": ID, "VERSION": VERSION}
     fixed |= {"FINGERPRINT_LO": fingerprint & 0xFFFFFFFF, "FINGERPRINT_HI": fingerprint >> 32}
+    fixed |= {"BUILD_LO": BUILD & 0xFFFFFFFF, "BUILD_HI": BUILD >> 32}
     for rng in seeds(2, dut):
         await machine.power_up(rng)
         for register in REGISTERS:

@@ -24,13 +24,14 @@ from vdla.hardware.generate.registers import (
 from vdla.hardware.isa.units import QUEUES, UNITS
 
 START, RESET = 1, 2
+BUILD = 0x9A5F6C3BD2E1
 ENABLE, PENDING = 1, 2
 REGISTER_DELAY = 2
 
 
 @pytest.mark.rtl
 def test_the_registers_pass_their_bench():
-    simulate("vdla_registers", __file__)
+    simulate("vdla_registers", __file__, Build=f"48'h{BUILD:x}")
 
 
 async def write(bench, name, value, strobe=0xF):
@@ -152,7 +153,8 @@ def constants():
     """What the registers show that never change."""
     fingerprint = int(config().fingerprint, 16)
     low, high = fingerprint & 0xFFFFFFFF, fingerprint >> 32
-    return {"ID": ID, "VERSION": VERSION, "FINGERPRINT_LO": low, "FINGERPRINT_HI": high, "CONTROL": 0}
+    fixed = {"ID": ID, "VERSION": VERSION, "FINGERPRINT_LO": low, "FINGERPRINT_HI": high, "CONTROL": 0}
+    return fixed | {"BUILD_LO": BUILD & 0xFFFFFFFF, "BUILD_HI": BUILD >> 32}
 
 
 def random_bits(rng, bits):

@@ -41,7 +41,7 @@ def simulate(
     config: Config | str = "tiny",
     binds: Sequence[str] = (),
     registers: Sequence[str] = (),
-    **parameters: int,
+    **parameters: int | str,
 ) -> None:
     """Runs the cocotb tests of the file `test` on the module `top`, built for a configuration.
 

@@ -1,0 +1,24 @@
+"""The hash that identifies a build of the hardware: its sources and its whole configuration.
+
+Registers BUILD_LO and BUILD_HI show it, so that software can tell a bitstream of this release from
+one that was built from other sources. DRAM model, clock and name do not change the hardware.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from vdla.hardware.config import Config
+from vdla.hardware.generate.rtl_files import FOLDER, rtl_files
+from vdla.hardware.generate.svgen import render_nameless
+
+BUILD_BITS = 48
+
+
+def build_hash(config: Config, folder: Path = FOLDER) -> str:
+    """Twelve hex digits that identify the RTL in a folder as a machine of this configuration."""
+    digest = hashlib.sha256(render_nameless(config).encode())
+    for path in rtl_files(folder):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[: BUILD_BITS // 4]
