@@ -33,6 +33,7 @@ def _deferred(name: str, module: str, class_name: str) -> Callable[..., Device]:
 DEVICES: Mapping[str, Callable[..., Device]] = {
     "sim": _deferred("sim", "vdla.runtime.devices.sim", "SimDevice"),
     "rtl": _deferred("rtl", "vdla.runtime.devices.rtl", "RtlDevice"),
+    "pynq": _deferred("pynq", "vdla.runtime.devices.pynq_device", "PynqDevice"),
 }
 
 
@@ -40,7 +41,8 @@ def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: A
     """The device `name` as a machine of configuration `config`; DeviceError lists the known names.
 
     `options` are those of its class: `memory_bytes` and `timeout_cycles` of all devices, `waves`,
-    `assertions`, `stalls` and `start` of rtl.
+    `assertions`, `stalls` and `start` of rtl, `bitstream`, `timeout_s`, `accept_build`, `download`
+    and `target` of pynq.
     """
     if not isinstance(name, str) or name not in DEVICES:
         raise DeviceError(f"device: name must be one of {', '.join(DEVICES)}, got {name}{did_you_mean(name, DEVICES)}")
