@@ -1,7 +1,7 @@
 """The connection to a board: the errors of PYNQ and gRPC as DeviceError, and whether it is lost.
 
-The invariant: once the connection is lost, no call goes to the board again. Releasing what it held
-is then silent, since there is nobody to tell.
+The invariant: once the connection is lost, no call goes to the board until `reconnect` has found it
+again. To give something back is silent then, since there is nobody to tell.
 """
 
 from __future__ import annotations
@@ -38,6 +38,15 @@ class BoardLink:
         """Call `give_back`, which never raises; it is left out without a connection."""
         with suppress(DeviceError), self.calls(what):
             give_back()
+
+    def reconnect(self, probe: Callable[[], object]) -> None:
+        """Use the board again if it answers `probe`."""
+        lost, self.lost = self.lost, None
+        try:
+            with self.calls("answer again"):
+                probe()
+        except DeviceError:
+            self.lost = lost
 
     def _message(self, what: str, error: Exception) -> str:
         code = _grpc_code(error)

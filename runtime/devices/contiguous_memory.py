@@ -57,7 +57,13 @@ class ContiguousMemory:
         self._link, self._limit, self._board = link, memory_bytes, board
         self._one_copy = board.coherent and not board.remote
         self._blocks: dict[int, BoardBlock] = {}
-        self._end = finalize(self, _release, self._blocks, link, os.getpid())
+        self._left: list[BoardBlock] = []  # freed while the connection was lost
+        self._end = finalize(self, _release, self._blocks, self._left, link, os.getpid())
+
+    @property
+    def holds_any(self) -> bool:
+        """Whether the board holds anything for this memory."""
+        return bool(self._blocks or self._left)
 
     # --- blocks
 
@@ -106,13 +112,15 @@ class ContiguousMemory:
             )
 
     def free(self, address: int) -> None:
-        """Free the block at an address; silent where the connection is lost."""
+        """Free the block at an address; where the connection is lost, `close` tries it again."""
         key = require_integer(self._link.where, "address to free", address)
         block = self._blocks.pop(key, None)
         if block is None:
             raise DeviceError(
                 f"{self._link.where}: address to free must be one that allocate returned, got {address}"
             )
+        if self._link.lost is not None:
+            self._left.append(block)
         self._link.release("free a buffer", block.buffer.freebuffer)
 
     def close(self) -> None:
@@ -181,9 +189,10 @@ class ContiguousMemory:
         return list(found.values())
 
 
-def _release(blocks: dict[int, BoardBlock], link: BoardLink, process: int) -> None:
-    """Free what is left. A forked process leaves it alone: it belongs to its parent."""
-    while blocks:
-        _, block = blocks.popitem()
-        if process == os.getpid():
-            link.release("free a buffer", block.buffer.freebuffer)
+def _release(blocks: dict[int, BoardBlock], left: list[BoardBlock], link: BoardLink, process: int) -> None:
+    """Free everything. A forked process leaves it alone: it belongs to its parent."""
+    held = [*blocks.values(), *left]
+    blocks.clear()
+    left.clear()
+    for block in held if process == os.getpid() else ():
+        link.release("free a buffer", block.buffer.freebuffer)

@@ -21,7 +21,7 @@ from vdla.runtime.devices.board_interrupt import interrupt_wait
 from vdla.runtime.devices.board_link import BoardLink, one_line
 from vdla.runtime.devices.completion import InterruptWait
 from vdla.runtime.devices.device import DeviceError
-from vdla.runtime.devices.remote_calls import limit_calls
+from vdla.runtime.devices.remote_calls import await_board, limit_calls
 
 IP_VLNV = "vdla:accelerator:vdla:1.0"
 """The type of the accelerator in a block design, to which its driver class is bound."""
@@ -39,7 +39,7 @@ class LoadedOverlay:
     """What the driver uses of a loaded overlay.
 
     `remote`: each access is a call to another machine. `parameters` are those of the accelerator in
-    the hardware handoff file.
+    the hardware handoff file. `await_board` waits for a board that was lost.
     """
 
     mmio: Any
@@ -48,6 +48,7 @@ class LoadedOverlay:
     remote: bool
     interrupt: InterruptWait | None
     meminfo: Callable[[], str]
+    await_board: Callable[[], None]
 
     @property
     def coherent(self) -> bool:
@@ -115,6 +116,7 @@ def load_overlay(link: BoardLink, bitstream: Path, target: object = None, *, dow
             remote=remote,
             interrupt=None if remote else _interrupt(instance),
             meminfo=partial(_meminfo, device, remote),
+            await_board=partial(await_board, device),
         )
     except DeviceError:
         raise

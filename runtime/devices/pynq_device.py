@@ -84,6 +84,7 @@ class PynqDevice:
         self._bus = BoardBus(self._link, overlay.mmio, remote=overlay.remote)
         self.driver = BoardDriver(where, self._bus)
         self.completion = Completion(self.driver, overlay.interrupt)
+        self._await_board = overlay.await_board
         self._memory: ContiguousMemory | None = ContiguousMemory(self._link, limit, overlay)
         try:
             self._begin(overlay, accept_build)
@@ -200,11 +201,19 @@ class PynqDevice:
         return self._memory
 
     def close(self) -> None:
-        """Free everything on the board; it never raises, also where the connection is lost."""
-        if self._memory is not None:
-            self._memory.close()
+        """Free everything on the board; it never raises.
+
+        Where the connection is lost, it waits some seconds for the board to come back: what a
+        machine may still write to is freed after a reset of it.
+        """
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            if memory.holds_any and self._link.lost is not None:
+                self._link.reconnect(self._await_board)
+            if self._stuck:
+                self._link.release("reset the machine", self.completion.reset)
+            memory.close()
         self._bus.close()
-        self._memory = None
 
     def __enter__(self) -> Self:
         return self

@@ -262,9 +262,35 @@ def test_a_lost_connection_is_one_sentence_and_closing_is_silent(board, call, wh
     assert text.startswith(f"device pynq: the connection to the board was lost at: {what}")
     assert text.endswith(" (UNAVAILABLE: connection refused); close the device and open it again")
     before = len(board.calls)
-    assert message(device.allocate, 1) != "" and message(run, PROGRAM, INPUTS, device) != ""
-    device.close()
+    assert message(device.allocate, 1) == message(run, PROGRAM, INPUTS, device) == text
     assert len(board.calls) == before  # nothing goes to a board that is not there
+    board.fails = unavailable
+    device.close()
+    assert len(board.buffers) > 0
+
+
+def test_what_a_lost_board_holds_is_freed_when_it_comes_back(board):
+    device, place = PynqDevice(TINY), []
+    place.append(device.allocate(5))
+    board.fails = unavailable
+    text = message(run, PROGRAM, INPUTS, device)
+    device.free(place[0])
+    assert "connection to the board was lost" in text and len(board.buffers) == 1
+    board.fails = lambda call: None
+    device.close()
+    assert board.buffers == []
+
+
+def test_a_machine_that_was_lost_in_a_run_is_reset_before_its_buffers_are_freed(board):
+    device = PynqDevice(TINY)
+    board.polls = None
+    board.fails = lambda call: unavailable(call) if board.calls.count("read STATUS") > 3 else None
+    message(run, PROGRAM, INPUTS, device)
+    board.fails = lambda call: None
+    board.calls.clear()
+    device.close()
+    assert board.calls.index("write CONTROL") < board.calls.index("free")
+    assert board.registers["CONTROL"] == 2 and board.buffers == []
 
 
 def test_closing_is_silent_where_the_connection_is_lost_just_then(board):

@@ -117,6 +117,9 @@ def test_a_connection_that_drops_during_a_run_is_one_sentence(with_fault):
     assert text.startswith("device pynq: the connection to the board was lost at: ")
     assert text.endswith("; close the device and open it again") and "\n" not in text
     device.close()
+    assert buffers(board) == []
+    with PynqDevice(TINY, target=board) as again:
+        assert (run(PROGRAM, INPUTS, again).outputs["out"] == EXPECTED).all()
 
 
 def test_a_server_that_is_gone_is_one_sentence_and_closing_is_silent(pynq_board):
