@@ -34,6 +34,11 @@ def messages(service: str) -> ModuleType:
     return module
 
 
+def require_pynq() -> None:
+    """MissingPackageError unless pynq is installed, and with it gRPC."""
+    _folder()
+
+
 def _folder() -> Path:
     spec = importlib.util.find_spec("pynq")
     if spec is None or spec.origin is None:

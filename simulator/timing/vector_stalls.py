@@ -80,7 +80,7 @@ def _load_uops(config: Config, row: Ints, table: Bytes, uops: Ints) -> None:
             beat = int(row[COL["dram"]] + z * row[COL["z_stride"]] + y * row[COL["y_stride"]])
             entries = table[beat * config.axi_bytes : (beat + x * beats) * config.axi_bytes]
             room = max(0, min(len(entries) // config.uop_entry_bytes, config.uop_depth - sram))
-            used = entries[: room * config.uop_entry_bytes].reshape(room, -1)
+            used = entries[: room * config.uop_entry_bytes].reshape(room, config.uop_entry_bytes)
             uops[sram : sram + room] = uop_columns(config, used)
             sram += x
 
