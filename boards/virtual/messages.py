@@ -11,8 +11,12 @@ import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from vdla.support.errors import Error
+
+Message = Any
+"""A message of one of the services; protobuf makes their classes at run time."""
 
 
 class MissingPackageError(Error, RuntimeError):

@@ -1,11 +1,11 @@
 """The registers of the processing system that PYNQ reads and writes: clocks and port widths.
 
-Words that software wrote read back as written, and nothing else follows from them. Addresses and fields: UG585 (Zynq-7000) and UG1087 (Zynq UltraScale+).
+Words that software wrote read back as written, and nothing else follows from them. Addresses and
+fields: UG585 (Zynq-7000) and UG1087 (Zynq UltraScale+).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from threading import Lock
 
 _PAGE = 0x1000

@@ -42,7 +42,8 @@ _REPORT_DELAY = 2  # from an error's beat to the stop
 _MOST_ROWS = 1 << 20  # of a LOAD or STORE that lies in several windows
 _WINDOW = ("z_size", "y_size", "x_size", "dram", "z_stride", "y_stride")
 _SIZES = (
-    "loop0", "loop1", "uop_begin", "uop_end", "z_size", "y_before", "y_size", "y_after", "x_before", "x_size", "x_after",
+    "loop0", "loop1", "uop_begin", "uop_end",
+    "z_size", "y_before", "y_size", "y_after", "x_before", "x_size", "x_after",
 )  # fmt: skip
 _UNIT_ERRORS = (ErrorCode.LOAD, ErrorCode.COMPUTE, ErrorCode.STORE)
 

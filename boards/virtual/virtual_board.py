@@ -13,7 +13,8 @@ import secrets
 import time
 from collections.abc import Iterable, Sequence
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from vdla.boards.board import Board
 from vdla.boards.virtual.active_faults import ActiveFaults
@@ -86,7 +87,7 @@ class VirtualBoard:
         for fault in faults:
             self.inject(fault)
 
-    def _services(self) -> Sequence[tuple[Service, Any]]:
+    def _services(self) -> Sequence[tuple[Service, ModuleType]]:
         board = self.board
         registers = SystemRegisters(board.processor, board.interrupt_controller_base)
         space = AddressSpace(registers, self, board.control_base, board.control_bytes)

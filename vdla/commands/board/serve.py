@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The machine, the board, the address, the faults."""
     add_machine_arguments(parser)
     parser.add_argument(
-        "--board", metavar="BOARD", help="the board, by name or description (default: the one with the machine's preset)"
+        "--board",
+        metavar="BOARD",
+        help="the board, by name or description (default: the one with the machine's preset)",
     )
     fabric = parser.add_argument(
         "--fabric", default="sim", metavar="NAME", help="what runs: sim, the simulator, or rtl, Verilator (default sim)"
