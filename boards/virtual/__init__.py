@@ -1,1 +1,1 @@
-"""The virtual board: PYNQ.remote's services, with the RTL or the simulator in place of the fabric."""
+"""The virtual board: the services of PYNQ.remote, with the RTL or the simulator as the fabric."""

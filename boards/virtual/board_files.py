@@ -37,7 +37,7 @@ class FileRefusal(Error, RuntimeError):
 
 
 class BoardFiles:
-    """The files; `program` is called with the payload of the bitstream that is to be configured."""
+    """The files; `program` is called with the payload of a bitstream, to configure it."""
 
     def __init__(self, board: Board, memory: ContiguousMemory, program: Callable[[bytes], None]) -> None:
         self._board = board
@@ -49,7 +49,7 @@ class BoardFiles:
         self._programming = Lock()
 
     def exists(self, path: str) -> bool:
-        """Whether a file exists; False for firmware, so that the client uploads what has changed."""
+        """Whether a file exists; False for firmware, so that a client uploads what has changed."""
         if path.startswith(FIRMWARE):
             return False
         try:

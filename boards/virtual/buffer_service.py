@@ -6,12 +6,11 @@ Contents are in the memory as soon as they arrive: flush and invalidate have not
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from vdla.boards.virtual.memory import Buffer, ContiguousMemory, MemoryRefusal
-from vdla.boards.virtual.messages import messages
+from vdla.boards.virtual.messages import Message, messages
 
 _CHUNK_BYTES = (4 << 20) - (64 << 10)  # under the client's limit of a message, 4 MiB
 _VIRTUAL = 0x7F0000000000  # where the server's process would have mapped the memory
@@ -26,11 +25,11 @@ class BufferService:
         self._memory = memory
         self._messages = messages("buffer")
 
-    def allocate(self, request: Any, context: Any) -> Any:
+    def allocate(self, request: Message) -> Message:
         """A new buffer."""
         return self._messages.AllocateResponse(buffer_id=self._memory.allocate(request.size).identifier)
 
-    def write(self, requests: Iterator[Any], context: Any) -> Any:
+    def write(self, requests: Iterator[Message]) -> Message:
         """Set bytes of a buffer: message after message from its beginning, or each at its range."""
         position = 0
         for request in requests:
@@ -39,7 +38,7 @@ class BufferService:
             position = self._write(buffer, begin, request)
         return self._messages.BufferWriteResponse()
 
-    def _write(self, buffer: Buffer, begin: int, request: Any) -> int:
+    def _write(self, buffer: Buffer, begin: int, request: Message) -> int:
         """Write a message's bytes from `begin` on; their end."""
         end = begin + len(request.data)
         if request.end and request.end != end:
@@ -51,7 +50,7 @@ class BufferService:
         self._memory.contents(buffer)[begin:end] = np.frombuffer(request.data, np.uint8)
         return end
 
-    def read(self, request: Any, context: Any) -> Iterator[Any]:
+    def read(self, request: Message) -> Iterator[Message]:
         """The bytes of a buffer, or of a range."""
         buffer = self._memory.buffer(request.buffer_id)
         begin, end = request.start, request.end or buffer.nbytes
@@ -64,25 +63,25 @@ class BufferService:
             data = self._memory.contents(current)[at : min(at + _CHUNK_BYTES, end)].tobytes()
             yield self._messages.BufferReadResponse(data=data)
 
-    def flush(self, request: Any, context: Any) -> Any:
+    def flush(self, request: Message) -> Message:
         """Make the processor's writes visible to the fabric."""
         self._memory.buffer(request.buffer_id)
         return self._messages.FlushResponse()
 
-    def invalidate(self, request: Any, context: Any) -> Any:
+    def invalidate(self, request: Message) -> Message:
         """Make the fabric's writes visible to the processor."""
         self._memory.buffer(request.buffer_id)
         return self._messages.InvalidateResponse()
 
-    def freebuffer(self, request: Any, context: Any) -> Any:
+    def freebuffer(self, request: Message) -> Message:
         """Free a buffer."""
         self._memory.free(request.buffer_id)
         return self._messages.FreeBufferResponse()
 
-    def physical_address(self, request: Any, context: Any) -> Any:
+    def physical_address(self, request: Message) -> Message:
         """The address at which the machine finds a buffer."""
         return self._messages.AddressResponse(address=self._memory.buffer(request.buffer_id).address)
 
-    def virtual_address(self, request: Any, context: Any) -> Any:
+    def virtual_address(self, request: Message) -> Message:
         """The address at which the server's process has a buffer: a number without a use."""
         return self._messages.AddressResponse(address=_VIRTUAL + self._memory.buffer(request.buffer_id).offset)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from vdla.boards.virtual.board_files import MOST_BYTES, BoardFiles, FileRefusal
-from vdla.boards.virtual.messages import messages
+from vdla.boards.virtual.messages import Message, messages
 
 _CHUNK_BYTES = 1 << 20
 
@@ -20,17 +19,17 @@ class DeviceService:
         self._files = files
         self._messages = messages("remote_device")
 
-    def existsfile(self, request: Any, context: Any) -> Any:
+    def existsfile(self, request: Message) -> Message:
         """Whether a file need not be uploaded."""
         return self._messages.ExistsFileResponse(exists=self._files.exists(request.file_path))
 
-    def readfile(self, request: Any, context: Any) -> Iterator[Any]:
+    def readfile(self, request: Message) -> Iterator[Message]:
         """The content of a file."""
         content = self._files.read(request.file_path)
         for at in range(0, len(content), _CHUNK_BYTES):
             yield self._messages.ReadFileResponse(data=content[at : at + _CHUNK_BYTES])
 
-    def writefile(self, requests: Iterator[Any], context: Any) -> Any:
+    def writefile(self, requests: Iterator[Message]) -> Message:
         """Replace the content of a file."""
         path, parts, total = None, [], 0
         for request in requests:
@@ -45,6 +44,6 @@ class DeviceService:
             self._files.write(path, b"".join(parts))
         return self._messages.WriteFileResponse()
 
-    def set_bitstream_attrs(self, request: Any, context: Any) -> Any:
+    def set_bitstream_attrs(self, request: Message) -> Message:
         """Announce a bitstream; a partial one is refused when it is written."""
         return self._messages.SetBitstreamAttrsResponse(status=True)

@@ -33,7 +33,7 @@ class SlowBoard:
 
 @dataclass(frozen=True, slots=True)
 class SlowFabric:
-    """Every stream takes longer by `milliseconds` of the clock on the wall; counters do not change."""
+    """Every stream takes longer by `milliseconds` of real time; counters do not change."""
 
     milliseconds: int = 500
 

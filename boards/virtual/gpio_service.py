@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
 
 from vdla.boards.virtual.fabric import BusError
-from vdla.boards.virtual.messages import messages
+from vdla.boards.virtual.messages import Message, messages
 
 _CHIPS = {"zynq7": (906, 118), "zynqmp": (338, 174)}  # first number, pins
 
@@ -32,7 +31,7 @@ class GpioService:
         self._lock = Lock()
         self._messages = messages("gpio")
 
-    def get_gpio(self, request: Any, context: Any) -> Any:
+    def get_gpio(self, request: Message) -> Message:
         """Export a pin."""
         index, direction = request.index, request.direction
         if not self._first <= index < self._first + self._count:
@@ -50,12 +49,12 @@ class GpioService:
             raise BusError(f"gpio: pin must be exported, got {identifier[:40]!r}")
         return pin
 
-    def read(self, request: Any, context: Any) -> Any:
+    def read(self, request: Message) -> Message:
         """The level of a pin."""
         with self._lock:
             return self._messages.GpioReadResponse(value=self._pin(request.gpio_id).value)
 
-    def write(self, request: Any, context: Any) -> Any:
+    def write(self, request: Message) -> Message:
         """Drive a pin."""
         if request.value not in (0, 1):
             raise BusError(f"gpio: value must be 0 or 1, got {request.value}")
@@ -66,22 +65,22 @@ class GpioService:
             pin.value = request.value
         return self._messages.GpioWriteResponse()
 
-    def unexport(self, request: Any, context: Any) -> Any:
+    def unexport(self, request: Message) -> Message:
         """Release a pin."""
         with self._lock:
             self._pins.pop(request.gpio_id, None)
         return self._messages.GpioUnexportResponse()
 
-    def is_exported(self, request: Any, context: Any) -> Any:
+    def is_exported(self, request: Message) -> Message:
         """Whether a pin is exported."""
         with self._lock:
             return self._messages.GpioIsExportedResponse(is_exported=request.gpio_id in self._pins)
 
-    def get_gpio_base_path(self, request: Any, context: Any) -> Any:
+    def get_gpio_base_path(self, request: Message) -> Message:
         """Where Linux has the pins; empty for a controller that the board does not have."""
         path = "" if request.target_label else f"/sys/class/gpio/gpiochip{self._first}"
         return self._messages.GetGpioBasePathResponse(base_path=path)
 
-    def get_gpio_npins(self, request: Any, context: Any) -> Any:
+    def get_gpio_npins(self, request: Message) -> Message:
         """The number of pins; 0 for a controller that the board does not have."""
         return self._messages.GetGpioNPinsResponse(npins=0 if request.target_label else self._count)

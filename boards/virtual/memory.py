@@ -42,7 +42,7 @@ class Buffer:
 
 
 class ContiguousMemory:
-    """`size` bytes of DRAM from `base` on; `changed` is called with the windows after each change."""
+    """`size` bytes of DRAM from `base`; `changed` is called with the windows after each change."""
 
     def __init__(self, size: int = DEFAULT_BYTES, base: int = BASE_ADDRESS) -> None:
         self._allocator = Allocator("virtual board", size)

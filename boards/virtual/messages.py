@@ -11,8 +11,12 @@ import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from vdla.support.errors import Error
+
+Message = Any
+"""A message of one of the services; protobuf makes their classes at run time."""
 
 
 class MissingPackageError(Error, RuntimeError):
@@ -32,6 +36,11 @@ def messages(service: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def require_pynq() -> None:
+    """MissingPackageError unless pynq is installed, and with it gRPC."""
+    _folder()
 
 
 def _folder() -> Path:

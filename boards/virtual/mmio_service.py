@@ -6,11 +6,9 @@ unmapped.
 
 from __future__ import annotations
 
-from typing import Any
-
 from vdla.boards.virtual.address_space import AddressSpace
 from vdla.boards.virtual.fabric import BusError
-from vdla.boards.virtual.messages import messages
+from vdla.boards.virtual.messages import Message, messages
 
 _MOST_BYTES = 1 << 32  # of the base address and the length of a range
 _MASKS = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFFFFFF}
@@ -26,7 +24,7 @@ class MmioService:
         self._run = run
         self._messages = messages("mmio")
 
-    def get_mmio(self, request: Any, context: Any) -> Any:
+    def get_mmio(self, request: Message) -> Message:
         """Map a range."""
         base, nbytes = request.base_addr, request.length
         if base % 4 or not 1 <= nbytes < _MOST_BYTES or not self._space.covers(base, nbytes):
@@ -34,7 +32,7 @@ class MmioService:
         identifier = f"{self._run}-{base:x}-{nbytes:x}"
         return self._messages.GetMmioResponse(status=True, mmio_id=identifier)
 
-    def read(self, request: Any, context: Any) -> Any:
+    def read(self, request: Message) -> Message:
         """The bytes at an offset, as a number."""
         mask = _MASKS.get(request.length)
         if mask is None:
@@ -42,7 +40,7 @@ class MmioService:
         address = self._address(request.mmio_id, request.offset, request.length)
         return self._messages.ReadResponse(status=True, data=self._space.read_word(address) & mask)
 
-    def write(self, request: Any, context: Any) -> Any:
+    def write(self, request: Message) -> Message:
         """Set the words at an offset."""
         data = request.data
         if not data or len(data) % 4:

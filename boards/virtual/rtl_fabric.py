@@ -1,8 +1,8 @@
 """The machine as the hardware's sources under Verilator, clocked by a thread while it is busy.
 
 The invariant: one thread at a time is in the model. An access to the control port comes between two
-chunks of cycles, so a client that polls sees the progress of a stream. An idle machine, and one that
-waits for what never comes, has no clock.
+chunks of cycles, so a client that polls sees the progress of a stream. An idle machine has no
+clock, and one that waits for what never comes a slow one.
 """
 
 from __future__ import annotations

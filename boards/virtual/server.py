@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from types import ModuleType
+from typing import Protocol
 
 import grpc
 
@@ -43,7 +44,7 @@ class Service(Protocol):
 class BoardServer:
     """Serves `services` at `address:port`; a port of 0 is chosen by the system."""
 
-    def __init__(self, services: Sequence[tuple[Service, Any]], guard: Guard, address: str, port: int) -> None:
+    def __init__(self, services: Sequence[tuple[Service, ModuleType]], guard: Guard, address: str, port: int) -> None:
         self._handlers = [_handler(service, messages, guard) for service, messages in services]
         self.address = address
         self.port = port
@@ -73,7 +74,7 @@ class BoardServer:
             server.stop(grace_s).wait()
 
 
-def _handler(service: Service, messages: Any, guard: Guard) -> grpc.GenericRpcHandler:
+def _handler(service: Service, messages: ModuleType, guard: Guard) -> grpc.GenericRpcHandler:
     """The methods of a service, as its descriptor lists them."""
     package, _, name = service.name.rpartition(".")
     descriptor = next(d for d in messages.DESCRIPTOR.services_by_name.values() if d.full_name == f"{package}.{name}")

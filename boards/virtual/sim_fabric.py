@@ -82,9 +82,7 @@ class SimFabric:
     def _status(self) -> int:
         error = self._outcome.error != ErrorCode.NONE
         done = self._over and not error
-        return (
-            self._busy * _BITS["STATUS", "busy"] | done * _BITS["STATUS", "done"] | error * _BITS["STATUS", "error"]
-        )
+        return self._busy * _BITS["STATUS", "busy"] | done * _BITS["STATUS", "done"] | error * _BITS["STATUS", "error"]
 
     def write_word(self, offset: int, value: int) -> None:
         """Set the word at an offset."""
@@ -149,7 +147,7 @@ class SimFabric:
         self._end(outcome, cancel)
 
     def _end(self, outcome: StreamOutcome, cancel: Event) -> None:
-        """Show the outcome of a run; a run that never ends stays busy, one that is reset is idle."""
+        """Show the outcome of a run; one that never ends stays busy, one that is reset is idle."""
         with self._lock:
             self._active = False
             if cancel.is_set():

@@ -1,11 +1,11 @@
 """The registers of the processing system that PYNQ reads and writes: clocks and port widths.
 
-Words that software wrote read back as written, and nothing else follows from them. Addresses and fields: UG585 (Zynq-7000) and UG1087 (Zynq UltraScale+).
+Words that software wrote read back as written, and nothing else follows from them. Addresses and
+fields: UG585 (Zynq-7000) and UG1087 (Zynq UltraScale+).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from threading import Lock
 
 _PAGE = 0x1000
@@ -36,10 +36,14 @@ _RESET = {"zynq7": _ZYNQ, "zynqmp": {**_ZYNQMP, **dict.fromkeys(_PORT_WIDTHS, 0)
 
 
 class SystemRegisters:
-    """The registers of a processor, `zynq7` or `zynqmp`, in pages of 4 KiB."""
+    """The registers of a processor, `zynq7` or `zynqmp`, in pages of 4 KiB.
 
-    def __init__(self, processor: str) -> None:
-        self._words = dict(_RESET[processor])
+    `others` are addresses of pages with registers of which nothing is known but what is written to
+    them, such as the interrupt controller's.
+    """
+
+    def __init__(self, processor: str, *others: int) -> None:
+        self._words = {**_RESET[processor], **dict.fromkeys(others, 0)}
         self._pages = {address // _PAGE for address in self._words}
         self._lock = Lock()
 

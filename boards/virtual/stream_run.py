@@ -25,7 +25,7 @@ from vdla.simulator.function import Engine, token_order
 from vdla.simulator.stats.moved_bytes import entry_beats
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import Timing, attempt_columns, column_stalls
-from vdla.simulator.timing.layout import DONE, T_A, T_C, T_D, T_E, T_S, UNKNOWN
+from vdla.simulator.timing.layout import DONE, T_A, T_C, T_D, T_E, T_Q, T_S, UNKNOWN
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -36,12 +36,14 @@ MOST_WORK = 1 << 31
 """Iterations, and beats, of a stream that the simulator runs; one with more stays busy."""
 _SLICE = 256  # instructions between two looks at whether the run is cancelled
 _NEVER = 1 << 62
+_GOOD = -1  # of rows: none leaves the windows
 _FETCHED_AHEAD = 256  # words beyond the valid ones: no buffer of fetch holds more
 _REPORT_DELAY = 2  # from an error's beat to the stop
 _MOST_ROWS = 1 << 20  # of a LOAD or STORE that lies in several windows
 _WINDOW = ("z_size", "y_size", "x_size", "dram", "z_stride", "y_stride")
 _SIZES = (
-    "loop0", "loop1", "uop_begin", "uop_end", "z_size", "y_before", "y_size", "y_after", "x_before", "x_size", "x_after",
+    "loop0", "loop1", "uop_begin", "uop_end",
+    "z_size", "y_before", "y_size", "y_after", "x_before", "x_size", "x_after",
 )  # fmt: skip
 _UNIT_ERRORS = (ErrorCode.LOAD, ErrorCode.COMPUTE, ErrorCode.STORE)
 
@@ -94,15 +96,15 @@ def run_stream(
     linked = columns(config, words[:valid])
     if _work(config, linked) > MOST_WORK:
         return StreamOutcome(over=False)
-    inside = _inside(config, pages, linked)
+    first_bad = _first_bad_rows(config, pages, linked)
     placed = _placed(linked, pages.shift // config.axi_bytes)
-    stalls = column_stalls(config, placed, lambda k: memory if inside[k] else memory[:0])
+    stalls = column_stalls(config, placed, lambda k: memory if first_bad[k] == _GOOD else memory[:0])
     ahead = min(request.count - valid, _FETCHED_AHEAD)  # what fetch requests beyond the valid words
     stalls = np.concatenate([stalls, np.zeros(ahead, np.int64)])
     beat = request.address // config.axi_bytes
     status, timing = attempt_columns(config, _with_syncs(linked, ahead), beat, stalls)
     times = timing.times[:valid]
-    stops = list(_bus_errors(linked, times, np.flatnonzero(~inside)))
+    stops = list(_bus_errors(config, linked, times, first_bad))
     if valid < request.count:
         stops += _word_error(config, timing.times, valid, invalid=valid < len(words))
     stop = min(stops, key=lambda stop: stop.cycle, default=None)
@@ -192,7 +194,7 @@ def _invalid_word(times: Ints, index: int) -> _Stop | None:
     arrival, before = times[index, T_A], times[index - 1, T_D] if index else 0
     if UNKNOWN in (arrival, before):
         return None
-    return _Stop(int(max(arrival, before + 1)), ErrorCode.INSTRUCTION, index)
+    return _Stop(int(max(arrival, before + 1)) + _REPORT_DELAY, ErrorCode.INSTRUCTION, index)
 
 
 def _missing_word(config: Config, times: Ints, index: int) -> _Stop | None:
@@ -200,35 +202,52 @@ def _missing_word(config: Config, times: Ints, index: int) -> _Stop | None:
     if times[index, T_A] == UNKNOWN:
         return None
     beats = instruction_bytes(config) // config.axi_bytes
-    cycle = int(times[index, T_A]) - contract.DISPATCH_DELAY - (beats - 1) + _REPORT_DELAY
+    spacing = config.axi_ports * config.dram.beat_cycles
+    cycle = int(times[index, T_A]) - contract.DISPATCH_DELAY - (beats - 1) * spacing + _REPORT_DELAY
     dispatched = times[:index, T_D]
     return _Stop(cycle, ErrorCode.FETCH, int(((dispatched != UNKNOWN) & (dispatched < cycle)).sum()))
 
 
-def _bus_errors(linked: Ints, times: Ints, outside: Ints) -> Iterator[_Stop]:
+def _bus_errors(config: Config, linked: Ints, times: Ints, first_bad: Ints) -> Iterator[_Stop]:
     """The first access of each unit that leaves the windows."""
     for unit in Unit:
-        mine = outside[linked[outside, COL["unit"]] == unit]
-        if not len(mine) or times[mine[0], T_C] == UNKNOWN:
+        mine = np.flatnonzero(linked[:, COL["unit"]] == unit)
+        bad = np.flatnonzero(first_bad[mine] != _GOOD)
+        if not len(bad) or times[mine[bad[0]], T_C] == UNKNOWN:
             continue
-        cycle = int(times[mine[0], T_C]) - (contract.STORE_TAIL if unit == Unit.STORE else contract.LOAD_TAIL)
-        ends = times[linked[:, COL["unit"]] == unit, T_E]
-        yield _Stop(cycle, _UNIT_ERRORS[unit], int(((ends != UNKNOWN) & (ends <= cycle)).sum()))
+        before, k = mine[: bad[0]], int(mine[bad[0]])
+        cycle = _error_cycle(config, linked[k : k + 1], times[k], int(first_bad[k]))
+        ends = times[before, T_E]
+        yield _Stop(cycle, _UNIT_ERRORS[unit], int(((ends != UNKNOWN) & (ends < cycle)).sum()))
 
 
-def _inside(config: Config, pages: PageMap, linked: Ints) -> NDArray[np.bool_]:
-    """Which instructions access windows only, or no memory at all."""
-    good = ~_moves(linked)
+def _error_cycle(config: Config, row: Ints, times: Ints, first_bad: int) -> int:
+    """About when the first beat beyond the windows is answered: between the first and the last."""
+    end = int(times[T_C]) + 1
+    if row[0, COL["opcode"]] == Opcode.STORE:
+        return end
+    rows = int(row[0, COL["z_size"]] * row[0, COL["y_size"]])
+    beats = rows * int(row[0, COL["x_size"]] * entry_beats(config, row)[0])
+    latency = config.dram.read_latency + contract.read_delay(config) + _REPORT_DELAY
+    whole = (beats - 1) * config.axi_ports * config.dram.beat_cycles  # of beats one behind the other
+    begin = max(end - whole, int(times[T_Q]) + latency)
+    return begin + max(0, end - begin) * first_bad // rows
+
+
+def _first_bad_rows(config: Config, pages: PageMap, linked: Ints) -> Ints:
+    """The first row of each LOAD or STORE that leaves the windows, _GOOD where none does."""
     unit = config.axi_bytes
     z, y, x, begin, z_stride, y_stride = (linked[:, COL[name]] for name in _WINDOW)
     row = x * entry_beats(config, linked)
     last = begin + (z - 1) * z_stride + (y - 1) * y_stride
-    good |= pages.holds(begin * unit, (last + row) * unit)  # one window for all rows, as is most common
+    good = ~_moves(linked) | pages.holds(begin * unit, (last + row) * unit)  # one window for all rows
+    first = np.where(good, _GOOD, 0)
     for k in np.flatnonzero(~good).tolist():
         if z[k] * y[k] <= _MOST_ROWS:
             rows = begin[k] + (np.arange(z[k])[:, None] * z_stride[k] + np.arange(y[k]) * y_stride[k]).reshape(-1)
-            good[k] = pages.holds(rows * unit, (rows + row[k]) * unit).all()
-    return good
+            held = pages.holds(rows * unit, (rows + row[k]) * unit)
+            first[k] = _GOOD if held.all() else int(held.argmin())
+    return first
 
 
 # --- function -------------------------------------------------------------------------------------

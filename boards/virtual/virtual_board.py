@@ -13,7 +13,8 @@ import secrets
 import time
 from collections.abc import Iterable, Sequence
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from vdla.boards.board import Board
 from vdla.boards.virtual.active_faults import ActiveFaults
@@ -23,7 +24,7 @@ from vdla.boards.virtual.board_files import BoardFiles
 from vdla.boards.virtual.buffer_service import BufferService
 from vdla.boards.virtual.device_service import DeviceService
 from vdla.boards.virtual.fabric import BusError, Fabric, MemoryWindow
-from vdla.boards.virtual.fabrics import build_fabric, require_fabric
+from vdla.boards.virtual.fabrics import build_fabric, prepare_fabric
 from vdla.boards.virtual.faults import Fault, FullMemory, OtherBitstream
 from vdla.boards.virtual.gpio_service import GpioService
 from vdla.boards.virtual.guard import Guard
@@ -34,12 +35,26 @@ from vdla.boards.virtual.server import PORT, BoardServer, Service
 from vdla.boards.virtual.slcr import SystemRegisters
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import OFFSETS
+from vdla.support.errors import Error
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 _CONTROL, _START = OFFSETS["CONTROL"], 1
 _AWAY_S = 0.3  # how long a board is out of reach after its connections dropped
+
+
+class AddressError(Error, ValueError):
+    """An address that a virtual board must not have."""
+
+
+def _require_local(address: str) -> None:
+    """AddressError for an address that others reach: PYNQ.remote has neither secrets nor users."""
+    if not address.startswith(("127.", "unix:")) and address not in ("localhost", "[::1]"):
+        raise AddressError(
+            f"board serve: address must be a loopback address or unix:PATH, since PYNQ.remote has no passwords, "
+            f"got {address} (from another host, use ssh -L)"
+        )
 
 
 class VirtualBoard:
@@ -56,8 +71,10 @@ class VirtualBoard:
         port: int = PORT,
         memory_bytes: int = DEFAULT_BYTES,
     ) -> None:
-        self.board, self.config = board, config
-        self._fabric_name = require_fabric(fabric)
+        self.board, self.config = board, board.check_config(config)
+        _require_local(address)
+        self._fabric_name = fabric
+        prepare_fabric(fabric, config)
         self._fabric: Fabric | None = None
         self._fabric_lock = Lock()
         self._server_lock = Lock()
@@ -70,9 +87,9 @@ class VirtualBoard:
         for fault in faults:
             self.inject(fault)
 
-    def _services(self) -> Sequence[tuple[Service, Any]]:
+    def _services(self) -> Sequence[tuple[Service, ModuleType]]:
         board = self.board
-        registers = SystemRegisters(board.processor)
+        registers = SystemRegisters(board.processor, board.interrupt_controller_base)
         space = AddressSpace(registers, self, board.control_base, board.control_bytes)
         return (
             (DeviceService(self.files), messages("remote_device")),

@@ -70,7 +70,7 @@ def load_uops(program: Program, row: Ints, tensor: int, uops: Ints) -> None:
 
 
 def _load_uops(config: Config, row: Ints, table: Bytes, uops: Ints) -> None:
-    """Execute a LOAD of micro-ops from these bytes; what is beyond them or the buffer is left out."""
+    """Execute a LOAD of micro-ops from these bytes; those beyond the buffer are ignored."""
     beats = config.uop_entry_bytes // config.axi_bytes
     sram, x = int(row[COL["sram"]]), int(row[COL["x_size"]])
     for z in range(int(row[COL["z_size"]])):
@@ -80,7 +80,7 @@ def _load_uops(config: Config, row: Ints, table: Bytes, uops: Ints) -> None:
             beat = int(row[COL["dram"]] + z * row[COL["z_stride"]] + y * row[COL["y_stride"]])
             entries = table[beat * config.axi_bytes : (beat + x * beats) * config.axi_bytes]
             room = max(0, min(len(entries) // config.uop_entry_bytes, config.uop_depth - sram))
-            used = entries[: room * config.uop_entry_bytes].reshape(room, -1)
+            used = entries[: room * config.uop_entry_bytes].reshape(room, config.uop_entry_bytes)
             uops[sram : sram + room] = uop_columns(config, used)
             sram += x
 
