@@ -16,7 +16,7 @@ from vdla.boards.virtual.faults import (
     SlowBoard,
     SlowFabric,
 )
-from vdla.boards.virtual.memory import ContiguousMemory
+from vdla.boards.virtual.memory import BoardMemory
 
 Kind = TypeVar("Kind")
 
@@ -79,7 +79,7 @@ class ActiveFaults:
             self._countdown = None
             return True
 
-    def start(self, memory: ContiguousMemory) -> None:
+    def start(self, memory: BoardMemory) -> None:
         """A stream is about to start."""
         with self._lock:
             if self._drops:
@@ -89,7 +89,7 @@ class ActiveFaults:
             self._flips = [(generator, left - 1) for generator, left in self._flips if left > 1]
 
 
-def _flip(generator: random.Random, memory: ContiguousMemory) -> None:
+def _flip(generator: random.Random, memory: BoardMemory) -> None:
     """Flip a bit of a buffer, every bit of all buffers as likely."""
     buffers = memory.buffers
     if buffers:

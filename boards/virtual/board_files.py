@@ -12,7 +12,7 @@ from threading import Lock
 import numpy as np
 
 from vdla.boards.board import Board
-from vdla.boards.virtual.memory import ContiguousMemory
+from vdla.boards.virtual.memory import BoardMemory
 from vdla.support.errors import Error
 
 MOST_BYTES = 64 << 20
@@ -39,7 +39,7 @@ class FileRefusal(Error, RuntimeError):
 class BoardFiles:
     """The files; `program` is called with the payload of a bitstream, to configure it."""
 
-    def __init__(self, board: Board, memory: ContiguousMemory, program: Callable[[bytes], None]) -> None:
+    def __init__(self, board: Board, memory: BoardMemory, program: Callable[[bytes], None]) -> None:
         self._board = board
         self._memory = memory
         self._program = program

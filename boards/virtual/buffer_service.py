@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vdla.boards.virtual.memory import Buffer, ContiguousMemory, MemoryRefusal
+from vdla.boards.virtual.memory import BoardMemory, Buffer, MemoryRefusal
 from vdla.boards.virtual.messages import Message, messages
 
 _CHUNK_BYTES = (4 << 20) - (64 << 10)  # under the client's limit of a message, 4 MiB
@@ -21,7 +21,7 @@ class BufferService:
 
     name = "buffer.RemoteBuffer"
 
-    def __init__(self, memory: ContiguousMemory) -> None:
+    def __init__(self, memory: BoardMemory) -> None:
         self._memory = memory
         self._messages = messages("buffer")
 

@@ -41,7 +41,7 @@ class Buffer:
     offset: int
 
 
-class ContiguousMemory:
+class BoardMemory:
     """`size` bytes of DRAM from `base`; `changed` is called with the windows after each change."""
 
     def __init__(self, size: int = DEFAULT_BYTES, base: int = BASE_ADDRESS) -> None:

@@ -28,7 +28,7 @@ from vdla.boards.virtual.fabrics import build_fabric, prepare_fabric
 from vdla.boards.virtual.faults import Fault, FullMemory, OtherBitstream
 from vdla.boards.virtual.gpio_service import GpioService
 from vdla.boards.virtual.guard import Guard
-from vdla.boards.virtual.memory import DEFAULT_BYTES, ContiguousMemory
+from vdla.boards.virtual.memory import DEFAULT_BYTES, BoardMemory
 from vdla.boards.virtual.messages import messages
 from vdla.boards.virtual.mmio_service import MmioService
 from vdla.boards.virtual.server import PORT, BoardServer, Service
@@ -58,7 +58,7 @@ def _require_local(address: str) -> None:
 
 
 class VirtualBoard:
-    """A board that runs `config`, of any clock, once it is programmed; `fabric` is `sim` or `rtl`."""
+    """A board that runs `config`, of any clock, once programmed; `fabric` is `sim` or `rtl`."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class VirtualBoard:
         self._server_lock = Lock()
         self._closed = False
         self.faults = ActiveFaults()
-        self.memory = ContiguousMemory(memory_bytes)
+        self.memory = BoardMemory(memory_bytes)
         self.memory.changed = self._map
         self.files = BoardFiles(board, self.memory, self._program)
         self._server = BoardServer(self._services(), Guard(self), address, port)

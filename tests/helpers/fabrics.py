@@ -69,7 +69,7 @@ class Bench:
         assert not self.wait() & BUSY, self.registers()
 
     def upload(self, program: Program, arrays: Mapping[str, NDArray]) -> dict[str, int]:
-        """The addresses of tensors and stream; each has a window of its own, with a gap behind it."""
+        """The addresses of tensors and stream; each has a window of its own, and a gap behind."""
         sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
         places, at = {}, 0
         for name, nbytes in sizes.items():

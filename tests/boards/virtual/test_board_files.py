@@ -14,7 +14,7 @@ from vdla.boards.virtual import board_files
 from vdla.boards.virtual.bitstream import build_numbers, machine_of
 from vdla.boards.virtual.board_files import BUFFERS, MANAGER, BoardFiles, FileRefusal
 from vdla.boards.virtual.fabric import FabricError
-from vdla.boards.virtual.memory import ContiguousMemory
+from vdla.boards.virtual.memory import BoardMemory
 from vdla.hardware.config import Config
 
 TINY, Z1 = Config.preset("tiny"), Config.preset("pynq_z1")
@@ -22,7 +22,7 @@ BOARD = load_board("pynq_z1")
 
 
 def files(board=BOARD, program=lambda payload: None) -> BoardFiles:
-    return BoardFiles(board, ContiguousMemory(1 << 20), program)
+    return BoardFiles(board, BoardMemory(1 << 20), program)
 
 
 def refusal(function, *arguments) -> str:
@@ -39,7 +39,7 @@ def test_the_client_finds_the_processor_and_the_name(name, arch):
 
 
 def test_meminfo_shows_the_contiguous_memory():
-    memory = ContiguousMemory(1 << 20)
+    memory = BoardMemory(1 << 20)
     found = BoardFiles(BOARD, memory, lambda payload: None)
     buffer = memory.allocate(1 << 12)
     lines = [line.split() for line in found.read("/proc/meminfo").decode().splitlines()]

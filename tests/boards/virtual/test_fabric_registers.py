@@ -12,7 +12,7 @@ from helpers.small_programs import small_gemm
 from vdla.boards.virtual.fabric import BusError, MemoryWindow
 from vdla.boards.virtual.memory import BASE_ADDRESS
 from vdla.hardware.config import Config
-from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, RegisterAccess
+from vdla.hardware.generate.registers import ID, REGISTERS, VERSION, RegisterAccess
 from vdla.hardware.isa import Store, Sync, Unit, encode
 from vdla.hardware.program import STREAM
 

@@ -17,7 +17,7 @@ from vdla.boards.virtual.faults import (
     fault_names,
     parse_fault,
 )
-from vdla.boards.virtual.memory import ContiguousMemory
+from vdla.boards.virtual.memory import BoardMemory
 
 CASES = {
     "lost-interrupt": LostInterrupt(),
@@ -58,7 +58,7 @@ def test_what_is_no_fault(text, message):
 
 
 def test_the_connection_drops_once_at_a_request_after_a_start():
-    faults, memory = ActiveFaults(), ContiguousMemory(4096)
+    faults, memory = ActiveFaults(), BoardMemory(4096)
     faults.add(DroppedConnection(requests=2))
     assert not any(faults.drops() for _ in range(5))
     faults.start(memory)
@@ -68,7 +68,7 @@ def test_the_connection_drops_once_at_a_request_after_a_start():
 
 
 def flipped(seed: int, starts: int = 1, runs: int = 1) -> bytes:
-    faults, memory = ActiveFaults(), ContiguousMemory(1 << 16)
+    faults, memory = ActiveFaults(), BoardMemory(1 << 16)
     memory.allocate(100)
     memory.free(memory.allocate(100).identifier)
     faults.add(FlippedBit(seed, starts))

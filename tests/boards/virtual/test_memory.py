@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vdla.boards.virtual.fabric import FabricError, MemoryWindow
-from vdla.boards.virtual.memory import BASE_ADDRESS, MOST_BUFFERS, ContiguousMemory, MemoryRefusal
+from vdla.boards.virtual.memory import BASE_ADDRESS, MOST_BUFFERS, BoardMemory, MemoryRefusal
 from vdla.boards.virtual.page_map import PageMap
 
 PAGE = 4096
@@ -19,7 +19,7 @@ def refusal(function, *arguments) -> str:
 
 
 def test_buffers_lie_on_pages_from_the_base_on_first_fit():
-    memory = ContiguousMemory(4 * PAGE)
+    memory = BoardMemory(4 * PAGE)
     first, second, third = (memory.allocate(size) for size in (1, PAGE, PAGE + 1))
     assert [b.address - BASE_ADDRESS for b in (first, second, third)] == [0, PAGE, 2 * PAGE]
     memory.free(second.identifier)
@@ -27,7 +27,7 @@ def test_buffers_lie_on_pages_from_the_base_on_first_fit():
 
 
 def test_the_windows_are_whole_pages_and_follow_every_change():
-    memory, seen = ContiguousMemory(4 * PAGE), []
+    memory, seen = BoardMemory(4 * PAGE), []
     memory.changed = seen.append
     buffer = memory.allocate(5)
     memory.free(buffer.identifier)
@@ -35,13 +35,13 @@ def test_the_windows_are_whole_pages_and_follow_every_change():
 
 
 def test_a_buffer_is_zeroed_whatever_was_there_before():
-    memory = ContiguousMemory(PAGE)
+    memory = BoardMemory(PAGE)
     memory.data[:] = 7
     assert not memory.contents(memory.allocate(PAGE)).any()
 
 
 def test_a_full_memory_says_how_much_is_free():
-    memory = ContiguousMemory(2 * PAGE)
+    memory = BoardMemory(2 * PAGE)
     memory.allocate(PAGE)
     assert refusal(memory.allocate, PAGE + 1) == (
         "contiguous memory: cannot allocate 4097 bytes, 4096 of 8192 are free; "
@@ -53,21 +53,21 @@ def test_a_full_memory_says_how_much_is_free():
 
 
 def test_sizes_and_identifiers_that_cannot_be():
-    memory = ContiguousMemory(PAGE)
+    memory = BoardMemory(PAGE)
     assert refusal(memory.allocate, 0) == "contiguous memory: size of a buffer must be at least 1, got 0"
     assert refusal(memory.free, "1") == "contiguous memory: buffer must be allocated, got '1'"
     assert len(refusal(memory.buffer, "x" * 1000)) < 120
 
 
 def test_an_identifier_of_another_run_names_nothing():
-    buffer = ContiguousMemory(PAGE).allocate(1)
-    other = ContiguousMemory(PAGE)
+    buffer = BoardMemory(PAGE).allocate(1)
+    other = BoardMemory(PAGE)
     other.allocate(1)
     assert "must be allocated" in refusal(other.buffer, buffer.identifier)
 
 
 def test_the_number_of_buffers_is_bounded():
-    memory = ContiguousMemory((MOST_BUFFERS + 1) * PAGE)
+    memory = BoardMemory((MOST_BUFFERS + 1) * PAGE)
     for _ in range(MOST_BUFFERS):
         memory.allocate(1)
     assert refusal(memory.allocate, 1) == f"contiguous memory: buffers must be at most {MOST_BUFFERS}, free some"
