@@ -110,6 +110,7 @@ def run_stream(
     stop = min(stops, key=lambda stop: stop.cycle, default=None)
     done = status == DONE and stop is None
     happened = (times != UNKNOWN) & (times <= (stop.cycle if stop else _NEVER))
+    happened[first_bad != _GOOD, T_E] = False  # what leaves the windows is never executed
     order = token_order(linked) if done else _by_end(times, happened)
     _execute(_Lenient(config, placed, memory), order, cancelled)
     return _outcome(linked, happened, stop, timing if done else None)

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory", type=positive, default=128, metavar="MIB", help="MiB of contiguous memory (default 128)"
     )
-    parser.add_argument("--overlay", type=Path, metavar="DIR", help="write vdla.bit and vdla.hwh there, for the client")
+    parser.add_argument("--overlay", type=Path, metavar="DIR", help="write the .bit and .hwh there, for the client")
     parser.add_argument(
         "--fault", action="append", default=[], metavar="NAME[=VALUE]", help="a fault of the board; may be repeated"
     )
