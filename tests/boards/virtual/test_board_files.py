@@ -69,9 +69,7 @@ def test_what_is_stored_is_bounded(monkeypatch):
     found = files()
     found.write("/tmp/a", b"123456")
     found.write("/tmp/a", b"1234567890")
-    assert refusal(found.write, "/tmp/b", b"1") == (
-        "board file: files must be at most 64 with 10 bytes, got 2 with 11"
-    )
+    assert refusal(found.write, "/tmp/b", b"1") == ("board file: files must be at most 64 with 10 bytes, got 2 with 11")
 
 
 # --- programming ----------------------------------------------------------------------------------
@@ -113,9 +111,7 @@ def test_firmware_must_be_uploaded_whole_and_full():
     assert refusal(found.write, MANAGER + "firmware", b"x.bin") == (
         "board file: firmware must be uploaded first, got 'x.bin'"
     )
-    assert refusal(found.write, MANAGER + "flags", b"1") == (
-        "board file: flags must be 0, a full bitstream, got b'1'"
-    )
+    assert refusal(found.write, MANAGER + "flags", b"1") == ("board file: flags must be 0, a full bitstream, got b'1'")
     found.write("/lib/firmware/x.bin", b"12345")
     assert refusal(found.write, MANAGER + "firmware", b"x.bin") == (
         "board file: bitstream must be whole words, got 5 bytes"

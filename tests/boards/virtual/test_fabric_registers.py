@@ -158,7 +158,12 @@ def hanging(bench):
 
 
 def test_a_busy_machine_shows_its_progress_and_takes_nothing(hanging):
-    assert [hanging.read(name) for name in ("DISPATCHED", "LOAD_ENDED", "STORE_STARTED", "STORE_COMMANDS")] == [2, 1, 0, 1]
+    assert [hanging.read(name) for name in ("DISPATCHED", "LOAD_ENDED", "STORE_STARTED", "STORE_COMMANDS")] == [
+        2,
+        1,
+        0,
+        1,
+    ]
     for name, value in (("STREAM_LO", 0), ("COUNT", 1), ("READ_LIMIT", 8), ("CONTROL", 1)):
         assert "got SLVERR" in refused(hanging.write, name, value)
     hanging.write("INTERRUPT", 1)
@@ -179,7 +184,13 @@ def test_an_invalid_word_stops_the_machine_at_its_index(bench):
     put(bench, [Sync(Unit.LOAD)] * 8)
     bench.memory[5 * encode(TINY, [Sync(Unit.LOAD)]).size] |= 7
     found = bench.run(BASE_ADDRESS, 8)
-    assert [found[name] for name in ("STATUS", "ERROR", "ERROR_INDEX", "DISPATCHED", "INTERRUPT")] == [ERROR, 1, 5, 5, 3]
+    assert [found[name] for name in ("STATUS", "ERROR", "ERROR_INDEX", "DISPATCHED", "INTERRUPT")] == [
+        ERROR,
+        1,
+        5,
+        5,
+        3,
+    ]
 
 
 @pytest.mark.parametrize("address", [0, BASE_ADDRESS - 4096, BASE_ADDRESS + MEMORY, 0xFFFFFFF000])

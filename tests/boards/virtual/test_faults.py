@@ -96,6 +96,11 @@ def test_faults_that_last():
     assert (faults.delay_s, faults.pause_s, faults.loses_interrupts, faults.other_preset) == (0, 0, False, None)
     for fault in (SlowBoard(5), SlowBoard(6), SlowFabric(7), LostInterrupt(), OtherBitstream("tiny")):
         faults.add(fault)
-    assert (faults.delay_s, faults.pause_s, faults.loses_interrupts, faults.other_preset) == (0.011, 0.007, True, "tiny")
+    assert (faults.delay_s, faults.pause_s, faults.loses_interrupts, faults.other_preset) == (
+        0.011,
+        0.007,
+        True,
+        "tiny",
+    )
     faults.clear()
     assert (faults.delay_s, faults.loses_interrupts) == (0, False)
