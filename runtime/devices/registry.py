@@ -19,7 +19,7 @@ def _deferred(name: str, module: str, class_name: str) -> Callable[..., Device]:
         try:
             device_class: Callable[..., Device] = getattr(import_module(module), class_name)
         except ModuleNotFoundError as error:
-            raise DeviceError(f"device {name}: Python package {error.name} must be installed, got none") from error
+            raise DeviceError(f"device {name}: {_missing(str(error.name))}") from error
         known = [name for name in signature(device_class).parameters if name != "config"]
         for option in sorted(options.keys() - known):
             raise DeviceError(
@@ -28,6 +28,13 @@ def _deferred(name: str, module: str, class_name: str) -> Callable[..., Device]:
         return device_class(config, **options)
 
     return create
+
+
+def _missing(package: str) -> str:
+    """The package to install; vdla-board has parts of VDLA only."""
+    if package.startswith("vdla."):
+        return f"Python package vdla must be installed, got vdla-board, which has no {package}"
+    return f"Python package {package} must be installed, got none"
 
 
 DEVICES: Mapping[str, Callable[..., Device]] = {

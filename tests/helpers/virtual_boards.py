@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,20 +24,19 @@ from vdla.hardware.generate.build_hash import build_hash
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 60
 _SERVER = """
+import json
 import sys
+from dataclasses import replace
+
 from vdla.boards.board import load_board
 from vdla.boards.virtual.faults import parse_fault
 from vdla.boards.virtual.virtual_board import VirtualBoard
 from vdla.hardware.config import Config
 
-import json
-
 name, config, fabric, address, *faults = sys.argv[1:]
-board = VirtualBoard(
-    load_board(name), Config.from_dict(json.loads(config)), fabric=fabric, address=address,
-    faults=[parse_fault(fault) for fault in faults],
-)
-with board:
+board = load_board(name)
+config = replace(Config.from_dict(json.loads(config)), clock_mhz=board.clock_mhz)
+with VirtualBoard(board, config, fabric=fabric, address=address, faults=[parse_fault(fault) for fault in faults]):
     print("ready", flush=True)
     sys.stdin.read()  # until the test closes it, or ends
 """
@@ -87,10 +87,11 @@ def write_bitstream(folder: Path, config: Config, board: str = "pynq_z1", build:
     from vdla.boards.hwh import render_hwh
 
     description, build = load_board(board), build or build_hash(config)
-    handoff = render_hwh(description, config, build)
+    machine = replace(config, clock_mhz=description.clock_mhz)
+    handoff = render_hwh(description, machine, build)
     path = folder / f"{config.name}.bit"
     path.with_suffix(".hwh").write_text(handoff, encoding="utf-8")
-    write_bit(path, virtual_bit(description, config, build, handoff))
+    write_bit(path, virtual_bit(description, machine, build, handoff))
     return path
 
 

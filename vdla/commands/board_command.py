@@ -14,6 +14,7 @@ from vdla.commands import Command
 SUBCOMMANDS = {
     "list": "list the boards: part, presets, clock, ports, addresses",
     "vivado": "write the folder from which Vivado builds a bitstream",
+    "wheel": "write the part of VDLA that runs on a board as a wheel of its own",
     "serve": "start a virtual board for clients of pynq",
 }
 """Every subcommand and its one line of help, in the order in which the help lists them."""
