@@ -156,7 +156,7 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu "
         "compiler.graph compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.stats "
         "simulator.verify simulator runtime.devices runtime.native runtime.evaluate runtime.artifact "
-        "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.compare "
+        "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.compare boards "
         "benchmarks.harness benchmarks.networks benchmarks.cpu benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
