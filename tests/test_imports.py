@@ -117,6 +117,10 @@ ROOMS: dict[str, str] = {
     ),
     "boards": "support hardware hardware.generate",
     "boards.vivado": "hardware hardware.generate hardware.fpga boards",
+    "boards.virtual": (
+        "support hardware.isa hardware hardware.generate simulator.support simulator.function simulator.stats "
+        "simulator.timing simulator runtime.devices boards"
+    ),
     "benchmarks.harness": "support hardware hardware.program",
     "benchmarks.isolated_batches": "",
     "benchmarks.networks": "support",
@@ -168,7 +172,7 @@ ROOMS: dict[str, str] = {
         "runtime.executor runtime.network runtime.compare runtime.evaluate "
         "benchmarks.harness benchmarks.networks"
     ),
-    "commands.board": "support commands boards boards.vivado",
+    "commands.board": "support commands boards boards.vivado hardware boards.virtual",
 }
 
 # Modules that import each other, each with the reason.
