@@ -123,7 +123,9 @@ def test_the_wheel_has_the_modules_of_a_board_and_the_same_bytes_each_time(tmp_p
     first, second = build_wheel(tmp_path / "a"), build_wheel(tmp_path / "b")
     assert first.read_bytes() == second.read_bytes()
     names = zipfile.ZipFile(first).namelist()
-    modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in names if name[-3:] == ".py"}
+    modules = {
+        name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in names if name[-3:] == ".py"
+    }
     assert modules == set(packed())
     others = {name for name in names if not name.endswith(".py") and "dist-info" not in name}
     assert {"vdla/py.typed", "vdla/boards/pynq_z2/board.json"} <= others

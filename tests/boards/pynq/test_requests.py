@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from helpers.virtual_boards import write_bitstream
@@ -219,6 +220,21 @@ def test_random_messages_leave_the_board_alive_and_empty(call):
     assert codes <= {grpc.StatusCode.INTERNAL, REFUSED}
     assert codes
     assert call("device", "existsfile", file_path="/proc/version").exists
+    assert call("device", "readfile", file_path=BUFFERS)[0].data == b"[]"
+
+
+def test_clients_at_once_get_their_own_bytes(call):
+    def round_trips(number: int) -> bool:
+        data, same = bytes([number]) * 5000, True
+        for _ in range(20):
+            found = call("buffer", "allocate", size=len(data)).buffer_id
+            call("buffer", "write", {"buffer_id": found, "data": data})
+            same &= call("buffer", "read", buffer_id=found)[0].data == data
+            same &= call("buffer", "freebuffer", buffer_id=found).msg == ""
+        return same
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(round_trips, range(1, 9))) == [True] * 8
     assert call("device", "readfile", file_path=BUFFERS)[0].data == b"[]"
 
 

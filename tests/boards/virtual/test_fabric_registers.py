@@ -9,6 +9,7 @@ import pytest
 from helpers.fabrics import BUSY, DONE, ERROR, MEMORY, open_bench
 from helpers.small_programs import small_gemm
 
+from vdla.boards.virtual import sim_fabric, stream_run
 from vdla.boards.virtual.fabric import BusError, MemoryWindow
 from vdla.boards.virtual.memory import BASE_ADDRESS
 from vdla.hardware.config import Config
@@ -209,6 +210,32 @@ def test_no_count_is_too_large(bench):
     count = put(bench, [Sync(Unit.LOAD)] * 4)
     assert bench.run(BASE_ADDRESS, 0xFFFFFFFF)["ERROR"] == 1
     assert bench.read("ERROR_INDEX") == count
+
+
+@pytest.mark.parametrize("limit", ["MOST_WORK", "MOST_INSTRUCTIONS"])
+def test_a_stream_too_long_for_the_simulator_is_busy_until_it_is_reset(monkeypatch, limit):
+    monkeypatch.setattr(stream_run, limit, len(PROGRAM) - 1)
+    bench = open_bench("sim", TINY)
+    addresses = bench.upload(PROGRAM, ARRAYS)
+    before = bench.memory.copy()
+    bench.start(addresses[STREAM], len(PROGRAM))
+    assert bench.wait(while_busy=0.3) == BUSY
+    assert np.array_equal(bench.memory, before)
+    bench.reset()
+    bench.fabric.close()
+
+
+def test_a_simulator_that_fails_leaves_a_busy_machine(monkeypatch, caplog):
+    def fail(*arguments: object) -> None:
+        raise ArithmeticError("a defect")
+
+    monkeypatch.setattr(sim_fabric, "run_stream", fail)
+    bench = open_bench("sim", TINY)
+    bench.start(0, 1)
+    assert bench.wait(while_busy=0.2) == BUSY
+    assert "the simulator failed; the machine stays busy" in caplog.text
+    bench.reset()
+    assert bench.read("STATUS") == 0
 
 
 # --- the threads of a fabric ----------------------------------------------------------------------
