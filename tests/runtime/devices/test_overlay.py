@@ -103,6 +103,12 @@ def test_a_missing_package_is_named(here, monkeypatch):
     assert message(open_device, "pynq", TINY) == "device pynq: Python package pynq must be installed, got none"
 
 
+def test_the_driver_is_bound_to_the_ip_that_is_packaged():
+    from vdla.boards import ip
+
+    assert IP_VLNV == ip.IP_VLNV
+
+
 def test_an_interrupt_is_used_on_the_board_only(here, board):
     assert load_overlay(BoardLink(WHERE), pair(here)).interrupt is None  # the fake has none
     loaded = load_overlay(BoardLink(WHERE), pair(here))

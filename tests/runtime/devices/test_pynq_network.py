@@ -42,7 +42,7 @@ def test_a_network_on_the_board_gives_the_bits_of_the_direct_run(pynq_board, mod
 
 
 def test_activations_of_a_network_cross_the_link_once_a_program(pynq_board, model_file):
-    """Constants and streams are sent once; then each program sends its inputs and brings outputs."""
+    """Constants and streams are sent once; then each program sends its activations only."""
     with PynqDevice(TINY) as device, Model.load(model_file, device) as model:
         first, second = held_out_digits().images[:2, None]
         model(first)
