@@ -14,8 +14,8 @@ def interrupt_wait(pin: Any) -> InterruptWait | None:  # noqa: ANN401  of PYNQ
 
     That is so without a pin, and inside an event loop that runs, as in a notebook.
     """
-    loop = _event_loop()
-    if pin is None or loop is None:
+    loop = None if pin is None else _event_loop()
+    if loop is None:
         return None
 
     def wait(seconds: float) -> bool:

@@ -6,11 +6,13 @@ again. To give something back is silent then, since there is nobody to tell.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from vdla.runtime.devices.device import DeviceError
 
+_RECONNECT_S, _RECONNECT_PAUSE_S = 3.0, 0.1
 _LOST = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "INTERNAL")
 """The gRPC codes after which the state of the server is not known."""
 
@@ -40,13 +42,18 @@ class BoardLink:
             give_back()
 
     def reconnect(self, probe: Callable[[], object]) -> None:
-        """Use the board again if it answers `probe`."""
-        lost, self.lost = self.lost, None
-        try:
-            with self.calls("answer again"):
-                probe()
-        except DeviceError:
-            self.lost = lost
+        """Use the board again if it answers `probe` within seconds."""
+        end = time.monotonic() + _RECONNECT_S
+        while self.lost is not None:
+            lost, self.lost = self.lost, None
+            try:
+                with self.calls("answer again"):
+                    probe()
+            except DeviceError:  # the first call may be what finds the connection closed
+                self.lost = lost
+                if time.monotonic() > end:
+                    return
+                time.sleep(_RECONNECT_PAUSE_S)
 
     def _message(self, what: str, error: Exception) -> str:
         code = _grpc_code(error)

@@ -31,7 +31,7 @@ OVERLAYS = "VDLA_OVERLAYS"
 
 _CALL_S = 120.0  # a simulated board may take long to answer
 _MEMINFO = "/proc/meminfo"
-_NO_INTERRUPTS = "Interrupts are not yet implemented for remote devices"
+_NO_INTERRUPT = "Interrupts are not yet implemented for remote devices|Interrupt .* not created"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,8 @@ def load_overlay(link: BoardLink, bitstream: Path, target: object = None, *, dow
     try:
         device = pynq.Device.active_device if target is None else target
         limit_calls(device, _CALL_S)
+        await_board(device)
+        _forget_clocks(pynq, device)
         overlay = pynq.Overlay(str(bitstream), download=download, device=device)
         name = _accelerator(link.where, overlay.ip_dict, bitstream)
         instance = _instance(overlay, name)
@@ -137,6 +139,15 @@ def _import_pynq(where: str) -> Any:  # noqa: ANN401  a module without types
     return pynq
 
 
+def _forget_clocks(pynq: Any, device: object) -> None:  # noqa: ANN401  of PYNQ
+    """Keep PYNQ from setting the clocks of the process's first board, which it remembers, for every
+    later one.
+    """
+    clocks: Any = getattr(pynq, "Clocks", None)
+    if getattr(clocks, "device", device) is not device and hasattr(clocks, "_real_instance"):
+        del clocks._real_instance
+
+
 @cache
 def _driver_class() -> type:
     """The class that PYNQ makes for the accelerator; defining it registers it."""
@@ -163,7 +174,7 @@ def _accelerator(where: str, ip_dict: Mapping[str, Mapping[str, Any]], bitstream
 def _instance(overlay: Any, name: str) -> Any:  # noqa: ANN401  of PYNQ
     """The driver object of an IP, whose name has slashes within a hierarchy."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=_NO_INTERRUPTS)  # polled instead
+        warnings.filterwarnings("ignore", message=_NO_INTERRUPT)  # polled instead
         instance = overlay
         for part in name.split("/"):
             instance = getattr(instance, part)

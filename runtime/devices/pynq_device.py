@@ -209,11 +209,16 @@ class PynqDevice:
         memory, self._memory = self._memory, None
         if memory is not None:
             if memory.holds_any and self._link.lost is not None:
-                self._link.reconnect(self._await_board)
+                self._link.reconnect(self._answer)
             if self._stuck:
                 self._link.release("reset the machine", self.completion.reset)
             memory.close()
         self._bus.close()
+
+    def _answer(self) -> None:
+        """Return once the board answers."""
+        self._await_board()
+        self.driver.read("ID")
 
     def __enter__(self) -> Self:
         return self

@@ -28,15 +28,19 @@ def limit_calls(device: Any, timeout_s: float) -> None:  # noqa: ANN401  of PYNQ
 
 
 def await_board(device: Any) -> None:  # noqa: ANN401  of PYNQ
-    """Wait some seconds for a remote device that may have come back; gRPC's error where it has not.
+    """Wait some seconds for a remote device that may come back; ConnectionError if it does not.
 
     A call would not do: the channel connects again only while something waits for it.
     """
     channel = getattr(device, _MARK, None)
-    if channel is not None:
-        import grpc
+    if channel is None:
+        return
+    import grpc
 
+    try:
         grpc.channel_ready_future(channel).result(timeout=_RECONNECT_S)
+    except grpc.FutureTimeoutError:
+        raise ConnectionError(f"no answer from {device.ip_addr}:{device.port} in {_RECONNECT_S:g} s") from None
 
 
 def _deadline(timeout_s: float) -> Any:  # noqa: ANN401  of gRPC

@@ -134,9 +134,9 @@ class FakeBoard:
 
     def install(self, monkeypatch: Any) -> None:
         """Make this board what `import pynq` finds."""
-        from vdla.runtime.devices.overlay import _driver_class
+        from vdla.runtime.devices import overlay
 
-        _driver_class.cache_clear()
+        monkeypatch.setattr(overlay, "_driver_class", overlay._driver_class.__wrapped__)
         monkeypatch.setitem(sys.modules, "pynq", self._module())
         monkeypatch.setitem(sys.modules, "pynq.overlay", ModuleType("pynq.overlay"))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import select
 import socket
 import subprocess
@@ -68,9 +69,9 @@ def virtual_board(config: Config, board: str = "pynq_z1", fabric: str = "sim", *
 
 
 def _free_address() -> str:
-    """An address of this process alone, at which nothing listens on the port of PYNQ.remote."""
-    for number in range(1, 250):
-        address = f"127.{1 + os.getpid() // 250 % 250}.{1 + os.getpid() % 250}.{number}"
+    """An address at which nothing listens on the port of PYNQ.remote."""
+    for _ in range(100):  # one that was not used before: gRPC avoids an address that has just failed
+        address = ".".join(["127", *(str(1 + secrets.randbelow(250)) for _ in range(3))])
         with socket.socket() as probe:
             try:
                 probe.bind((address, 7967))

@@ -23,4 +23,8 @@ def pynq_board(tmp_path_factory):
     write_bitstream(folder, config)
     with virtual_board(config) as address:
         os.environ.update(PYNQ_REMOTE_DEVICES=address, VDLA_OVERLAYS=str(folder))
+        import pynq
+        from pynq.pl_server.remote_device import RemoteDevice
+
+        pynq.Device.active_device = RemoteDevice(0, address)  # other tests may have used another board
         yield address

@@ -255,7 +255,8 @@ def test_an_exception_during_the_upload_frees_what_was_allocated(device, board):
     ("call", "what"),
     [("flush", "write"), ("read STATUS", "read the register at 0x14"), ("invalidate", "read")],
 )
-def test_a_lost_connection_is_one_sentence_and_closing_is_silent(board, call, what):
+def test_a_lost_connection_is_one_sentence_and_closing_is_silent(board, monkeypatch, call, what):
+    monkeypatch.setattr("vdla.runtime.devices.board_link._RECONNECT_S", 0.05)
     device = PynqDevice(TINY)
     board.fails = lambda name: unavailable(name) if name == call else None
     text = message(run, PROGRAM, INPUTS, device)
@@ -293,7 +294,8 @@ def test_a_machine_that_was_lost_in_a_run_is_reset_before_its_buffers_are_freed(
     assert board.registers["CONTROL"] == 2 and board.buffers == []
 
 
-def test_closing_is_silent_where_the_connection_is_lost_just_then(board):
+def test_closing_is_silent_where_the_connection_is_lost_just_then(board, monkeypatch):
+    monkeypatch.setattr("vdla.runtime.devices.board_link._RECONNECT_S", 0.05)
     device = PynqDevice(TINY)
     device.allocate(1)
     board.fails = unavailable

@@ -5,8 +5,10 @@ Each of these boards has a fault of its own, so the device is given its `target`
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -103,6 +105,24 @@ def test_a_run_beyond_its_seconds_is_reset_and_the_board_works_on(with_fault):
         device.timeout_s = 20
         assert (run(PROGRAM, INPUTS, device).outputs["out"] == EXPECTED).all()
     assert buffers(board) == []
+
+
+def test_ctrl_c_in_a_run_resets_the_board_which_works_on(with_fault):
+    board = with_fault("slow-fabric=1500")
+    with PynqDevice(TINY, target=board) as device:
+        timer = threading.Timer(0.5, _thread.interrupt_main)
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            run(PROGRAM, INPUTS, device)
+        assert buffers(board) == []
+        assert (run(PROGRAM, INPUTS, device).outputs["out"] == EXPECTED).all()
+
+
+def test_a_bitstream_that_is_loaded_need_not_be_loaded_again(pynq_board):
+    with PynqDevice(TINY):
+        pass
+    with PynqDevice(TINY, download=False) as device:
+        assert (run(PROGRAM, INPUTS, device).outputs["out"] == EXPECTED).all()
 
 
 def test_a_lost_interrupt_and_a_slow_board_change_no_result(with_fault):
