@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vdla.runtime.devices.driver import Driver
+from vdla.support.errors import Error
 
 InterruptWait = Callable[[float], bool]
 """Waits for the interrupt for at most so many seconds; whether it came."""
@@ -21,7 +22,7 @@ _LEAST_INTERRUPT_S, _MOST_INTERRUPT_S = 0.002, 0.1
 _RESET_S, _RESET_PAUSE_S = 1.0, 0.001
 
 
-class RunTimeoutError(Exception):
+class RunTimeoutError(Error, TimeoutError):
     """A run beyond a limit; the message is the limit."""
 
 
