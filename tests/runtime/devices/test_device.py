@@ -18,12 +18,31 @@ from vdla.simulator.verify import VerifyError
 TINY = Config.preset("tiny")
 
 
-PRESENT = [pytest.param(name, marks=[pytest.mark.rtl] if name == "rtl" else []) for name in DEVICES]
+REMOTE = "pynq://"  # a simulator behind a server
+PRESENT = [pytest.param(name, marks=[pytest.mark.rtl] if name == "rtl" else []) for name in (*DEVICES, REMOTE)]
+
+
+@pytest.fixture
+def name(request):
+    """The name of a device that is present, a server's address included."""
+    if request.param != REMOTE:
+        yield request.param
+        return
+    from vdla.runtime.remote import RemoteServer
+
+    with RemoteServer("sim", TINY, "127.0.0.1:0") as server:
+        yield str(server.address)
 
 
 @pytest.fixture(params=PRESENT)
 def device(request):
-    with open_device(request.param, TINY) as opened:
+    if request.param != REMOTE:
+        with open_device(request.param, TINY) as opened:
+            yield opened
+        return
+    from vdla.runtime.remote import RemoteServer
+
+    with RemoteServer("sim", TINY, "127.0.0.1:0") as server, open_device(str(server.address), TINY) as opened:
         yield opened
 
 
@@ -44,7 +63,7 @@ def product():
 
 def test_a_device_implements_the_protocol(device):
     assert isinstance(device, Device)
-    assert device.name in DEVICES
+    assert device.name in DEVICES or device.name.startswith(REMOTE)
     assert device.config == TINY
 
 
@@ -111,7 +130,7 @@ def test_addresses_must_be_allocated(device):
         device.run(program, addresses)
 
 
-@pytest.mark.parametrize("name", PRESENT)
+@pytest.mark.parametrize("name", PRESENT, indirect=True)
 def test_a_closed_device_refuses_calls(name):
     device = open_device(name, TINY)
     device.close()
