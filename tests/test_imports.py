@@ -115,7 +115,8 @@ ROOMS: dict[str, str] = {
     "runtime.compare": (
         "hardware.isa hardware.program simulator.support simulator.verify simulator.stats runtime.devices runtime"
     ),
-    "boards": "",
+    "boards": "support hardware hardware.generate",
+    "boards.vivado": "hardware hardware.generate hardware.fpga boards",
     "benchmarks.harness": "support hardware hardware.program",
     "benchmarks.isolated_batches": "",
     "benchmarks.networks": "support",
@@ -167,6 +168,7 @@ ROOMS: dict[str, str] = {
         "runtime.executor runtime.network runtime.compare runtime.evaluate "
         "benchmarks.harness benchmarks.networks"
     ),
+    "commands.board": "support commands boards boards.vivado",
 }
 
 # Modules that import each other, each with the reason.

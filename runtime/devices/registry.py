@@ -33,6 +33,7 @@ def _deferred(name: str, module: str, class_name: str) -> Callable[..., Device]:
 DEVICES: Mapping[str, Callable[..., Device]] = {
     "sim": _deferred("sim", "vdla.runtime.devices.sim", "SimDevice"),
     "rtl": _deferred("rtl", "vdla.runtime.devices.rtl", "RtlDevice"),
+    "pynq": _deferred("pynq", "vdla.runtime.devices.pynq_device", "PynqDevice"),
 }
 
 
@@ -49,7 +50,8 @@ def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: A
 
     An address such as `pynq://host:port` is a device that is elsewhere, the path of a `.toml` file
     a farm of them. `options` are those of its class: `memory_bytes` and `timeout_cycles` of all
-    devices, `waves`, `assertions`, `stalls` and `start` of rtl, `tls` and `token` of an address.
+    devices, `waves`, `assertions`, `stalls` and `start` of rtl, `bitstream`, `timeout_s`,
+    `accept_build`, `download` and `target` of pynq, `tls`, `token` and `token_file` of an address.
     """
     if isinstance(name, str) and "://" in name:
         scheme = name.partition("://")[0]

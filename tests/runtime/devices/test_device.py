@@ -22,27 +22,23 @@ REMOTE = "pynq://"  # a simulator behind a server
 PRESENT = [pytest.param(name, marks=[pytest.mark.rtl] if name == "rtl" else []) for name in (*DEVICES, REMOTE)]
 
 
-@pytest.fixture
-def name(request):
-    """The name of a device that is present, a server's address included."""
-    if request.param != REMOTE:
-        yield request.param
-        return
-    from vdla.runtime.remote import RemoteServer
-
-    with RemoteServer("sim", TINY, "127.0.0.1:0") as server:
-        yield str(server.address)
-
-
 @pytest.fixture(params=PRESENT)
-def device(request):
-    if request.param != REMOTE:
-        with open_device(request.param, TINY) as opened:
-            yield opened
-        return
-    from vdla.runtime.remote import RemoteServer
+def name(request):
+    """A device that is present; pynq is, with its client, on a virtual board."""
+    if request.param == REMOTE:
+        from vdla.runtime.remote import RemoteServer
 
-    with RemoteServer("sim", TINY, "127.0.0.1:0") as server, open_device(str(server.address), TINY) as opened:
+        with RemoteServer("sim", TINY, "127.0.0.1:0") as server:
+            yield str(server.address)
+        return
+    if request.param == "pynq":
+        request.getfixturevalue("pynq_board")
+    yield request.param
+
+
+@pytest.fixture
+def device(name):
+    with open_device(name, TINY) as opened:
         yield opened
 
 
@@ -104,7 +100,8 @@ def test_a_program_gives_exact_results_and_the_same_statistics_each_time(device)
     first, second = run(program, arrays, device), run(program, arrays, device)
     assert (first.outputs["out"] == expected).all()
     assert first.statistics.differences(second.statistics) == []
-    assert first.trace.table() == second.trace.table()
+    if device.name != "pynq":  # a board counts cycles, but does not record when an instruction starts
+        assert first.trace.table() == second.trace.table()
     for counters in first.statistics.counters.values():
         assert sum(counters.values()) == first.statistics.total_cycles
 
@@ -130,7 +127,6 @@ def test_addresses_must_be_allocated(device):
         device.run(program, addresses)
 
 
-@pytest.mark.parametrize("name", PRESENT, indirect=True)
 def test_a_closed_device_refuses_calls(name):
     device = open_device(name, TINY)
     device.close()
