@@ -32,14 +32,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([asdict(board) for board in boards], indent=2))
         return OK
-    shown = table("boards", "name", "board", "part", "MHz", "memory port", "control at", "presets")
+    shown = table("boards", "name", "part", "MHz", "port", "control at", "presets")
     for board in boards:
-        shown.add_row(*_cells(board))
+        shown.add_row(*_cells(board), board.preset)
+        for preset in board.presets[1:]:
+            shown.add_row("", "", "", "", "", preset)
     output().print(shown)
     return OK
 
 
 def _cells(board: Board) -> tuple[str, ...]:
-    port = f"{board.memory_ports[0].removesuffix('_FPD').removeprefix('S_AXI_')}, {board.memory_port_bits} bits"
-    clock = f"{board.clock_mhz:.0f}"
-    return (board.name, board.title, board.part, clock, port, f"{board.control_base:#x}", " ".join(board.presets))
+    port = board.memory_ports[0].removesuffix("_FPD").removeprefix("S_AXI_")
+    width = f"{port} x {board.memory_port_bits}"
+    return (board.name, board.part, f"{board.clock_mhz:.0f}", width, f"{board.control_base:#x}")
