@@ -57,7 +57,10 @@ class Channel:
         try:
             grpc.channel_ready_future(self._channel).result(timeout_s)
         except grpc.FutureTimeoutError:
-            raise RemoteError(f"{self.address}: server must answer within {timeout_s:g} s, got no connection; is it running, with these credentials?") from None
+            raise RemoteError(
+                f"{self.address}: server must answer within {timeout_s:g} s, got no connection; "
+                "is it running, with these credentials?"
+            ) from None
 
     def close(self) -> None:
         """End all calls and the connection."""

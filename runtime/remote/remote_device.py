@@ -47,8 +47,10 @@ if TYPE_CHECKING:
 
 Bytes = NDArray[np.uint8]
 CACHED_BYTES = 1 << 16
-"""The first write of a block of at least this size is taken for a constant and cached by hash."""
+"""Writes of at least this size may be constants, which are cached by hash."""
 _MOST_WAITING = 512
+_MOST_CONTENTS = 8
+_UPLOADS = 3
 
 
 class RemoteDevice:
@@ -93,9 +95,10 @@ class RemoteDevice:
         self._connection = connection
         self._chunk_bytes = connection.welcome.chunk_bytes
         self._memory = ClientMemory(f"device {self.name}")
-        self._written: set[int] = set()  # addresses of blocks whose next write is no constant
+        self._varying: set[int] = set()  # addresses of blocks whose next write is hardly a constant
         self._hashes: WeakKeyDictionary[Program, tuple[str, bytes]] = WeakKeyDictionary()
-        self._uploaded: set[str] = set()
+        self._held: set[str] = set()  # contents that the server held when it was asked
+        self._contents: dict[str, bytes] = {}  # those that waiting operations name
         self._brought: dict[tuple[int, int], Bytes] = {}
 
     def _configuration(self, connection: Connection, config: Config) -> Config:
@@ -121,6 +124,7 @@ class RemoteDevice:
             self._memory.release_spare()
             reply, _ = self._send([Allocate(size)])
             address = reply.values[-1]
+            self._varying.discard(address)
             self._memory.add(address, size)
             return address
 
@@ -129,7 +133,7 @@ class RemoteDevice:
         with self._lock:
             self._open()
             self._memory.free(address)
-            self._written.discard(address)
+            self._varying.add(address)
             self._brought.clear()
             self._flush_if_long()
 
@@ -140,9 +144,7 @@ class RemoteDevice:
             content = as_bytes(f"device {self.name}", data)
             start, nbytes = self._memory.require(address, len(content))
             self._brought.clear()
-            if nbytes >= CACHED_BYTES and start not in self._written:
-                self._written.add(start)
-                self._write_known(start, content)
+            if nbytes >= CACHED_BYTES and self._write_known(start, content):
                 return
             for offset in range(0, nbytes, self._chunk_bytes):
                 part = content[offset : offset + self._chunk_bytes]
@@ -151,14 +153,26 @@ class RemoteDevice:
                 self._memory.wait(Write(start + offset, len(part)), part)
             self._flush_if_long()
 
-    def _write_known(self, address: int, content: bytes) -> None:
-        """Write what is probably a constant: the server may hold it already."""
+    def _write_known(self, address: int, content: bytes) -> bool:
+        """Write what the server holds, or what is probably a constant; whether it was.
+
+        The first write of a new block is taken for a constant. Later ones, and those of a block
+        that was used before, are inputs, unless the server has their content already.
+        """
         sha256 = hashlib.sha256(content).hexdigest()
-        self._send([])
-        self._with_content(sha256, content, [WriteKnown(address, sha256)])
+        if sha256 not in self._held:
+            if address in self._varying:
+                return False
+            self._open().ensure(sha256, content)
+            self._held.add(sha256)
+        self._varying.add(address)
+        self._contents[sha256] = content
+        self._memory.wait(WriteKnown(address, sha256))
+        self._flush_if_long()
+        return True
 
     def _flush_if_long(self) -> None:
-        if len(self._memory.waiting) > _MOST_WAITING:
+        if len(self._memory.waiting) > _MOST_WAITING or len(self._contents) > _MOST_CONTENTS:
             self._send([])
 
     def read(self, address: int, nbytes: int) -> Bytes:
@@ -189,11 +203,11 @@ class RemoteDevice:
             reads = self._reads(program, places)
             run = Run(sha256, places, self.timeout_cycles)
             self._brought.clear()
-            if sha256 in self._uploaded:
-                reply, data = self._retried(sha256, content, [run, *reads])
-            else:
-                reply, data = self._with_content(sha256, content, [run, *reads])
-            self._uploaded.add(sha256)
+            if sha256 not in self._held:
+                self._open().ensure(sha256, content)
+                self._held.add(sha256)
+            self._contents[sha256] = content
+            reply, data = self._send([run, *reads])
             return self._finished(program, reads, reply, data)
 
     def _checked(self, program: Program, addresses: Mapping[str, int]) -> dict[str, int]:
@@ -245,21 +259,6 @@ class RemoteDevice:
 
     # --- messages
 
-    def _with_content(self, sha256: str, content: bytes, operations: list[Operation]) -> tuple[BatchReply, memoryview]:
-        """The reply to operations that name a content, which the server may lack."""
-        self._open().ensure(sha256, content)
-        return self._retried(sha256, content, operations)
-
-    def _retried(self, sha256: str, content: bytes, operations: list[Operation]) -> tuple[BatchReply, memoryview]:
-        for _ in range(3):
-            try:
-                return self._send(operations)
-            except RemoteError as error:
-                if error.code != UNKNOWN_CONTENT:
-                    raise
-                self._open().ensure(sha256, content)
-        return self._send(operations)
-
     def _send(self, operations: list[Operation]) -> tuple[BatchReply, memoryview]:
         """The reply to all that waits and to these operations; DeviceError where one failed."""
         waiting, parts = self._memory.take()
@@ -267,15 +266,28 @@ class RemoteDevice:
         if not todo:
             return BatchReply((), None, None), memoryview(b"")
         try:
-            reply, data = self._open().batch(todo, parts)
+            reply, data = self._batch(todo, parts)
         except NotExecuted:
             self._memory.restore(waiting, parts)
             raise
+        self._contents.clear()
         if reply.failure is not None:
             raise RemoteError(reply.failure.message, reply.failure.code)
         if len(reply.values) != len(todo):
             raise RemoteError(f"device {self.name}: reply must have {len(todo)} values, got {len(reply.values)}")
         return reply, data
+
+    def _batch(self, operations: list[Operation], parts: list[bytes]) -> tuple[BatchReply, memoryview]:
+        """The reply to a batch; contents that the server has dropped are uploaded again."""
+        for _ in range(_UPLOADS):
+            try:
+                return self._open().batch(operations, parts)
+            except NotExecuted as error:
+                if error.code != UNKNOWN_CONTENT:
+                    raise
+                for sha256, content in self._contents.items():
+                    self._open().ensure(sha256, content)
+        return self._open().batch(operations, parts)
 
     # --- lifetime
 

@@ -48,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input_arguments(parser)
     parser.add_argument("--output", type=Path, metavar="DIR", help="write each output as a .npy file there")
     parser.add_argument("--timing-only", action="store_true", help="cycles without data: needs no inputs")
-    device = parser.add_argument("--device", default="sim", metavar="NAME", help="sim (default), rtl, pynq, pynq://HOST:PORT, or a farm's file")
+    device = parser.add_argument(
+        "--device", default="sim", metavar="NAME", help="sim (default), rtl, pynq, pynq://HOST:PORT, or a farm's file"
+    )
     complete_with(device, lambda: ("sim", "rtl"))
     parser.add_argument("--timeout", type=positive, metavar="CYCLES", help="stop a run that takes more cycles")
     parser.add_argument("--waves", type=Path, metavar="FILE.fst", help="write waveforms of a run on rtl")
