@@ -72,12 +72,14 @@ def clients(
         status = board_status(server.address)
         journals = [task.journal.read_text(encoding="utf-8").splitlines() for task in tasks]
         figures = _figures(journals, runs, status.runs)
+        failed = sum(one.failed for one in ended)
         return {
             **figures,
+            "wrong": figures["wrong"] + failed,  # an error that is not VDLA's is not clear
             "leaked_buffers": leaked,
             "hangs": sum(one.hung for one in ended),
             "server_alive": int(server.alive),
-            "failed_clients": sum(one.failed for one in ended),
+            "failed_clients": failed,
             "kills": sum(one.kills for one in ended),
             "cuts": network.cuts,
             "flips": network.flips,

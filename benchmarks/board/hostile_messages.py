@@ -44,7 +44,20 @@ _CHECK_EVERY = 500
 _CALL_S = 30.0
 _CANARY_BYTES = 3 * 4096
 _CALLS = ("Submit", "Submit", "Submit", "Submit", "Offer", "Upload", "Upload", "Cancel", "Close", "Status", "Session")
-_WORDS = ("<stream>", "inp", "wgt", "Batch", "Await", "Run", "Read", "Write", "WriteKnown", "Allocate", "Release", "Clear")
+_WORDS = (
+    "<stream>",
+    "inp",
+    "wgt",
+    "Batch",
+    "Await",
+    "Run",
+    "Read",
+    "Write",
+    "WriteKnown",
+    "Allocate",
+    "Release",
+    "Clear",
+)
 
 
 @dataclass(slots=True)
@@ -81,7 +94,14 @@ class Fuzzer:
     # --- a session of the fuzzer's own
 
     def _open(self) -> Attacker:
-        hello = {"kind": "Hello", "version": VERSION, "client": "x", "fingerprint": "", "memory_bytes": None, "token": None}
+        hello = {
+            "kind": "Hello",
+            "version": VERSION,
+            "client": "x",
+            "fingerprint": "",
+            "memory_bytes": None,
+            "token": None,
+        }
         for _ in range(50):
             stream = self._session(frame(hello), timeout=_CALL_S)
             header, _data = unpack(next(stream))
@@ -236,7 +256,14 @@ class Fuzzer:
         operations: list[Any] = []
         for _ in range(self._random.randint(1, 4)):
             address = self._random.choice(
-                (attacker.block, attacker.block, self._canary_address, self._canary_address + 64, attacker.block + 4000, 0)
+                (
+                    attacker.block,
+                    attacker.block,
+                    self._canary_address,
+                    self._canary_address + 64,
+                    attacker.block + 4000,
+                    0,
+                )
             )
             nbytes = self._random.choice((1, 64, 4096, 4097, _CANARY_BYTES, 1 << 30))
             match self._random.randrange(7):
@@ -285,12 +312,14 @@ def _frame(length: int, content: bytes) -> bytes:
 def reframed(message: bytes, random: Random) -> bytes:
     """A mutated frame with a true checksum and sometimes a false length."""
     content = message[PREFIX.size :]
-    length = int.from_bytes(message[:4], "little") if random.random() < 0.7 else random.choice((0, 1, 1 << 31, 0xFFFFFFFF))
+    length = (
+        int.from_bytes(message[:4], "little") if random.random() < 0.7 else random.choice((0, 1, 1 << 31, 0xFFFFFFFF))
+    )
     return _frame(length, content)
 
 
 def hostile_messages(count: int = LONG, seed: int = 0, progress: Progress = silent) -> dict[str, Any]:
-    """Figures of `count` malformed messages: all but `fuzzed` and the counts of answers must be 0."""
+    """Figures of `count` malformed messages; all but `fuzzed`, growth and answers must be 0."""
     config = Config.preset("tiny")
     canary = np.random.default_rng(seed).integers(0, 256, _CANARY_BYTES, np.uint8)
     with served("sim", config, LIMITS) as server, RemoteDevice(config, server.address) as device:

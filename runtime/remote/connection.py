@@ -128,7 +128,7 @@ class Connection:
 
     # --- calls
 
-    def _call(self, name: str, frame: bytes, kind: Any, first: bytes | None = None) -> tuple[Any, memoryview]:  # noqa: ANN401
+    def _call(self, name: str, frame: bytes, kind: Any) -> tuple[Any, memoryview]:  # noqa: ANN401
         """The reply to a frame, which is sent again after failures of the connection."""
         function = self._channel.function(name)
         end = time.monotonic() + self._wait_s

@@ -268,7 +268,7 @@ def receive(kind: type[T], frame: bytes, where: str) -> tuple[T, memoryview]:
     Raises:
         RemoteError: a frame that holds anything else, or a Failure.
     """
-    header, data = unpack(frame)
+    header, data = unpack(frame or b"")  # gRPC gives None for a reply that was cut off
     if isinstance(header, dict) and header.get("kind") == Failure.__name__:
         failure = decode(Failure, header, where)
         raise RemoteError(failure.message, failure.code if failure.code in CODES else REFUSED)

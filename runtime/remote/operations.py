@@ -15,8 +15,8 @@ from itertools import pairwise
 import numpy as np
 
 from vdla.hardware.config import Config
-from vdla.hardware.program import STREAM, Program, ProgramError
-from vdla.hardware.program.tensor import UOP
+from vdla.hardware.isa import COL, Buffer, Opcode
+from vdla.hardware.program import STREAM, Program, ProgramError, ProgramTensor
 from vdla.runtime.devices import Device, DeviceError
 from vdla.runtime.remote.board_memory import BoardMemory
 from vdla.runtime.remote.content_cache import ContentCache
@@ -117,6 +117,14 @@ def _sizes(program: Program) -> dict[str, int]:
     return {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
 
 
+def _micro_ops(program: Program) -> list[ProgramTensor]:
+    """The constants from which the program loads micro-ops; their content was verified."""
+    table = program.columns
+    loads = (table[:, COL["opcode"]] == Opcode.LOAD) & (table[:, COL["buffer"]] == Buffer.UOP)
+    numbers = sorted({int(number) for number in program.tensor_of[loads]} - {-1})
+    return [program.tensors[number] for number in numbers if program.tensors[number].data is not None]
+
+
 def _require_apart(program: Program, operation: Run) -> None:
     """DeviceError unless every tensor and the stream has a place of its own."""
     sizes = _sizes(program)
@@ -194,9 +202,8 @@ class BatchExecution:
         addresses = {name: operation.addresses[name] for name in _sizes(program)}
         for name, nbytes in _sizes(program).items():
             self.memory.require(device, self.session, addresses[name], nbytes)
-        for tensor in program.tensors:
-            if tensor.dtype == UOP and tensor.data is not None:
-                device.write(addresses[tensor.name], np.frombuffer(tensor.data, np.uint8))
+        for tensor in _micro_ops(program):
+            device.write(addresses[tensor.name], np.frombuffer(tensor.data or b"", np.uint8))
         before = getattr(device, "timeout_cycles", None)
         limits = [cycles for cycles in (before, operation.timeout_cycles, self.most_cycles) if cycles is not None]
         if hasattr(device, "timeout_cycles"):

@@ -287,7 +287,31 @@ class RemoteDevice:
                     raise
                 for sha256, content in self._contents.items():
                     self._open().ensure(sha256, content)
-        return self._open().batch(operations, parts)
+        return self._one_by_one(operations, parts)
+
+    def _one_by_one(self, operations: list[Operation], parts: list[bytes]) -> tuple[BatchReply, memoryview]:
+        """The reply to the last operations, after each constant was sent on its own.
+
+        The server's cache does not hold all contents of the batch at a time.
+        """
+        connection, left = self._open(), list(parts)
+        for done, operation in enumerate(operations):
+            try:
+                if isinstance(operation, Run | WriteKnown):
+                    connection.ensure(operation.sha256, self._contents[operation.sha256])
+                if isinstance(operation, Run | Read | Allocate):  # these are last
+                    reply, data = connection.batch(operations[done:])
+                    return BatchReply((0,) * done + reply.values, reply.record, reply.failure), data
+                reply, data = connection.batch([operation], left[:1] if isinstance(operation, Write) else [])
+            except NotExecuted as error:
+                kept = [each for each in operations[done:] if not isinstance(each, Run | Read | Allocate)]
+                self._memory.restore(kept, left)
+                raise RemoteError(str(error), error.code) from None
+            if isinstance(operation, Write):
+                del left[0]
+            if reply.failure is not None:
+                return reply, data
+        return BatchReply((0,) * len(operations), None, None), memoryview(b"")
 
     # --- lifetime
 
