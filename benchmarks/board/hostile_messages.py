@@ -52,7 +52,7 @@ _WORDS = (
     "Await",
     "Run",
     "Read",
-    "Write",
+    "WriteBytes",
     "WriteKnown",
     "Allocate",
     "Release",
@@ -275,7 +275,7 @@ class Fuzzer:
                     operations.append({"kind": "Clear", "address": address, "nbytes": nbytes})
                 case 3:
                     written = min(nbytes, 5000)
-                    operations.append({"kind": "Write", "address": address, "nbytes": written})
+                    operations.append({"kind": "WriteBytes", "address": address, "nbytes": written})
                     data += b"\xa5" * written
                 case 4:
                     operations.append({"kind": "WriteKnown", "address": address, "sha256": self._sha256})

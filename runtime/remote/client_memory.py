@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -102,9 +103,9 @@ class ClientMemory:
             self.parts.append(part)
             self.waiting_bytes += len(part)
 
-    def restore(self, operations: list[Operation], parts: list[bytes]) -> None:
+    def restore(self, operations: Sequence[Operation], parts: list[bytes]) -> None:
         """Let operations that were not executed wait again."""
-        self.waiting, self.parts = operations + self.waiting, parts + self.parts
+        self.waiting, self.parts = [*operations, *self.waiting], parts + self.parts
         self.waiting_bytes = sum(map(len, self.parts))
 
     def take(self) -> tuple[list[Operation], list[bytes]]:

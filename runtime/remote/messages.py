@@ -85,7 +85,7 @@ class Clear:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteBytes:
     """Copy the next `nbytes` of the message into a block."""
 
     address: int
@@ -117,7 +117,7 @@ class Run:
     timeout_cycles: int | None
 
 
-Operation = Allocate | Release | Clear | Write | WriteKnown | Read | Run
+Operation = Allocate | Release | Clear | WriteBytes | WriteKnown | Read | Run
 
 
 @dataclass(frozen=True, slots=True)

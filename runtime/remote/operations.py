@@ -32,7 +32,7 @@ from vdla.runtime.remote.messages import (
     Release,
     Run,
     RunRecord,
-    Write,
+    WriteBytes,
     WriteKnown,
     send,
 )
@@ -68,7 +68,7 @@ def prepare(
     for operation in operations:
         content: Content = None
         match operation:
-            case Write():
+            case WriteBytes():
                 if not 0 <= operation.nbytes <= len(data) - position:
                     raise RemoteError(
                         f"batch: bytes to write must be at most the {len(data) - position} left, got {operation.nbytes}"
@@ -184,7 +184,7 @@ class BatchExecution:
                 self.memory.require(device, session, address, nbytes)
                 for start in range(0, nbytes, _CLEAR_BYTES):
                     device.write(address + start, np.zeros(min(_CLEAR_BYTES, nbytes - start), np.uint8))
-            case Write(address, _) | WriteKnown(address, _):
+            case WriteBytes(address, _) | WriteKnown(address, _):
                 assert isinstance(content, memoryview | bytes)
                 self.memory.require(device, session, address, len(content))
                 device.write(address, np.frombuffer(content, np.uint8))

@@ -33,7 +33,7 @@ from vdla.runtime.remote.messages import (
     Operation,
     Read,
     Run,
-    Write,
+    WriteBytes,
     WriteKnown,
 )
 from vdla.runtime.remote.run_record import from_record
@@ -150,7 +150,7 @@ class RemoteDevice:
                 part = content[offset : offset + self._chunk_bytes]
                 if self._memory.waiting_bytes + len(part) > self._chunk_bytes:
                     self._send([])
-                self._memory.wait(Write(start + offset, len(part)), part)
+                self._memory.wait(WriteBytes(start + offset, len(part)), part)
             self._flush_if_long()
 
     def _write_known(self, address: int, content: bytes) -> bool:
@@ -302,12 +302,12 @@ class RemoteDevice:
                 if isinstance(operation, Run | Read | Allocate):  # these are last
                     reply, data = connection.batch(operations[done:])
                     return BatchReply((0,) * done + reply.values, reply.record, reply.failure), data
-                reply, data = connection.batch([operation], left[:1] if isinstance(operation, Write) else [])
+                reply, data = connection.batch([operation], left[:1] if isinstance(operation, WriteBytes) else [])
             except NotExecuted as error:
                 kept = [each for each in operations[done:] if not isinstance(each, Run | Read | Allocate)]
                 self._memory.restore(kept, left)
                 raise RemoteError(str(error), error.code) from None
-            if isinstance(operation, Write):
+            if isinstance(operation, WriteBytes):
                 del left[0]
             if reply.failure is not None:
                 return reply, data

@@ -28,7 +28,7 @@ class PendingResult:
             self.ended.set()
 
 
-class Results:
+class KeptResults:
     """At most MOST_KEPT replies and about `most_bytes` of them that nobody acknowledged."""
 
     def __init__(self, most_bytes: int) -> None:

@@ -66,11 +66,12 @@ class RemoteServer:
         self._ticker.start()
 
     def _bind(self, address: Address) -> int:
+        tls = None if self._credentials.tls is None else _tls(self._credentials)
         try:
-            if self._credentials.tls is None:
+            if tls is None:
                 port = self._server.add_insecure_port(address.target)
             else:
-                port = self._server.add_secure_port(address.target, _tls(self._credentials))
+                port = self._server.add_secure_port(address.target, tls)
         except (RuntimeError, ValueError) as error:
             raise RemoteError(f"server: address must be free to listen on, got {address.target}: {error}") from None
         if not port:

@@ -159,7 +159,7 @@ class RemoteService:
 
     def _execute(self, session: Session, batch: PreparedBatch, device: Device, memory: BoardMemory) -> bytes:
         self.worker.runs += any(isinstance(operation, Run) for operation, _ in batch.steps)
-        execution = BatchExecution(device, session, memory, self._most_cycles)
+        execution = BatchExecution(device, session, memory, most_cycles=self._most_cycles)
         reply = execution.run(batch)
         if execution.failed:
             self.worker.last_error = execution.failed

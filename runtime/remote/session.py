@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from vdla.runtime.remote.errors import SESSION, RemoteError
-from vdla.runtime.remote.results import Results
+from vdla.runtime.remote.results import KeptResults
 
 
 @dataclass(eq=False, slots=True)
@@ -32,7 +32,7 @@ class Session:
     client: str
     epoch: int  # of the device that holds its memory
     memory_bytes: int
-    results: Results
+    results: KeptResults
     blocks: dict[int, int] = field(default_factory=dict)  # address: bytes
     used_bytes: int = 0
     upload: ContentUpload | None = None

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from vdla.runtime.remote.errors import SESSION, RemoteError
 from vdla.runtime.remote.limits import Limits
-from vdla.runtime.remote.results import Results
+from vdla.runtime.remote.results import KeptResults
 from vdla.runtime.remote.session import Session
 
 _TOKEN_BYTES = 32
@@ -50,7 +50,7 @@ class Sessions:
                 client=client[:80],
                 epoch=epoch,
                 memory_bytes=memory_bytes or limit,
-                results=Results(self._limits.reply_bytes),
+                results=KeptResults(self._limits.reply_bytes),
             )
             self._by_digest[session.digest] = session
         return token, session

@@ -13,7 +13,7 @@ from vdla.runtime.remote.fair_queue import FairQueue
 from vdla.runtime.remote.framing import pack, unpack
 from vdla.runtime.remote.limits import Limits
 from vdla.runtime.remote.messages import Allocate, Await, Batch, Close, Read, Run, receive, send
-from vdla.runtime.remote.results import Results
+from vdla.runtime.remote.results import KeptResults
 
 
 def refused(call, *arguments):
@@ -189,7 +189,7 @@ def test_a_content_is_stored_under_its_true_hash_only():
 
 
 def test_a_batch_is_new_once_and_its_result_is_kept_until_it_is_acknowledged():
-    results = Results(100)
+    results = KeptResults(100)
     first, is_new = results.begin(1, 0)
     assert is_new and results.begin(1, 0) == (first, False)
     first.finish(b"one")
@@ -203,10 +203,10 @@ def test_a_batch_is_new_once_and_its_result_is_kept_until_it_is_acknowledged():
 
 
 def test_results_that_nobody_acknowledges_are_bounded():
-    results = Results(10)
+    results = KeptResults(10)
     results.begin(1, 0)[0].finish(b"x" * 11)
     assert refused(results.begin, 2, 0) == "batch: results to acknowledge must take at most 10 bytes, got 11"
-    many = Results(10)
+    many = KeptResults(10)
     for number in range(1, 65):
         many.begin(number, 0)
     assert refused(many.begin, 65, 0) == "batch: results to acknowledge must be at most 64, got 64"

@@ -165,7 +165,7 @@ def test_one_session_does_not_reach_the_blocks_of_another(server):
         for number, operation in enumerate(
             (
                 {"kind": "Read", "address": secret, "nbytes": 64},
-                {"kind": "Write", "address": secret, "nbytes": 0},
+                {"kind": "WriteBytes", "address": secret, "nbytes": 0},
                 {"kind": "Clear", "address": secret, "nbytes": 64},
                 {"kind": "Read", "address": own, "nbytes": 8192},
                 {"kind": "Read", "address": own, "nbytes": -1},
