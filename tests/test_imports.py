@@ -115,6 +115,10 @@ ROOMS: dict[str, str] = {
     "runtime.compare": (
         "hardware.isa hardware.program simulator.support simulator.verify simulator.stats runtime.devices runtime"
     ),
+    "runtime.remote": (
+        "support hardware.isa hardware hardware.program simulator.support simulator.stats simulator.verify "
+        "runtime.devices runtime.artifact"
+    ),
     "boards": "support hardware hardware.generate",
     "boards.vivado": "hardware hardware.generate hardware.fpga boards",
     "boards.virtual": (
@@ -147,6 +151,10 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.operators.vdla "
         "simulator.stats simulator.verify simulator.timing runtime.devices runtime.compare"
     ),
+    "benchmarks.board": (
+        "support hardware hardware.program simulator.stats runtime.devices runtime runtime.remote "
+        "benchmarks.harness benchmarks.hostile benchmarks.programs"
+    ),
     "benchmarks.coverage": (
         "hardware.isa hardware hardware.program simulator.verify simulator.stats simulator.timing benchmarks.harness "
         "benchmarks.programs"
@@ -172,7 +180,7 @@ ROOMS: dict[str, str] = {
         "runtime.executor runtime.network runtime.compare runtime.evaluate "
         "benchmarks.harness benchmarks.networks"
     ),
-    "commands.board": "support commands boards boards.vivado hardware boards.virtual",
+    "commands.board": "support hardware commands runtime.devices runtime.remote boards boards.vivado boards.virtual",
 }
 
 # Modules that import each other, each with the reason.

@@ -15,7 +15,9 @@ SUBCOMMANDS = {
     "list": "list the boards: part, presets, clock, ports, addresses",
     "vivado": "write the folder from which Vivado builds a bitstream",
     "wheel": "write the part of VDLA that runs on a board as a wheel of its own",
-    "serve": "start a virtual board for clients of pynq",
+    "serve": "start a virtual board for clients of pynq, or serve a device for pynq://",
+    "status": "say what servers of devices do",
+    "certificates": "make the certificates of a server and its clients",
 }
 """Every subcommand and its one line of help, in the order in which the help lists them."""
 
