@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 from vdla.runtime.devices import Device
 from vdla.runtime.devices.device import Stoppable
-from vdla.runtime.remote.board_memory import BoardMemory
 from vdla.runtime.remote.errors import DEVICE, SESSION, RemoteError
 from vdla.runtime.remote.fair_queue import FairQueue
 from vdla.runtime.remote.limits import Limits
 from vdla.runtime.remote.messages import Failure, send
 from vdla.runtime.remote.results import PendingResult
 from vdla.runtime.remote.session import Session
+from vdla.runtime.remote.session_memory import SessionMemory
 
 STOP_S = 2.0
 """Seconds that a device has to stop a run, before its thread is abandoned."""
@@ -34,7 +34,7 @@ class Job:
     """Work on the device for a session; `result` gets its reply, None where nobody waits."""
 
     session: Session
-    work: Callable[[Device, BoardMemory], bytes]
+    work: Callable[[Device, SessionMemory], bytes]
     result: PendingResult | None
     began_s: float | None = None
     stopping: bool = False
@@ -56,7 +56,7 @@ class BoardWorker:
     def __init__(self, open_device: Callable[[], Device], limits: Limits, on_loss: Callable[[str], None]) -> None:
         self._open_device, self._limits, self._on_loss = open_device, limits, on_loss
         self.queue: FairQueue[Job] = FairQueue(limits.queue, limits.session_queue)
-        self.device, self.memory = open_device(), BoardMemory(limits)
+        self.device, self.memory = open_device(), SessionMemory(limits)
         self.config, self.name = self.device.config, self.device.name
         self.epoch = self.runs = self.reopened = 0
         self.last_error = ""
@@ -98,7 +98,7 @@ class BoardWorker:
             self.device.stop()
         job.stopping = True
 
-    def _loop(self, epoch: int, device: Device, memory: BoardMemory) -> None:
+    def _loop(self, epoch: int, device: Device, memory: SessionMemory) -> None:
         while self.epoch == epoch and not self._closed:
             job = self.queue.take(_TAKE_S)
             if job is None:
@@ -116,7 +116,7 @@ class BoardWorker:
             job.finish(reply)
         _close(device)
 
-    def _execute(self, job: Job, device: Device, memory: BoardMemory) -> tuple[bytes, str]:
+    def _execute(self, job: Job, device: Device, memory: SessionMemory) -> tuple[bytes, str]:
         """The reply, and what is wrong with the device or nothing."""
         with self._lock:
             job.began_s = time.monotonic()
@@ -166,7 +166,7 @@ class BoardWorker:
         except Exception as error:
             self._broken, self.last_error = True, f"{type(error).__name__}: {error}"
             return
-        self._broken, self.memory = False, BoardMemory(self._limits)
+        self._broken, self.memory = False, SessionMemory(self._limits)
         self._thread = self._start()
 
     def require_usable(self) -> None:

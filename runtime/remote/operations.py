@@ -18,7 +18,6 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, Opcode
 from vdla.hardware.program import STREAM, Program, ProgramError, ProgramTensor
 from vdla.runtime.devices import Device, DeviceError
-from vdla.runtime.remote.board_memory import BoardMemory
 from vdla.runtime.remote.content_cache import ContentCache
 from vdla.runtime.remote.errors import DEVICE, RemoteError
 from vdla.runtime.remote.limits import Limits
@@ -38,6 +37,7 @@ from vdla.runtime.remote.messages import (
 )
 from vdla.runtime.remote.run_record import to_record
 from vdla.runtime.remote.session import Session
+from vdla.runtime.remote.session_memory import SessionMemory
 from vdla.simulator.verify import require_verified
 from vdla.support.errors import Error
 
@@ -150,7 +150,7 @@ class BatchExecution:
 
     device: Device
     session: Session
-    memory: BoardMemory
+    memory: SessionMemory
     most_cycles: int
     values: list[int] = field(default_factory=list)
     parts: list[bytes | memoryview] = field(default_factory=list)

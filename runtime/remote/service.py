@@ -13,7 +13,6 @@ from functools import partial
 import grpc
 
 from vdla.runtime.devices import Device
-from vdla.runtime.remote.board_memory import BoardMemory
 from vdla.runtime.remote.board_worker import BoardWorker, Job, failure
 from vdla.runtime.remote.content_cache import ContentCache
 from vdla.runtime.remote.errors import DEVICE, REFUSED, SESSION, RemoteError
@@ -41,6 +40,7 @@ from vdla.runtime.remote.messages import (
 from vdla.runtime.remote.operations import BatchExecution, PreparedBatch, prepare
 from vdla.runtime.remote.results import PendingResult
 from vdla.runtime.remote.session import ContentUpload, Session
+from vdla.runtime.remote.session_memory import SessionMemory
 from vdla.runtime.remote.sessions import Sessions
 from vdla.support.errors import Error
 
@@ -157,7 +157,7 @@ class RemoteService:
         if session.closed:  # it ended while the batch came in
             self.worker.cancel(session, lambda job: job.result is result, _ended(session))
 
-    def _execute(self, session: Session, batch: PreparedBatch, device: Device, memory: BoardMemory) -> bytes:
+    def _execute(self, session: Session, batch: PreparedBatch, device: Device, memory: SessionMemory) -> bytes:
         self.worker.runs += any(isinstance(operation, Run) for operation, _ in batch.steps)
         execution = BatchExecution(device, session, memory, most_cycles=self._most_cycles)
         reply = execution.run(batch)
@@ -268,7 +268,7 @@ class RemoteService:
         self.worker.close()
 
 
-def _release(session: Session, device: Device, memory: BoardMemory) -> bytes:
+def _release(session: Session, device: Device, memory: SessionMemory) -> bytes:
     memory.release_all(device, session)
     return b""
 

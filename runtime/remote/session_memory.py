@@ -14,7 +14,7 @@ from vdla.runtime.remote.session import Session
 from vdla.support.errors import Error
 
 
-class BoardMemory:
+class SessionMemory:
     """Counts what the sessions hold, and refuses what is beyond the limits or not theirs."""
 
     def __init__(self, limits: Limits) -> None:
