@@ -115,7 +115,7 @@ ROOMS: dict[str, str] = {
     "runtime.compare": (
         "hardware.isa hardware.program simulator.support simulator.verify simulator.stats runtime.devices runtime"
     ),
-    "boards": "",
+    "boards": "support hardware hardware.generate",
     "benchmarks.harness": "support hardware hardware.program",
     "benchmarks.isolated_batches": "",
     "benchmarks.networks": "support",
