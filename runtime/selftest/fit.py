@@ -24,6 +24,8 @@ _LIMITS = {
     "burst_gap": (0, 256),
 }
 _START = Dram(80, 40, 256, 256, 1, 0)
+_START_READS = (256, 1, 2, 4)
+"""With few, single bursts wait for each other, and latencies look longer."""
 _ROUNDS = 8
 _STEPS = (64, 16, 4, 1)
 _Wanted = tuple[Callable[[Dram], int], int]
@@ -51,7 +53,7 @@ class DramFit:
 
     def run(self) -> Fit:
         """The model that fits best."""
-        dram = self._settled(_START)
+        dram = self._started()
         if self._error(dram):
             dram = self._descend(dram)
         dram = self._without_hidden_gap(dram)
@@ -63,6 +65,17 @@ class DramFit:
         return sum(abs(self._predict(name, dram) - got) / got for name, got in self._cycles.items())
 
     # --- one figure after the other
+
+    def _started(self) -> Dram:
+        """The best of the models that the rounds lead to from several numbers of reads."""
+        best = None
+        for reads in _START_READS:
+            found = self._settled(replace(_START, outstanding_reads=reads))
+            best = found if best is None or self._error(found) < self._error(best) else best
+            if not self._error(best):
+                break
+        assert best is not None
+        return best
 
     def _settled(self, dram: Dram) -> Dram:
         for _ in range(_ROUNDS):
@@ -92,7 +105,10 @@ class DramFit:
         """Beyond what the data need, more bursts of load delay those of fetch."""
         name, least = "outstanding_reads", dram.outstanding_reads
         most = self._last_alike(name, dram, self._one("read rows")[0])
-        return self._closest(name, dram, self._one("reads beside fetch"), limits=(least, most))
+        predict, target = self._one("reads beside fetch")
+        return min(
+            range(least, most + 1), key=lambda value: abs(predict(replace(dram, outstanding_reads=value)) - target)
+        )
 
     def _one(self, name: str) -> _Wanted:
         """The prediction for a probe, and its measured cycles."""
@@ -108,13 +124,12 @@ class DramFit:
         dram: Dram,
         wanted: _Wanted,
         falls: bool = False,
-        limits: tuple[int, int] | None = None,
     ) -> int:
         """The smallest value of a figure whose prediction is closest to what was measured.
 
         The prediction grows with the figure, or `falls`.
         """
-        (predict, target), (first, last) = wanted, limits or _LIMITS[name]
+        (predict, target), (first, last) = wanted, _LIMITS[name]
 
         def reached(value: int) -> bool:
             found = predict(replace(dram, **{name: value}))

@@ -10,16 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Emit, Load, Operand, Store, Sync, Unit, Vector, VectorOp
+from vdla.hardware.isa import Emit, Load, Operand, Store, Sync, Unit, Vector, VectorOp, instruction_bytes
 from vdla.hardware.program import UOPS, Program
-from vdla.hardware.timing import page_beats
+from vdla.hardware.timing import fetch_buffer_beats, page_beats
 from vdla.runtime.selftest.stream_builder import StreamBuilder
 
 _MOST_ROWS = 600
 """More than the bursts that any memory has outstanding, where the buffer is as large."""
 _CHAIN = 8
-_SYNCS = 48
-"""Instructions to fetch beside loads: more than the fetch buffer and the command queues hold."""
+_FETCHED_BURSTS = 8
+"""Bursts of instructions to fetch beside loads, beyond those that the fetch buffer holds."""
+_LONG_CYCLES = 1 << 17
+"""What the instructions fetched last take: more than the loads beside them, whatever the memory."""
+_MOST_PASSES = 255
+"""Passes over the accumulator that the loop field of every machine holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +84,14 @@ def _reading(config: Config, name: str, *loads: Load) -> StreamBuilder:
 
 def _mixed(config: Config) -> Iterator[Probe]:
     rows = min(config.inp_depth, _MOST_ROWS)
-    builder = _reading(config, "reads beside fetch", _apart(config, rows))
-    for _ in range(_SYNCS):
+    builder = StreamBuilder(config, "reads_beside_fetch").add(Load(Buffer.UOP), UOPS)
+    load = _apart(config, rows)
+    builder.add(load, builder.tensor("source", "input", rows * load.y_stride))
+    for _ in range(_syncs(config)):
         builder.add(Sync(Unit.COMPUTE))
+    passes = min(_MOST_PASSES, _LONG_CYCLES // config.acc_depth)
+    for _ in range(-(-_LONG_CYCLES // (passes * config.acc_depth))):
+        builder.add(Vector(op=VectorOp.MOV, operand=Operand.IMM, loop0=passes, loop1=config.acc_depth, acc1=1))
     yield Probe("reads beside fetch", builder.program())
     builder = StreamBuilder(config, "dependent_reads")
     source = builder.tensor("source", "input", _CHAIN * _stride(config, config.inp_entry_bytes))
@@ -91,6 +100,11 @@ def _mixed(config: Config) -> Iterator[Probe]:
         builder.add(Load(Buffer.INP, dram=place, pop_next=int(k > 0), push_next=1), source)
         builder.add(Sync(Unit.COMPUTE, pop_prev=1, push_prev=int(k < _CHAIN - 1)))
     yield Probe("dependent reads", builder.program())
+
+
+def _syncs(config: Config) -> int:
+    beats = fetch_buffer_beats(config) + _FETCHED_BURSTS * config.burst_beats
+    return beats * config.axi_bytes // instruction_bytes(config)
 
 
 # --- writes ---------------------------------------------------------------------------------------
