@@ -1,7 +1,8 @@
 """A program run on two devices with the same inputs: all times, counters, bytes of memory and
-entries of on-chip buffers compared.
+entries of on-chip buffers compared, as far as both devices show them.
 
-Both devices should have no more memory than the program needs, so that any other access fails.
+Devices with memory in this process should have no more than the program needs, so that any other
+access fails; of other devices the program's tensors are compared.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Buffer, Opcode, Where, columns
 from vdla.hardware.program import STREAM, Program
-from vdla.runtime.devices import ALIGNMENT, DeviceError, MemoryDevice
+from vdla.runtime.devices import ALIGNMENT, Device, DeviceError, MemoryDevice
 from vdla.runtime.devices.memory_device import Contents
 from vdla.runtime.run import upload
 from vdla.simulator.stats import RunStats, Times
@@ -35,7 +36,7 @@ class DeviceRun:
     device: str
     statistics: RunStats | None
     times: Times
-    memory: Bytes
+    memory: Bytes | None
     contents: Contents | None = None
     failure: str = ""
 
@@ -140,16 +141,19 @@ def memory_bytes(program: Program) -> int:
 def compare(
     program: Program,
     inputs: Mapping[str, Array],
-    devices: tuple[MemoryDevice, MemoryDevice],
+    devices: tuple[Device, Device],
     places: Mapping[str, int] | None = None,
+    tensors_only: bool = False,
 ) -> Comparison:
-    """Run a program on two open devices without allocations; `inputs` as for `run`.
+    """Run a program on two open devices; `inputs` as for `run`.
 
-    `places`: the addresses of all tensors and of the stream (STREAM), beyond the devices' memory;
-    by default the devices choose them.
+    Where both have their memory in this process and no allocations, all of it is compared, unless
+    `tensors_only`; otherwise that of the program's tensors. `places`: the addresses of all tensors
+    and of the stream (STREAM), beyond the devices' memory; by default the devices choose them.
     """
     alike = _begin_alike(devices)
-    first, second = (_observe(program, inputs, device, places) for device in devices)
+    tensors_only = tensors_only or not all(isinstance(device, MemoryDevice) for device in devices)
+    first, second = (_observe(program, inputs, device, places, tensors_only) for device in devices)
     statistics: list[str] = []
     if first.statistics is not None and second.statistics is not None:
         statistics = [text for text in first.statistics.differences(second.statistics) if not _is_time(text)]
@@ -166,13 +170,16 @@ def compare(
     )
 
 
-def _begin_alike(devices: tuple[MemoryDevice, MemoryDevice]) -> bool:
+def _begin_alike(devices: tuple[Device, Device]) -> bool:
     """Whether both devices show their buffers and one could be given those of the other."""
-    model = next((device for device in devices if not device.takes_contents), devices[0])
-    contents = model.contents()
-    if contents is None or not all(device is model or device.takes_contents for device in devices):
+    known = [device for device in devices if isinstance(device, MemoryDevice)]
+    if len(known) < len(devices):
         return False
-    for device in devices:
+    model = next((device for device in known if not device.takes_contents), known[0])
+    contents = model.contents()
+    if contents is None or not all(device is model or device.takes_contents for device in known):
+        return False
+    for device in known:
         if device.takes_contents:
             device.begin_with(contents)
     return True
@@ -183,20 +190,39 @@ def _is_time(text: str) -> bool:
 
 
 def _observe(
-    program: Program, inputs: Mapping[str, Array], device: MemoryDevice, places: Mapping[str, int] | None
+    program: Program,
+    inputs: Mapping[str, Array],
+    device: Device,
+    places: Mapping[str, int] | None,
+    tensors_only: bool,
 ) -> DeviceRun:
     """One run of a program, also where it fails."""
+    shown = device if isinstance(device, MemoryDevice) else None
 
     def allocate(name: str, nbytes: int) -> int:
-        return device.allocate(nbytes) if places is None else device.allocate_at(places[name], nbytes)
+        return device.allocate(nbytes) if places is None or shown is None else shown.allocate_at(places[name], nbytes)
 
     with ExitStack() as stack:
         addresses = upload(program, inputs, device, stack, allocate)
         try:
             stats = device.run(program, addresses)
         except (DeviceError, SimulationError) as error:
-            return DeviceRun(device.name, None, device.times(program), device.memory.copy(), failure=str(error))
-        return DeviceRun(device.name, stats, Times.of(stats), device.memory.copy(), device.contents())
+            times = Times.none(len(program)) if shown is None else shown.times(program)
+            memory = None if tensors_only or shown is None else shown.memory.copy()
+            return DeviceRun(device.name, None, times, memory, failure=str(error))
+        memory = _tensors(program, device, addresses) if tensors_only or shown is None else shown.memory.copy()
+        contents = None if shown is None else shown.contents()
+        return DeviceRun(device.name, stats, Times.of(stats), memory, contents)
+
+
+def _tensors(program: Program, device: Device, addresses: Mapping[str, int]) -> Bytes:
+    """The tensors of a program where a device without allocations has them."""
+    offsets = _offsets(program)
+    image = np.zeros(offsets[STREAM], np.uint8)
+    for tensor in program.tensors:
+        begin = offsets[tensor.name]
+        image[begin : begin + tensor.nbytes] = device.read(addresses[tensor.name], tensor.nbytes)
+    return image
 
 
 def _offsets(program: Program) -> dict[str, int]:
@@ -212,8 +238,10 @@ def _offsets(program: Program) -> dict[str, int]:
 
 
 def _memory_difference(
-    program: Program, offsets: Mapping[str, int], ours: Bytes, theirs: Bytes
+    program: Program, offsets: Mapping[str, int], ours: Bytes | None, theirs: Bytes | None
 ) -> MemoryDifference | None:
+    if ours is None or theirs is None:
+        return None
     size = min(len(ours), len(theirs))
     where = np.flatnonzero(ours[:size] != theirs[:size])
     if not len(where):
