@@ -7,7 +7,7 @@ access fails; of other devices the program's tensors are compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Buffer, Opcode, Where, columns
-from vdla.hardware.program import STREAM, Program
+from vdla.hardware.program import STREAM, Program, from_bytes
 from vdla.runtime.devices import ALIGNMENT, Device, DeviceError, MemoryDevice
 from vdla.runtime.devices.memory_device import Contents
 from vdla.runtime.run import upload
@@ -53,6 +53,17 @@ class MemoryDifference:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputDifference:
+    """The first entry of an output that differs, its value on each device, how many differ."""
+
+    tensor: str
+    index: tuple[int, ...]
+    values: tuple[int, int]
+    count: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class BufferDifference:
     """The first element of a buffer that differs, and the last instruction that writes its
     entry.
@@ -80,13 +91,18 @@ class Comparison:
     memory_difference: MemoryDifference | None
     buffer_difference: BufferDifference | None = None
     buffers_compared: bool = False
+    outputs: tuple[OutputDifference, ...] = ()
+
+    @property
+    def same_results(self) -> bool:
+        """Whether both runs ended and left the same data; cycles and counters may differ."""
+        failed = any(run.failure for run in self.runs)
+        return not (failed or self.memory_difference or self.buffer_difference)
 
     @property
     def equal(self) -> bool:
         """Whether both runs ended and agree on everything."""
-        failed = any(run.failure for run in self.runs)
-        data = self.memory_difference or self.buffer_difference
-        return not (failed or self.first_difference or self.statistics or data)
+        return self.same_results and not (self.first_difference or self.statistics)
 
     def __str__(self) -> str:
         """A line per difference; for equal runs, how much was compared."""
@@ -104,6 +120,7 @@ class Comparison:
             found.append(_event_text(self.first_difference, names))
         if self.memory_difference is not None:
             found.append(_memory_text(self.memory_difference, names))
+        found += [_output_text(each, names) for each in self.outputs]
         if self.buffer_difference is not None:
             found.append(_buffer_text(self.buffer_difference, names))
         return found + [f"{names[0]} and {names[1]}: {text}" for text in self.statistics]
@@ -120,6 +137,12 @@ def _memory_text(found: MemoryDifference, names: Sequence[str]) -> str:
     place = f"byte {found.offset} of {found.tensor}"
     stores = f"written by instruction {', '.join(map(str, found.stores))}" if found.stores else "which no STORE writes"
     return f"memory: {place}: {said} ({found.count} bytes differ), {stores}"
+
+
+def _output_text(found: OutputDifference, names: Sequence[str]) -> str:
+    said = ", ".join(f"{name} {value}" for name, value in zip(names, found.values, strict=True))
+    place = f"{found.tensor}[{', '.join(map(str, found.index))}]"
+    return f"output: {place}: {said} ({found.count} of {found.size} differ)"
 
 
 def _buffer_text(found: BufferDifference, names: Sequence[str]) -> str:
@@ -164,9 +187,10 @@ def compare(
         runs=(first, second),
         first_difference=first_difference(first.times, second.times) if known else None,
         statistics=tuple(statistics),
-        memory_difference=_memory_difference(program, _offsets(program), first.memory, second.memory),
+        memory_difference=_memory_difference(program, tensor_places(program), first.memory, second.memory),
         buffer_difference=_buffer_difference(program, first.contents, second.contents) if shown else None,
         buffers_compared=shown,
+        outputs=tuple(tensor_differences(program, first.memory, second.memory, ("output",))),
     )
 
 
@@ -217,7 +241,7 @@ def _observe(
 
 def _tensors(program: Program, device: Device, addresses: Mapping[str, int]) -> Bytes:
     """The tensors of a program where a device without allocations has them."""
-    offsets = _offsets(program)
+    offsets = tensor_places(program)
     image = np.zeros(offsets[STREAM], np.uint8)
     for tensor in program.tensors:
         begin = offsets[tensor.name]
@@ -225,7 +249,7 @@ def _tensors(program: Program, device: Device, addresses: Mapping[str, int]) -> 
     return image
 
 
-def _offsets(program: Program) -> dict[str, int]:
+def tensor_places(program: Program) -> dict[str, int]:
     """Where in its memory a device without allocations has what `upload` allocates."""
     offsets, end = {}, 0
     for name, nbytes in [(t.name, t.nbytes) for t in program.tensors] + [(STREAM, program.words.nbytes)]:
@@ -250,6 +274,23 @@ def _memory_difference(
     tensor = max((name for name in offsets if offsets[name] <= place), key=lambda name: offsets[name])
     stores = tuple(_stores_of(program, offsets, place))
     return MemoryDifference(tensor, place - offsets[tensor], (int(ours[place]), int(theirs[place])), len(where), stores)
+
+
+def tensor_differences(
+    program: Program, ours: Bytes | None, theirs: Bytes | None, roles: Sequence[str]
+) -> Iterator[OutputDifference]:
+    """The first entry that differs of each tensor with one of these roles."""
+    if ours is None or theirs is None:
+        return
+    places = tensor_places(program)
+    for tensor in program.tensors:
+        span = slice(places[tensor.name], places[tensor.name] + tensor.nbytes)
+        if tensor.role not in roles or np.array_equal(ours[span], theirs[span]):
+            continue
+        one, other = (from_bytes(tensor, image[span]) for image in (ours, theirs))
+        where = np.argwhere(one != other)
+        index = tuple(map(int, where[0]))
+        yield OutputDifference(tensor.name, index, (int(one[index]), int(other[index])), len(where), one.size)
 
 
 def _stores_of(program: Program, offsets: Mapping[str, int], place: int) -> list[int]:

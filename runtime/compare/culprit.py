@@ -7,14 +7,15 @@ not repeat is not found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
+from vdla.hardware.isa import Buffer
 from vdla.hardware.program import Program
-from vdla.runtime.compare.comparison import BufferDifference, Comparison, MemoryDifference, compare
+from vdla.runtime.compare.comparison import Comparison, compare, tensor_differences
 from vdla.runtime.compare.prefix import DUMPS, Prefixes
 from vdla.runtime.devices import Device, MemoryDevice
 
@@ -22,61 +23,98 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Culprit:
-    """The first instruction after which the devices differ, and what it left different.
+class WrongEntry:
+    """An entry that differs: its place in words, its value on each device, how many differ."""
 
+    place: str
+    values: tuple[int, int]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """The first instruction after which the devices differ, and the first entry that does.
+
+    `store` is the first STORE after which memory differs, with the entry there; None where none
+    does. `shown_by_stores`: the buffers were seen through stores, so these may be at fault instead.
     `failure` is the error that one device ends in from this instruction on.
     """
 
     instruction: int
-    devices: tuple[str, str]
-    memory: MemoryDifference | None
-    buffer: BufferDifference | None
+    entry: WrongEntry | None
+    store: tuple[int, WrongEntry] | None
+    shown_by_stores: bool
     failure: str = ""
-
-    def __str__(self) -> str:
-        if self.failure:
-            return self.failure
-        if self.buffer is not None:
-            found = self.buffer
-            place = f"element {found.element} of {found.buffer.name.lower()} entry {found.entry}"
-            return f"{place}: {self._said(found.values)} ({found.count} elements differ)"
-        assert self.memory is not None
-        return f"{_place(self.memory)}: {self._said(self.memory.values)} ({self.memory.count} bytes differ)"
-
-    def _said(self, values: tuple[int, int]) -> str:
-        return ", ".join(f"{name} {value}" for name, value in zip(self.devices, values, strict=True))
-
-
-def _place(found: MemoryDifference) -> str:
-    buffer = next((buffer for buffer, name in DUMPS.items() if name == found.tensor), None)
-    return f"byte {found.offset} of {found.tensor if buffer is None else f'the {buffer.name.lower()} buffer'}"
 
 
 def find_culprit(program: Program, inputs: Mapping[str, Array], devices: tuple[Device, Device]) -> Culprit | None:
     """The instruction, or None where both devices do the same with the whole program."""
-    prefixes, dump = Prefixes(program), not all(isinstance(device, MemoryDevice) for device in devices)
+    prefixes, hidden = Prefixes(program), not all(isinstance(device, MemoryDevice) for device in devices)
 
-    def at(count: int) -> Comparison:
+    def run(count: int, dump: bool) -> Comparison:
         return compare(prefixes.at(count, dump), inputs, devices, tensors_only=True)
 
-    low, high, last = 0, len(program), at(len(program))
-    if not _differs(last):
+    whole = run(len(program), False)
+    if not _differs(whole):
         return None
+    count, found = _first(len(program), lambda count: run(count, hidden), _differs, whole)
+    store = None
+    if whole.memory_difference is not None:
+        number, at = _first(len(program), lambda count: run(count, False), _in_memory, whole)
+        store = int(prefixes.order[number - 1]), _stored(at)
+    failure = next((each.failure for each in found.runs if each.failure), "")
+    return Culprit(int(prefixes.order[count - 1]), None if failure else _entry(found), store, hidden, failure)
+
+
+def _first(
+    count: int, run: Callable[[int], Comparison], differs: Callable[[Comparison], bool], whole: Comparison
+) -> tuple[int, Comparison]:
+    """The smallest number of instructions after which the devices differ, by bisection."""
+    low, high, last = 0, count, whole
     while high - low > 1:
         middle = (low + high) // 2
-        found = at(middle)
-        if _differs(found):
-            high, last = middle, found
-        else:
-            low = middle
-    failure = next((run.failure for run in last.runs if run.failure), "")
-    names = (last.runs[0].device, last.runs[1].device)
-    number = int(prefixes.order[high - 1]) if high else 0
-    return Culprit(number, names, last.memory_difference, last.buffer_difference, failure)
+        found = run(middle)
+        low, high = (low, middle) if differs(found) else (middle, high)
+        last = found if high == middle else last
+    return high, last
 
 
 def _differs(found: Comparison) -> bool:
     """Whether results differ; cycles may, as two memories are not alike."""
-    failed = [bool(run.failure) for run in found.runs]
-    return any(failed) or found.memory_difference is not None or found.buffer_difference is not None
+    return any(run.failure for run in found.runs) or _in_memory(found) or found.buffer_difference is not None
+
+
+def _in_memory(found: Comparison) -> bool:
+    return found.memory_difference is not None
+
+
+# --- the entry ------------------------------------------------------------------------------------
+
+
+def _entry(found: Comparison) -> WrongEntry:
+    """The entry of a buffer where one differs, else of a tensor."""
+    buffer = found.buffer_difference
+    if buffer is not None:
+        return WrongEntry(_on_chip(buffer.buffer, buffer.entry, buffer.element), buffer.values, buffer.count)
+    return _stored(found)
+
+
+def _on_chip(buffer: Buffer, entry: int, element: int) -> str:
+    return f"element {element} of {buffer.name.lower()} entry {entry}"
+
+
+def _stored(found: Comparison) -> WrongEntry:
+    """The first entry of the first tensor that differs."""
+    ours, theirs = (run.memory for run in found.runs)
+    first = next(tensor_differences(found.program, ours, theirs, ("output", "scratch")))
+    return WrongEntry(_place(found.program, first.tensor, first.index), first.values, first.count)
+
+
+def _place(program: Program, tensor: str, index: tuple[int, ...]) -> str:
+    config = program.config
+    buffer = next((buffer for buffer, name in DUMPS.items() if name == tensor), None)
+    if buffer is None:
+        return f"{tensor}[{', '.join(map(str, index))}]"
+    elements = config.out_entry_bytes if buffer == Buffer.OUT else config.batch * config.block_out
+    entry, element = divmod(index[0], elements)
+    return _on_chip(buffer, entry, element) if buffer != Buffer.INP else f"element {element} of inp vector {entry}"
