@@ -62,7 +62,7 @@ def test_a_network_on_the_cpu_alone_gives_the_same_bits(
 ) -> None:
     file, quantised, inputs = digits
     here, there = (compile_network(file, target).artifact for target in ("host", cpu))
-    assert len(there.kernels) > 8 and not there.programs
+    assert len(there.kernels) >= 8 and not there.programs
     outputs, programs = run_model(there, inputs, cpu, tmp_path)
     assert programs == 0
     with Model(here) as model:
