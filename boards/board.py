@@ -132,6 +132,11 @@ def board_names() -> list[str]:
     return sorted(path.parent.name for path in FOLDER.glob(f"*/{FILE}"))
 
 
+def boards_by_preset() -> dict[str, Board]:
+    """The board that offers a preset, for every preset that is on one of VDLA's boards."""
+    return {preset: board for board in map(load_board, board_names()) for preset in board.presets}
+
+
 def load_board(name_or_path: str | PathLike[str]) -> Board:
     """The board of a name, or of a description: a JSON file, or a folder with a `board.json`."""
     text = str(name_or_path)

@@ -19,23 +19,17 @@ from vdla.boards.ip import (
     INTERRUPT_PIN,
     IP_INSTANCE,
     IP_VLNV,
+    REGISTER_ACCESS,
     ip_parameters,
 )
 from vdla.hardware.config import Config
-from vdla.hardware.generate.registers import REGISTERS, Bit, Register, RegisterAccess
+from vdla.hardware.generate.registers import REGISTERS, Bit, Register
 
 DESIGN = "vdla"
 AXI_VLNV = "xilinx.com:interface:aximm:1.0"
 PL_CLOCKS = 4
 
 _CONTROLLER_VLNV = "xilinx.com:ip:axi_intc:4.1"
-
-_ACCESS = {
-    RegisterAccess.RO: "read-only",
-    RegisterAccess.RW: "read-write",
-    RegisterAccess.WO: "write-only",
-    RegisterAccess.MIXED: "read-write",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +214,7 @@ def _register(registers: Element, register: Register) -> None:
         "DESCRIPTION": register.doc,
         "ADDRESS_OFFSET": f"0x{register.offset:X}",
         "SIZE": "32",
-        "ACCESS": _ACCESS[register.access],
+        "ACCESS": REGISTER_ACCESS[register.access],
         "IS_ENABLED": "true",
         "RESET_VALUE": f"0x{register.reset:X}",
     }
@@ -233,7 +227,7 @@ def _register(registers: Element, register: Register) -> None:
             "DESCRIPTION": bit.doc,
             "BIT_OFFSET": str(bit.position),
             "BIT_WIDTH": str(width),
-            "ACCESS": _ACCESS[register.access],
+            "ACCESS": REGISTER_ACCESS[register.access],
         }
         _properties(field, values)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from vdla.boards.board import Board
 from vdla.hardware.config import Config
+from vdla.hardware.generate.registers import RegisterAccess
 
 IP_VENDOR, IP_LIBRARY, IP_NAME, IP_VERSION = "vdla", "accelerator", "vdla", "1.0"
 IP_VLNV = f"{IP_VENDOR}:{IP_LIBRARY}:{IP_NAME}:{IP_VERSION}"
@@ -19,6 +20,14 @@ IP_INSTANCE = "vdla_0"
 CONTROL_INTERFACE = "s_axi_control"
 INTERRUPT_PIN = "irq"
 INTERRUPT_CONTROLLER = "axi_intc_0"
+
+REGISTER_ACCESS = {
+    RegisterAccess.RO: "read-only",
+    RegisterAccess.RW: "read-write",
+    RegisterAccess.WO: "write-only",
+    RegisterAccess.MIXED: "read-write",
+}
+"""The access of a register, as IP-XACT and handoff files name it."""
 
 
 def ip_parameters(board: Board, config: Config, build: str) -> dict[str, str]:

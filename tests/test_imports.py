@@ -113,9 +113,20 @@ ROOMS: dict[str, str] = {
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
     ),
     "runtime.compare": (
-        "hardware.isa hardware.program simulator.support simulator.verify simulator.stats runtime.devices runtime"
+        "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "
+        "simulator.stats simulator.verify runtime.devices runtime.numpy_operators runtime.artifact "
+        "runtime.executor runtime"
+    ),
+    "runtime.selftest": (
+        "support hardware.isa hardware hardware.program compiler.operators.vdla compiler.operators "
+        "simulator.stats simulator.timing simulator runtime.devices runtime"
     ),
     "boards": "support hardware hardware.generate",
+    "boards.vivado": "hardware hardware.generate hardware.fpga boards",
+    "benchmarks.board": (
+        "hardware runtime.devices runtime.artifact runtime.network runtime.quantise benchmarks.harness "
+        "benchmarks.networks"
+    ),
     "benchmarks.harness": "support hardware hardware.program",
     "benchmarks.isolated_batches": "",
     "benchmarks.networks": "support",
@@ -155,7 +166,7 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu "
         "compiler.graph compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.stats "
         "simulator.verify simulator runtime.devices runtime.native runtime.evaluate runtime.artifact "
-        "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.compare "
+        "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.compare boards "
         "benchmarks.harness benchmarks.networks benchmarks.cpu benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
@@ -167,6 +178,7 @@ ROOMS: dict[str, str] = {
         "runtime.executor runtime.network runtime.compare runtime.evaluate "
         "benchmarks.harness benchmarks.networks"
     ),
+    "commands.board": "support runtime.devices runtime.selftest boards boards.vivado commands",
 }
 
 # Modules that import each other, each with the reason.

@@ -1,5 +1,5 @@
-"""Comparison of two devices: of one program, event by event and byte by byte, and of a network, down
-to the instruction.
+"""Comparison of two devices: one program, event by event and byte by byte; a network, down to the
+instruction.
 """
 
 from vdla.runtime.compare.comparison import Comparison, compare, memory_bytes

@@ -174,7 +174,7 @@ def compare(
     `tensors_only`; otherwise that of the program's tensors. `places`: the addresses of all tensors
     and of the stream (STREAM), beyond the devices' memory; by default the devices choose them.
     """
-    alike = _begin_alike(devices)
+    alike = begin_alike(devices)
     tensors_only = tensors_only or not all(isinstance(device, MemoryDevice) for device in devices)
     first, second = (_observe(program, inputs, device, places, tensors_only) for device in devices)
     statistics: list[str] = []
@@ -194,8 +194,8 @@ def compare(
     )
 
 
-def _begin_alike(devices: tuple[Device, Device]) -> bool:
-    """Whether both devices show their buffers and one could be given those of the other."""
+def begin_alike(devices: tuple[Device, Device]) -> bool:
+    """Give one device's buffers to the other; whether both show theirs and this could be done."""
     known = [device for device in devices if isinstance(device, MemoryDevice)]
     if len(known) < len(devices):
         return False

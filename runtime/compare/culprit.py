@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from vdla.hardware.isa import Buffer
 from vdla.hardware.program import Program
-from vdla.runtime.compare.comparison import Comparison, compare, tensor_differences
+from vdla.runtime.compare.comparison import Comparison, begin_alike, compare, tensor_differences
 from vdla.runtime.compare.prefix import DUMPS, Prefixes
-from vdla.runtime.devices import Device, MemoryDevice
+from vdla.runtime.devices import Device
 
 Array = npt.NDArray[Any]
 
@@ -49,7 +49,7 @@ class Culprit:
 
 def find_culprit(program: Program, inputs: Mapping[str, Array], devices: tuple[Device, Device]) -> Culprit | None:
     """The instruction, or None where both devices do the same with the whole program."""
-    prefixes, hidden = Prefixes(program), not all(isinstance(device, MemoryDevice) for device in devices)
+    prefixes, hidden = Prefixes(program), not begin_alike(devices)
 
     def run(count: int, dump: bool) -> Comparison:
         return compare(prefixes.at(count, dump), inputs, devices, tensors_only=True)

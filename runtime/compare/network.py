@@ -23,6 +23,7 @@ from vdla.runtime.executor.bind_kernels import KernelBinder
 from vdla.runtime.executor.operator_cycles import operator_of
 from vdla.runtime.numpy_operators import FUNCTIONS, Value
 from vdla.simulator.support.errors import SimulationError
+from vdla.support.errors import Error
 
 Array = npt.NDArray[Any]
 
@@ -137,7 +138,7 @@ def _said(entry: WrongEntry, devices: tuple[str, str]) -> str:
 # --- comparing ------------------------------------------------------------------------------------
 
 
-class _StopError(Exception):
+class _StopError(Error, RuntimeError):
     """Ends a run at the first step that differs."""
 
 
@@ -178,7 +179,9 @@ def compare_network(
     names, difference = (devices[0].name, devices[1].name), None
     if watch.value is not None or failure:
         step = first.steps[watch.seen].step
-        difference = StepDifference(watch.seen, step, watch.value, failure, damage)
+        difference = StepDifference(
+            number=watch.seen, step=step, value=watch.value, failure=failure, damage=damage
+        )
         if isinstance(step, ProgramStep) and damage is None:
             known = {**artifact.constants, **inputs}
             for results in right[: watch.seen]:

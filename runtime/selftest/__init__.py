@@ -5,7 +5,7 @@ elsewhere.
 """
 
 from vdla.runtime.selftest.checks import check_device
-from vdla.runtime.selftest.measure import Measurement, measure
-from vdla.runtime.selftest.outcome import Outcome, Verdict
+from vdla.runtime.selftest.measure import MemoryMeasurement, measure
+from vdla.runtime.selftest.outcome import CheckOutcome, CheckState
 
-__all__ = ["Measurement", "Outcome", "Verdict", "check_device", "measure"]
+__all__ = ["CheckOutcome", "CheckState", "MemoryMeasurement", "check_device", "measure"]

@@ -1,6 +1,6 @@
 """The checks of the self-test: registers, memory, programs against the simulator.
 
-Every check ends in an `Outcome`; an error of the device is one, too, and the next check runs.
+Every check ends in an `CheckOutcome`; an error of the device is one, too, and the next check runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vdla.hardware.isa import UNITS
 from vdla.hardware.program import Program
 from vdla.runtime.devices import Device
 from vdla.runtime.run import run
-from vdla.runtime.selftest.outcome import Outcome, Verdict
+from vdla.runtime.selftest.outcome import CheckOutcome, CheckState
 from vdla.runtime.selftest.programs import TestProgram, test_programs
 from vdla.simulator.simulate import simulate
 from vdla.simulator.stats import Result, RunStats, Times
@@ -29,7 +29,7 @@ SIMULATED = ("sim", "rtl")
 """Devices whose memory is the DRAM model of their configuration, so that all counters are known."""
 
 
-def check_device(device: Device) -> Iterator[Outcome]:
+def check_device(device: Device) -> Iterator[CheckOutcome]:
     """Every check on an open device, one outcome each."""
     yield _guarded("registers", device, _registers)
     yield _guarded("memory", device, _memory)
@@ -37,34 +37,34 @@ def check_device(device: Device) -> Iterator[Outcome]:
         try:
             yield check_program(device, each)
         except Error as error:
-            yield Outcome(each.name, Verdict.FAILED, str(error))
+            yield CheckOutcome(each.name, CheckState.FAILED, str(error))
 
 
-def _guarded(name: str, device: Device, check: Callable[[Device], Outcome]) -> Outcome:
+def _guarded(name: str, device: Device, check: Callable[[Device], CheckOutcome]) -> CheckOutcome:
     try:
         return check(device)
     except Error as error:
-        return Outcome(name, Verdict.FAILED, str(error))
+        return CheckOutcome(name, CheckState.FAILED, str(error))
 
 
 # --- registers ------------------------------------------------------------------------------------
 
 
-def _registers(device: Device) -> Outcome:
+def _registers(device: Device) -> CheckOutcome:
     """Identification and build hash, on a device whose driver is in this process."""
     driver = getattr(device, "driver", None)
     if driver is None:
-        return Outcome("registers", Verdict.ABSENT, f"device {device.name} shows none")
+        return CheckOutcome("registers", CheckState.ABSENT, f"device {device.name} shows none")
     driver.identify(device.config)
     build = driver.read_wide("BUILD")
     stated = f"build {build:012x}" if build else "build unknown"
-    return Outcome("registers", Verdict.OK, f"fingerprint {device.config.fingerprint}, {stated}")
+    return CheckOutcome("registers", CheckState.OK, f"fingerprint {device.config.fingerprint}, {stated}")
 
 
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def _memory(device: Device) -> Outcome:
+def _memory(device: Device) -> CheckOutcome:
     """Zeros after `allocate`, then patterns over a block, then single bytes at odd places."""
     address = device.allocate(MEMORY_BYTES)
     try:
@@ -77,8 +77,8 @@ def _memory(device: Device) -> Outcome:
     finally:
         device.free(address)
     if found is not None:
-        return Outcome("memory", Verdict.FAILED, found)
-    return Outcome("memory", Verdict.OK, f"{MEMORY_BYTES >> 20} MiB of patterns")
+        return CheckOutcome("memory", CheckState.FAILED, found)
+    return CheckOutcome("memory", CheckState.OK, f"{MEMORY_BYTES >> 20} MiB of patterns")
 
 
 def _patterns() -> Iterator[tuple[str, Bytes]]:
@@ -109,13 +109,13 @@ def _first_wrong(name: str, expected: Bytes, got: Bytes) -> str | None:
 # --- programs -------------------------------------------------------------------------------------
 
 
-def check_program(device: Device, test: TestProgram) -> Outcome:
+def check_program(device: Device, test: TestProgram) -> CheckOutcome:
     """One program on the device and on the simulator: results, then counters."""
     expected = simulate(test.program, test.inputs, device.config)
     got = run(test.program, test.inputs, device)
     found = wrong_entry(test.program, expected.outputs, got.outputs) or _wrong_counters(device, expected, got)
     cycles = got.statistics.total_cycles
-    return Outcome(test.name, Verdict.FAILED if found else Verdict.OK, found or "", cycles)
+    return CheckOutcome(test.name, CheckState.FAILED if found else CheckState.OK, found or "", cycles)
 
 
 def wrong_entry(program: Program, expected: Mapping[str, Array], got: Mapping[str, Array]) -> str | None:

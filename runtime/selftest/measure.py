@@ -26,7 +26,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class MemoryMeasurement:
     """The cycles of each probe, the median of its runs, and the fit; bandwidths in bytes a cycle.
 
     `spread` is the largest relative distance between two runs of a probe: 0 on a simulated memory.
@@ -72,7 +72,9 @@ class Measurement:
         return DramModel(self.fit.dram, measured)
 
 
-def measure(device: Device, repeats: int = REPEATS, progress: Progress = lambda what, done, total: None) -> Measurement:
+def measure(
+    device: Device, repeats: int = REPEATS, progress: Progress = lambda what, done, total: None
+) -> MemoryMeasurement:
     """Measure the memory of an open device.
 
     Raises:
@@ -85,7 +87,7 @@ def measure(device: Device, repeats: int = REPEATS, progress: Progress = lambda 
         runs[name] = [_cycles(device, probe) for _ in range(repeats)]
     cycles = {name: median_low(found) for name, found in runs.items()}
     progress("fit", len(known), len(known))
-    return Measurement(
+    return MemoryMeasurement(
         device=device.name,
         config=device.config,
         cycles=cycles,
@@ -98,7 +100,7 @@ def measure(device: Device, repeats: int = REPEATS, progress: Progress = lambda 
 
 def _cycles(device: Device, probe: Probe) -> int:
     inputs = {each.name: np.zeros(each.shape, np.int8) for each in probe.program.tensors if each.role == "input"}
-    return run(probe.program, inputs, device).statistics.total_cycles  # type: ignore[union-attr]
+    return run(probe.program, inputs, device).statistics.total_cycles
 
 
 def _bandwidth(known: Mapping[str, Probe], cycles: Mapping[str, int], kind: str) -> float:

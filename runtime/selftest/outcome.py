@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Verdict(Enum):
+class CheckState(Enum):
     """Whether something works."""
 
     OK = "ok"
@@ -15,15 +15,15 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckOutcome:
     """A line of the report; `detail` says what is wrong, or what was seen."""
 
     name: str
-    verdict: Verdict
+    verdict: CheckState
     detail: str = ""
     cycles: int | None = None
 
     @property
     def failed(self) -> bool:
         """Whether it does not work."""
-        return self.verdict is Verdict.FAILED
+        return self.verdict is CheckState.FAILED

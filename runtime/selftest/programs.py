@@ -143,7 +143,7 @@ def _vector(config: Config, operand: Operand) -> Program:
         builder.add(Load(Buffer.WGT, x_size=_OPERANDS, push_next=1), weights)
     builder.add(Load(Buffer.UOP), UOPS).add(Load(Buffer.ACC, x_size=count + _OPERANDS), sums)
     for number, op in enumerate(VectorOp):
-        fields: dict[str, int] = {"acc": number * _OPERANDS, "out": number * _OPERANDS}
+        fields: dict[str, Any] = {"acc": number * _OPERANDS, "out": number * _OPERANDS}
         if operand == Operand.IMM:
             fields["imm"] = _IMMEDIATE
         if operand == Operand.SRC or op == VectorOp.MAC:
@@ -202,6 +202,18 @@ def _compiled(config: Config) -> Iterator[TestProgram]:
     rng, low = np.random.default_rng(13), -(1 << (min(config.inp_bits, config.wgt_bits) - 1))
     draw: Callable[..., Array] = lambda *shape: rng.integers(low, -low, shape, np.int8)  # noqa: E731  an alias
     yield TestProgram("compiled product", operator.program, operator.pack(draw(6, 20), draw(12, 20)))
-    layer = Workload("self_test", "conv2d", 1, 8, 8, 20, 12, 3, 1, 1, "")
+    layer = Workload(
+        name="self_test",
+        operator="conv2d",
+        batch=1,
+        height=8,
+        width=8,
+        in_channels=20,
+        out_channels=12,
+        kernel=3,
+        strides=1,
+        pads=1,
+        note="",
+    )
     operator = layer_operator(layer, config, 2)
     yield TestProgram("compiled convolution", operator.program, pack(operator, random_data(layer, config, 13)))

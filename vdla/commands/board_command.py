@@ -12,12 +12,16 @@ from typing import cast
 from vdla.commands import Command
 
 SUBCOMMANDS = {
+    "list": "list the boards: part, presets, clock, ports, addresses",
+    "vivado": "write the folder from which Vivado builds a bitstream",
     "selftest": "check a device and measure its memory",
 }
 """Every subcommand and its one line of help, in the order in which the help lists them."""
 
 EXAMPLES = """\
-  vdla board selftest --device sim
+  vdla board list
+  vdla board vivado pynq_z2 -o build/pynq_z2
+  vdla board selftest --device pynq -o measured.json
   vdla board SUBCOMMAND --help               more on one of them
 """
 

@@ -70,9 +70,7 @@ def _run_program(arguments: argparse.Namespace) -> int:
     arrays = with_random(program, read_inputs(arguments.input), arguments.seed)
     with progress(f"compare {program.name}") as show, ExitStack() as stack:
         show(" and ".join(names), 0, 1)
-        one, other = (
-            stack.enter_context(_open(name, config, arguments, memory_bytes(program))) for name in names
-        )
+        one, other = (stack.enter_context(_open(name, config, arguments, memory_bytes(program))) for name in names)
         comparison = compare(program, arrays, (one, other))
     print(comparison)
     _show(comparison)

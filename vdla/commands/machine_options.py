@@ -66,8 +66,8 @@ def read_config(path: Path) -> Config:
 def add_dram_arguments(parser: argparse.ArgumentParser) -> None:
     """--dram."""
     names = ", ".join(field.name for field in fields(Dram))
-    help_text = f"a DRAM model, as vdla board selftest measures one, or fields of it to replace: {names}"
-    parser.add_argument("--dram", nargs="+", default=[], metavar="FILE.json|KEY=VALUE", help=help_text)
+    help_text = f"fields of the DRAM model to replace, after FILE.json with a measured one: {names}"
+    parser.add_argument("--dram", nargs="+", default=[], metavar="KEY=VALUE", help=help_text)
 
 
 def with_dram(config: Config, settings: Sequence[str]) -> Config:

@@ -188,6 +188,4 @@ def test_a_network_without_programs(tmp_path: Path, capsys: pytest.CaptureFixtur
     digits = NETWORKS["digits"]
     compile_network(digits.build(**digits.small), "host").save(tmp_path / "cpu.vdla")
     assert main(["compare", "sim", "sim", str(tmp_path / "cpu.vdla")]) == 2
-    assert capsys.readouterr().err == (
-        "vdla: compare: network must have programs, got digits, which runs on the CPU\n"
-    )
+    assert capsys.readouterr().err == ("vdla: compare: network must have programs, got digits, which runs on the CPU\n")

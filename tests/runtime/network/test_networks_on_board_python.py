@@ -60,7 +60,7 @@ def test_a_network_gives_the_same_bits(
 def test_a_network_on_the_cpu_alone_gives_the_same_bits(
     digits: tuple[Path, Any, dict[str, Any]], cpu: str, tmp_path: Path
 ) -> None:
-    file, quantised, inputs = digits
+    file, _, inputs = digits
     here, there = (compile_network(file, target).artifact for target in ("host", cpu))
     assert len(there.kernels) >= 8 and not there.programs
     outputs, programs = run_model(there, inputs, cpu, tmp_path)

@@ -14,14 +14,14 @@ from vdla.hardware.program import Program
 from vdla.runtime.devices import Device, DeviceError
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.sim import SimDevice
-from vdla.runtime.selftest import Outcome, Verdict, check_device
+from vdla.runtime.selftest import CheckOutcome, CheckState, check_device
 from vdla.simulator.stats import RunStats
 from vdla.simulator.verify import verify
 
 TINY = Config.preset("tiny")
 
 
-def outcomes(device: Device) -> dict[str, Outcome]:
+def outcomes(device: Device) -> dict[str, CheckOutcome]:
     with device:
         return {outcome.name: outcome for outcome in check_device(device)}
 
@@ -34,8 +34,8 @@ def failures(device: Device) -> dict[str, str]:
 def test_the_simulator_passes(preset: str) -> None:
     found = outcomes(SimDevice(Config.preset(preset)))
     assert len(found) == 13
-    assert found.pop("registers") == Outcome("registers", Verdict.ABSENT, "device sim shows none")
-    assert all(outcome.verdict is Verdict.OK for outcome in found.values()), found
+    assert found.pop("registers") == CheckOutcome("registers", CheckState.ABSENT, "device sim shows none")
+    assert all(outcome.verdict is CheckState.OK for outcome in found.values()), found
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -48,7 +48,7 @@ def test_every_preset_has_verified_programs(preset: str) -> None:
 @pytest.mark.rtl
 def test_the_rtl_passes_and_says_its_build() -> None:
     found = outcomes(RtlDevice(TINY))
-    assert all(outcome.verdict is Verdict.OK for outcome in found.values()), found
+    assert all(outcome.verdict is CheckState.OK for outcome in found.values()), found
     assert found["registers"].detail.startswith(f"fingerprint {TINY.fingerprint}, build ")
 
 

@@ -16,7 +16,7 @@ from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.sim import SimDevice
 from vdla.runtime.layers import layer_operator, pack, random_data
 from vdla.runtime.run import run
-from vdla.runtime.selftest import Measurement, measure
+from vdla.runtime.selftest import MemoryMeasurement, measure
 from vdla.runtime.selftest.fit import DramFit
 from vdla.runtime.selftest.probes import probes
 from vdla.simulator.simulate import simulate
@@ -35,20 +35,32 @@ MEMORIES = [
     ("zcu104", Dram(200, 100, 3, 4, 1, 0)),
     ("pynq_z1_512x2", Dram(300, 100, 8, 4, 1, 5)),
 ]
-# Memories with figures that no cycle shows: slots beyond those that help, gaps behind single bursts.
+# Memories with figures that no cycle shows: slots beyond those that help, hidden gaps.
 HIDDEN = [
     ("pynq_z1", Dram(20, 300, 16, 32, 3, 30)),
     ("osdi18", Dram(3, 100, 64, 2, 2, 9)),
     ("ultra96", Dram(100, 80, 1, 1, 1, 7)),
 ]
-LAYER = Workload("small", "conv2d", 1, 14, 14, 32, 32, 3, 1, 1, "")
+LAYER = Workload(
+    name="small",
+    operator="conv2d",
+    batch=1,
+    height=14,
+    width=14,
+    in_channels=32,
+    out_channels=32,
+    kernel=3,
+    strides=1,
+    pads=1,
+    note="",
+)
 
 
 def with_memory(preset: str, dram: Dram) -> Config:
     return replace(Config.preset(preset), dram=dram)
 
 
-def measured(config: Config) -> Measurement:
+def measured(config: Config) -> MemoryMeasurement:
     with SimDevice(config) as device:
         return measure(device, repeats=1)
 

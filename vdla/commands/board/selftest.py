@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vdla.runtime.devices import Device
-    from vdla.runtime.selftest import Measurement, Outcome
+    from vdla.runtime.selftest import CheckOutcome, MemoryMeasurement
 
 EXAMPLES = """\
   vdla board selftest                                the simulator, as pynq_z1
@@ -71,7 +71,7 @@ def _selftest(device: Device, arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _show_outcomes(device: str, config: str, outcomes: Sequence[Outcome]) -> None:
+def _show_outcomes(device: str, config: str, outcomes: Sequence[CheckOutcome]) -> None:
     listing = table(f"self-test of {device} as {config}", "what", "state", "cycles")
     for outcome in outcomes:
         cycles = "" if outcome.cycles is None else f"{outcome.cycles:,}"
@@ -85,7 +85,7 @@ def _show_outcomes(device: str, config: str, outcomes: Sequence[Outcome]) -> Non
     console.print(f"{failed} of {len(outcomes)} failed" if failed else "everything works")
 
 
-def _show_measurement(found: Measurement) -> None:
+def _show_measurement(found: MemoryMeasurement) -> None:
     dram, clock, beat = found.fit.dram, found.config.clock_mhz, found.config.axi_bytes
     listing = table(f"memory at {clock:g} MHz", "figure", "cycles", "is")
     for name in ("read", "write"):
