@@ -179,9 +179,7 @@ def compare_network(
     names, difference = (devices[0].name, devices[1].name), None
     if watch.value is not None or failure:
         step = first.steps[watch.seen].step
-        difference = StepDifference(
-            number=watch.seen, step=step, value=watch.value, failure=failure, damage=damage
-        )
+        difference = StepDifference(number=watch.seen, step=step, value=watch.value, failure=failure, damage=damage)
         if isinstance(step, ProgramStep) and damage is None:
             known = {**artifact.constants, **inputs}
             for results in right[: watch.seen]:
