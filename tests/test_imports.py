@@ -113,7 +113,13 @@ ROOMS: dict[str, str] = {
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
     ),
     "runtime.compare": (
-        "hardware.isa hardware.program simulator.support simulator.verify simulator.stats runtime.devices runtime"
+        "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "
+        "simulator.stats simulator.verify runtime.devices runtime.numpy_operators runtime.artifact "
+        "runtime.executor runtime"
+    ),
+    "runtime.selftest": (
+        "support hardware.isa hardware hardware.program compiler.operators.vdla compiler.operators "
+        "simulator.stats simulator.timing simulator runtime.devices runtime"
     ),
     "runtime.remote": (
         "support hardware.isa hardware hardware.program simulator.support simulator.stats simulator.verify "
@@ -152,8 +158,8 @@ ROOMS: dict[str, str] = {
         "simulator.stats simulator.verify simulator.timing runtime.devices runtime.compare"
     ),
     "benchmarks.board": (
-        "support hardware hardware.program simulator.stats runtime.devices runtime runtime.remote "
-        "benchmarks.harness benchmarks.hostile benchmarks.programs"
+        "support hardware hardware.program simulator.stats runtime.devices runtime.artifact runtime runtime.network "
+        "runtime.quantise runtime.remote benchmarks.harness benchmarks.networks benchmarks.hostile benchmarks.programs"
     ),
     "benchmarks.coverage": (
         "hardware.isa hardware hardware.program simulator.verify simulator.stats simulator.timing benchmarks.harness "
@@ -180,7 +186,9 @@ ROOMS: dict[str, str] = {
         "runtime.executor runtime.network runtime.compare runtime.evaluate "
         "benchmarks.harness benchmarks.networks"
     ),
-    "commands.board": "support hardware commands runtime.devices runtime.remote boards boards.vivado boards.virtual",
+    "commands.board": (
+        "support hardware commands runtime.devices runtime.remote runtime.selftest boards boards.vivado boards.virtual"
+    ),
 }
 
 # Modules that import each other, each with the reason.
