@@ -56,10 +56,13 @@ class Injection:
 
 @dataclass(frozen=True, slots=True)
 class RtlModel:
-    """A library in place of the one that is built for the configuration, and its plusarg."""
+    """A library in place of the one that is built for the configuration, its plusarg, and the
+    build that its registers show, if not that of the configuration.
+    """
 
     library: Path
     argument: str | None = None
+    build: str | None = None
 
 
 class RtlDevice(MemoryDevice):
