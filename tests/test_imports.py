@@ -159,7 +159,8 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks.board": (
         "support hardware hardware.program simulator.stats runtime.devices runtime.artifact runtime runtime.network "
-        "runtime.quantise runtime.remote benchmarks.harness benchmarks.networks benchmarks.hostile benchmarks.programs"
+        "runtime.quantise runtime.remote boards boards.virtual benchmarks.harness benchmarks.networks "
+        "benchmarks.hostile benchmarks.programs"
     ),
     "benchmarks.coverage": (
         "hardware.isa hardware hardware.program simulator.verify simulator.stats simulator.timing benchmarks.harness "

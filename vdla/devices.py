@@ -14,15 +14,10 @@ from vdla.hardware.program import STREAM, from_bytes, initial_contents, output_a
 from vdla.runtime.devices import ALIGNMENT, DEFAULT_BYTES, Device, DeviceError, MemoryDevice
 
 if TYPE_CHECKING:
-    from vdla.runtime.compare import compare as compare
-    from vdla.runtime.compare import compare_network as compare_network
-    from vdla.runtime.remote import Credentials as Credentials
-    from vdla.runtime.remote import Limits as Limits
-    from vdla.runtime.remote import RemoteServer as RemoteServer
-    from vdla.simulator.function import Engine as Engine
-    from vdla.simulator.function import execute as execute
-    from vdla.simulator.function import token_order as token_order
-    from vdla.simulator.timing import time_program as time_program
+    from vdla.runtime.compare import compare, compare_network
+    from vdla.runtime.remote import Credentials, Limits, RemoteServer
+    from vdla.simulator.function.execute import Engine, execute, token_order
+    from vdla.simulator.timing import time_program
 
 _HOMES = {
     "Credentials": "vdla.runtime.remote",
