@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ LIBRARIES = {"numpy", *sys.stdlib_module_names}
 OPTIONAL = {"ml_dtypes"}
 
 
+@cache
 def path_of(module: str) -> Path | None:
     """The file of a module or package of VDLA, or None."""
     path = ROOT / "vdla" / Path(*module.split(".")[1:])
@@ -96,6 +98,12 @@ def imports(source: str, inside_functions: bool = True) -> Iterator[str]:
         todo += ast.iter_child_nodes(node)
 
 
+@cache
+def imports_of(path: Path, inside_functions: bool) -> tuple[str, ...]:
+    """The imports of a file, which most modules reach."""
+    return tuple(imports(path.read_text(encoding="utf-8"), inside_functions))
+
+
 def modules_of(name: str) -> Iterator[str]:
     """The modules of VDLA that importing a dotted name executes, packages included."""
     parts = name.split(".")
@@ -110,9 +118,8 @@ def violations(first: str) -> Iterator[str]:
         module = todo.pop()
         path = path_of(module)
         assert path is not None
-        source = path.read_text(encoding="utf-8")
-        at_import = {name.partition(".")[0] for name in imports(source, inside_functions=False)}
-        for name in imports(source, module == first or module in LISTED):
+        at_import = {name.partition(".")[0] for name in imports_of(path, False)}
+        for name in imports_of(path, module == first or module in LISTED):
             root = name.partition(".")[0]
             if root not in LIBRARIES | {"vdla"} | (OPTIONAL - at_import):
                 yield f"{chain(module, importers)} imports {root}"
