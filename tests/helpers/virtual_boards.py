@@ -31,7 +31,6 @@ from dataclasses import replace
 from vdla.boards.board import load_board
 from vdla.boards.virtual.faults import parse_fault
 from vdla.boards.virtual.virtual_board import VirtualBoard
-from vdla.benchmarks.board.virtual_client import free_address
 from vdla.hardware.config import Config
 
 name, config, fabric, address, *faults = sys.argv[1:]
