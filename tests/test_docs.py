@@ -17,7 +17,7 @@ from vdla.commands import COMMANDS, EXIT_CODES, load
 from vdla.commands.board_command import SUBCOMMANDS, load_subcommand
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("board-selftest.md", "boards.md", "overview.md", "commands.md", "networks.md", "quantisation.md", "graph.md")
+PAGES = ("pynq-z2.md", "board-selftest.md", "boards.md", "overview.md", "commands.md", "networks.md", "quantisation.md", "graph.md")
 
 
 @pytest.mark.parametrize("name", PAGES)
