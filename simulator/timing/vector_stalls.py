@@ -56,14 +56,16 @@ def load_uops(program: Program, row: Ints, tensor: int, uops: Ints) -> None:
     beats = config.uop_entry_bytes // config.axi_bytes
     table = np.frombuffer(data, np.uint8)
     sram, x = int(row[COL["sram"]]), int(row[COL["x_size"]])
+    places, found = [np.zeros(0, np.intp)], [np.zeros((0, config.uop_entry_bytes), np.uint8)]
     for z in range(int(row[COL["z_size"]])):
         for y in range(int(row[COL["y_size"]])):
             beat = int(row[COL["dram"]] + z * row[COL["z_stride"]] + y * row[COL["y_stride"]])
             entries = table[beat * config.axi_bytes : (beat + x * beats) * config.axi_bytes]
             room = max(0, min(len(entries) // config.uop_entry_bytes, config.uop_depth - sram))
-            used = entries[: room * config.uop_entry_bytes].reshape(room, -1)
-            uops[sram : sram + room] = uop_columns(config, used)
+            found.append(entries[: room * config.uop_entry_bytes].reshape(room, config.uop_entry_bytes))
+            places.append(np.arange(sram, sram + room))
             sram += x
+    uops[np.concatenate(places)] = uop_columns(config, np.concatenate(found))
 
 
 def _stalls(config: Config, row: Ints, uops: Ints) -> int:
