@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files and outputs in documents")
+
+
+def pytest_collection_finish() -> None:
+    """The collector need not look again at thousands of tests, which live to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ hit are listed in UNREACHABLE with a reason; all others are goals.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from vdla.benchmarks.coverage import fields, forms, runs
 from vdla.benchmarks.coverage.liveness import compared_data
 from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
-from vdla.benchmarks.programs.cases import all_random
+from vdla.benchmarks.programs.cases import ProgramCase, all_random
 from vdla.hardware.isa import Operand, VectorOp, columns
 from vdla.hardware.program import Program, place
 from vdla.simulator.stats import RunStats
@@ -93,10 +93,14 @@ def goals() -> list[str]:
     return [name for names in GROUPS.values() for name in names if name not in UNREACHABLE]
 
 
-def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
-    """Coverage of the programs of the equality benchmark with this seed; the RTL is not run."""
+def run(
+    progress: Progress = silent, seed: int = 0, batches: Sequence[Sequence[ProgramCase]] | None = None
+) -> BenchmarkResult:
+    """Coverage of the random programs of the equality benchmark with this seed, or of `batches`;
+    the RTL is not run.
+    """
     coverage = Coverage()
-    batches = all_random(seed)
+    batches = all_random(seed) if batches is None else batches
     for number, batch in enumerate(batches):
         progress(batch[0].config.name, number, len(batches))
         for case in batch:

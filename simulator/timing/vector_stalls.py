@@ -7,7 +7,7 @@ which come from the program's constants.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,15 @@ def load_uops(program: Program, row: Ints, tensor: int, uops: Ints) -> None:
 
 def _load_uops(config: Config, row: Ints, table: Bytes, uops: Ints) -> None:
     """Execute a LOAD of micro-ops from these bytes; those beyond the buffer are ignored."""
+    places, found = [np.zeros(0, np.intp)], [np.zeros((0, config.uop_entry_bytes), np.uint8)]
+    for sram, entries in _rows_of_uops(config, row, table):
+        places.append(np.arange(sram, sram + len(entries)))
+        found.append(entries)
+    uops[np.concatenate(places)] = uop_columns(config, np.concatenate(found))
+
+
+def _rows_of_uops(config: Config, row: Ints, table: Bytes) -> Iterator[tuple[int, Bytes]]:
+    """The first place of each row of a LOAD in the buffer, and its entries."""
     beats = config.uop_entry_bytes // config.axi_bytes
     sram, x = int(row[COL["sram"]]), int(row[COL["x_size"]])
     for z in range(int(row[COL["z_size"]])):
@@ -80,8 +89,7 @@ def _load_uops(config: Config, row: Ints, table: Bytes, uops: Ints) -> None:
             beat = int(row[COL["dram"]] + z * row[COL["z_stride"]] + y * row[COL["y_stride"]])
             entries = table[beat * config.axi_bytes : (beat + x * beats) * config.axi_bytes]
             room = max(0, min(len(entries) // config.uop_entry_bytes, config.uop_depth - sram))
-            used = entries[: room * config.uop_entry_bytes].reshape(room, config.uop_entry_bytes)
-            uops[sram : sram + room] = uop_columns(config, used)
+            yield sram, entries[: room * config.uop_entry_bytes].reshape(room, config.uop_entry_bytes)
             sram += x
 
 

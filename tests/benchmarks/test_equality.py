@@ -69,6 +69,7 @@ def test_a_wrong_value_that_no_store_carries_away_is_a_mismatch(monkeypatch: pyt
 
 @pytest.mark.slow
 def test_the_equality_benchmark_finds_no_mismatch() -> None:
+    """Its random programs, all those of the coverage benchmark, reach every bin."""
     result = run(seed=0)
     assert result.receipt["found"] == []
     assert result.figures["mismatches"] == 0
