@@ -139,7 +139,8 @@ def _split_axes(stage: Stage) -> tuple[tuple[tuple[str, ...], ...], ir.Expr, dic
     axes = [axis_name(axis) for axis in stage.axes]
     extents: dict[str, int] = dict(zip(axes, stage.shape, strict=True))
     extents |= {axis_name(axis.name): axis.extent for axis in stage.reduction.axes}
-    value, found = stage.value.expr, {axis: (axis,) for axis in extents}
+    value = stage.value.expr
+    found: dict[str, tuple[str, ...]] = {axis: (axis,) for axis in extents}
     for axis, divisor in _divisors(value, extents).items():
         high, low = f"{axis}_h", f"{axis}_l"
         extents |= {high: extents[axis] // divisor, low: divisor}
@@ -165,7 +166,7 @@ def _divisors(value: ir.Expr, extents: Mapping[str, int]) -> dict[str, int]:
 
 
 def _unify(pattern: ir.Expr, target: ir.Expr) -> Iterator[dict[str, ir.Load]]:
-    """The loads that the operands of a pattern stand for, in every order of commutative operators."""
+    """The loads that the operands of a pattern stand for, with commuted operands as well."""
     match pattern, target:
         case ir.Load(buffer=name), ir.Load():
             yield {name: target}

@@ -64,11 +64,16 @@ class MappedOperator:
         return max(0, _nbytes(self.form.tensors[0]) - _nbytes(self.form.streamed.source))
 
     @property
-    def cost(self) -> float:
-        """The estimate, and the cycles in which the host lays out elements several times; it writes
-        as fast as the memory port.
+    def extra_cycles(self) -> float:
+        """Cycles in which the host lays out elements several times; it writes as fast as the memory
+        port.
         """
-        return self.estimate + self.extra_bytes / self.config.axi_bytes
+        return self.extra_bytes / self.config.axi_bytes
+
+    @property
+    def cost(self) -> float:
+        """The estimate, and the cycles of the host."""
+        return self.estimate + self.extra_cycles
 
     @cached_property
     def function(self) -> ir.Function:
@@ -121,7 +126,7 @@ class MappedOperator:
         if array.shape != tensor.shape:
             raise MapError(f"{self.name}: shape of {tensor.name} must be {list(tensor.shape)}, got {list(array.shape)}")
         low, high = ir.limits(tensor.dtype)
-        if array.dtype.kind not in "iu" or array.size and (array.min() < low or array.max() > high):
+        if array.dtype.kind not in "iu" or (array.size and (array.min() < low or array.max() > high)):
             got = array.dtype if array.dtype.kind not in "iu" else f"{array.min()}..{array.max()}"
             raise MapError(f"{self.name}: elements of {tensor.name} must be in {low}..{high}, got {got}")
         return array.astype(ir.storage_dtype(tensor.dtype))

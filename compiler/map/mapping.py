@@ -6,7 +6,8 @@ every operand stay outside, as sections of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping as MappingOf
+from collections.abc import Iterator
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
@@ -57,7 +58,7 @@ class Mapping:
         return prod(self.extent(axis) / (self.blocks(axis) * extents[axis]) for axis in self.groups)
 
     def __str__(self) -> str:
-        parts = [f"{axis} <- {' x '.join(_plain(group)) or '1'}" for axis, group in self.groups.items()]
+        parts = [f"{_plain((axis,))[0]} <- {' x '.join(_plain(group)) or '1'}" for axis, group in self.groups.items()]
         operands = self.contraction.operands
         reads = ", ".join(f"{name} = {operands[name].tensor.name}" for name in (self.streamed, self.held))
         return f"{self.intrinsic.name}: {', '.join(parts)} ({reads}; {self.used:.0%} of the lanes used)"

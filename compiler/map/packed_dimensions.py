@@ -60,7 +60,7 @@ Dimension = Block | Loop | Window
 
 @dataclass(frozen=True)
 class PackedOperand:
-    """The packed form of one operand of a mapping; `entry` has the axes of the intrinsic's entry."""
+    """The packed form of one operand of a mapping; `entry` has the intrinsic's axes of an entry."""
 
     mapping: Mapping
     access: Access
@@ -208,7 +208,7 @@ def _entry_axes(mapping: Mapping, name: str) -> tuple[str, ...]:
 def axis_values(
     mapping: Mapping, blocks: dict[str, te.Value], lanes: dict[str, te.Value]
 ) -> tuple[dict[str, te.Value], list[te.Value]]:
-    """The value of every mapped axis, and the conditions under which they are within its extents."""
+    """The value of every mapped axis, and the conditions under which it is within its extent."""
     extents, intrinsic = mapping.contraction.extents, intrinsic_extents(mapping.intrinsic)
     values: dict[str, te.Value] = {}
     valid: list[te.Value] = []

@@ -9,8 +9,6 @@ Of the axes that only the streamed operand has, the last two are tiled as rows a
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -55,7 +53,8 @@ class PackedForm:
     def __post_init__(self) -> None:
         require_covered(self.mapping)
         if self.held.access.padding is not None:
-            raise MapError(f"{self.held.access.tensor.name} must be an input to be {self.mapping.held}, got a padded one")
+            name = self.held.access.tensor.name
+            raise MapError(f"{self.mapping.held} must read an input as it is, got {name}, which is computed")
 
     @property
     def contraction(self) -> Contraction:
@@ -176,7 +175,8 @@ class PackedForm:
             b = te.cast("int32", weight[self._indices(self.held, loops, blocks, entry)])
             return te.sum(a * b, axis=[block, *reduced.values(), lane])
 
-        return te.compute(shape, _named(names, value), SUMS)
+        sums: te.Tensor = te.compute(shape, te.with_axes(names, value), SUMS)
+        return sums
 
     def _indices(
         self, operand: PackedOperand, loops: dict[str, Any], blocks: dict[str, Any], entry: dict[str, Any]
@@ -306,7 +306,7 @@ class PackedForm:
         total: Any = te.const(0, "int32")
         for member in self.mapping.groups[axis]:
             total = total * self.contraction.extents[member] + values[member]
-        return total
+        return te.as_value(total, self.output.name)
 
     # --- tiles
 
@@ -346,7 +346,7 @@ class PackedForm:
         )
 
     def _steps(self) -> tuple[int, int, int, int, int]:
-        """Step and span of rows, of columns, and the entries of all other dimensions of a window."""
+        """Step and span of rows, of columns; the entries of all other dimensions of a window."""
         taps = {axis: self.contraction.extents[axis] for axis in self.taps}
         found: dict[str | None, tuple[int, int]] = {}
         unit = prod(taps[axis] for axis in self.streamed.loops if axis in taps)
@@ -381,17 +381,6 @@ def _plain(axis: str) -> str:
 def _parameter(name: str) -> str:
     """A name of the program's that no stage has."""
     return f"{name}_packed"
-
-
-def _named(names: Sequence[str], function: Callable[..., te.Value]) -> Callable[..., te.Value]:
-    """A function of any number of indices with named parameters."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-
-    def named(*at: te.Value) -> te.Value:
-        return function(*at)
-
-    named.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
-    return named
 
 
 def _with_loads(expr: ir.Expr, loads: dict[str, ir.Expr]) -> ir.Expr:

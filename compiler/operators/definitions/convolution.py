@@ -14,7 +14,7 @@ from vdla.compiler.operators.definitions.definition import (
     require_extents,
 )
 
-_MOST_AXES = 3
+_PLACES = ("z", "y", "x")  # the spatial axes, the last ones where there are fewer
 
 
 def convolution(
@@ -39,8 +39,8 @@ def convolution(
     where = "convolution"
     require_extents(where, batch=batch, in_channels=in_channels, out_channels=out_channels, groups=groups)
     size = tuple(size)
-    if not 1 <= len(size) <= _MOST_AXES:
-        raise DefinitionError(f"{where}: size must have 1 to {_MOST_AXES} axes, got {list(size)}")
+    if not 1 <= len(size) <= len(_PLACES):
+        raise DefinitionError(f"{where}: size must have 1 to {len(_PLACES)} axes, got {list(size)}")
     for what, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
         if channels % groups:
             raise DefinitionError(f"{where}: groups must divide {what} = {channels}, got {groups}")
@@ -58,36 +58,16 @@ def convolution(
         raise DefinitionError(f"{where}: kernel must fit the padded input of {list(size)}, got {list(taps)}")
     data = te.placeholder((batch, in_channels, *size), dtype, "data")
     weight = te.placeholder((out_channels, in_channels // groups, *taps), weight_dtype, "weight")
-    image = _padded(data, before)
+    image = te.pad(data, (0, 0, *before), (0, 0, *before), 0, "padded") if any(before) else data
     channel = te.reduce_axis(in_channels // groups, "c")
-    window = [te.reduce_axis(extent, f"k{axis}") for axis, extent in enumerate(taps)]
+    window = [te.reduce_axis(extent, f"k{name}") for name, extent in zip(_PLACES[-len(size) :], taps, strict=True)]
 
     def total(*at: te.Value) -> te.Value:
         n, o, *place = at
         first = o // (out_channels // groups) * (in_channels // groups) if groups > 1 else 0
         read = [p * step + k * d for p, step, k, d in zip(place, steps, window, spread, strict=True)]
-        return te.sum(product(image[(n, channel + first, *read)], weight[(o, channel, *window)]), axis=[channel, *window])
+        term = product(image[(n, channel + first, *read)], weight[(o, channel, *window)])
+        return te.sum(term, axis=[channel, *window])
 
-    sums = te.compute((batch, out_channels, *places), total, "sums")
+    sums = te.compute((batch, out_channels, *places), te.with_axes(["n", "o", *_PLACES[-len(size) :]], total), "sums")
     return defined(where, [data, weight], sums, None if raw else 1, dtype)
-
-
-def _padded(data: te.Tensor, before: tuple[int, ...]) -> te.Tensor:
-    """`data` with zeros around its spatial axes."""
-    if not any(before):
-        return data
-    size = data.shape[2:]
-
-    def value(*at: te.Value) -> te.Value:
-        n, c, *place = at
-        inside = [
-            condition
-            for p, pad, extent in zip(place, before, size, strict=True)
-            if pad
-            for condition in (p >= pad, p < extent + pad)
-        ]
-        source = [p - pad if pad else p for p, pad in zip(place, before, strict=True)]
-        return te.select(te.all_of(*inside), data[(n, c, *source)], te.const(0, data.dtype))
-
-    shape = (*data.shape[:2], *(extent + 2 * pad for extent, pad in zip(size, before, strict=True)))
-    return te.compute(shape, value, "padded")

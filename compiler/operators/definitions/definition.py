@@ -53,7 +53,9 @@ def defined(name: str, inputs: Sequence[te.Tensor], sums: te.Tensor, channels: i
     return Definition(name, (*inputs, scale), output)
 
 
-def requantised(sums: te.Tensor, channels: int, dtype: str = "int8", zero_point: int = 0) -> tuple[te.Tensor, te.Tensor]:
+def requantised(
+    sums: te.Tensor, channels: int, dtype: str = "int8", zero_point: int = 0
+) -> tuple[te.Tensor, te.Tensor]:
     """(scale, result): sums in the type of activations.
 
     `scale` has one element of `numerics.pack_scale` for each index of the axis `channels`.
