@@ -14,6 +14,8 @@ from vdla.compiler.map.errors import MapError
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import Mapping, Refusal, mappings
 from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.packing import packed_inputs
+from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tiling import best_tiling
 from vdla.compiler.te import Stage
@@ -76,8 +78,8 @@ def _try(found: list[MappedOperator], refused: list[Refusal], mapping: Mapping, 
     """Add the mapping with its best tiles, or the reason against it."""
     try:
         form = PackedForm(request.config, mapping, request.output)
-        form.packed_inputs()
-        tiling = best_tiling(request.config, form.problem, request.threads, request.name)
+        packed_inputs(form)
+        tiling = best_tiling(request.config, tiling_problem(form), request.threads, request.name)
     except (MapError, TemplateError) as error:
         refused.append(Refusal(str(mapping), str(error)))
     else:

@@ -15,7 +15,10 @@ from vdla.compiler.codegen.vdla import compile_function
 from vdla.compiler.map.errors import MapError
 from vdla.compiler.map.gather import gather
 from vdla.compiler.map.mapping import Mapping
+from vdla.compiler.map.packed_expression import packed_tensors
 from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.packing import packed_inputs, unpacked
+from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.tiling import estimate
@@ -54,14 +57,19 @@ class MappedOperator:
         return f"{self.mapping}; {self.tiling}"
 
     @cached_property
+    def tensors(self) -> list[te.Tensor]:
+        """[streamed, held, (scale,) output] of the program."""
+        return packed_tensors(self.form)
+
+    @cached_property
     def estimate(self) -> float:
         """Cycles, roughly."""
-        return estimate(self.config, self.form.problem, self.tiling)
+        return estimate(self.config, tiling_problem(self.form), self.tiling)
 
     @property
     def extra_bytes(self) -> int:
         """Bytes that the host writes beyond those of the plain activations."""
-        return max(0, _nbytes(self.form.tensors[0]) - _nbytes(self.form.streamed.source))
+        return max(0, _nbytes(self.tensors[0]) - _nbytes(self.form.streamed.source))
 
     @property
     def extra_cycles(self) -> float:
@@ -78,16 +86,15 @@ class MappedOperator:
     @cached_property
     def function(self) -> ir.Function:
         """The scheduled, tensorized function."""
-        form = self.form
         return schedule_tiles(
             self.config,
-            form.tensors,
-            form.problem,
+            self.tensors,
+            tiling_problem(self.form),
             self.tiling,
             self.mapping.intrinsic,
             self.name,
-            factor=form.tensors[1].name,
-            axes=form.tile_axes,
+            factor=self.tensors[1].name,
+            axes=self.form.tile_axes,
         )
 
     @cached_property
@@ -100,12 +107,12 @@ class MappedOperator:
     @property
     def packing(self) -> dict[str, te.Tensor]:
         """Each input of the program as a computation over its plain tensor."""
-        return self.form.packed_inputs()
+        return packed_inputs(self.form)
 
     @property
     def unpacking(self) -> te.Tensor:
         """The plain result as a computation over the program's output."""
-        return self.form.unpacked()
+        return unpacked(self.form)
 
     def pack(self, **arrays: Array) -> dict[str, Array]:
         """The program's inputs from plain arrays by the names of the plain tensors."""
