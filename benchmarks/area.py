@@ -4,6 +4,8 @@ From synthesis with Yosys: the first run takes minutes for each machine; later r
 result while the RTL is unchanged. `--long` has every preset. A row is a machine; `share` is what
 the longest path takes of the period, at the clock where that is more: the machine's, or the
 multipliers' if that is another. Then `fast_ns` is the longest path with an end there, else 0.
+`fits`: the part has enough of every resource and, for the preset of a board, no path takes longer
+than the period of the board's clock. A preset of no board has no clock to keep.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
+from vdla.boards.board import Board, boards_by_preset
 from vdla.hardware.config import PRESETS, Config
-from vdla.hardware.fpga.area import Area, area
-from vdla.hardware.fpga.parts import part_of_preset
+from vdla.hardware.fpga.area import CLOCK, FAST_CLOCK, Area, area
+from vdla.hardware.fpga.parts import PARTS, FpgaPart, part_of_preset
 
 MACHINES = ("pynq_z1", "pynq_z1_512")
 """The machines of the short form: with one clock, and with two."""
@@ -25,18 +28,19 @@ FIGURES = ("lut", "ff", "dsp", "bram36", "path_ns", "share")
 
 
 def run(progress: Progress = silent, seed: int = 0, preset: str | None = None, long: bool = False) -> BenchmarkResult:
-    """The area of a preset, of MACHINES, or of all; `fits` is 1 if every one fits its part."""
+    """The area of a preset, of MACHINES, or of all; `fits` is 1 if every one fits."""
     names = (preset,) if preset else tuple(PRESETS) if long else MACHINES
     configs = [Config.preset(name) for name in names]
+    boards = boards_by_preset()
     results = []
     for index, config in enumerate(configs):
         progress(config.name, index, len(configs))
         show = _Stages(progress, config.name, index, len(configs))
-        results.append(area(config, part_of_preset(config.name), show))
+        results.append(area(config, _part(config.name, boards.get(config.name)), show))
     progress("done", len(configs), len(configs))
-    rows = [row(result) for result in results]
+    rows = [row(result, boards.get(result.config.name)) for result in results]
     figures = {f"{each['machine']}_{name}": each[name] for each in rows for name in FIGURES}
-    figures["fits"] = int(all(result.fits for result in results))
+    figures["fits"] = int(all(each["fits"] for each in rows))
     form = f" --preset {preset}" if preset else " --long" if long else ""
     about = {
         **receipt(configs[0], [], seed, f"vdla bench area{form} --json -"),
@@ -60,15 +64,33 @@ class _Stages:
         self.progress(f"{self.name}: {what}", self.index * total + done, self.machines * total)
 
 
-def row(result: Area) -> Mapping[str, Any]:
-    """The row of one machine."""
+def _part(preset: str, board: Board | None) -> FpgaPart:
+    return part_of_preset(preset) if board is None else PARTS[board.fpga]
+
+
+def meets_timing(result: Area, clock_mhz: float) -> bool:
+    """Whether no path and no block takes longer than the period of its clock."""
+    period_ns = 1000 / clock_mhz
+    fast_ns = period_ns / result.config.array_rate
+    fast = result.fast_longest
+    return (
+        result.longest.estimate_ns <= period_ns
+        and (fast is None or fast.estimate_ns <= fast_ns)
+        and result.paths.period_ns.get(CLOCK, 0.0) <= period_ns
+        and result.paths.period_ns.get(FAST_CLOCK, 0.0) <= fast_ns
+    )
+
+
+def row(result: Area, board: Board | None) -> Mapping[str, Any]:
+    """The row of one machine, and of the board that offers it."""
     total, fast = result.total, result.fast_longest
     path_ns, fast_ns = result.longest.estimate_ns, fast.estimate_ns if fast is not None else 0.0
     period_ns = 1000 / result.config.clock_mhz
     return {
         "machine": result.config.name,
+        "board": board.name if board is not None else "-",
         "part": result.part.name,
-        "fits": int(result.fits),
+        "fits": int(result.fits and (board is None or meets_timing(result, board.clock_mhz))),
         "lut": total.lut,
         "lut_share": round(total.lut / result.part.lut, 3),
         "lut_per_mac": round(result.lut_per_mac, 2),

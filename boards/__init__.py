@@ -1,1 +1,1 @@
-"""Board support: one folder a board."""
+"""Board support: descriptions of boards, one folder each, and the files of their designs."""

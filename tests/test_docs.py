@@ -14,9 +14,10 @@ from vdla.benchmarks.networks.digits_images import held_out_digits, training_dig
 from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.cli import parsers
 from vdla.commands import COMMANDS, EXIT_CODES, load
+from vdla.commands.board_command import SUBCOMMANDS, load_subcommand
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("overview.md", "commands.md", "networks.md", "quantisation.md", "graph.md")
+PAGES = ("boards.md", "overview.md", "commands.md", "networks.md", "quantisation.md", "graph.md")
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -37,7 +38,7 @@ def test_the_way_from_a_model_to_frames_per_second(tmp_path: Path, request: pyte
 def section(command: str) -> str:
     """The section of a command in docs/commands.md."""
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    parts = re.split(r"^## (.*)$", page, flags=re.MULTILINE)[1:]
+    parts = re.split(r"^###? (.*)$", page, flags=re.MULTILINE)[1:]
     return next(
         text for head, text in zip(parts[::2], parts[1::2], strict=True) if f"vdla {command}" in head.split(", ")
     )
@@ -53,11 +54,15 @@ def documented(command: str) -> set[str]:
     return {word for row in rows for word in re.findall(r"`([^`]+)`", row.split("|")[1])}
 
 
-def declared(command: str) -> set[str]:
-    """The options and arguments of a command's parser, as its help shows them."""
-    _, by_name = parsers({command: load(command)})
-    actions = [action for action in by_name[command]._actions if action.dest not in ("help", "debug")]
+def declared(parser: argparse.ArgumentParser) -> set[str]:
+    """The options and arguments of a parser, as its help shows them."""
+    actions = [action for action in parser._actions if action.dest not in ("help", "debug")]
     return {form for action in actions for form in forms(action)}
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    _, by_name = parsers({command: load(command)})
+    return by_name[command]
 
 
 def forms(action: argparse.Action) -> list[str]:
@@ -74,7 +79,14 @@ def _destination(action: argparse.Action) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_of_a_command_is_documented(command: str) -> None:
-    assert documented(command) == declared(command)
+    assert documented(command) == declared(parser_of(command))
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_option_of_a_subcommand_is_documented(name: str) -> None:
+    parser = argparse.ArgumentParser()
+    load_subcommand(name).add_arguments(parser)
+    assert documented(f"board {name}") == declared(parser)
 
 
 def test_documented_exit_codes_equal_those_of_the_help() -> None:

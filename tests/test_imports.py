@@ -115,7 +115,12 @@ ROOMS: dict[str, str] = {
     "runtime.compare": (
         "hardware.isa hardware.program simulator.support simulator.verify simulator.stats runtime.devices runtime"
     ),
-    "boards": "",
+    "boards": "support hardware hardware.generate",
+    "boards.vivado": "hardware hardware.generate hardware.fpga boards",
+    "boards.virtual": (
+        "support hardware.isa hardware hardware.generate simulator.support simulator.function simulator.stats "
+        "simulator.timing simulator runtime.devices boards"
+    ),
     "benchmarks.harness": "support hardware hardware.program",
     "benchmarks.isolated_batches": "",
     "benchmarks.networks": "support",
@@ -155,7 +160,7 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu "
         "compiler.graph compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.stats "
         "simulator.verify simulator runtime.devices runtime.native runtime.evaluate runtime.artifact "
-        "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.compare "
+        "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.compare boards "
         "benchmarks.harness benchmarks.networks benchmarks.cpu benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
@@ -167,6 +172,7 @@ ROOMS: dict[str, str] = {
         "runtime.executor runtime.network runtime.compare runtime.evaluate "
         "benchmarks.harness benchmarks.networks"
     ),
+    "commands.board": "support commands boards boards.vivado hardware boards.virtual",
 }
 
 # Modules that import each other, each with the reason.

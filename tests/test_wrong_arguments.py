@@ -89,7 +89,7 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         DeviceError,
         "device sim: data to write must be an array of numbers, got [1]",
     ),
-    (lambda: open_device(["sim"], TINY), DeviceError, "device: name must be one of sim, rtl, got ['sim']"),
+    (lambda: open_device(["sim"], TINY), DeviceError, "device: name must be one of sim, rtl, pynq, got ['sim']"),
     (
         lambda: compile_for(3, TINY),
         CompileError,

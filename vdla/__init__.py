@@ -107,10 +107,12 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401  any public object
 def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
-    try:
-        return version("vdla")
-    except PackageNotFoundError:  # the sources on a path, without an installation
-        return "0+uninstalled"
+    for name in ("vdla", "vdla-board"):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "0+uninstalled"  # the sources on a path, without an installation
 
 
 def __dir__() -> list[str]:

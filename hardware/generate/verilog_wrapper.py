@@ -32,6 +32,20 @@ class _Signal:
     output: bool
 
 
+def clock_ports(config: Config) -> list[str]:
+    """The names of the clocks, the machine's first."""
+    return ["aclk"] if config.array_rate == 1 else ["aclk", f"aclk{config.array_rate}x"]
+
+
+def bus_ports(config: Config) -> dict[str, list[str]]:
+    """The ports of each AXI interface by its name."""
+    buses = {_CONTROL: [f"{_CONTROL}_{signal.name}" for signal in _control()]}
+    for number, port in enumerate(memory_ports(config)):
+        signals = (*_reads(config), *(_writes(config) if number == 0 else ()))
+        buses[port] = [f"{port}_{signal.name}" for signal in signals]
+    return buses
+
+
 def render_wrapper(config: Config, address_bits: int = AXI_ADDRESS_BITS) -> str:
     """The text of `vdla_ip.v` for a configuration."""
     if address_bits not in ADDRESS_BITS:
@@ -111,13 +125,13 @@ def _writes(config: Config) -> tuple[_Signal, ...]:
 # --- text -----------------------------------------------------------------------------------------
 
 
-def _memory_ports(config: Config) -> list[str]:
+def memory_ports(config: Config) -> list[str]:
     """The names of the memory ports; only the first one writes."""
     return ["m_axi"] if config.axi_ports == 1 else [f"m_axi_{port}" for port in range(config.axi_ports)]
 
 
 def _ports(config: Config, address_bits: int) -> Iterator[str]:
-    ports = _memory_ports(config)
+    ports = memory_ports(config)
     buses = ":".join([_CONTROL, *ports])
     yield f'  (* X_INTERFACE_PARAMETER = "ASSOCIATED_BUSIF {buses}, ASSOCIATED_RESET aresetn" *)'
     yield "  input  wire         aclk,"
@@ -143,7 +157,7 @@ def _port(name: str, signal: _Signal, bits: int) -> str:
 
 
 def _body(config: Config, address_bits: int) -> Iterator[str]:
-    ports = _memory_ports(config)
+    ports = memory_ports(config)
     wide = [("araddr", len(ports)), ("awaddr", 1)] if address_bits < AXI_ADDRESS_BITS else []
     for name, count in wide:
         yield f"  wire [{AXI_ADDRESS_BITS * count - 1}:0] {name};"

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.runtime.devices.device import ALIGNMENT, DeviceError
-from vdla.support.integers import is_int
+from vdla.runtime.devices.request_checks import MOST_BYTES, require_integer, require_memory_bytes, require_size
 
 Bytes = NDArray[np.uint8]
-MOST_BYTES = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,9 +32,7 @@ class Allocator:
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
-        size = self._integer("size of memory in bytes", size)
-        if not 1 <= size <= MOST_BYTES:
-            raise DeviceError(f"device {name}: size of memory in bytes must be from 1 to {MOST_BYTES}, got {size}")
+        size = require_memory_bytes(f"device {name}", size)
         try:
             self.data = np.zeros(size, np.uint8)
         except MemoryError:
@@ -45,21 +42,19 @@ class Allocator:
         self._blocks: list[AllocatedBlock] = []
 
     def _integer(self, what: str, value: object) -> int:
-        """A Python or NumPy integer as a Python integer; DeviceError for anything else."""
-        if not is_int(value):
-            raise DeviceError(f"device {self.name}: {what} must be an integer, got {value!r}")
-        return int(value)
+        return require_integer(f"device {self.name}", what, value)
 
     # --- blocks
 
     def allocate(self, nbytes: int) -> int:
         """The address of a zeroed block; DeviceError when no gap is large enough."""
-        offset = self._gap(self._size(nbytes))
+        offset = self._gap(require_size(f"device {self.name}", nbytes))
         return self._add(AllocatedBlock(offset, nbytes, offset))
 
     def allocate_at(self, address: int, nbytes: int) -> int:
         """A zeroed block at an address beyond the array; DeviceError where it overlaps another."""
-        address, nbytes = self._integer("address of an allocation", address), self._size(nbytes)
+        address = self._integer("address of an allocation", address)
+        nbytes = require_size(f"device {self.name}", nbytes)
         low, high = len(self.data), MOST_BYTES - nbytes
         if not low <= address <= high:
             raise DeviceError(
@@ -72,12 +67,6 @@ class Allocator:
                     f"got {block.nbytes} bytes at {block.address}"
                 )
         return self._add(AllocatedBlock(address, nbytes, self._gap(nbytes)))
-
-    def _size(self, nbytes: int) -> int:
-        nbytes = self._integer("allocation in bytes", nbytes)
-        if nbytes < 1:
-            raise DeviceError(f"device {self.name}: allocation in bytes must be at least 1, got {nbytes}")
-        return nbytes
 
     def _add(self, block: AllocatedBlock) -> int:
         insort(self._blocks, block)

@@ -6,16 +6,32 @@ simulated AXI port or a board's memory map.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from vdla.hardware.config import Config
-from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, ErrorCode, counter_offset, tokens_register
+from vdla.hardware.generate.registers import (
+    ID,
+    OFFSETS,
+    REGISTER_BITS,
+    REGISTERS,
+    VERSION,
+    ErrorCode,
+    counter_offset,
+    tokens_register,
+)
 from vdla.hardware.isa import COUNTERS, QUEUES, UNITS, Unit
 from vdla.runtime.devices.device import DeviceError
+from vdla.runtime.devices.identity import Builds, Identity, require_identity
 from vdla.simulator.stats import MachineState
 
 _BITS = {(register.name, bit.name): 1 << bit.position for register in REGISTERS for bit in register.bits}
+
+
+def is_set(value: int, register: str, bit: str) -> bool:
+    """Whether a bit is set in the value of a register."""
+    return bool(value & _BITS[register, bit])
 
 
 class Bus(Protocol):
@@ -62,20 +78,29 @@ class Driver:
 
     def flag(self, register: str, bit: str) -> bool:
         """Whether a bit of a register is set."""
-        return bool(self.read(register) & _BITS[register, bit])
+        return is_set(self.read(register), register, bit)
+
+    def write_all(self, values: Mapping[str, int]) -> None:
+        """Set registers in order."""
+        for name, value in values.items():
+            self.write(name, value)
+
+    def read_all(self, offsets: Sequence[int]) -> list[int]:
+        """The words at byte offsets."""
+        return [self._bus.read_word(offset) for offset in offsets]
 
     # --- runs
 
-    def identify(self, config: Config) -> None:
-        """DeviceError unless the machine is a VDLA of this configuration."""
-        expected = {"ID": ID, "VERSION": VERSION}
-        for name, value in expected.items():
-            got = self.read(name)
-            if got != value:
-                raise DeviceError(f"{self.where}: register {name} must be {value:#x}, got {got:#x}")
-        fingerprint = f"{self.read_wide('FINGERPRINT'):012x}"
-        if fingerprint != config.fingerprint:
-            raise DeviceError(f"{self.where}: fingerprint must be {config.fingerprint}, got {fingerprint}")
+    def identity(self) -> Identity:
+        """What the machine says that it is."""
+        number, version = self.read("ID"), self.read("VERSION")
+        if (number, version) != (ID, VERSION):  # the other registers may be anything
+            return Identity(number, version, 0, 0)
+        return Identity(number, version, self.read_wide("FINGERPRINT"), self.read_wide("BUILD"))
+
+    def identify(self, config: Config, builds: Builds | None = None) -> None:
+        """DeviceError unless the machine is a VDLA of this configuration, and of these builds."""
+        require_identity(self.where, self.identity(), config, builds or Builds())
 
     def start(self, stream: Stream) -> None:
         """Start a stream; the interrupt line signals its end."""
@@ -89,16 +114,16 @@ class Driver:
             "INTERRUPT": _BITS["INTERRUPT", "enable"] | _BITS["INTERRUPT", "pending"],
             "CONTROL": _BITS["CONTROL", "start"],
         }
-        for name, value in values.items():
-            self.write(name, value)
+        self.write_all(values)
 
     def finish(self) -> None:
         """Clear the interrupt after a run; DeviceError where the machine stopped early."""
         self.write("INTERRUPT", _BITS["INTERRUPT", "enable"] | _BITS["INTERRUPT", "pending"])
-        if self.flag("STATUS", "error"):
+        status = self.read("STATUS")
+        if is_set(status, "STATUS", "error"):
             raise DeviceError(self.error())
-        if not self.flag("STATUS", "done"):
-            raise DeviceError(f"{self.where}: STATUS must be done after the interrupt, got {self.read('STATUS'):#x}")
+        if not is_set(status, "STATUS", "done"):
+            raise DeviceError(f"{self.where}: STATUS must be done after the interrupt, got {status:#x}")
 
     def error(self) -> str:
         """The error registers as text."""
@@ -127,13 +152,16 @@ class Driver:
 
     # --- results
 
-    def counters(self) -> dict[str, dict[str, int]]:
-        """Cycles by unit and counter."""
-        return {unit: {counter: self._counter(unit, counter) for counter in COUNTERS} for unit in UNITS}
-
-    def _counter(self, unit: str, counter: str) -> int:
-        offset = counter_offset(unit, counter)
-        return self._bus.read_word(offset + 4) << 32 | self._bus.read_word(offset)
+    def counters(self, cycles: int | None = None) -> dict[str, dict[str, int]]:
+        """Cycles by unit and counter; `cycles` of the whole run, where known, spares the reading of
+        high words that are 0.
+        """
+        offsets = [counter_offset(unit, counter) for unit in UNITS for counter in COUNTERS]
+        low = self.read_all(offsets)
+        wide = cycles is None or cycles >> REGISTER_BITS
+        high = self.read_all([offset + 4 for offset in offsets]) if wide else [0] * len(low)
+        values = iter([top << REGISTER_BITS | word for top, word in zip(high, low, strict=True)])
+        return {unit: {counter: next(values) for counter in COUNTERS} for unit in UNITS}
 
     def state(self) -> MachineState:
         """The progress of the stream; registers are read in sequence, not atomically."""

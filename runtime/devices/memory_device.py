@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.program import STREAM, Program
+from vdla.hardware.program import Program
 from vdla.runtime.devices.allocator import Allocator
 from vdla.runtime.devices.device import DeviceError
+from vdla.runtime.devices.request_checks import flat_bytes, require_addresses, require_config, require_timeout
 from vdla.simulator.stats import RunStats, Times
 from vdla.simulator.support.errors import require_program
 from vdla.simulator.verify import require_verified
-from vdla.support.integers import is_int
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -42,18 +42,9 @@ class MemoryDevice(ABC):
     """Whether `begin_with` sets the buffers; if not, they keep what the last run left in them."""
 
     def __init__(self, config: Config, memory_bytes: int = DEFAULT_BYTES, timeout_cycles: int | None = None) -> None:
-        if not isinstance(config, Config):
-            raise DeviceError(f"device {self.name}: config must be a Config, got {type(config).__name__}")
-        self.config = config
-        self.timeout_cycles = self._timeout(timeout_cycles)
+        self.config = require_config(f"device {self.name}", config)
+        self.timeout_cycles = require_timeout(f"device {self.name}", timeout_cycles)
         self._memory: Allocator | None = Allocator(self.name, memory_bytes)
-
-    def _timeout(self, cycles: object) -> int | None:
-        if cycles is None:
-            return None
-        if not is_int(cycles) or cycles < 1:
-            raise DeviceError(f"device {self.name}: timeout in cycles must be an integer from 1, got {cycles!r}")
-        return int(cycles)
 
     # --- memory
 
@@ -74,9 +65,7 @@ class MemoryDevice(ABC):
 
     def write(self, address: int, data: Bytes) -> None:
         """Copy bytes into allocated memory."""
-        if not isinstance(data, np.ndarray) or data.dtype.hasobject:
-            raise DeviceError(f"device {self.name}: data to write must be an array of numbers, got {data!r}")
-        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        flat = flat_bytes(f"device {self.name}", data)
         self._open().window(address, len(flat))[:] = flat
 
     def read(self, address: int, nbytes: int) -> Bytes:
@@ -92,9 +81,9 @@ class MemoryDevice(ABC):
 
     def run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
         """Run a program to its end; VerifyError, SimulationError or DeviceError where it cannot."""
-        self._open()
-        require_program(f"device {self.name}", program)
-        self._check_addresses(program, addresses)
+        where, memory = f"device {self.name}", self._open()
+        require_program(where, program)
+        require_addresses(where, self.config, program, addresses, memory.window)
         require_verified(program)
         return self._run(program, addresses)
 
@@ -113,22 +102,6 @@ class MemoryDevice(ABC):
     def times(self, program: Program) -> Times:
         """When the instructions of the last run were dispatched, started and ended, where known."""
         return Times.none(len(program))
-
-    def _check_addresses(self, program: Program, addresses: Mapping[str, int]) -> None:
-        mismatch = program.config.mismatch(self.config)
-        if mismatch is not None:
-            raise DeviceError(f"device {self.name}: {mismatch}")
-        sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
-        for name, nbytes in sizes.items():
-            if not isinstance(addresses, Mapping) or name not in addresses:
-                given = ", ".join(map(str, addresses)) if isinstance(addresses, Mapping) else ""
-                raise DeviceError(f"device {self.name}: addresses must include {name}, got {given or 'none'}")
-            self._open().window(addresses[name], nbytes)
-        beat = self.config.axi_bytes
-        if addresses[STREAM] % beat:
-            raise DeviceError(
-                f"device {self.name}: address of {STREAM} must be a multiple of {beat}, got {addresses[STREAM]}"
-            )
 
     # --- lifetime
 

@@ -19,7 +19,7 @@ def _deferred(name: str, module: str, class_name: str) -> Callable[..., Device]:
         try:
             device_class: Callable[..., Device] = getattr(import_module(module), class_name)
         except ModuleNotFoundError as error:
-            raise DeviceError(f"device {name}: Python package {error.name} must be installed, got none") from error
+            raise DeviceError(f"device {name}: {_missing(str(error.name))}") from error
         known = [name for name in signature(device_class).parameters if name != "config"]
         for option in sorted(options.keys() - known):
             raise DeviceError(
@@ -30,9 +30,17 @@ def _deferred(name: str, module: str, class_name: str) -> Callable[..., Device]:
     return create
 
 
+def _missing(package: str) -> str:
+    """The package to install; vdla-board has parts of VDLA only."""
+    if package.startswith("vdla."):
+        return f"Python package vdla must be installed, got vdla-board, which has no {package}"
+    return f"Python package {package} must be installed, got none"
+
+
 DEVICES: Mapping[str, Callable[..., Device]] = {
     "sim": _deferred("sim", "vdla.runtime.devices.sim", "SimDevice"),
     "rtl": _deferred("rtl", "vdla.runtime.devices.rtl", "RtlDevice"),
+    "pynq": _deferred("pynq", "vdla.runtime.devices.pynq_device", "PynqDevice"),
 }
 
 
@@ -40,7 +48,8 @@ def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: A
     """The device `name` as a machine of configuration `config`; DeviceError lists the known names.
 
     `options` are those of its class: `memory_bytes` and `timeout_cycles` of all devices, `waves`,
-    `assertions`, `stalls` and `start` of rtl.
+    `assertions`, `stalls` and `start` of rtl, `bitstream`, `timeout_s`, `accept_build`, `download`
+    and `target` of pynq.
     """
     if not isinstance(name, str) or name not in DEVICES:
         raise DeviceError(f"device: name must be one of {', '.join(DEVICES)}, got {name}{did_you_mean(name, DEVICES)}")

@@ -9,8 +9,8 @@ instructions come from the trace port, everything else from registers and memory
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, columns, instruction_bytes
 from vdla.hardware.program import STREAM, Program
-from vdla.runtime.devices.allocator import MOST_BYTES
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.driver import Driver, Stream
 from vdla.runtime.devices.memory_device import DEFAULT_BYTES, Contents, MemoryDevice
+from vdla.runtime.devices.request_checks import MOST_BYTES, one_thread
 from vdla.runtime.devices.rtl_buffers import buffer_contents
 from vdla.runtime.devices.rtl_build import BuildOptions, build_library
 from vdla.runtime.devices.rtl_library import UNIT_NUMBERS, EventLog, MemoryParameters, RtlMachine
@@ -154,17 +154,9 @@ class RtlDevice(MemoryDevice):
                 self._recover()
                 raise
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self) -> AbstractContextManager[None]:
         """Exclusive use by one thread: the calls into the model release the GIL."""
-        if not self._lock.acquire(blocking=False):
-            raise DeviceError(
-                f"device {self.name}: device must be used by one thread at a time, got a call from another"
-            )
-        try:
-            yield
-        finally:
-            self._lock.release()
+        return one_thread(f"device {self.name}", self._lock)
 
     def _wait(self, fields: Ints, quiet_cycles: int) -> None:
         machine = self._machine

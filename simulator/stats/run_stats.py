@@ -76,7 +76,10 @@ class RunStats:
         }
 
     def differences(self, other: RunStats) -> list[str]:
-        """The differences to another run of the same program, a sentence each."""
+        """The differences to another run of the same program, a sentence each.
+
+        Times are left out where one of the devices records none.
+        """
         found = [
             f"{name} is {getattr(self, name)}, other has {getattr(other, name)}"
             for name in ("program_hash", "total_cycles", "macs", "bytes_read", "bytes_written")
@@ -93,6 +96,8 @@ class RunStats:
 def _first_difference(name: str, ours: Ints, theirs: Ints) -> list[str]:
     if len(ours) != len(theirs):
         return [f"{name} has {len(ours)} instructions, other has {len(theirs)}"]
+    if (ours < 0).all() or (theirs < 0).all():  # UNKNOWN
+        return []
     where = np.flatnonzero(ours != theirs)
     return [f"{name}[{k}] is {ours[k]}, other has {theirs[k]} ({len(where)} differ)" for k in where[:1]]
 

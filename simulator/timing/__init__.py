@@ -3,11 +3,23 @@
 from vdla.simulator.timing.timing import (
     MAX_CYCLES,
     Timing,
+    attempt_columns,
     device_config,
     is_prepared,
     prepare,
     time_columns,
     time_program,
 )
+from vdla.simulator.timing.vector_stalls import column_stalls
 
-__all__ = ["MAX_CYCLES", "Timing", "device_config", "is_prepared", "prepare", "time_columns", "time_program"]
+__all__ = [
+    "MAX_CYCLES",
+    "Timing",
+    "attempt_columns",
+    "column_stalls",
+    "device_config",
+    "is_prepared",
+    "prepare",
+    "time_columns",
+    "time_program",
+]

@@ -31,14 +31,30 @@ MAX_CYCLES = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Results of the event loop: arrays by instruction, counters by unit in the order of UNITS."""
+    """Results of the event loop: arrays by instruction, counters by unit in the order of UNITS.
+
+    `times` has the columns TIMES of `layout`.
+    """
 
     total: int
-    dispatches: Ints
-    starts: Ints
-    ends: Ints
+    times: Ints
     waits: Ints
     counters: Ints
+
+    @property
+    def dispatches(self) -> Ints:
+        """When each instruction was dispatched."""
+        return self.times[:, at.T_D]
+
+    @property
+    def starts(self) -> Ints:
+        """When each instruction started."""
+        return self.times[:, at.T_S]
+
+    @property
+    def ends(self) -> Ints:
+        """When each instruction ended."""
+        return self.times[:, at.T_E]
 
 
 def time_program(
@@ -83,7 +99,23 @@ def _stream_beat(program: Program, places: dict[str, int]) -> int:
 def time_columns(
     config: Config, linked: Ints, stream_beat: int, extra: Ints | None = None, max_cycles: int = MAX_CYCLES
 ) -> Timing:
-    """The timing of linked instructions; `extra[k]` is the number of stalls of a VECTOR."""
+    """The timing of linked instructions; `extra[k]` is the number of stalls of a VECTOR.
+
+    SimulationError where they hang or take more than `max_cycles`.
+    """
+    status, timing = attempt_columns(config, linked, stream_beat, extra, max_cycles)
+    if status != at.DONE or timing.total > max_cycles:
+        cycle, timeout = min(timing.total, max_cycles), status != at.DEADLOCK
+        raise SimulationError(hang_text(config, linked, timing.times, cycle, timeout=timeout))
+    return timing
+
+
+def attempt_columns(
+    config: Config, linked: Ints, stream_beat: int, extra: Ints | None = None, max_cycles: int = MAX_CYCLES
+) -> tuple[int, Timing]:
+    """How a run of linked instructions ends (DONE, DEADLOCK or TIMEOUT of `layout`), and its timing
+    up to there: what does not happen has the time UNKNOWN, and counters are those of a whole run.
+    """
     extra = np.zeros(len(linked), np.int64) if extra is None else extra
     table = wait_table(config, linked, extra)
     times = np.full((len(linked), len(at.TIMES)), at.UNKNOWN, np.int64)
@@ -93,11 +125,8 @@ def time_columns(
     scratch = _scratch(config)
     params = _params(config, stream_beat, max_cycles)
     status, cycles = event_loop.run(table, params, times, waits, fetch, idle, *scratch, POP_QUEUE)
-    if status != at.DONE or cycles > max_cycles:
-        timeout = status != at.DEADLOCK
-        raise SimulationError(hang_text(config, linked, times, min(cycles, max_cycles), timeout=timeout))
     counters = _counters(linked, waits, fetch, idle)
-    return Timing(cycles, times[:, at.T_D], times[:, at.T_S], times[:, at.T_E], waits, counters)
+    return int(status), Timing(int(cycles), times, waits, counters)
 
 
 def prepare(config: Config) -> None:

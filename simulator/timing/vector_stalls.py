@@ -7,6 +7,8 @@ which come from the program's constants.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,19 +18,32 @@ from vdla.hardware.program import Program
 from vdla.simulator.support.jit import entry_point
 
 Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
 
 
 def vector_stalls(program: Program) -> Ints:
     """The extra cycles of each instruction."""
-    extra = np.zeros(len(program), np.int64)
-    columns = program.columns
+    tables = [np.frombuffer(tensor.data or b"", np.uint8) for tensor in program.tensors]
+    nothing = np.zeros(0, np.uint8)
+
+    def source(k: int) -> Bytes:
+        tensor = int(program.tensor_of[k])
+        return tables[tensor] if tensor >= 0 else nothing
+
+    return column_stalls(program.config, program.columns, source)
+
+
+def column_stalls(config: Config, columns: Ints, source: Callable[[int], Bytes]) -> Ints:
+    """The extra cycles of each instruction; `source(k)` has the bytes that LOAD k of micro-ops
+    reads, and the beats in its fields count from their begin.
+    """
+    extra = np.zeros(len(columns), np.int64)
     if not _candidates(columns).any():
         return extra
-    config = program.config
     uops = np.zeros((config.uop_depth, 5), np.int64)
     for k in np.flatnonzero(_candidates(columns) | _uop_loads(columns)).tolist():
         if columns[k, COL["opcode"]] == Opcode.LOAD:
-            load_uops(program, columns[k], int(program.tensor_of[k]), uops)
+            _load_uops(config, columns[k], source(k), uops)
         else:
             extra[k] = _stalls(config, columns[k], uops)
     return extra
@@ -50,18 +65,22 @@ def _uop_loads(columns: Ints) -> NDArray[np.bool_]:
 def load_uops(program: Program, row: Ints, tensor: int, uops: Ints) -> None:
     """Execute a LOAD of micro-ops from a constant; bounds are left to the verifier."""
     data = program.tensors[tensor].data if tensor >= 0 else None
-    if data is None:
-        return
-    config = program.config
+    if data is not None:
+        _load_uops(program.config, row, np.frombuffer(data, np.uint8), uops)
+
+
+def _load_uops(config: Config, row: Ints, table: Bytes, uops: Ints) -> None:
+    """Execute a LOAD of micro-ops from these bytes; those beyond the buffer are ignored."""
     beats = config.uop_entry_bytes // config.axi_bytes
-    table = np.frombuffer(data, np.uint8)
     sram, x = int(row[COL["sram"]]), int(row[COL["x_size"]])
     for z in range(int(row[COL["z_size"]])):
         for y in range(int(row[COL["y_size"]])):
+            if x == 0 or sram >= config.uop_depth:
+                return
             beat = int(row[COL["dram"]] + z * row[COL["z_stride"]] + y * row[COL["y_stride"]])
             entries = table[beat * config.axi_bytes : (beat + x * beats) * config.axi_bytes]
             room = max(0, min(len(entries) // config.uop_entry_bytes, config.uop_depth - sram))
-            used = entries[: room * config.uop_entry_bytes].reshape(room, -1)
+            used = entries[: room * config.uop_entry_bytes].reshape(room, config.uop_entry_bytes)
             uops[sram : sram + room] = uop_columns(config, used)
             sram += x
 

@@ -63,11 +63,38 @@ def test_the_short_form_has_both_kinds_of_clocks_and_the_long_form_every_preset(
 
 def test_one_machine_that_does_not_fit_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     luts = {"pynq_z1": 532, "pynq_z1_512": 532}
-    monkeypatch.setattr(benchmark, "part_of_preset", lambda name: replace(part_of_preset(name), lut=luts[name]))
+    monkeypatch.setattr(benchmark, "_part", lambda name, _: replace(part_of_preset(name), lut=luts[name]))
     assert benchmark.run().figures["fits"] == 1
     luts["pynq_z1_512"] = 531
     result = benchmark.run()
     assert (result.figures["fits"], [row["fits"] for row in result.rows]) == (0, [1, 0])
+
+
+@pytest.mark.parametrize(
+    ("name", "paths", "blocks", "fits"),
+    [
+        ("pynq_z1", {"clk_i clk_i": 10.0}, {}, 1),
+        ("pynq_z1", {"clk_i clk_i": 10.01}, {}, 0),
+        ("pynq_z1", {"clk_i clk_i": 9.0}, {"clk_i": 10.1}, 0),
+        ("pynq_z1_512", {"clk_i clk_i": 9.0, "clk_i clk2x_i": 5.0}, {"clk2x_i": 5.0}, 1),
+        ("pynq_z1_512", {"clk_i clk_i": 9.0, "clk_i clk2x_i": 5.01}, {}, 0),
+        ("pynq_z1_512", {"clk_i clk_i": 9.0}, {"clk2x_i": 5.1}, 0),
+        ("ultra96", {"clk_i clk_i": 6.01}, {}, 0),
+        ("osdi18", {"clk_i clk_i": 9.4}, {}, 1),  # 5 ns, but on no board
+    ],
+)
+def test_a_preset_of_a_board_also_keeps_the_boards_clock(
+    name: str, paths: dict[str, float], blocks: dict[str, float], fits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = PathReport({clocks: path(ns) for clocks, ns in paths.items()}, period_ns=blocks)
+
+    def found(config: Config, part: FpgaPart, progress: Progress) -> Area:
+        return Area(config=config, part=part, units=(UNIT,), paths=report, yosys="0.70")
+
+    monkeypatch.setattr(benchmark, "area", found)
+    result = benchmark.run(preset=name)
+    assert (result.figures["fits"], result.rows[0]["fits"]) == (fits, fits)
+    assert result.rows[0]["board"] == {"ultra96": "ultra96_v2", "osdi18": "-"}.get(name, "pynq_z1")
 
 
 def test_the_progress_runs_through_all_machines() -> None:

@@ -264,7 +264,7 @@ def test_run_shows_figures_stalls_and_lines(compiled: Path, capsys: Capture, mon
         ((), "run: every input must have an array, got none for data (int8 "),
         (("--input", "data"), "--input: setting must look like KEY=VALUE, got 'data'"),
         (("--input", "data=absent.npy"), "absent.npy: No such file or directory"),
-        (("--random-inputs", "0", "--device", "board"), "device: name must be one of sim, rtl, got board"),
+        (("--random-inputs", "0", "--device", "board"), "device: name must be one of sim, rtl, pynq, got board"),
         (
             ("--timing-only", "--input", "data=x.npy"),
             "run: --input must be left out with --timing-only, got data=x.npy",

@@ -30,6 +30,7 @@ COMMANDS = {
     "config": "show the presets: the machines known by name",
     "area": "count the FPGA resources that a machine needs",
     "verilog": "write the hardware of a machine for a block design",
+    "board": "list boards, build bitstreams for them",
     "quantise": "quantise a model on calibration data",
     "networks": "list the networks, or write one as an ONNX model",
     "bench": "run a benchmark",

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK
-from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress
+from vdla.commands.device_options import add_device_arguments, device_options, opened
 from vdla.commands.files import require_folder
 from vdla.commands.machine_options import positive
 from vdla.commands.model_inputs import add_input_arguments, read_model_inputs
@@ -32,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a compiled network, made by vdla compile")
     add_input_arguments(parser)
     parser.add_argument("--runs", type=positive, default=3, metavar="N", help="runs after a first one (default 3)")
-    device = parser.add_argument("--device", default="sim", metavar="NAME", help="sim (default) or rtl")
-    complete_with(device, lambda: ("sim", "rtl"))
+    add_device_arguments(parser)
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with charts there")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for ui.perfetto.dev")
     parser.add_argument("--json", action="store_true", help="JSON instead of tables")
@@ -42,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the network several times, print the table, write the files."""
     from vdla.commands.profile_tables import operator_table, summary
+    from vdla.runtime.artifact import Artifact
     from vdla.runtime.executor import profile_of, write_network_trace
     from vdla.runtime.network import Model
 
@@ -50,7 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
             require_folder("profile", f"--{option}", getattr(arguments, option))
     if arguments.random_inputs is None and not arguments.input and not arguments.image:
         arguments.random_inputs = 0
-    with Model.load(arguments.model, arguments.device) as model:
+    artifact, options = Artifact.load(arguments.model), device_options("profile", arguments)
+    with opened(artifact.config, arguments.device, options) as device, Model(artifact, device) as model:
         results = _measure(model, arguments)
         profile = profile_of(model.artifact, results)
         if arguments.trace:

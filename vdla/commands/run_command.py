@@ -18,8 +18,8 @@ from vdla.commands.arrays import (
     with_random,
     write_outputs,
 )
-from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress
+from vdla.commands.device_options import add_device_arguments, device_options
 from vdla.commands.files import is_model, read_program
 from vdla.commands.machine_options import add_dram_arguments, natural, positive, with_dram
 from vdla.commands.model_inputs import add_input_arguments
@@ -35,6 +35,7 @@ EXAMPLES = """\
   vdla run model.vdla --image cat.png --mean 0.5 --std 0.25
   vdla run c2.vdla --random-inputs 0       random data
   vdla run c2.vdla --random-inputs 0 --device rtl   on the Verilated RTL
+  vdla run model.vdla --random-inputs 0 --device pynq --bitstream pynq_z1.bit   on a board
   vdla run c2.vdla --input data=x.npy weight=w.npy scale=s.npy --output out/
   vdla run c2.vdla --timing-only --dram read_latency=200 beat_cycles=2
   vdla run c2.vdla --timing-only --lines 5   the lines that stall most
@@ -48,8 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input_arguments(parser)
     parser.add_argument("--output", type=Path, metavar="DIR", help="write each output as a .npy file there")
     parser.add_argument("--timing-only", action="store_true", help="cycles without data: needs no inputs")
-    device = parser.add_argument("--device", default="sim", metavar="NAME", help="sim (default) or rtl")
-    complete_with(device, lambda: ("sim", "rtl"))
+    add_device_arguments(parser)
     parser.add_argument("--timeout", type=positive, metavar="CYCLES", help="stop a run that takes more cycles")
     parser.add_argument("--waves", type=Path, metavar="FILE.fst", help="write waveforms of a run on rtl")
     add_dram_arguments(parser)
@@ -110,8 +110,11 @@ def _check_device(arguments: argparse.Namespace) -> None:
         raise CommandError(f"run: --device must be sim with --timing-only, got {arguments.device}")
     if arguments.waves and arguments.device != "rtl":
         raise CommandError(f"run: --device must be rtl with --waves, got {arguments.device}")
-    if arguments.lines and arguments.device == "rtl":
-        raise CommandError(f"run: --lines must be left out on rtl, which counts by unit, got {arguments.lines}")
+    if arguments.lines and arguments.device != "sim":
+        raise CommandError(
+            f"run: --lines must be left out on {arguments.device}, which counts by unit, got {arguments.lines}"
+        )
+    device_options("run", arguments)
 
 
 def _execute(program: Program, arguments: argparse.Namespace) -> tuple[dict[str, Array], RunStats]:
@@ -153,7 +156,7 @@ def _on_device(
     from vdla.runtime.run import run as run_on
 
     given = {"timeout_cycles": arguments.timeout, "waves": arguments.waves}
-    options = {name: value for name, value in given.items() if value is not None}
+    options = {name: value for name, value in given.items() if value is not None} | device_options("run", arguments)
     with open_device(arguments.device, config, **options) as device:
         result = run_on(program, arrays, device)
     return result.outputs, result.statistics

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from vdla.commands import OK, CommandError
 from vdla.commands.arrays import Array, digest, outputs_document, outputs_table, write_outputs
 from vdla.commands.console import output, progress, table
+from vdla.commands.device_options import device_options, opened
 from vdla.commands.machine_options import with_dram
 from vdla.commands.model_inputs import ModelRuns, read_model_inputs
 from vdla.commands.placement_tables import milliseconds
@@ -66,15 +67,15 @@ def _refuse(arguments: argparse.Namespace) -> None:
 
 def _device(artifact: Artifact, arguments: argparse.Namespace) -> AbstractContextManager[Device | str]:
     """The device that the options describe; its name where no program of the network needs one."""
-    from vdla.runtime.devices import open_device
-
     if artifact.config is None:
         for option, value in (("timeout", arguments.timeout), ("dram", " ".join(arguments.dram) or None)):
             if value is not None:
                 raise CommandError(f"run: --{option} must be left out for a network without programs, got {value}")
-        return nullcontext(arguments.device)
-    options = {} if arguments.timeout is None else {"timeout_cycles": arguments.timeout}
-    return open_device(arguments.device, with_dram(artifact.config, arguments.dram), **options)
+        return opened(None, arguments.device, {})
+    options = device_options("run", arguments)
+    if arguments.timeout is not None:
+        options["timeout_cycles"] = arguments.timeout
+    return opened(with_dram(artifact.config, arguments.dram), arguments.device, options)
 
 
 def run_all(model: Model, inputs: ModelRuns) -> list[NetworkResult]:

@@ -33,15 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the packages, the modules, the wrapper and the list of them."""
-    from vdla.hardware.generate.rtl_files import rtl_files
-    from vdla.hardware.generate.svgen import packages
-    from vdla.hardware.generate.verilog_wrapper import WRAPPER, render_wrapper
+    from vdla.hardware.generate.verilog_files import verilog_files
+    from vdla.hardware.generate.verilog_wrapper import WRAPPER
 
-    config = machine(arguments)
-    generated = packages(config)
-    sources = {path.name: path.read_text(encoding="utf-8") for path in rtl_files()}
-    wrapper = {f"{WRAPPER}.v": render_wrapper(config, arguments.address_bits)}
-    files = {**generated, **{name: text for name, text in sources.items() if name not in generated}, **wrapper}
+    files = verilog_files(machine(arguments), arguments.address_bits)
     make_folder(arguments.output)
     for name, text in files.items():
         write_text(arguments.output / name, text)

@@ -16,6 +16,7 @@ from vdla.hardware.program import STREAM
 
 BUILD = 0x9A5F6C3BD2E1
 
+
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", [Config.preset("tiny"), ODD], ids=["tiny", "odd"])
 def test_the_whole_machine_passes_its_bench(machine):

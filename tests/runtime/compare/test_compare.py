@@ -236,7 +236,7 @@ def test_a_difference_is_shown_with_its_neighbours(
 
 def test_comparing_an_unknown_device_lists_the_choices(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "sim", "fpga", file]) == 2
-    assert capsys.readouterr().err == "vdla: device: name must be one of sim, rtl, got fpga\n"
+    assert capsys.readouterr().err == "vdla: device: name must be one of sim, rtl, pynq, got fpga\n"
 
 
 def test_assertions_need_the_rtl(file: str, capsys: pytest.CaptureFixture[str]) -> None:

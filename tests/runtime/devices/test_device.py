@@ -22,8 +22,16 @@ PRESENT = [pytest.param(name, marks=[pytest.mark.rtl] if name == "rtl" else []) 
 
 
 @pytest.fixture(params=PRESENT)
-def device(request):
-    with open_device(request.param, TINY) as opened:
+def name(request):
+    """A device that is present; pynq is, with its client, on a virtual board."""
+    if request.param == "pynq":
+        request.getfixturevalue("pynq_board")
+    return request.param
+
+
+@pytest.fixture
+def device(name):
+    with open_device(name, TINY) as opened:
         yield opened
 
 
@@ -85,7 +93,8 @@ def test_a_program_gives_exact_results_and_the_same_statistics_each_time(device)
     first, second = run(program, arrays, device), run(program, arrays, device)
     assert (first.outputs["out"] == expected).all()
     assert first.statistics.differences(second.statistics) == []
-    assert first.trace.table() == second.trace.table()
+    if device.name != "pynq":  # a board counts cycles, but does not record when an instruction starts
+        assert first.trace.table() == second.trace.table()
     for counters in first.statistics.counters.values():
         assert sum(counters.values()) == first.statistics.total_cycles
 
@@ -111,7 +120,6 @@ def test_addresses_must_be_allocated(device):
         device.run(program, addresses)
 
 
-@pytest.mark.parametrize("name", PRESENT)
 def test_a_closed_device_refuses_calls(name):
     device = open_device(name, TINY)
     device.close()

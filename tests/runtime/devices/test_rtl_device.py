@@ -342,7 +342,10 @@ def test_a_machine_of_another_configuration_is_refused(device: RtlDevice) -> Non
     other = replace(TINY, inp_kib=2)
     with pytest.raises(DeviceError) as error:
         device.driver.identify(other)
-    assert str(error.value) == (f"device rtl: fingerprint must be {other.fingerprint}, got {TINY.fingerprint}")
+    assert str(error.value) == (
+        f"device rtl: fingerprint must be {other.fingerprint} (tiny), got {TINY.fingerprint}, preset tiny's; "
+        "compile for preset tiny, or load the bitstream of tiny"
+    )
 
 
 def test_refused_accesses_to_registers_say_where(device: RtlDevice) -> None:

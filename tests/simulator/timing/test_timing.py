@@ -167,6 +167,8 @@ def test_differences_between_runs_are_sentences():
         f"ends[3] is {one.ends[3]}, other has {ends[3]} (1 differ)",
     ]
     assert "instructions" in one.differences(replace(one, starts=np.zeros(1, np.int64)))[0]
+    unknown = replace(one, starts=np.full_like(one.starts, -1))
+    assert one.differences(unknown) == unknown.differences(one) == []
 
 
 def test_a_run_leaves_the_event_loop_prepared():

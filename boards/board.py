@@ -1,0 +1,254 @@
+"""The description of a board: its part, its ports to the accelerator, its addresses.
+
+The invariant: a description is one JSON file, `boards/NAME/board.json`, and every field of it is
+checked. The Vivado flow, the hardware handoff file and the driver take their facts from here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from vdla.hardware.config import PRESETS, Config
+from vdla.support.errors import Error
+from vdla.support.integers import is_int
+from vdla.support.suggest import did_you_mean
+
+FOLDER = Path(__file__).resolve().parent
+FILE = "board.json"
+
+PROCESSORS = {"zynq7": 32, "zynqmp": 40}
+"""The kinds of processing systems, each with the bits of its addresses."""
+
+CPUS = {"zynq7": "cortex-a9", "zynqmp": "cortex-a53"}
+
+LOW_DRAM_BYTES = 0x8000_0000
+HIGH_DRAM_BASE = 0x8_0000_0000
+"""Where a Zynq UltraScale+ has the DRAM beyond the first 2 GiB."""
+
+_TEXTS = (
+    "name", "title", "part", "board_part", "board_files", "fpga", "processor", "control_port", "interrupt", "cpu",
+)  # fmt: skip
+_LISTS = ("presets", "memory_ports")
+_ADDRESSES = ("control_base", "control_bytes", "interrupt_controller_base", "dram_bytes")
+_PAGE_BYTES = 4096
+
+
+class BoardError(Error, ValueError):
+    """A board that is unknown, or a description that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A board; addresses and sizes are in bytes.
+
+    `part` and `board_part` are Vivado's names, `board_files` says where the latter comes from.
+    `presets` fit the board, the first is the default; `memory_ports` are used from the first on, as
+    many as the configuration has. `fpga` is a part of `vdla.hardware.fpga.parts`.
+    """
+
+    name: str
+    title: str
+    part: str
+    board_part: str
+    board_files: str
+    fpga: str
+    processor: str
+    presets: tuple[str, ...]
+    clock_mhz: float
+    memory_ports: tuple[str, ...]
+    memory_port_bits: int
+    coherent: bool
+    address_bits: int
+    control_port: str
+    control_base: int
+    control_bytes: int
+    interrupt: str
+    interrupt_controller_base: int
+    dram_bytes: int
+    cpu: str
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        _check_processor(self)
+        _check_addresses(self)
+        for preset in self.presets:
+            self.config(preset)
+
+    @property
+    def preset(self) -> str:
+        """The default preset."""
+        return self.presets[0]
+
+    @property
+    def memory_regions(self) -> tuple[tuple[int, int], ...]:
+        """Base and bytes of each part of the DRAM that the accelerator reaches."""
+        low = min(self.dram_bytes, LOW_DRAM_BYTES)
+        high = self.dram_bytes - low
+        return ((0, low), (HIGH_DRAM_BASE, high)) if high else ((0, low),)
+
+    def config(self, preset: str | None = None) -> Config:
+        """The configuration of a preset of this board, by default the first; BoardError if the
+        board does not offer it or cannot run it.
+        """
+        name = self.preset if preset is None else preset
+        if name not in self.presets:
+            got = f"{name}{did_you_mean(name, self.presets)}"
+            raise BoardError(f"board {self.name}: preset must be one of {', '.join(self.presets)}, got {got}")
+        if name not in PRESETS:
+            got = f"{name}{did_you_mean(name, PRESETS)}"
+            raise BoardError(f"board {self.name}: presets must be known to vdla config, got {got}")
+        return self.check_config(PRESETS[name])
+
+    def check_config(self, config: Config) -> Config:
+        """`config`; BoardError if its clock or its memory ports are not the board's."""
+        where = f"board {self.name}"
+        if config.clock_mhz != self.clock_mhz:
+            raise BoardError(
+                f"{where}: clock of {config.name} must be {self.clock_mhz:g} MHz, got {config.clock_mhz:g} MHz"
+            )
+        if config.axi_ports > len(self.memory_ports):
+            raise BoardError(
+                f"{where}: {config.name} must have at most {len(self.memory_ports)} memory ports, "
+                f"got {config.axi_ports}"
+            )
+        if config.port_bits > self.memory_port_bits:
+            raise BoardError(
+                f"{where}: a memory port of {config.name} must have at most {self.memory_port_bits} bits, "
+                f"got {config.port_bits}"
+            )
+        return config
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def board_names() -> list[str]:
+    """The names of the boards that come with VDLA."""
+    return sorted(path.parent.name for path in FOLDER.glob(f"*/{FILE}"))
+
+
+def boards_by_preset() -> dict[str, Board]:
+    """The board that offers a preset, for every preset that is on one of VDLA's boards."""
+    return {preset: board for board in map(load_board, board_names()) for preset in board.presets}
+
+
+def load_board(name_or_path: str | PathLike[str]) -> Board:
+    """The board of a name, or of a description: a JSON file, or a folder with a `board.json`."""
+    text = str(name_or_path)
+    if text in board_names():
+        return _read(FOLDER / text / FILE)
+    path = Path(name_or_path)
+    if path.is_dir():
+        return _read(path / FILE)
+    if path.is_file():
+        return _read(path)
+    names = board_names()
+    got = f"{text}{did_you_mean(text, names)}"
+    raise BoardError(f"board: name must be one of {', '.join(names)}, or a description in JSON, got {got}")
+
+
+def board_from_dict(document: Mapping[str, Any]) -> Board:
+    """The board of a description in JSON: tuples are lists, addresses also texts such as 0x1000."""
+    known = [field.name for field in fields(Board)]
+    for name in document:
+        if name not in known:
+            got = f"{name}{did_you_mean(name, known)}"
+            raise BoardError(f"board: field must be one of {', '.join(known)}, got {got}")
+    missing = [name for name in known if name not in document]
+    if missing:
+        raise BoardError(f"board: description must have every field, got none for {', '.join(missing)}")
+    values = dict(document)
+    for name in _LISTS:
+        if isinstance(values[name], list):
+            values[name] = tuple(values[name])
+    for name in _ADDRESSES:
+        values[name] = _address(name, values[name])
+    return Board(**values)
+
+
+def _read(path: Path) -> Board:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BoardError(f"{path}: description must be a file that can be read, got {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise BoardError(f"{path}: content must be JSON, got {error}") from None
+    if not isinstance(document, dict):
+        raise BoardError(f"{path}: content must be a table of fields, got {document!r}")
+    try:
+        return board_from_dict(document)
+    except BoardError as error:
+        raise BoardError(f"{path}: {error}") from None
+
+
+def _address(name: str, value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return int(value, 16 if value.lower().startswith("0x") else 10)
+    except ValueError:
+        raise BoardError(f"board: {name} must be an integer or text such as 0x1000, got {value!r}") from None
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+
+def _check_types(board: Board) -> None:
+    for name in _TEXTS:
+        value = getattr(board, name)
+        if not isinstance(value, str) or not value or not value.isprintable():
+            raise BoardError(f"board: {name} must be printable text, got {value!r}")
+    where = f"board {board.name}"
+    if not board.name.isidentifier():
+        raise BoardError(f"board: name must be letters, digits and underscores, got {board.name!r}")
+    for name in _LISTS:
+        value = getattr(board, name)
+        if not isinstance(value, tuple) or not value or not all(isinstance(one, str) and one for one in value):
+            raise BoardError(f"{where}: {name} must be a list of at least one name, got {value!r}")
+        if len(set(value)) < len(value):
+            raise BoardError(f"{where}: {name} must differ from each other, got {', '.join(value)}")
+    for name in ("memory_port_bits", "address_bits", *_ADDRESSES):
+        value = getattr(board, name)
+        if not is_int(value) or value <= 0:
+            raise BoardError(f"{where}: {name} must be an integer above 0, got {value!r}")
+    clock = board.clock_mhz
+    if isinstance(clock, bool) or not isinstance(clock, (int, float)) or not 0 < clock <= 1000:
+        raise BoardError(f"{where}: clock_mhz must be a number above 0 and at most 1000, got {clock!r}")
+    if not isinstance(board.coherent, bool):
+        raise BoardError(f"{where}: coherent must be true or false, got {board.coherent!r}")
+
+
+def _check_processor(board: Board) -> None:
+    where = f"board {board.name}"
+    if board.processor not in PROCESSORS:
+        got = f"{board.processor}{did_you_mean(board.processor, PROCESSORS)}"
+        raise BoardError(f"{where}: processor must be one of {', '.join(PROCESSORS)}, got {got}")
+    for name, table in (("address_bits", PROCESSORS), ("cpu", CPUS)):
+        rule, got = table[board.processor], getattr(board, name)
+        if got != rule:
+            raise BoardError(f"{where}: {name} must be {rule} with a processor {board.processor}, got {got}")
+    if board.memory_port_bits not in (32, 64, 128):
+        raise BoardError(f"{where}: memory_port_bits must be 32, 64 or 128, got {board.memory_port_bits}")
+
+
+def _check_addresses(board: Board) -> None:
+    where = f"board {board.name}"
+    if board.control_bytes % _PAGE_BYTES or board.control_bytes & (board.control_bytes - 1):
+        raise BoardError(
+            f"{where}: control_bytes must be a power of two of at least {_PAGE_BYTES}, got {board.control_bytes}"
+        )
+    for name in ("control_base", "interrupt_controller_base"):
+        base = getattr(board, name)
+        if base % max(board.control_bytes, _PAGE_BYTES) or base + board.control_bytes > 1 << board.address_bits:
+            raise BoardError(
+                f"{where}: {name} must be a multiple of control_bytes within {board.address_bits} bits, got {base:#x}"
+            )
+    if board.control_base == board.interrupt_controller_base:
+        raise BoardError(
+            f"{where}: interrupt_controller_base must differ from control_base, got {board.control_base:#x}"
+        )

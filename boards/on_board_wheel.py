@@ -1,0 +1,73 @@
+"""A wheel of what runs on a board: the package `vdla` without compiler, simulator and command line.
+
+    pip install vdla_board-0.1.0-py3-none-any.whl
+
+It needs NumPy only, and the PYNQ of the board's image for the device `pynq`. Its bytes depend on
+the sources alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import vdla
+from vdla.boards.on_board_modules import PACKAGE, packed, path_of
+
+NAME = "vdla-board"
+_DATA = ("py.typed", "boards/*/board.json")
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_MODE = 0o644 << 16
+_WHEEL = "Wheel-Version: 1.0\nGenerator: vdla\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+
+
+def build_wheel(folder: Path) -> Path:
+    """The path of the wheel, written to a folder that is made if need be."""
+    version = vdla.__version__
+    stem = f"vdla_board-{version}"
+    contents = dict(_modules()) | dict(_data())
+    contents |= {f"{stem}.dist-info/METADATA": _metadata(version).encode(), f"{stem}.dist-info/WHEEL": _WHEEL.encode()}
+    record = f"{stem}.dist-info/RECORD"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{stem}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in (contents | {record: _record(contents, record)}).items():
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.external_attr, entry.compress_type = _MODE, zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+    return path
+
+
+def _modules() -> Iterator[tuple[str, bytes]]:
+    """Name in the wheel and content of every module."""
+    for module in packed():
+        path = path_of(module)
+        assert path is not None, module
+        place = module.replace(".", "/")
+        yield (f"{place}/__init__.py" if path.name == "__init__.py" else f"{place}.py"), path.read_bytes()
+
+
+def _data() -> Iterator[tuple[str, bytes]]:
+    for pattern in _DATA:
+        for path in sorted(PACKAGE.glob(pattern)):
+            yield f"vdla/{path.relative_to(PACKAGE)}", path.read_bytes()
+
+
+def _metadata(version: str) -> str:
+    return (
+        f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version}\n"
+        "Summary: The part of VDLA that runs on a board: the driver, compiled networks and the verifier\n"
+        "License: Apache-2.0\nRequires-Python: >=3.10\nRequires-Dist: numpy>=1.26\n"
+    )
+
+
+def _record(contents: Mapping[str, bytes], record: str) -> bytes:
+    lines = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in contents.items()]
+    return "".join(f"{line}\n" for line in [*lines, f"{record},,"]).encode()
+
+
+def _digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

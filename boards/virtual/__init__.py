@@ -1,0 +1,1 @@
+"""The virtual board: the services of PYNQ.remote, with the RTL or the simulator as the fabric."""

@@ -1,0 +1,1 @@
+"""From the RTL to a bitstream with Vivado: scripts, and the facts of board and machine for them."""

@@ -1,0 +1,82 @@
+"""The connection to a board: the errors of PYNQ and gRPC as DeviceError, and whether it is lost.
+
+The invariant: once the connection is lost, no call goes to the board until `reconnect` has found it
+again. To give something back is silent then, since there is nobody to tell.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from vdla.runtime.devices.device import DeviceError
+
+_RECONNECT_S, _RECONNECT_PAUSE_S = 3.0, 0.1
+_LOST = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "INTERNAL")
+"""The gRPC codes after which the state of the server is not known."""
+
+
+class BoardLink:
+    """The connection of one device; `where` begins every message."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.lost: str | None = None  # the message of the call that found it lost
+
+    @contextmanager
+    def calls(self, what: str) -> Iterator[None]:
+        """Calls to the board, to `what`: "read a register"; DeviceError where one fails."""
+        if self.lost is not None:
+            raise DeviceError(self.lost)
+        try:
+            yield
+        except DeviceError:
+            raise
+        except Exception as error:
+            raise DeviceError(self._message(what, error)) from error
+
+    def release(self, what: str, give_back: Callable[[], object]) -> None:
+        """Call `give_back`, which never raises; it is left out without a connection."""
+        with suppress(DeviceError), self.calls(what):
+            give_back()
+
+    def reconnect(self, probe: Callable[[], object]) -> None:
+        """Use the board again if it answers `probe` within seconds."""
+        end = time.monotonic() + _RECONNECT_S
+        while self.lost is not None:
+            lost, self.lost = self.lost, None
+            try:
+                with self.calls("answer again"):
+                    probe()
+            except DeviceError:  # the first call may be what finds the connection closed
+                self.lost = lost
+                if time.monotonic() > end:
+                    return
+                time.sleep(_RECONNECT_PAUSE_S)
+
+    def _message(self, what: str, error: Exception) -> str:
+        code = _grpc_code(error)
+        if code is None:
+            return f"{self.where}: the board must {what}, got {type(error).__name__}: {one_line(error)}"
+        if code not in _LOST:
+            return f"{self.where}: the board must {what}, got {code}: {one_line(error)}"
+        self.lost = (
+            f"{self.where}: the connection to the board was lost at: {what} ({code}: {one_line(error)}); "
+            "close the device and open it again"
+        )
+        return self.lost
+
+
+def _grpc_code(error: Exception) -> str | None:
+    """The name of the status of a gRPC error, None for others; gRPC itself is not imported."""
+    code = getattr(error, "code", None)
+    name = getattr(code(), "name", None) if callable(code) else None
+    return name if isinstance(name, str) else None
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    details = getattr(error, "details", None)
+    said = details() if callable(details) else str(error)
+    return " ".join(str(said).split()) or type(error).__name__

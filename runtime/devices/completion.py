@@ -1,0 +1,87 @@
+"""The wait for the end of a run on a board: for the interrupt where one works, else by polling.
+
+The invariant: every wait ends. An interrupt that is lost at most doubles the time of its run, and
+both limits of a run, in cycles and in seconds, hold without it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vdla.runtime.devices.driver import Driver
+from vdla.support.errors import Error
+
+InterruptWait = Callable[[float], bool]
+"""Waits for the interrupt for at most so many seconds; whether it came."""
+
+_SHARE = 0.25  # of the time that has passed: polling makes a run longer by no more
+_LEAST_PAUSE_S, _MOST_PAUSE_S = 20e-6, 0.01
+_LEAST_INTERRUPT_S, _MOST_INTERRUPT_S = 0.002, 0.1
+_RESET_S, _RESET_PAUSE_S = 1.0, 0.001
+
+
+class RunTimeoutError(Error, TimeoutError):
+    """A run beyond a limit; the message is the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """The most that a run may take: seconds by the clock of the host, cycles of the machine."""
+
+    seconds: float
+    cycles: int | None = None
+
+
+class Completion:
+    """Waits on one machine. `interrupt` is None where there is none that works."""
+
+    def __init__(self, driver: Driver, interrupt: InterruptWait | None) -> None:
+        self._driver = driver
+        self.interrupt = interrupt  # None after one was lost: from then on, the machine is polled
+
+    def wait(self, limits: RunLimits) -> None:
+        """Return when the machine is not busy; RunTimeoutError beyond a limit."""
+        begin = time.monotonic()
+        busy, early = self._busy(), False
+        while busy:
+            passed = time.monotonic() - begin
+            self._require_within(limits, passed)
+            polls = self.interrupt is None or early
+            came = self._poll(passed, limits) if polls else self._await_interrupt(passed, limits)
+            busy = self._busy()
+            early = early or (busy and came)  # an interrupt that comes early would come again at once
+            if not (busy or polls or came):
+                self.interrupt = None
+        self._require_cycles(limits)
+
+    def _busy(self) -> bool:
+        return self._driver.flag("STATUS", "busy")
+
+    def _poll(self, passed: float, limits: RunLimits) -> bool:
+        time.sleep(min(max(passed * _SHARE, _LEAST_PAUSE_S), _MOST_PAUSE_S, limits.seconds - passed))
+        return False
+
+    def _await_interrupt(self, passed: float, limits: RunLimits) -> bool:
+        seconds = min(max(passed, _LEAST_INTERRUPT_S), _MOST_INTERRUPT_S, limits.seconds - passed)
+        return self.interrupt is not None and self.interrupt(seconds)
+
+    def _require_within(self, limits: RunLimits, passed: float) -> None:
+        self._require_cycles(limits)
+        if passed >= limits.seconds:
+            raise RunTimeoutError(f"{limits.seconds:g} s")
+
+    def _require_cycles(self, limits: RunLimits) -> None:
+        if limits.cycles is not None and self._driver.read_wide("CYCLES") > limits.cycles:
+            raise RunTimeoutError(f"{limits.cycles} cycles")
+
+    def reset(self) -> bool:
+        """Soft reset; whether the machine is idle afterwards."""
+        self._driver.request_reset()
+        end = time.monotonic() + _RESET_S
+        while self._busy():
+            if time.monotonic() > end:
+                return False
+            time.sleep(_RESET_PAUSE_S)
+        return True

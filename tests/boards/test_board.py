@@ -1,0 +1,145 @@
+"""Descriptions of boards: the facts of those that come with VDLA, a sixth one, every error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vdla.boards.board import FOLDER, BoardError, board_from_dict, board_names, load_board
+from vdla.hardware.config import PRESETS, Config
+from vdla.hardware.fpga.parts import PARTS, part_of_preset
+
+
+def document(name: str = "pynq_z2") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((FOLDER / name / "board.json").read_text())
+    return found
+
+
+def test_five_boards_come_with_vdla() -> None:
+    assert board_names() == ["kv260", "pynq_z1", "pynq_z2", "ultra96_v2", "zcu104"]
+    assert [load_board(name).name for name in board_names()] == board_names()
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_part_and_clock_agree_with_those_of_the_presets(name: str) -> None:
+    board = load_board(name)
+    for preset in board.presets:
+        assert part_of_preset(preset) is PARTS[board.fpga]
+        assert PRESETS[preset].clock_mhz == board.clock_mhz
+        assert board.config(preset) is PRESETS[preset]
+
+
+def test_every_preset_of_a_board_is_on_one() -> None:
+    offered = [preset for name in board_names() for preset in load_board(name).presets]
+    assert sorted(offered) == sorted(set(PRESETS) - {"osdi18", "tiny", "int4", "batch4"})
+
+
+def test_a_ports_width_is_that_of_the_default_machine() -> None:
+    for name in board_names():
+        board = load_board(name)
+        assert board.config().port_bits == board.memory_port_bits
+
+
+def test_dram_beyond_2_gib_has_a_second_region() -> None:
+    assert load_board("pynq_z1").memory_regions == ((0, 512 << 20),)
+    assert load_board("ultra96_v2").memory_regions == ((0, 2 << 30),)
+    assert load_board("kv260").memory_regions == ((0, 2 << 30), (0x8_0000_0000, 2 << 30))
+
+
+@pytest.mark.parametrize("folder", [False, True], ids=["file", "folder"])
+def test_a_sixth_board_is_one_file(folder: bool, tmp_path: Path) -> None:
+    path = tmp_path / "board.json"
+    path.write_text(json.dumps({**document(), "name": "mine", "title": "My board", "control_base": "0x40000000"}))
+    board = load_board(tmp_path if folder else path)
+    assert (board.name, board.control_base, board.preset) == ("mine", 0x4000_0000, "pynq_z2")
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(BoardError) as caught:
+        load_board("pynq_z3")
+    assert str(caught.value) == (
+        "board: name must be one of kv260, pynq_z1, pynq_z2, ultra96_v2, zcu104, or a description in JSON, "
+        "got pynq_z3 (did you mean pynq_z2?)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[1]", "content must be a table of fields, got [1]"),
+        ("{", "content must be JSON, got Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("{}", "board: description must have every field, got none for name, title, part, board_part, "),
+    ],
+)
+def test_a_file_without_a_description_is_refused(text: str, error: str, tmp_path: Path) -> None:
+    path = tmp_path / "board.json"
+    path.write_text(text)
+    with pytest.raises(BoardError) as caught:
+        load_board(path)
+    assert str(caught.value).startswith(f"{path}: {error}")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error"),
+    [
+        ("title", "", "board: title must be printable text, got ''"),
+        ("part", 7, "board: part must be printable text, got 7"),
+        ("name", "a b", "board: name must be letters, digits and underscores, got 'a b'"),
+        ("presets", [], "board pynq_z2: presets must be a list of at least one name, got ()"),
+        ("presets", ["a", "a"], "board pynq_z2: presets must differ from each other, got a, a"),
+        ("presets", ["kv26"], "board pynq_z2: presets must be known to vdla config, got kv26 (did you mean kv260?)"),
+        ("presets", ["ultra96"], "board pynq_z2: clock of ultra96 must be 100 MHz, got 166.667 MHz"),
+        ("memory_ports", "HP0", "board pynq_z2: memory_ports must be a list of at least one name, got 'HP0'"),
+        ("memory_port_bits", 32, "board pynq_z2: a memory port of pynq_z2 must have at most 32 bits, got 64"),
+        ("memory_port_bits", 96, "board pynq_z2: memory_port_bits must be 32, 64 or 128, got 96"),
+        ("memory_port_bits", True, "board pynq_z2: memory_port_bits must be an integer above 0, got True"),
+        ("clock_mhz", 0, "board pynq_z2: clock_mhz must be a number above 0 and at most 1000, got 0"),
+        ("clock_mhz", 50, "board pynq_z2: clock of pynq_z2 must be 50 MHz, got 100 MHz"),
+        ("coherent", 0, "board pynq_z2: coherent must be true or false, got 0"),
+        ("processor", "zynq", "board pynq_z2: processor must be one of zynq7, zynqmp, got zynq (did you mean zynq7?)"),
+        ("address_bits", 40, "board pynq_z2: address_bits must be 32 with a processor zynq7, got 40"),
+        ("cpu", "cortex-a53", "board pynq_z2: cpu must be cortex-a9 with a processor zynq7, got cortex-a53"),
+        ("control_bytes", 6144, "board pynq_z2: control_bytes must be a power of two of at least 4096, got 6144"),
+        (
+            "control_base",
+            "0x43C00800",
+            "board pynq_z2: control_base must be a multiple of control_bytes within 32 bits, got 0x43c00800",
+        ),
+        ("control_base", "0x", "board: control_base must be an integer or text such as 0x1000, got '0x'"),
+        (
+            "interrupt_controller_base",
+            "0x43C00000",
+            "board pynq_z2: interrupt_controller_base must differ from control_base, got 0x43c00000",
+        ),
+        (
+            "clock_mhs",
+            1,
+            "board: field must be one of name, title, part, board_part, board_files, fpga, processor, presets, "
+            "clock_mhz, memory_ports, memory_port_bits, coherent, address_bits, control_port, control_base, "
+            "control_bytes, interrupt, interrupt_controller_base, dram_bytes, cpu, got clock_mhs "
+            "(did you mean clock_mhz?)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_field_that_cannot_be_is_refused(field: str, value: object, error: str) -> None:
+    with pytest.raises(BoardError) as caught:
+        board_from_dict({**document(), field: value})
+    assert str(caught.value) == error
+
+
+def test_a_preset_of_another_board_is_refused() -> None:
+    with pytest.raises(BoardError) as caught:
+        load_board("pynq_z1").config("pynq_z2")
+    assert str(caught.value) == (
+        "board pynq_z1: preset must be one of pynq_z1, pynq_z1_512, pynq_z1_512x2, got pynq_z2 (did you mean pynq_z1?)"
+    )
+
+
+def test_a_machine_with_too_many_ports_is_refused() -> None:
+    config = Config(name="wide", axi_bits=128, axi_ports=4)
+    with pytest.raises(BoardError) as caught:
+        load_board("pynq_z1").check_config(config)
+    assert str(caught.value) == "board pynq_z1: wide must have at most 2 memory ports, got 4"

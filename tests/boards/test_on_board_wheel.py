@@ -1,0 +1,136 @@
+"""The wheel for boards: installed beside NumPy alone, it loads, verifies and runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.plans import expected, small_artifact
+from helpers.small_programs import small_gemm
+
+from vdla.boards.on_board_modules import packed
+from vdla.boards.on_board_wheel import build_wheel
+from vdla.cli import main
+from vdla.hardware.config import Config
+
+SCRIPT = """
+import importlib
+import importlib.util
+import sys
+from importlib.metadata import distributions, requires
+
+import numpy as np
+
+import vdla
+from vdla.hardware.isa import COUNTERS, UNITS
+from vdla.runtime.devices import DeviceError, MemoryDevice
+from vdla.simulator.stats import RunStats, Times, macs_of
+
+program_file, model_file, folder, *modules = sys.argv[1:]
+for module in modules:
+    importlib.import_module(module)
+assert sorted({each.metadata["Name"] for each in distributions()} - {"pip", "setuptools", "wheel"}) == [
+    "numpy", "vdla-board"
+]
+assert requires("vdla-board") == ["numpy>=1.26"] and vdla.__version__ != "0+uninstalled"
+for absent in ("numba", "llvmlite", "onnx", "rich", "pynq", "vdla.cli", "vdla.compiler.te", "vdla.simulator.timing"):
+    try:
+        found = importlib.util.find_spec(absent)
+    except ModuleNotFoundError:  # its parent
+        found = None
+    assert found is None, absent
+
+
+class Board(MemoryDevice):
+    name = "board"
+
+    def _run(self, program, addresses):
+        self.write(addresses["out"], np.load(f"{folder}/out.npy"))
+        times = Times.none(len(program))
+        return RunStats(
+            config=self.config, program=program.name, program_hash=program.hash, total_cycles=7,
+            counters={unit: dict.fromkeys(COUNTERS, 0) for unit in UNITS}, starts=times.starts, ends=times.ends,
+            dispatches=times.dispatches, waits=None, macs=macs_of(self.config, program.columns), bytes_read=0,
+            bytes_written=0,
+        )
+
+
+program = vdla.load(program_file)
+assert vdla.verify(program).ok
+with Board(program.config, 1 << 20) as board:
+    result = vdla.run(program, dict(np.load(f"{folder}/inputs.npz")), board)
+    assert (result.outputs["out"] == np.load(f"{folder}/out.npy")).all()
+with vdla.load(model_file) as model:
+    np.save(f"{folder}/y.npy", model(np.load(f"{folder}/x.npy")))
+for name in ("pynq", "sim"):
+    try:
+        vdla.open_device(name, program.config, **({"bitstream": f"{folder}/a.bit"} if name == "pynq" else {}))
+    except DeviceError as error:
+        print(error)
+"""
+
+
+def run(*command: object, cwd: Path) -> str:
+    environment = {"PATH": "/usr/bin:/bin"}
+    arguments = [str(part) for part in command]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, cwd=cwd, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def numpy_alone(folder: Path) -> Path:
+    """The Python of a new environment that has the NumPy of this one and nothing else."""
+    venv.create(folder, with_pip=True)
+    borrowed = folder / "borrowed"
+    borrowed.mkdir()
+    for path in Path(np.__file__).parents[1].glob("numpy*"):  # the package, its libraries, its metadata
+        (borrowed / path.name).symlink_to(path)
+    (next(folder.glob("lib/python*/site-packages")) / "borrowed.pth").write_text(f"{borrowed}\n")
+    return folder / "bin" / "python"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="loads ELF objects")
+def test_the_wheel_works_beside_numpy_alone(tmp_path):
+    python = numpy_alone(tmp_path / "venv")
+    wheel = build_wheel(tmp_path / "dist")
+    run(python, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--disable-pip-version-check", wheel,
+        cwd=tmp_path)  # fmt: skip
+    program, inputs, out = small_gemm(Config.preset("tiny"))
+    program.save(tmp_path / "p.vdla")
+    small_artifact().save(tmp_path / "m.vdla")
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    np.save(tmp_path / "out.npy", out)
+    np.save(tmp_path / "x.npy", x)
+    for name in ("a.bit", "a.hwh"):
+        (tmp_path / name).touch()
+    said = run(python, "-W", "error", "-c", SCRIPT, tmp_path / "p.vdla", tmp_path / "m.vdla", tmp_path, *packed(),
+               cwd=tmp_path)  # fmt: skip
+    assert np.allclose(np.load(tmp_path / "y.npy"), expected(x), atol=1e-5)
+    assert said.splitlines() == [
+        "device pynq: Python package pynq must be installed, got none",
+        "device sim: Python package vdla must be installed, got vdla-board, which has no vdla.runtime.devices.sim",
+    ]
+
+
+def test_the_wheel_has_the_modules_of_a_board_and_the_same_bytes_each_time(tmp_path):
+    first, second = build_wheel(tmp_path / "a"), build_wheel(tmp_path / "b")
+    assert first.read_bytes() == second.read_bytes()
+    names = zipfile.ZipFile(first).namelist()
+    modules = [name.removesuffix(".py").removesuffix("/__init__") for name in names if name.endswith(".py")]
+    assert [module.replace("/", ".") for module in modules] == list(packed())
+    others = {name for name in names if not name.endswith(".py") and "dist-info" not in name}
+    assert {"vdla/py.typed", "vdla/boards/pynq_z2/board.json"} <= others
+    assert {name.rpartition("/")[2] for name in others} == {"py.typed", "board.json"}
+
+
+def test_the_command_writes_the_wheel(tmp_path, capsys):
+    assert main(["board", "wheel", "-o", str(tmp_path)]) == 0
+    wheel = next(tmp_path.glob("*.whl"))
+    assert capsys.readouterr().out == f"wrote {wheel}\n"

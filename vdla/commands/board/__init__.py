@@ -1,0 +1,1 @@
+"""The subcommands of `vdla board`, one a file."""

@@ -1,0 +1,54 @@
+"""`vdla board vivado`: everything that Vivado needs to build a machine for a board."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vdla.commands import OK
+from vdla.commands.completion import complete_with
+from vdla.commands.files import make_folder
+from vdla.commands.machine_options import preset_names, read_config
+from vdla.support.atomic import write_text
+
+EXAMPLES = """\
+  vdla board vivado pynq_z2 -o build/pynq_z2
+  vdla board vivado pynq_z1 --preset pynq_z1_512x2 -o build/fast
+  vdla board vivado my_board.json -o build/mine
+"""
+
+
+def board_names() -> list[str]:
+    """The boards, for completion."""
+    from vdla.boards.board import board_names
+
+    return board_names()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The board, the machine, the folder."""
+    help_text = "the board, by name (vdla board list) or by the JSON file that describes it"
+    complete_with(parser.add_argument("board", metavar="BOARD", help=help_text), board_names)
+    group = parser.add_mutually_exclusive_group()
+    preset = group.add_argument("--preset", metavar="NAME", help="one of the board's presets (default: its first)")
+    complete_with(preset, preset_names)
+    group.add_argument("--config", type=Path, metavar="FILE", help="another machine, like vdla config NAME --json")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the files")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the scripts, their settings, the constraints and the RTL."""
+    from vdla.boards.board import load_board
+    from vdla.boards.vivado.flow import SCRIPTS, flow_files
+
+    board = load_board(arguments.board)
+    config = read_config(arguments.config) if arguments.config else board.config(arguments.preset)
+    files = flow_files(board, config)
+    make_folder(arguments.output)
+    for name, text in files.items():
+        path = arguments.output / name
+        make_folder(path.parent)
+        write_text(path, text)
+    print(f"{arguments.output}: {len(files)} files for {config.name} on {board.title}")
+    print(f"next, with Vivado 2022.1 or later: cd {arguments.output} && vivado -mode batch -source {SCRIPTS[0]}")
+    return OK
