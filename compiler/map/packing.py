@@ -33,7 +33,7 @@ def _packed_scale(form: PackedForm) -> te.Tensor:
         element = form.scale[value_of(index, values)]
         return te.select(te.all_of(*valid), element, te.const(0, element.dtype)) if valid else element
 
-    return te.compute(scale_shape(form), value, SCALE)
+    return te.compute(scale_shape(form), value, packed_parameter(form.scale.name))
 
 
 def _scale_index(form: PackedForm) -> IndexForm:

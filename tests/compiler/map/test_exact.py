@@ -6,10 +6,10 @@ from helpers.plain_operators import expected, kinds, random_arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vdla.compiler import te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.map import candidates
 from vdla.compiler.map.gather import gather
-from vdla.compiler import te
 from vdla.compiler.operators import definitions
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import simulate
@@ -83,7 +83,8 @@ def test_packing_is_a_tensor_expression(kind):
     definition = kinds(config)[kind]
     arrays = random_arrays(definition, np.random.default_rng(2))
     for operator in spread(candidates(definition.output, config).found):
-        for name, tensor in operator.packing.items():
+        for tensor in operator.packing.values():
             (source,) = tensor.stage.reads
-            by_definition = interpret(te.create_function([source], [tensor], "pack"), {source.name: arrays[source.name]})
-            assert np.array_equal(gather(tensor, arrays[source.name]), by_definition[name])
+            function = te.create_function([source], [tensor], "pack")
+            by_definition = interpret(function, {source.name: arrays[source.name]})[tensor.name]
+            assert np.array_equal(gather(tensor, arrays[source.name]), by_definition)
