@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from vdla.compiler.operators.vdla import Operator
 
 # No deadlines, since the machine may be busy; a failing example prints how to reproduce it.
 settings.register_profile("vdla", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -26,6 +30,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def root() -> Path:
     """The root of the repository."""
     return ROOT
+
+
+@pytest.fixture
+def operator(request: pytest.FixtureRequest) -> Operator:
+    """The operator of the suite of small programs whose name is the parameter; none is compiled
+    when tests are collected.
+    """
+    from vdla.benchmarks.programs import suite
+
+    return suite.operator(request.param)
 
 
 @pytest.fixture

@@ -17,7 +17,10 @@ from vdla.commands import COMMANDS, EXIT_CODES, load
 from vdla.commands.board_command import SUBCOMMANDS, load_subcommand
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("boards.md", "overview.md", "commands.md", "networks.md", "quantisation.md", "graph.md")
+PAGES = (
+    "pynq-z2.md", "board-selftest.md", "boards.md", "overview.md", "commands.md", "networks.md", "quantisation.md",
+    "graph.md",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PAGES)

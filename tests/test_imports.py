@@ -118,7 +118,17 @@ ROOMS: dict[str, str] = {
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
     ),
     "runtime.compare": (
-        "hardware.isa hardware.program simulator.support simulator.verify simulator.stats runtime.devices runtime"
+        "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "
+        "simulator.stats simulator.verify runtime.devices runtime.numpy_operators runtime.artifact "
+        "runtime.executor runtime"
+    ),
+    "runtime.selftest": (
+        "support hardware.isa hardware hardware.program compiler.operators.vdla compiler.operators "
+        "simulator.stats simulator.timing simulator runtime.devices runtime"
+    ),
+    "runtime.remote": (
+        "support hardware.isa hardware hardware.program simulator.support simulator.stats simulator.verify "
+        "runtime.devices runtime.artifact"
     ),
     "boards": "support hardware hardware.generate",
     "boards.vivado": "hardware hardware.generate hardware.fpga boards",
@@ -152,6 +162,11 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.operators.vdla "
         "simulator.stats simulator.verify simulator.timing runtime.devices runtime.compare"
     ),
+    "benchmarks.board": (
+        "support hardware hardware.program simulator.stats runtime.devices runtime.artifact runtime runtime.network "
+        "runtime.quantise runtime.remote boards boards.virtual benchmarks.harness benchmarks.networks "
+        "benchmarks.hostile benchmarks.programs"
+    ),
     "benchmarks.coverage": (
         "hardware.isa hardware hardware.program simulator.verify simulator.stats simulator.timing benchmarks.harness "
         "benchmarks.programs"
@@ -177,7 +192,9 @@ ROOMS: dict[str, str] = {
         "runtime.executor runtime.network runtime.compare runtime.evaluate "
         "benchmarks.harness benchmarks.networks"
     ),
-    "commands.board": "support commands boards boards.vivado hardware boards.virtual",
+    "commands.board": (
+        "support hardware commands runtime.devices runtime.remote runtime.selftest boards boards.vivado boards.virtual"
+    ),
 }
 
 # Modules that import each other, each with the reason.

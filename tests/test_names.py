@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,14 +22,26 @@ SHARED = {
 }
 
 
+def parsed(folders: tuple[str, ...] = FOLDERS) -> Iterator[tuple[Path, ast.Module]]:
+    """The modules of folders, one at a time: all at once are many objects to collect."""
+    for folder in folders:
+        for path in (ROOT / folder).rglob("*.py"):
+            yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def classes() -> list[ast.ClassDef]:
+    """All classes."""
+    return [node for _, tree in parsed() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+
+
 def public_classes() -> dict[str, set[str]]:
     """name: the files that define a public class of that name."""
     found = defaultdict(set)
-    for folder in FOLDERS:
-        for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    found[node.name].add(str(path.relative_to(ROOT)))
+    for path, tree in parsed():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].add(str(path.relative_to(ROOT)))
     return found
 
 
@@ -38,14 +52,8 @@ def test_names_of_public_classes_are_unique() -> None:
 
 
 def test_every_error_derives_from_vdla_error() -> None:
-    trees = [
-        ast.parse(path.read_text(encoding="utf-8")) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")
-    ]
     errors = {
-        node.name: {ast.unparse(base) for base in node.bases}
-        for tree in trees
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
+        node.name: {ast.unparse(base) for base in node.bases} for node in classes() if node.name.endswith("Error")
     }
     assert len(errors) > 20
     assert errors.pop("Error") == {"Exception"}
@@ -60,16 +68,20 @@ LARGE = 6  # fields
 TABLES = {"Load", "Store", "Gemm", "Vector", "Register"}
 
 
-def parsed(folders: tuple[str, ...]) -> list[ast.Module]:
-    return [ast.parse(path.read_text(encoding="utf-8")) for folder in folders for path in (ROOT / folder).rglob("*.py")]
+def called(function: ast.expr) -> str:
+    """The last part of the name of what is called."""
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
 
 
 def large_dataclasses() -> set[str]:
     """The names of dataclasses that declare more than LARGE fields."""
-    classes = [node for tree in parsed(FOLDERS) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     return {
         node.name
-        for node in classes
+        for node in classes()
         if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
         and sum(isinstance(statement, ast.AnnAssign) for statement in node.body) > LARGE
     }
@@ -80,10 +92,8 @@ def test_large_dataclasses_are_built_with_keywords() -> None:
     assert len(large) > 10
     positional = [
         f"{ast.unparse(node)[:80]}"
-        for tree in parsed((*FOLDERS, "tests"))
+        for _, tree in parsed((*FOLDERS, "tests"))
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and ast.unparse(node.func).split(".")[-1] in large
-        and len(node.args) > MOST_POSITIONAL
+        if isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL and called(node.func) in large
     ]
     assert positional == []

@@ -172,7 +172,9 @@ class State:
 
 def intervals(mask: Mask) -> list[Interval]:
     """The runs of true entries as half-open intervals."""
-    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0)).tolist()
+    padded = np.zeros(len(mask) + 2, np.bool_)
+    padded[1:-1] = mask
+    edges = np.flatnonzero(padded[1:] != padded[:-1]).tolist()
     return list(zip(edges[::2], edges[1::2], strict=True))
 
 

@@ -47,11 +47,6 @@ class _Case:
     template: Callable[..., Operator]
     options: Mapping[str, Any]
 
-    def operator(self, config: Config, threads: int = 2) -> Operator:
-        """The operator for one machine."""
-        name = f"{self.name}_{threads}t_{config.name}"
-        return self.template(config, name=name, virtual_threads=threads, **self.options)
-
 
 def _image(channels: str, batch: int, height: int, width: int, count: int) -> dict[str, int]:
     return {"batch": batch, "height": height, "width": width, channels: count}
@@ -110,14 +105,33 @@ CASES: tuple[_Case, ...] = (
 )
 
 
+def _name(case: _Case, threads: int, config: Config) -> str:
+    return f"{case.name}_{threads}t_{config.name}"
+
+
+_CHOICES: Mapping[str, tuple[_Case, int, Config]] = {
+    _name(*choice): choice
+    for choice in (
+        *((case, 2, config) for config in MACHINES for case in CASES),
+        *((CASES[0], 1, config) for config in MACHINES),
+    )
+}
+NAMES = tuple(_CHOICES)
+"""Every case on every machine with two virtual threads, and the first case with one."""
+
+
 @cache
+def operator(name: str) -> Operator:
+    """The operator of a name of NAMES."""
+    case, threads, config = _CHOICES[name]
+    return case.template(config, name=name, virtual_threads=threads, **case.options)
+
+
 def operators() -> tuple[Operator, ...]:
-    """Every case on every machine with two virtual threads, and the first case with one."""
-    two = [case.operator(config) for config in MACHINES for case in CASES]
-    one = [CASES[0].operator(config, threads=1) for config in MACHINES]
-    return (*two, *one)
+    """The operators of all names, in order."""
+    return tuple(operator(name) for name in NAMES)
 
 
 def programs() -> list[Program]:
     """The compiled programs of `operators()`."""
-    return [operator.program for operator in operators()]
+    return [one.program for one in operators()]

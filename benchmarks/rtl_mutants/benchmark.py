@@ -3,8 +3,9 @@
 A model of the machine holds all chosen defects, of which a run activates one. Random programs
 against the simulator, the register table and stopped runs are tried in turn until one finds it; so
 do the assertions of the RTL and the protocol rules of the memory. What survives is tried on the
-tests and proofs of its module, and then proved to be no defect where it is none. `--long` judges
-more defects, on more machines.
+tests and proofs of its module, and then proved to be no defect where it is none. The short form
+builds the larger machines only for what is left then; `--long` judges more defects, of all of
+them.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ def run(
         raise MutantsError('bench rtl_mutants: pyslang must be installed, got none (pip install "vdla[rtl]")')
     from vdla.benchmarks.rtl_mutants.campaign import verdicts
 
-    machines = MACHINES if long else MACHINES[:1]
-    found = verdicts(machines, count or (COUNT_LONG if long else COUNT), seed, workers, progress)
+    early = len(MACHINES) if long else 1
+    machines, late = MACHINES[:early], MACHINES[early:]
+    found = verdicts(machines, late, count or (COUNT_LONG if long else COUNT), seed, workers, progress)
     survivors = [str(verdict.defect) for verdict in found if verdict.killer is Killer.NOTHING]
     killers = Counter(verdict.killer for verdict in found)
     figures = {

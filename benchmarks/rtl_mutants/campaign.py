@@ -1,7 +1,8 @@
 """The stages that a sample of defects passes through, each with the survivors of the one before.
 
 The machines first, on each of which a run activates one defect of a model with all of them; then
-the tests and proofs of the modules; last a proof that a defect is none.
+the tests and proofs of the modules, and the machines that are left; last a proof that a defect is
+none.
 """
 
 from __future__ import annotations
@@ -23,8 +24,13 @@ from vdla.benchmarks.rtl_mutants.verdict import Judgement, Killer
 from vdla.hardware.config import Config
 
 
-def verdicts(machines: Sequence[Config], count: int, seed: int, workers: int, progress: Progress) -> list[Judgement]:
-    """The verdicts on `count` defects, on standard error too as they come."""
+def verdicts(
+    machines: Sequence[Config], late: Sequence[Config], count: int, seed: int, workers: int, progress: Progress
+) -> list[Judgement]:
+    """The verdicts on `count` defects of `machines`, on standard error too as they come.
+
+    The machines of `late` judge only what the tests of the modules leave, so few need a model.
+    """
     chosen = sample(all_defects(machines), seed, count)
     found = {defect.key: Judgement(defect, Killer.NOTHING) for defect in chosen}
 
@@ -36,11 +42,14 @@ def verdicts(machines: Sequence[Config], count: int, seed: int, workers: int, pr
             print(verdict, file=sys.stderr, flush=True)
             found[verdict.defect.key] = verdict
 
+    every = [*machines, *late]
     for machine in machines:
         note(_on_machine(machine, alive(), seed, workers, progress))
-    note(_lint(machines, alive()))
+    note(_lint(every, alive()))
     note(_on_benches(machines[0], alive(), workers, progress))
-    note(_proofs(machines, alive(), progress))
+    for machine in late:
+        note(_on_machine(machine, alive(), seed, workers, progress))
+    note(_proofs(every, alive(), progress))
     return list(found.values())
 
 
@@ -80,7 +89,7 @@ def _on_machine(
 ) -> Iterator[Judgement]:
     """The verdicts on those of the defects that a machine elaborates."""
     files = read_design(machine)
-    has = {defect.key for file in files for defect in defects(file)}
+    has = {defect.key for file in files for defect in defects(file) if file.elaborates(defect.span)}
     mine = [defect for defect in chosen if defect.key in has]
     if not mine:
         return

@@ -9,6 +9,7 @@ import numpy as np
 
 from vdla.benchmarks.rtl_mutants.rig import Rig, require
 from vdla.hardware.config import Config
+from vdla.hardware.generate.build_hash import build_hash
 from vdla.hardware.generate.registers import ADDRESS_BITS, ID, OFFSETS, REGISTERS, VERSION, Register, RegisterAccess
 from vdla.runtime.devices.rtl import RtlModel
 from vdla.runtime.devices.rtl_library import RtlMachine
@@ -107,10 +108,11 @@ def _registers(config: Config, model: RtlModel | None, seed: int) -> None:
     """Every register as the table has it; any other address is refused."""
     rng = np.random.default_rng(seed)
     known = {register.offset: register for register in REGISTERS}
+    first = _first_values(config, model)
     with _rig(config, model, seed) as rig:
         for offset in range(0, 1 << ADDRESS_BITS, 4):
             if offset in known:
-                _holds(rig.machine, rng, known[offset], _first_value(config, known[offset]))
+                _holds(rig.machine, rng, known[offset], first[known[offset].name])
             else:
                 said, got = transact(rig.machine, rng, [Write(offset, 0xFFFFFFFF)], [offset], pause=0)
                 require(said == [SLVERR] and got == [(0, SLVERR)], f"address {offset:#x} must be refused")
@@ -118,18 +120,20 @@ def _registers(config: Config, model: RtlModel | None, seed: int) -> None:
         _write_all(rig.machine, rng, values)
         for register in REGISTERS:
             if register.access is RegisterAccess.RO:
-                _holds(rig.machine, rng, register, _first_value(config, register))
+                _holds(rig.machine, rng, register, first[register.name])
 
 
 def _writable() -> list[Register]:
     return [register for register in REGISTERS if register.access is RegisterAccess.RW]
 
 
-def _first_value(config: Config, register: Register) -> int:
-    fingerprint = int(config.fingerprint, 16)
-    fixed = {"ID": ID, "VERSION": VERSION}
-    fixed |= {"FINGERPRINT_LO": fingerprint & 0xFFFFFFFF, "FINGERPRINT_HI": fingerprint >> 32}
-    return fixed.get(register.name, register.reset)
+def _first_values(config: Config, model: RtlModel | None) -> dict[str, int]:
+    """The registers after a reset."""
+    values = {register.name: register.reset for register in REGISTERS} | {"ID": ID, "VERSION": VERSION}
+    build = (model and model.build) or build_hash(config)
+    for name, value in (("FINGERPRINT", int(config.fingerprint, 16)), ("BUILD", int(build, 16))):
+        values |= {f"{name}_LO": value & 0xFFFFFFFF, f"{name}_HI": value >> 32}
+    return values
 
 
 def _holds(machine: RtlMachine, rng: np.random.Generator, register: Register, value: int) -> None:

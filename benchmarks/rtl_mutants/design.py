@@ -57,6 +57,10 @@ class SourceFile:
         """Where the assertions are, which are no part of the machine."""
         return [found.span() for found in _CHECKS.finditer(self.text)]
 
+    def elaborates(self, place: Span) -> bool:
+        """Whether the configuration elaborates an expression of a place."""
+        return any(place[0] <= begin and end <= place[1] for begin, end in self.types)
+
     @property
     def module(self) -> str:
         """The module or package, by which the file is named."""

@@ -11,6 +11,7 @@ from vdla.benchmarks.rtl_mutants.defects import Defect
 from vdla.benchmarks.rtl_mutants.design import SourceFile
 from vdla.benchmarks.rtl_mutants.guarded import PLUSARG, write_guarded
 from vdla.hardware.config import Config
+from vdla.hardware.generate.build_hash import build_hash
 from vdla.runtime.devices.rtl import RtlModel
 from vdla.runtime.devices.rtl_build import BuildOptions, build_library
 
@@ -20,15 +21,16 @@ ORIGINAL = 0
 
 @dataclass(frozen=True, slots=True)
 class MutantModel:
-    """The library of a machine, and its defects by number."""
+    """The library of a machine, the build that it shows, and its defects by number."""
 
     config: Config
     library: Path
+    build: str
     defects: Mapping[int, Defect]
 
     def activated(self, number: int) -> RtlModel:
         """The model with one defect, or the original one."""
-        return RtlModel(self.library, f"+{PLUSARG}={number}")
+        return RtlModel(self.library, f"+{PLUSARG}={number}", self.build)
 
 
 def build_model(config: Config, files: Sequence[SourceFile], chosen: Sequence[Defect]) -> MutantModel:
@@ -37,4 +39,5 @@ def build_model(config: Config, files: Sequence[SourceFile], chosen: Sequence[De
     with tempfile.TemporaryDirectory() as folder:
         write_guarded(files, numbered, Path(folder))
         library = build_library(config, BuildOptions(assertions=True, rtl=Path(folder)))
-    return MutantModel(config, library, numbered)
+        build = build_hash(config, Path(folder))
+    return MutantModel(config, library, build, numbered)

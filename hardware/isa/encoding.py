@@ -103,7 +103,25 @@ def _getter(opcode: Opcode) -> attrgetter[tuple[int, ...]]:
     return attrgetter(*(field.name for field in FORMATS[opcode][1:]))
 
 
-def _table(rows: list[tuple[int, ...]], slots: Sequence[Slot], place: Callable[[int], str]) -> Values:
+@lru_cache(maxsize=256)
+def _limits(config: Sizes, opcode: Opcode | None) -> tuple[Values, Values]:
+    """The least and greatest values of the fields of a format, or of a micro-op."""
+    slots = uop_layout(config) if opcode is None else layout(config)[opcode][1:]
+    ranges = np.array([_range(slot) for slot in slots], np.int64)
+    return ranges[:, 0], ranges[:, 1]
+
+
+def _range(slot: Slot) -> tuple[int, int]:
+    if slot.field.enum is None:
+        return slot.low, slot.high
+    members = sorted(int(member) for member in slot.field.enum)
+    assert members == list(range(members[0], members[-1] + 1)), "the members of an enum have no gaps"
+    return members[0], members[-1]
+
+
+def _table(
+    rows: list[tuple[int, ...]], slots: Sequence[Slot], limits: tuple[Values, Values], place: Callable[[int], str]
+) -> Values:
     """The rows as an array; IsaError where a value is no integer or does not fit its field."""
     try:
         values = np.array(rows)
@@ -112,10 +130,9 @@ def _table(rows: list[tuple[int, ...]], slots: Sequence[Slot], place: Callable[[
     if values.dtype.kind not in "iub":
         _refuse_values(rows, slots, place)
     values = values.astype(np.int64)
-    for column, slot in enumerate(slots):
-        good = _in_range(slot, values[:, column])
-        if not good.all():
-            _refuse_values(rows, slots, place)
+    low, high = limits
+    if (values < low).any() or (values > high).any():
+        _refuse_values(rows, slots, place)
     return values
 
 
@@ -143,7 +160,7 @@ def instruction_columns(config: Sizes, instructions: Sequence[Instruction]) -> V
         slots = layout(config)[opcode][1:]
         get = _getter(opcode)
         raw = [get(instructions[row]) for row in rows]
-        values = _table(raw, slots, partial(_where_row, rows, opcode))
+        values = _table(raw, slots, _limits(config, opcode), partial(_where_row, rows, opcode))
         table[np.ix_(rows, [COL[slot.field.name] for slot in slots])] = values
         table[rows, COL["opcode"]] = opcode
     fill_unit(table)
@@ -154,7 +171,8 @@ def fill_unit(table: Values) -> None:
     """Set the column `unit`: the unit that executes each instruction, -1 for an unknown opcode."""
     opcode = table[:, COL["opcode"]]
     unit = np.where(opcode == Opcode.SYNC, table[:, COL["unit"]], _UNIT_OF_OPCODE[opcode])
-    on_compute = (opcode == Opcode.LOAD) & np.isin(table[:, COL["buffer"]], [int(b) for b in COMPUTE_BUFFERS])
+    buffer = table[:, COL["buffer"]]
+    on_compute = (opcode == Opcode.LOAD) & np.logical_or.reduce([buffer == int(one) for one in COMPUTE_BUFFERS])
     table[:, COL["unit"]] = np.where(on_compute, int(Unit.COMPUTE), unit)
 
 
@@ -284,7 +302,7 @@ def encode_uops(config: Sizes, uops: Sequence[MicroOp]) -> Words:
     slots = uop_layout(config)
     lanes = np.zeros((len(uops), config.uop_entry_bytes // 8), np.uint64)
     if len(uops):
-        values = _table([_UOP_VALUES(uop) for uop in uops], slots, "micro-op {}".format)
+        values = _table([_UOP_VALUES(uop) for uop in uops], slots, _limits(config, None), "micro-op {}".format)
         for column, slot in enumerate(slots):
             _insert(lanes, slot, values[:, column])
     return lanes.astype("<u8", copy=False).view(np.uint8)

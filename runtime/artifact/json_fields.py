@@ -77,7 +77,8 @@ def _decode_union(choices: tuple[Any, ...], raw: Any, where: str) -> Any:  # noq
     if len(rest) == 1:
         return _decode(rest[0], raw, where)
     named = {choice.__name__: choice for choice in rest}
-    found = named.get(raw.get(_KIND)) if isinstance(raw, dict) else None
+    name = raw.get(_KIND) if isinstance(raw, dict) else None
+    found = named.get(name) if isinstance(name, str) else None  # a list has no hash
     if found is None:
         raise ArtifactError(f"{where}: kind must be one of {', '.join(named)}, got {_short(raw)}")
     return _decode(found, raw, where)

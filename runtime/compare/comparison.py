@@ -1,12 +1,13 @@
 """A program run on two devices with the same inputs: all times, counters, bytes of memory and
-entries of on-chip buffers compared.
+entries of on-chip buffers compared, as far as both devices show them.
 
-Both devices should have no more memory than the program needs, so that any other access fails.
+Devices with memory in this process should have no more than the program needs, so that any other
+access fails; of other devices the program's tensors are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Buffer, Opcode, Where, columns
-from vdla.hardware.program import STREAM, Program
-from vdla.runtime.devices import ALIGNMENT, DeviceError, MemoryDevice
+from vdla.hardware.program import STREAM, Program, from_bytes
+from vdla.runtime.devices import ALIGNMENT, Device, DeviceError, MemoryDevice
 from vdla.runtime.devices.memory_device import Contents
 from vdla.runtime.run import upload
 from vdla.simulator.stats import RunStats, Times
@@ -35,7 +36,7 @@ class DeviceRun:
     device: str
     statistics: RunStats | None
     times: Times
-    memory: Bytes
+    memory: Bytes | None
     contents: Contents | None = None
     failure: str = ""
 
@@ -49,6 +50,17 @@ class MemoryDifference:
     values: tuple[int, int]
     count: int
     stores: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDifference:
+    """The first entry of an output that differs, its value on each device, how many differ."""
+
+    tensor: str
+    index: tuple[int, ...]
+    values: tuple[int, int]
+    count: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +91,18 @@ class Comparison:
     memory_difference: MemoryDifference | None
     buffer_difference: BufferDifference | None = None
     buffers_compared: bool = False
+    outputs: tuple[OutputDifference, ...] = ()
+
+    @property
+    def same_results(self) -> bool:
+        """Whether both runs ended and left the same data; cycles and counters may differ."""
+        failed = any(run.failure for run in self.runs)
+        return not (failed or self.memory_difference or self.buffer_difference)
 
     @property
     def equal(self) -> bool:
         """Whether both runs ended and agree on everything."""
-        failed = any(run.failure for run in self.runs)
-        data = self.memory_difference or self.buffer_difference
-        return not (failed or self.first_difference or self.statistics or data)
+        return self.same_results and not (self.first_difference or self.statistics)
 
     def __str__(self) -> str:
         """A line per difference; for equal runs, how much was compared."""
@@ -103,6 +120,7 @@ class Comparison:
             found.append(_event_text(self.first_difference, names))
         if self.memory_difference is not None:
             found.append(_memory_text(self.memory_difference, names))
+        found += [_output_text(each, names) for each in self.outputs]
         if self.buffer_difference is not None:
             found.append(_buffer_text(self.buffer_difference, names))
         return found + [f"{names[0]} and {names[1]}: {text}" for text in self.statistics]
@@ -119,6 +137,12 @@ def _memory_text(found: MemoryDifference, names: Sequence[str]) -> str:
     place = f"byte {found.offset} of {found.tensor}"
     stores = f"written by instruction {', '.join(map(str, found.stores))}" if found.stores else "which no STORE writes"
     return f"memory: {place}: {said} ({found.count} bytes differ), {stores}"
+
+
+def _output_text(found: OutputDifference, names: Sequence[str]) -> str:
+    said = ", ".join(f"{name} {value}" for name, value in zip(names, found.values, strict=True))
+    place = f"{found.tensor}[{', '.join(map(str, found.index))}]"
+    return f"output: {place}: {said} ({found.count} of {found.size} differ)"
 
 
 def _buffer_text(found: BufferDifference, names: Sequence[str]) -> str:
@@ -140,16 +164,19 @@ def memory_bytes(program: Program) -> int:
 def compare(
     program: Program,
     inputs: Mapping[str, Array],
-    devices: tuple[MemoryDevice, MemoryDevice],
+    devices: tuple[Device, Device],
     places: Mapping[str, int] | None = None,
+    tensors_only: bool = False,
 ) -> Comparison:
-    """Run a program on two open devices without allocations; `inputs` as for `run`.
+    """Run a program on two open devices; `inputs` as for `run`.
 
-    `places`: the addresses of all tensors and of the stream (STREAM), beyond the devices' memory;
-    by default the devices choose them.
+    Where both have their memory in this process and no allocations, all of it is compared, unless
+    `tensors_only`; otherwise that of the program's tensors. `places`: the addresses of all tensors
+    and of the stream (STREAM), beyond the devices' memory; by default the devices choose them.
     """
-    alike = _begin_alike(devices)
-    first, second = (_observe(program, inputs, device, places) for device in devices)
+    alike = begin_alike(devices)
+    tensors_only = tensors_only or not all(isinstance(device, MemoryDevice) for device in devices)
+    first, second = (_observe(program, inputs, device, places, tensors_only) for device in devices)
     statistics: list[str] = []
     if first.statistics is not None and second.statistics is not None:
         statistics = [text for text in first.statistics.differences(second.statistics) if not _is_time(text)]
@@ -160,19 +187,23 @@ def compare(
         runs=(first, second),
         first_difference=first_difference(first.times, second.times) if known else None,
         statistics=tuple(statistics),
-        memory_difference=_memory_difference(program, _offsets(program), first.memory, second.memory),
+        memory_difference=_memory_difference(program, tensor_places(program), first.memory, second.memory),
         buffer_difference=_buffer_difference(program, first.contents, second.contents) if shown else None,
         buffers_compared=shown,
+        outputs=tuple(tensor_differences(program, first.memory, second.memory, ("output",))),
     )
 
 
-def _begin_alike(devices: tuple[MemoryDevice, MemoryDevice]) -> bool:
-    """Whether both devices show their buffers and one could be given those of the other."""
-    model = next((device for device in devices if not device.takes_contents), devices[0])
-    contents = model.contents()
-    if contents is None or not all(device is model or device.takes_contents for device in devices):
+def begin_alike(devices: tuple[Device, Device]) -> bool:
+    """Give one device's buffers to the other; whether both show theirs and this could be done."""
+    known = [device for device in devices if isinstance(device, MemoryDevice)]
+    if len(known) < len(devices):
         return False
-    for device in devices:
+    model = next((device for device in known if not device.takes_contents), known[0])
+    contents = model.contents()
+    if contents is None or not all(device is model or device.takes_contents for device in known):
+        return False
+    for device in known:
         if device.takes_contents:
             device.begin_with(contents)
     return True
@@ -183,23 +214,42 @@ def _is_time(text: str) -> bool:
 
 
 def _observe(
-    program: Program, inputs: Mapping[str, Array], device: MemoryDevice, places: Mapping[str, int] | None
+    program: Program,
+    inputs: Mapping[str, Array],
+    device: Device,
+    places: Mapping[str, int] | None,
+    tensors_only: bool,
 ) -> DeviceRun:
     """One run of a program, also where it fails."""
+    shown = device if isinstance(device, MemoryDevice) else None
 
     def allocate(name: str, nbytes: int) -> int:
-        return device.allocate(nbytes) if places is None else device.allocate_at(places[name], nbytes)
+        return device.allocate(nbytes) if places is None or shown is None else shown.allocate_at(places[name], nbytes)
 
     with ExitStack() as stack:
         addresses = upload(program, inputs, device, stack, allocate)
         try:
             stats = device.run(program, addresses)
         except (DeviceError, SimulationError) as error:
-            return DeviceRun(device.name, None, device.times(program), device.memory.copy(), failure=str(error))
-        return DeviceRun(device.name, stats, Times.of(stats), device.memory.copy(), device.contents())
+            times = Times.none(len(program)) if shown is None else shown.times(program)
+            memory = None if tensors_only or shown is None else shown.memory.copy()
+            return DeviceRun(device.name, None, times, memory, failure=str(error))
+        memory = _tensors(program, device, addresses) if tensors_only or shown is None else shown.memory.copy()
+        contents = None if shown is None else shown.contents()
+        return DeviceRun(device.name, stats, Times.of(stats), memory, contents)
 
 
-def _offsets(program: Program) -> dict[str, int]:
+def _tensors(program: Program, device: Device, addresses: Mapping[str, int]) -> Bytes:
+    """The tensors of a program where a device without allocations has them."""
+    offsets = tensor_places(program)
+    image = np.zeros(offsets[STREAM], np.uint8)
+    for tensor in program.tensors:
+        begin = offsets[tensor.name]
+        image[begin : begin + tensor.nbytes] = device.read(addresses[tensor.name], tensor.nbytes)
+    return image
+
+
+def tensor_places(program: Program) -> dict[str, int]:
     """Where in its memory a device without allocations has what `upload` allocates."""
     offsets, end = {}, 0
     for name, nbytes in [(t.name, t.nbytes) for t in program.tensors] + [(STREAM, program.words.nbytes)]:
@@ -212,8 +262,10 @@ def _offsets(program: Program) -> dict[str, int]:
 
 
 def _memory_difference(
-    program: Program, offsets: Mapping[str, int], ours: Bytes, theirs: Bytes
+    program: Program, offsets: Mapping[str, int], ours: Bytes | None, theirs: Bytes | None
 ) -> MemoryDifference | None:
+    if ours is None or theirs is None:
+        return None
     size = min(len(ours), len(theirs))
     where = np.flatnonzero(ours[:size] != theirs[:size])
     if not len(where):
@@ -222,6 +274,23 @@ def _memory_difference(
     tensor = max((name for name in offsets if offsets[name] <= place), key=lambda name: offsets[name])
     stores = tuple(_stores_of(program, offsets, place))
     return MemoryDifference(tensor, place - offsets[tensor], (int(ours[place]), int(theirs[place])), len(where), stores)
+
+
+def tensor_differences(
+    program: Program, ours: Bytes | None, theirs: Bytes | None, roles: Sequence[str]
+) -> Iterator[OutputDifference]:
+    """The first entry that differs of each tensor with one of these roles."""
+    if ours is None or theirs is None:
+        return
+    places = tensor_places(program)
+    for tensor in program.tensors:
+        span = slice(places[tensor.name], places[tensor.name] + tensor.nbytes)
+        if tensor.role not in roles or np.array_equal(ours[span], theirs[span]):
+            continue
+        one, other = (from_bytes(tensor, image[span]) for image in (ours, theirs))
+        where = np.argwhere(one != other)
+        index = tuple(map(int, where[0]))
+        yield OutputDifference(tensor.name, index, (int(one[index]), int(other[index])), len(where), one.size)
 
 
 def _stores_of(program: Program, offsets: Mapping[str, int], place: int) -> list[int]:

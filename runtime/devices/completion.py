@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Event
 
 from vdla.runtime.devices.driver import Driver
 from vdla.support.errors import Error
@@ -23,7 +24,7 @@ _RESET_S, _RESET_PAUSE_S = 1.0, 0.001
 
 
 class RunTimeoutError(Error, TimeoutError):
-    """A run beyond a limit; the message is the limit."""
+    """A run that is ended: what happened to it, such as "has not ended after 2 s"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,12 @@ class Completion:
     def __init__(self, driver: Driver, interrupt: InterruptWait | None) -> None:
         self._driver = driver
         self.interrupt = interrupt  # None after one was lost: from then on, the machine is polled
+        self.stop_asked = Event()
 
     def wait(self, limits: RunLimits) -> None:
-        """Return when the machine is not busy; RunTimeoutError beyond a limit."""
+        """Return when the machine is not busy; RunTimeoutError beyond a limit, or when a stop is
+        asked for.
+        """
         begin = time.monotonic()
         busy, early = self._busy(), False
         while busy:
@@ -69,12 +73,14 @@ class Completion:
 
     def _require_within(self, limits: RunLimits, passed: float) -> None:
         self._require_cycles(limits)
+        if self.stop_asked.is_set():
+            raise RunTimeoutError("was stopped")
         if passed >= limits.seconds:
-            raise RunTimeoutError(f"{limits.seconds:g} s")
+            raise RunTimeoutError(f"has not ended after {limits.seconds:g} s")
 
     def _require_cycles(self, limits: RunLimits) -> None:
         if limits.cycles is not None and self._driver.read_wide("CYCLES") > limits.cycles:
-            raise RunTimeoutError(f"{limits.cycles} cycles")
+            raise RunTimeoutError(f"has not ended after {limits.cycles} cycles")
 
     def reset(self) -> bool:
         """Soft reset; whether the machine is idle afterwards."""

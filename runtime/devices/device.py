@@ -61,3 +61,11 @@ class Device(Protocol):
     def __enter__(self) -> Device: ...
 
     def __exit__(self, *error: object) -> None: ...
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A device whose runs can be ended from another thread."""
+
+    def stop(self) -> None:
+        """End the run in progress with DeviceError; the device can run again afterwards."""

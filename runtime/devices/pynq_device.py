@@ -141,6 +141,7 @@ class PynqDevice:
     def _execute(self, address: int, words: Bytes) -> None:
         dram = self.config.dram
         stream = Stream(address, len(words), dram.read_latency, dram.outstanding_reads, dram.outstanding_writes)
+        self.completion.stop_asked.clear()
         try:
             self.driver.start(stream)
             self.completion.wait(RunLimits(self.timeout_s, self.timeout_cycles))
@@ -152,14 +153,18 @@ class PynqDevice:
                 self._recover()
             raise
 
+    def stop(self) -> None:
+        """End the run in progress with DeviceError, from another thread; a soft reset follows."""
+        self.completion.stop_asked.set()
+
     def _late(self, limit: RunTimeoutError, words: Bytes) -> str:
-        """The message of a run beyond a limit, with the machine's state; the machine is reset."""
+        """The message of a run that is ended, with the machine's state; the machine is reset."""
         fields = columns(self.config, words.reshape(-1, instruction_bytes(self.config)))
         try:
             cycle, state = self.driver.read_wide("CYCLES"), self.driver.state().describe(self.config, fields)
         finally:
             self._recover()
-        message = f"{self.driver.where}: the program has not ended after {limit} (cycle {cycle})\n{state}"
+        message = f"{self.driver.where}: the program {limit} (cycle {cycle})\n{state}"
         return f"{message}\n  {_STUCK}" if self._stuck else message
 
     def _recover(self) -> None:

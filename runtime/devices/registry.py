@@ -44,13 +44,30 @@ DEVICES: Mapping[str, Callable[..., Device]] = {
 }
 
 
+SCHEMES: Mapping[str, Callable[..., Device]] = {
+    "pynq": _deferred("pynq://", "vdla.runtime.remote", "RemoteDevice"),
+}
+"""Devices that are elsewhere, by the scheme of their addresses."""
+_FARM = _deferred("farm", "vdla.runtime.remote", "open_farm")
+FARM_SUFFIX = ".toml"
+
+
 def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: ANN401  of the device's class
     """The device `name` as a machine of configuration `config`; DeviceError lists the known names.
 
-    `options` are those of its class: `memory_bytes` and `timeout_cycles` of all devices, `waves`,
-    `assertions`, `stalls` and `start` of rtl, `bitstream`, `timeout_s`, `accept_build`, `download`
-    and `target` of pynq.
+    An address such as `pynq://host:port` is a device that is elsewhere, the path of a `.toml` file
+    a farm of them. `options` are those of its class: `memory_bytes` and `timeout_cycles` of all
+    devices, `waves`, `assertions`, `stalls` and `start` of rtl, `bitstream`, `timeout_s`,
+    `accept_build`, `download` and `target` of pynq, `tls`, `token` and `token_file` of an address.
     """
+    if isinstance(name, str) and "://" in name:
+        scheme = name.partition("://")[0]
+        if scheme not in SCHEMES:
+            known = ", ".join(f"{scheme}://HOST:PORT" for scheme in SCHEMES)
+            raise DeviceError(f"device: address must be one of {known}, got {name}")
+        return SCHEMES[scheme](config, address=name, **options)
+    if isinstance(name, str) and name.endswith(FARM_SUFFIX):
+        return _FARM(config, path=name, **options)
     if not isinstance(name, str) or name not in DEVICES:
         raise DeviceError(f"device: name must be one of {', '.join(DEVICES)}, got {name}{did_you_mean(name, DEVICES)}")
     return DEVICES[name](config, **options)

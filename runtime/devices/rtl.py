@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import RLock
+from threading import Event, RLock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,10 +56,13 @@ class Injection:
 
 @dataclass(frozen=True, slots=True)
 class RtlModel:
-    """A library in place of the one that is built for the configuration, and its plusarg."""
+    """A library in place of the one that is built for the configuration, its plusarg, and the
+    build that its registers show, if not that of the configuration.
+    """
 
     library: Path
     argument: str | None = None
+    build: str | None = None
 
 
 class RtlDevice(MemoryDevice):
@@ -87,7 +90,7 @@ class RtlDevice(MemoryDevice):
     ) -> None:
         super().__init__(config, memory_bytes, timeout_cycles)
         self.injection: Injection | None = None
-        self._lock = RLock()
+        self._lock, self._stop_asked = RLock(), Event()
         self._seen = EventLog.empty()
         self._stalls = None if stalls is None else _require_integer("seed of stalls", stalls, 0, _LAST_WORD)
         self._start = _require_start(start, assertions)
@@ -144,6 +147,7 @@ class RtlDevice(MemoryDevice):
             self._machine.configure(self._parameters())
             self._machine.map([(block.address, block.nbytes, block.offset) for block in self._open().windows()])
             self._machine.forget_events()
+            self._stop_asked.clear()
             try:
                 self.driver.start(stream)
                 self._wait(self._fields(address, count), quiet_cycles + 4 * (dram.read_latency + dram.write_latency))
@@ -168,6 +172,8 @@ class RtlDevice(MemoryDevice):
     def _cycles_left(self, fields: Ints) -> int:
         """Cycles until the next check, at most one beyond the limit; DeviceError beyond it."""
         limit, past = self.timeout_cycles, self._machine.running_cycles
+        if self._stop_asked.is_set():
+            raise DeviceError(self._hang("was stopped", fields))
         if limit is None:
             return _CHUNK_CYCLES
         if past > limit:
@@ -203,6 +209,10 @@ class RtlDevice(MemoryDevice):
         self._machine.close()
         self._waves = None  # keep the waveforms of the failure
         self._power_up()
+
+    def stop(self) -> None:
+        """End the run in progress with DeviceError, from another thread; a soft reset follows."""
+        self._stop_asked.set()
 
     # --- observations
 

@@ -32,6 +32,8 @@ _RUNTIME_SOURCES = ("verilated.cpp", "verilated_threads.cpp")
 _WAVE_SOURCES = ("verilated_fst_c.cpp",)
 _WAVE_HEADER = "zlib.h"
 _MEMORIES = _HARNESS / "memories.vlt"
+_MESSAGES = _HARNESS / "messages.h"
+_UNIT_BYTES = 1_000_000
 _FIRST_ERRORS = 5  # lines of a failed tool in the message
 _TIMEOUT_S = 1800.0  # for one run of a tool
 
@@ -207,11 +209,15 @@ class _BuildFolder:
         self._run("verilator", [program, *flags, str(_MEMORIES), *files])
 
     def compile(self) -> None:
-        """Compile each file, on all processors, and link the library."""
-        sources = [*self.folder.glob("*.cpp"), _HARNESS / "harness.cpp", *self._runtime()]
-        sources.sort(key=lambda path: -path.stat().st_size)  # largest first
+        """Compile the model, on all processors, and link the library."""
+        sources = sorted(self.folder.glob("*.cpp"), key=lambda path: (-path.stat().st_size, path.name))
+        slow = [path for path in sources if "__Slow" in path.name]
+        fast = [path for path in sources if path not in slow]
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            objects = list(pool.map(self._object, sources))
+            runtime = pool.map(self._runtime_object, self._runtime())
+            units = [self._unit("fast", number, part) for number, part in enumerate(_shares(fast))]
+            units += [self._unit("slow", number, part) for number, part in enumerate(_shares(slow))]
+            objects = [*pool.map(self._object, [*units, _HARNESS / "harness.cpp"]), *runtime]
         target = self.folder / "library.so"
         self._run("g++", [self.tools.compiler, *_LINK, *map(str, objects), "-o", str(target), *self.options.link])
 
@@ -219,13 +225,31 @@ class _BuildFolder:
         names = _RUNTIME_SOURCES + (_WAVE_SOURCES if self.options.waves else ())
         return [self.tools.verilator_root / "include" / name for name in names]
 
+    def _unit(self, kind: str, number: int, sources: Sequence[Path]) -> Path:
+        """A file that includes others."""
+        unit = self.folder / f"{kind}{number}.cpp"
+        unit.write_text("".join(f'#include "{source.name}"\n' for source in sources), encoding="utf-8")
+        return unit
+
+    def _runtime_object(self, source: Path) -> Path:
+        """An object of Verilator's runtime, compiled once for all models."""
+        parts = (self.tools.versions, *self.options.compile, *_SLOW, _MESSAGES.read_text(encoding="utf-8"))
+        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+
+        def build(folder: Path) -> Path:
+            return self._compile(source, folder / "object.o", _SLOW)
+
+        return build_once(self.log.parent / f"{source.stem}-{digest}.o", build)
+
     def _object(self, source: Path) -> Path:
-        target = self.folder / f"{source.stem}.o"
+        level = _SLOW if source.name.startswith("slow") else _FAST
+        return self._compile(source, self.folder / f"{source.stem}.o", (*level, *self.defines))
+
+    def _compile(self, source: Path, target: Path, flags: Sequence[str]) -> Path:
         include = self.tools.verilator_root / "include"
         paths = [f"-I{path}" for path in (self.folder, _HARNESS, _HARNESS / "waves", include, include / "vltstd")]
-        level = _SLOW if "__Slow" in source.name or source.parent == include else _FAST
-        flags = [*self.options.compile, *level, *paths, *self.defines, "-include", str(_HARNESS / "messages.h")]
-        self._run("g++", [self.tools.compiler, *flags, "-c", str(source), "-o", str(target)])
+        command = [self.tools.compiler, *self.options.compile, *flags, *paths, "-include", str(_MESSAGES)]
+        self._run("g++", [*command, "-c", str(source), "-o", str(target)])
         return target
 
     def _run(self, tool: str, command: Sequence[str]) -> None:
@@ -243,6 +267,14 @@ class _BuildFolder:
             log.write(f"$ {' '.join(command)}\n{said}")
         if done.returncode:
             raise DeviceError(_failure(tool, done.returncode, said, self.log))
+
+
+def _shares(sources: Sequence[Path]) -> list[list[Path]]:
+    """The files in few units of like size, since each unit compiles a second of headers."""
+    shares: list[list[Path]] = [[] for _ in range(-(-sum(path.stat().st_size for path in sources) // _UNIT_BYTES))]
+    for number, source in enumerate(sources):
+        shares[number % len(shares)].append(source)
+    return shares
 
 
 def _failure(tool: str, code: int, said: str, log: Path) -> str:

@@ -6,7 +6,7 @@ from vdla.runtime.executor.model import Model
 from vdla.runtime.executor.network_trace import network_events, write_network_trace
 from vdla.runtime.executor.operator_cycles import OperatorCycles, operator_cycles
 from vdla.runtime.executor.profile import NetworkProfile, OperatorProfile, profile_of
-from vdla.runtime.executor.resident_program import ResidentProgram, activation_bytes
+from vdla.runtime.executor.resident_program import ResidentDamage, ResidentProgram, activation_bytes
 
 __all__ = [
     "Executor",
@@ -17,6 +17,7 @@ __all__ = [
     "NetworkResult",
     "OperatorCycles",
     "OperatorProfile",
+    "ResidentDamage",
     "ResidentProgram",
     "StepRun",
     "activation_bytes",

@@ -20,10 +20,13 @@ from vdla.runtime.devices import Device
 from vdla.runtime.executor.errors import ExecutorError
 from vdla.runtime.executor.numpy_call import NumpyFunctions
 from vdla.runtime.executor.plan_runner import Binders, BindKernel, PlanRunner
-from vdla.runtime.executor.resident_program import ResidentProgram, activation_bytes
+from vdla.runtime.executor.resident_program import ResidentDamage, ResidentProgram, activation_bytes
+from vdla.runtime.numpy_operators import Value
 from vdla.simulator.stats import RunStats
 
 Array = npt.NDArray[Any]
+Observe = Callable[[Step, Mapping[str, Value]], None]
+"""Called with a step that has run and the values, which the next steps may overwrite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class Executor:
     ) -> None:
         self.artifact, self.plan, self.device = artifact, artifact.plan, device
         self._lock, self._stack = Lock(), ExitStack()
+        self._residents: dict[str, ResidentProgram] = {}
         self._activations = self._device_memory()
         self._binders = Binders(bind_kernel, self._program, numpy_functions)
         self._runners = {self.plan.input_shapes: PlanRunner(self.plan, artifact.constants, self._binders)}
@@ -85,6 +89,7 @@ class Executor:
         fixed = {tensor: values[value] for tensor, value in step.tensors.items() if value in self.artifact.constants}
         resident = ResidentProgram(program, self.device, fixed, self._activations)
         self._stack.callback(resident.close)
+        self._residents[step.name] = resident
         inputs = {tensor: values[value] for tensor, value in step.tensors.items() if value in step.inputs}
         outputs = {tensor: values[value] for tensor, value in step.tensors.items() if value in step.outputs}
         return lambda: resident.run(inputs, outputs)
@@ -102,8 +107,13 @@ class Executor:
             outputs = self._runner(plan).run([inputs[name] for name in self.plan.inputs])
             return dict(zip(self.plan.outputs, outputs, strict=True))
 
-    def run(self, inputs: Mapping[str, Array], progress: Callable[[Step], None] | None = None) -> NetworkResult:
-        """One run; `progress` is called after each step.
+    def run(
+        self,
+        inputs: Mapping[str, Array],
+        progress: Callable[[Step], None] | None = None,
+        observe: Observe | None = None,
+    ) -> NetworkResult:
+        """One run; `progress` is called after each step, `observe` with the values by name, too.
 
         Raises:
             ExecutorError: inputs that do not fit the model.
@@ -121,6 +131,8 @@ class Executor:
                 done.append(StepRun(step, seconds, made if isinstance(made, RunStats) else None))
                 if progress is not None:
                     progress(step)
+                if observe is not None:
+                    observe(step, runner.values)
             return NetworkResult(plan, dict(zip(plan.outputs, runner.outputs(), strict=True)), tuple(done))
 
     def _runner(self, plan: Plan) -> PlanRunner:
@@ -158,6 +170,10 @@ class Executor:
             got = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
             rule = f"{name} must be an array {dtype}{extents}"
             raise ExecutorError(f"model {self.plan.name}: {rule}, got {got}")
+
+    def damage(self, step: ProgramStep) -> ResidentDamage | None:
+        """What changed in the device's memory of constants that the program of a step reads."""
+        return self._residents[step.name].damage()
 
     def close(self) -> None:
         """Free the memory of programs on the device."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,17 @@ def _places(program: Program) -> tuple[dict[str, int], int]:
     return offsets, end
 
 
+@dataclass(frozen=True, slots=True)
+class ResidentDamage:
+    """The first byte of a tensor, or of the stream, that is not what was written there."""
+
+    tensor: str
+    offset: int
+    expected: int
+    got: int
+    count: int
+
+
 class ResidentProgram:
     """A program with memory on a device; `constants` are arrays by the names of its tensors.
 
@@ -47,7 +59,7 @@ class ResidentProgram:
     """
 
     def __init__(self, program: Program, device: Device, constants: Mapping[str, Array], activations: int) -> None:
-        self.program, self.device = program, device
+        self.program, self.device, self._constants = program, device, dict(constants)
         self._stack = ExitStack()
         places = {name: offset for name, offset in _places(program)[0].items() if name not in constants}
         self._addresses = {name: activations + offset for name, offset in places.items()}
@@ -81,6 +93,25 @@ class ResidentProgram:
     def _write(self, name: str, array: Array) -> None:
         tensor = self.program.tensor(name)
         self.device.write(self._addresses[name], to_bytes(tensor, array.reshape(tensor.shape)))
+
+    def damage(self) -> ResidentDamage | None:
+        """The first change of what stays on the device: constants, then the stream."""
+        contents = {
+            tensor.name: np.frombuffer(tensor.data, np.uint8)
+            for tensor in self.program.tensors
+            if tensor.data is not None
+        }
+        for name, array in self._constants.items():
+            tensor = self.program.tensor(name)
+            contents[name] = to_bytes(tensor, array.reshape(tensor.shape))
+        contents[STREAM] = self.program.link(self._addresses).reshape(-1)
+        for name, expected in contents.items():
+            got = self.device.read(self._addresses[name], len(expected))
+            where = np.flatnonzero(got != expected)
+            if len(where):
+                first = int(where[0])
+                return ResidentDamage(name, first, int(expected[first]), int(got[first]), len(where))
+        return None
 
     def close(self) -> None:
         """Free the memory; the program cannot run afterwards."""

@@ -58,7 +58,8 @@ def compile_network(
     """A model, compiled for a machine and the CPU beside it, or for a CPU alone.
 
     `target` is a configuration or a preset, or a CPU; `cpu` is what runs the operators that the
-    machine does not. `extents` gives numbers to symbols in the shapes of inputs; several of one
+    machine does not: a target, its name, or "board" for the CPU beside a preset on its board.
+    `extents` gives numbers to symbols in the shapes of inputs; several of one
     symbol, such as {"batch": (1, 8)}, make a plan for each, and a run takes that of the shapes of
     its inputs. `calibration` has inputs, with which a float model is quantised by `method`, by
     default "mse", but for the nodes that `keep_float` names (see `vdla.quantise`). `place` names
@@ -76,7 +77,7 @@ def compile_network(
     fixed, several = combinations(extents or {})
     machine = target_of(target, ModelError)
     config = machine if isinstance(machine, Config) else None
-    host = machine if isinstance(machine, Target) else Target.named(cpu) if isinstance(cpu, str) else cpu
+    host = machine if isinstance(machine, Target) else _beside(machine, cpu)
     with Background() as background:
         time = None if config is None else ProgramTimer(config, background)
         progress("import", 0, 1)
@@ -97,6 +98,13 @@ def compile_network(
             progress=progress,
         )
     return Model(artifact)
+
+
+def _beside(config: Config, cpu: Target | str) -> Target:
+    """The CPU beside a machine."""
+    if isinstance(cpu, Target):
+        return cpu
+    return Target.named(board_cpu(config).name if cpu == "board" else cpu)
 
 
 def _imported(source: onnx.ModelProto | Graph | bytes | str | Path, extents: Mapping[str, int]) -> Graph:

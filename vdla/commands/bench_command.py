@@ -38,7 +38,7 @@ EXAMPLES = """\
 """
 
 # Figures that decide the exit code: they must be 1, or 0.
-_MUST_BE_ONE = ("all_exact", "fits")
+_MUST_BE_ONE = ("all_exact", "fits", "network_equal")
 _MUST_BE_ZERO = (
     "missed",
     "false_alarms",
@@ -49,6 +49,16 @@ _MUST_BE_ZERO = (
     "bitserial_error",
     "crashes",
     "failed",
+    "device_tests_failed",
+    "remote_wrong",
+    "wrong",
+    "lost",
+    "duplicated",
+    "leaked_buffers",
+    "hangs",
+    "canary_changed",
+    "canary_read",
+    "memory_unbounded",
 )
 
 # Options of some benchmarks, and the rule that others break.
@@ -69,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=natural, default=0, help="seed of all random data (default 0)")
     preset = parser.add_argument("--preset", metavar="NAME", help="the machine (area; layers, default pynq_z1)")
     complete_with(preset, preset_names)
-    parser.add_argument("--long", action="store_true", help="the long form (area, equality, fuzz, rtl_mutants)")
+    parser.add_argument("--long", action="store_true", help="the long form (area, board, equality, fuzz, rtl_mutants)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -15,7 +15,10 @@ SUBCOMMANDS = {
     "list": "list the boards: part, presets, clock, ports, addresses",
     "vivado": "write the folder from which Vivado builds a bitstream",
     "wheel": "write the part of VDLA that runs on a board as a wheel of its own",
-    "serve": "start a virtual board for clients of pynq",
+    "serve": "start a virtual board for clients of pynq, or serve a device for pynq://",
+    "status": "say what servers of devices do",
+    "certificates": "make the certificates of a server and its clients",
+    "selftest": "check a device and measure its memory",
 }
 """Every subcommand and its one line of help, in the order in which the help lists them."""
 
@@ -23,6 +26,7 @@ EXAMPLES = """\
   vdla board list
   vdla board vivado pynq_z2 -o build/pynq_z2
   vdla board serve --preset pynq_z1 --overlay build/overlay
+  vdla board selftest --device pynq -o measured.json
   vdla board SUBCOMMAND --help               more on one of them
 """
 

@@ -1,8 +1,9 @@
-"""`vdla compare`: the same program on two devices, and their first difference."""
+"""`vdla compare`: the same program or network on two devices, and their first difference."""
 
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +11,23 @@ from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.arrays import read_inputs, with_random
 from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress, table
-from vdla.commands.files import read_program
+from vdla.commands.files import is_model, read_program
 from vdla.commands.machine_options import add_dram_arguments, natural, positive, with_dram
+from vdla.commands.model_inputs import model_inputs
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
     from vdla.runtime.compare import Comparison
-    from vdla.runtime.devices import MemoryDevice
+    from vdla.runtime.devices import Device
 
 EXAMPLES = """\
   vdla compare sim rtl c2.vdla           exit code 1 when they differ
   vdla compare sim rtl c2.vdla --seed 7 --dram read_latency=200 beat_cycles=2
+  vdla compare sim pynq c2.vdla --bitstream pynq_z2.bit --results-only
+  vdla compare sim pynq://board:7968 model.vdla --input x.npy
+                                         a wrong result of a network, down to
+                                         layer, instruction and entry
 """
 
 _NEIGHBOURS = 10  # rows of the table around the first difference
@@ -30,46 +36,87 @@ _NEIGHBOURS = 10  # rows of the table around the first difference
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The devices, the program, its inputs."""
     for name in ("first", "second"):
-        complete_with(parser.add_argument(name, metavar="DEVICE", help="sim or rtl"), lambda: ("sim", "rtl"))
-    parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file, or assembly text (.s)")
-    parser.add_argument("--input", nargs="+", default=[], metavar="NAME=FILE", help="packed arrays as .npy files")
+        device = parser.add_argument(name, metavar="DEVICE", help="sim, rtl, pynq or pynq://HOST:PORT")
+        complete_with(device, lambda: ("sim", "rtl", "pynq"))
+    help_text = "a program file, assembly text (.s) or a compiled network"
+    parser.add_argument("program", type=Path, metavar="PROGRAM", help=help_text)
+    words = "NAME=FILE"
+    parser.add_argument("--input", nargs="+", default=[], metavar=words, help="packed arrays as .npy files; "
+                        "of a network plain ones, also FILE.npy for its only input")  # fmt: skip
     parser.add_argument("--seed", type=natural, default=0, help="seed of the inputs without a file (default 0)")
     parser.add_argument("--timeout", type=positive, metavar="CYCLES", help="stop a run that takes more cycles")
     parser.add_argument("--assertions", action="store_true", help="stop the RTL at a failed assertion")
+    parser.add_argument("--bitstream", type=Path, metavar="FILE", help="the bitstream to load, for a board")
+    parser.add_argument("--results-only", action="store_true", help="cycles and counters may differ")
     add_dram_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run on both devices and print the differences; exit code 1 when there are any."""
-    from vdla.runtime.compare import compare
-
     names = (arguments.first, arguments.second)
     if arguments.assertions and "rtl" not in names:
         raise CommandError(f"compare: --assertions must be left out without rtl, got {' and '.join(names)}")
+    if arguments.bitstream and not any(map(_is_board, names)):
+        raise CommandError(f"compare: --bitstream must be left out without a board, got {' and '.join(names)}")
+    return _run_network(arguments) if is_model(arguments.program) else _run_program(arguments)
+
+
+def _run_program(arguments: argparse.Namespace) -> int:
+    from vdla.runtime.compare import compare, memory_bytes
+
+    names = (arguments.first, arguments.second)
     program = read_program(arguments.program)
     config = with_dram(program.config, arguments.dram)
     arrays = with_random(program, read_inputs(arguments.input), arguments.seed)
-    with progress(f"compare {program.name}") as show:
+    with progress(f"compare {program.name}") as show, ExitStack() as stack:
         show(" and ".join(names), 0, 1)
-        with _open(names[0], program, config, arguments) as one, _open(names[1], program, config, arguments) as other:
-            comparison = compare(program, arrays, (one, other))
+        one, other = (stack.enter_context(_open(name, config, arguments, memory_bytes(program))) for name in names)
+        comparison = compare(program, arrays, (one, other))
     print(comparison)
     _show(comparison)
+    equal = comparison.same_results if arguments.results_only else comparison.equal
+    return OK if equal else FINDING
+
+
+def _run_network(arguments: argparse.Namespace) -> int:
+    from vdla.runtime.artifact import Artifact
+    from vdla.runtime.compare import compare_network
+
+    artifact = Artifact.load(arguments.program)
+    if artifact.config is None:
+        raise CommandError(f"compare: network must have programs, got {artifact.plan.name}, which runs on the CPU")
+    inputs = model_inputs(artifact.plans, arguments.input, arguments.seed, "compare")
+    config, names = with_dram(artifact.config, arguments.dram), (arguments.first, arguments.second)
+    with progress(f"compare {artifact.plan.name}") as show, ExitStack() as stack:
+        one, other = (stack.enter_context(_open(name, config, arguments)) for name in names)
+        for number, arrays in enumerate(inputs.runs):
+            show(f"input {number + 1}", number, len(inputs))
+            comparison = compare_network(artifact, arrays, (one, other))
+            if not comparison.equal:
+                break
+    print(comparison)
     return OK if comparison.equal else FINDING
 
 
-def _open(name: str, program: Program, config: Config, arguments: argparse.Namespace) -> MemoryDevice:
-    """The device, with as much memory as the program needs."""
-    from vdla.runtime.compare import memory_bytes
-    from vdla.runtime.devices import MemoryDevice, open_device
+def _is_board(name: str) -> bool:
+    """Whether a device has memory of its own, and a bitstream."""
+    return name == "pynq" or "://" in name
 
-    options = {"memory_bytes": memory_bytes(program), "timeout_cycles": arguments.timeout}
+
+def _open(name: str, config: Config, arguments: argparse.Namespace, memory_bytes: int | None = None) -> Device:
+    """The device; a simulated one has `memory_bytes`, as much as a program needs."""
+    from vdla.runtime.devices import open_device
+
+    options: dict[str, Any] = {}
+    if arguments.timeout is not None:
+        options["timeout_cycles"] = arguments.timeout
+    if memory_bytes is not None and not _is_board(name):
+        options["memory_bytes"] = memory_bytes
     if name == "rtl":
         options["assertions"] = arguments.assertions
-    device = open_device(name, config, **options)
-    if not isinstance(device, MemoryDevice):
-        raise CommandError(f"compare: device must have its memory in this process, got {name}")
-    return device
+    if arguments.bitstream is not None and _is_board(name):
+        options["bitstream"] = arguments.bitstream
+    return open_device(name, config, **options)
 
 
 # --- around the first difference ------------------------------------------------------------------

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   vdla compile model.onnx -o model.vdla      a quantised network, for pynq_z1
   vdla compile model.onnx --calibration images.npy --target ultra96
+  vdla compile model.onnx --target ultra96 --cpu board -o board.vdla
+                                             its CPU part for the board's Arm
   vdla compile --list                        templates, their options, layers
   vdla compile C6 -o c6.vdla                 a layer of ResNet-18 or MobileNet
   vdla compile C6 --threads 1 -o slow.vdla   the same without virtual threads

@@ -29,7 +29,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of models; none has a default, so that those given for an operator are seen."""
     group = parser.add_argument_group("options of models")
     group.add_argument("--target", metavar="NAME", help=f"a machine or a CPU, by name (default {DEFAULT_PRESET})")
-    group.add_argument("--cpu", metavar="NAME", help="the CPU beside the machine (default host)")
+    group.add_argument("--cpu", metavar="NAME", help="the CPU beside the machine: board, or a name (default host)")
     group.add_argument(
         "--calibration", type=Path, nargs="+", metavar="FILE",
         help="quantise a float model: .npy of one input, or .npz of inputs by name",

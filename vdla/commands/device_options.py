@@ -20,7 +20,9 @@ _OF_BOARDS = ("bitstream", "accept_build")
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     """--device, --bitstream, --accept-build."""
-    device = parser.add_argument("--device", default="sim", metavar="NAME", help="sim (default), rtl or pynq")
+    device = parser.add_argument(
+        "--device", default="sim", metavar="NAME", help="sim (default), rtl, pynq, pynq://HOST:PORT, or a farm's file"
+    )
     complete_with(device, device_names)
     parser.add_argument(
         "--bitstream", type=Path, metavar="FILE.bit",

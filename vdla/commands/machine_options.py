@@ -12,9 +12,11 @@ from vdla.commands import CommandError
 from vdla.commands.completion import complete_with
 from vdla.commands.files import read_text
 from vdla.hardware.config import Config, ConfigError, Dram
+from vdla.hardware.dram_model import DramModel
 from vdla.support.suggest import did_you_mean
 
 DEFAULT_PRESET = "pynq_z1"
+MODEL_SUFFIX = ".json"  # of a file that --dram takes
 
 
 def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,14 +66,21 @@ def read_config(path: Path) -> Config:
 def add_dram_arguments(parser: argparse.ArgumentParser) -> None:
     """--dram."""
     names = ", ".join(field.name for field in fields(Dram))
-    parser.add_argument(
-        "--dram", nargs="+", default=[], metavar="KEY=VALUE", help=f"fields of the DRAM model to replace: {names}"
-    )
+    help_text = f"fields of the DRAM model to replace, after FILE.json with a measured one: {names}"
+    parser.add_argument("--dram", nargs="+", default=[], metavar="KEY=VALUE", help=help_text)
 
 
 def with_dram(config: Config, settings: Sequence[str]) -> Config:
-    """The configuration with some fields of its DRAM model replaced."""
-    return replace(config, dram=replace(config.dram, **integers("--dram", settings, [f.name for f in fields(Dram)])))
+    """The configuration with the DRAM model of a file, if the first word names one, and then with
+    some fields replaced.
+    """
+    dram, rest = config.dram, list(settings)
+    if rest and rest[0].endswith(MODEL_SUFFIX):
+        dram = DramModel.load(rest.pop(0)).dram
+    for word in rest:
+        if word.endswith(MODEL_SUFFIX):
+            raise CommandError(f"--dram: a file must be the first word, got {word} after {settings[0]}")
+    return replace(config, dram=replace(dram, **integers("--dram", rest, [f.name for f in fields(Dram)])))
 
 
 def integers(where: str, settings: Sequence[str], known: Sequence[str], option: str | None = None) -> dict[str, int]:

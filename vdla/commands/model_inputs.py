@@ -74,6 +74,12 @@ def read_model_inputs(plans: Sequence[Plan], arguments: argparse.Namespace, comm
     return split(where, plan, arrays)
 
 
+def model_inputs(plans: Sequence[Plan], files: Sequence[str], seed: int, command: str) -> ModelRuns:
+    """The inputs in files, as --input names them, and random data for the others."""
+    words = argparse.Namespace(input=list(files), random_inputs=seed, image=[], mean=None, std=None, scale=None)
+    return read_model_inputs(plans, words, command)
+
+
 def _fits(plan: Plan, arrays: Mapping[str, Array]) -> bool:
     return all(name in plan.inputs and plan.values[name].shape == array.shape for name, array in arrays.items())
 

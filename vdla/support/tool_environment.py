@@ -10,7 +10,7 @@ from pathlib import Path
 def tool_environment(**variables: str) -> dict[str, str]:
     """This process's environment with `variables` set and the interpreter's folder first on PATH.
 
-    Verilator's makefiles call `python`, which a virtual environment has and a stock Debian has not.
+    Scripts of tools call `python`, which a virtual environment has and a stock Debian has not.
     """
     environment = {**os.environ, **variables}
     folders = [str(Path(sys.executable).parent), environment.get("PATH", "")]

@@ -43,7 +43,7 @@ CPU_MODELS: Mapping[str, CpuModel] = {
         CpuModel("cortex-a53", 4.0e9, 2.0e9, 1e-6, "data sheet of a core at 1.3 GHz, 40 % of its peak"),
     )
 }
-BOARD_CPUS: Mapping[str, str] = {"ultra96": "cortex-a53", "zcu104": "cortex-a53"}
+BOARD_CPUS: Mapping[str, str] = {"ultra96": "cortex-a53", "zcu104": "cortex-a53", "kv260": "cortex-a53"}
 """The CPU beside a machine, by its preset; of all others cortex-a9."""
 
 PROGRAM_SECONDS = 50e-6

@@ -45,10 +45,11 @@ def test_subtle_defects_are_found() -> None:
 
 
 @pytest.mark.slow
-def test_most_of_a_sample_of_defects_is_found() -> None:
+def test_every_defect_of_a_sample_is_found() -> None:
+    """One of the sample has no effect on `tiny`, whose entries have one beat: `deep` finds it."""
     result = run(seed=1)
     print(*result.receipt["verdicts"], sep="\n")
+    assert result.receipt["survivors"] == []
     figures = result.figures
-    assert figures["mutants"] == 20
-    assert figures["killed"] >= 15
-    assert figures["survivors"] == len(result.receipt["survivors"]) == 20 - figures["killed"]
+    assert figures["mutants"] == 20 == figures["killed"] + figures["equivalent"]
+    assert figures["killed"] >= 18

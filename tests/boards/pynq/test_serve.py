@@ -16,8 +16,7 @@ from vdla.hardware.config import Config
 pytest.importorskip("pynq", reason="pynq is not installed (make test-board)")
 grpc = pytest.importorskip("grpc", reason="pynq is not installed (make test-board)")
 
-from helpers.virtual_boards import _free_address  # noqa: E402
-
+from vdla.benchmarks.board.virtual_client import free_address  # noqa: E402
 from vdla.boards.board import load_board  # noqa: E402
 from vdla.boards.virtual.faults import SlowBoard  # noqa: E402
 from vdla.boards.virtual.server import ServeError  # noqa: E402
@@ -50,7 +49,7 @@ def fails(*arguments: str) -> str:
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_serves_until_it_is_ended(tmp_path, client, end):
-    address = _free_address()
+    address = free_address()
     with serve("--preset", "pynq_z1", "--address", address, "--overlay", str(tmp_path / "new" / "folder")) as process:
         try:
             bitstream = tmp_path / "new" / "folder" / "pynq_z1.bit"

@@ -5,6 +5,7 @@ A harness of hardware/formal assumes the contract of its module's users and asse
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import pytest
 from helpers.rtl.tested_rtl import RTL
 
 from vdla.hardware.config import Config
-from vdla.hardware.fpga.yosys import YosysError, run_yosys
+from vdla.hardware.fpga.yosys import YosysError, run_yosys, yosys_version
 from vdla.hardware.generate import svgen
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, needed_files
+from vdla.support.cache import build_once, user_cache
 
 FORMAL = FOLDER.parent / "formal"
 PROOFS = [
@@ -72,13 +74,37 @@ sat -tempinduct -prove-asserts -set-assumes -seq 1 -verify -maxsteps 10 {top}
 """
 
 
+FAILED = "proof did fail"
+
+
 def prove(top, parameters, folder):
-    """Runs a proof in a folder with the sources; returns the log of Yosys, raises YosysError."""
+    """What Yosys says of a proof in a folder with the sources; YosysError if it fails.
+
+    The outcome depends on the script, the sources and the version of Yosys only, so it is cached.
+    """
     options = " ".join(f"-G {name}={value}" for name, value in parameters.items())
     names = [PACKAGE, *(path.name for path in needed_files(FORMAL / f"{top}.sv", folder=RTL))]
+    script = SCRIPT.format(top=top, parameters=options, sources=" ".join(names))
+    inputs = [yosys_version(), script, *((folder / name).read_text() for name in names)]
+    key = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:24]
+    path = build_once(user_cache("proofs") / f"{top}-{key}", lambda empty: outcome(folder, script, empty / "said"))
+    said = path.read_text()
+    if said.startswith(FAILED):
+        raise YosysError(said)
+    return said
+
+
+def outcome(folder, script, path):
+    """Writes what Yosys says of a proof, or FAILED and its error if it refutes it."""
     said = []
-    run_yosys(folder, SCRIPT.format(top=top, parameters=options, sources=" ".join(names)), said.append)
-    return "\n".join(said)
+    try:
+        run_yosys(folder, script, said.append)
+    except YosysError as error:
+        if FAILED not in str(error):
+            raise
+        said = [f"{FAILED}: {error}"]
+    path.write_text("\n".join(said))
+    return path
 
 
 @pytest.fixture
@@ -112,7 +138,7 @@ def test_a_seeded_defect_fails_the_proof(top, file, text, defect, sources):
     assert text in source
     path.write_text(source.replace(text, defect, 1))
     parameters = {"Depth": ODD_DEPTHS[top]} if top in ODD_DEPTHS else {}
-    with pytest.raises(YosysError, match="proof did fail"):
+    with pytest.raises(YosysError, match=FAILED):
         prove(top, parameters, sources)
 
 

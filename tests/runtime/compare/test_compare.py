@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from helpers.faulty_devices import Elsewhere
 
 from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.cli import main
@@ -136,7 +137,9 @@ def test_a_corrupt_byte_is_named_with_the_stores_that_write_it() -> None:
     ours, theirs = found.values
     assert str(comparison) == (
         f"memory: byte 1 of out: sim {ours:#04x}, corrupting {theirs:#04x} (2 bytes differ), "
-        f"written by instruction {stores[0]}"
+        f"written by instruction {stores[0]}\n"
+        f"output: out[0, 0, 0, 1]: sim {np.uint8(ours).view(np.int8)}, corrupting {np.uint8(theirs).view(np.int8)} "
+        "(1 of 48 differ)"
     )
 
 
@@ -174,6 +177,20 @@ def test_placed_programs_are_compared_too() -> None:
     with SimDevice(TINY, SIZE) as sim, Corrupted(TINY, SIZE) as second:
         comparison = compare(PROGRAM, ARRAYS, (sim, second), places)
     assert str(comparison).startswith("memory: byte 3 of out: ")
+
+
+def test_a_device_with_memory_elsewhere_is_compared_by_its_tensors() -> None:
+    with SimDevice(TINY) as sim, Elsewhere(SimDevice(TINY)) as board:
+        assert compare(PROGRAM, ARRAYS, (sim, board)).equal
+    with SimDevice(TINY) as sim, Elsewhere(Corrupted(TINY)) as board:
+        comparison = compare(PROGRAM, ARRAYS, (sim, board))
+    assert comparison.first_difference is None and not comparison.same_results
+    lines = str(comparison).splitlines()
+    assert lines[0].startswith("memory: byte 3 of out: sim ") and lines[1].startswith("output: out[0, 0, 0, 3]: sim ")
+    with SimDevice(TINY) as sim, Elsewhere(SimDevice(replace(TINY, dram=replace(TINY.dram, read_latency=30)))) as board:
+        comparison = compare(PROGRAM, ARRAYS, (sim, board))
+    assert comparison.same_results and not comparison.equal
+    assert str(comparison).splitlines()[0].startswith("sim and board: total_cycles is 547, other has ")
 
 
 def test_a_run_that_does_not_end_is_a_difference() -> None:
@@ -243,6 +260,20 @@ def test_assertions_need_the_rtl(file: str, capsys: pytest.CaptureFixture[str]) 
     assert main(["compare", "sim", "sim", file, "--assertions"]) == 2
     expected = "vdla: compare: --assertions must be left out without rtl, got sim and sim\n"
     assert capsys.readouterr().err == expected
+
+
+def test_a_bitstream_needs_a_board(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "sim", "sim", file, "--bitstream", "b.bit"]) == 2
+    assert capsys.readouterr().err == "vdla: compare: --bitstream must be left out without a board, got sim and sim\n"
+
+
+def test_results_only_ignores_cycles(
+    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "DEVICES", {"sim": SimDevice, "late": Late, "corrupting": Corrupting})
+    assert main(["compare", "sim", "late", file, "--results-only"]) == 0
+    assert "first difference: start of instruction 3" in capsys.readouterr().out
+    assert main(["compare", "sim", "corrupting", file, "--results-only"]) == 1
 
 
 @pytest.mark.rtl

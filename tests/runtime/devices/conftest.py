@@ -7,6 +7,7 @@ import os
 import pytest
 from helpers.virtual_boards import pynq_is_present, virtual_board, write_bitstream
 
+from vdla.benchmarks.board.device_tests import FABRIC
 from vdla.hardware.config import Config
 
 
@@ -21,7 +22,7 @@ def pynq_board(tmp_path_factory):
     folder = tmp_path_factory.mktemp("overlays")
     config = Config.preset("tiny")
     write_bitstream(folder, config)
-    with virtual_board(config) as address:
+    with virtual_board(config, fabric=os.environ.get(FABRIC, "sim")) as address:
         os.environ.update(PYNQ_REMOTE_DEVICES=address, VDLA_OVERLAYS=str(folder))
         import pynq
         from pynq.pl_server.remote_device import RemoteDevice

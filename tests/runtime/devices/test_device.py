@@ -18,15 +18,22 @@ from vdla.simulator.verify import VerifyError
 TINY = Config.preset("tiny")
 
 
-PRESENT = [pytest.param(name, marks=[pytest.mark.rtl] if name == "rtl" else []) for name in DEVICES]
+REMOTE = "pynq://"  # a simulator behind a server
+PRESENT = [pytest.param(name, marks=[pytest.mark.rtl] if name == "rtl" else []) for name in (*DEVICES, REMOTE)]
 
 
 @pytest.fixture(params=PRESENT)
 def name(request):
     """A device that is present; pynq is, with its client, on a virtual board."""
+    if request.param == REMOTE:
+        from vdla.runtime.remote import RemoteServer
+
+        with RemoteServer("sim", TINY, "127.0.0.1:0") as server:
+            yield str(server.address)
+        return
     if request.param == "pynq":
         request.getfixturevalue("pynq_board")
-    return request.param
+    yield request.param
 
 
 @pytest.fixture
@@ -52,7 +59,7 @@ def product():
 
 def test_a_device_implements_the_protocol(device):
     assert isinstance(device, Device)
-    assert device.name in DEVICES
+    assert device.name in DEVICES or device.name.startswith(REMOTE)
     assert device.config == TINY
 
 

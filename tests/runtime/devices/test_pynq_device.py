@@ -14,6 +14,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.generate.build_hash import build_hash
 from vdla.hardware.generate.registers import OFFSETS
 from vdla.runtime.devices import DeviceError, open_device
+from vdla.runtime.devices.device import Stoppable
 from vdla.runtime.devices.pynq_device import PynqDevice
 from vdla.runtime.run import run
 from vdla.simulator.simulate import simulate
@@ -201,6 +202,18 @@ def test_a_run_beyond_its_cycles_is_ended_while_it_runs_and_after_it(board):
             assert text.startswith("device pynq: the program has not ended after 99 cycles (cycle 100)\n")
     with PynqDevice(TINY, timeout_cycles=100) as device:
         assert run(PROGRAM, INPUTS, device).statistics.total_cycles == 100
+
+
+def test_a_run_is_stopped_from_another_thread_and_the_next_one_works(device, board):
+    assert isinstance(device, Stoppable)
+    board.polls = None
+    timer = threading.Timer(0.05, device.stop)
+    timer.start()
+    text = message(run, PROGRAM, INPUTS, device)
+    assert text.startswith("device pynq: the program was stopped (cycle 100)\n  fetch: 0 of ")
+    timer.join()
+    board.polls = 1
+    assert run(PROGRAM, INPUTS, device).statistics.total_cycles == 100
 
 
 def test_a_machine_that_cannot_be_reset_says_so_until_it_is_idle(board, monkeypatch):

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from vdla.hardware.isa import Buffer, Load, Store, Sync, Unit, columns, encode
 from vdla.hardware.numerics import pack_scale
 from vdla.hardware.program import STREAM, Program
 from vdla.runtime.devices import DeviceError
+from vdla.runtime.devices.device import Stoppable
 from vdla.runtime.devices.driver import Driver
 from vdla.runtime.devices.rtl import Injection, RtlDevice
 from vdla.runtime.run import run, upload
@@ -166,6 +168,20 @@ def test_a_hang_is_found_without_a_timeout(device: RtlDevice) -> None:
         "  store: instruction 0 (STORE) waits for a token of compute_to_store",
         "  queues: load_to_compute 0/8, compute_to_load 0/8, compute_to_store 0/8, store_to_compute 0/8",
     ]
+
+
+def test_a_run_is_stopped_from_another_thread(device: RtlDevice) -> None:
+    assert isinstance(device, Stoppable)
+    words = encode(TINY, [Load(Buffer.INP, pop_next=1)])
+    address = device.allocate(words.nbytes)
+    device.write(address, words)
+    timer = Timer(0.1, device.stop)
+    timer.start()
+    with pytest.raises(DeviceError) as error:
+        device.execute(address, 1, quiet_cycles=1 << 40)
+    timer.join()
+    device.free(address)
+    assert str(error.value).startswith("device rtl: the program was stopped (cycle ")
 
 
 def test_a_hang_is_reported_as_by_the_simulator(device: RtlDevice) -> None:

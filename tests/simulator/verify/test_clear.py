@@ -40,7 +40,7 @@ def agree(program: Program) -> bool:
 
 
 @pytest.mark.parametrize("most_pairs", [3, 1 << 20])
-@pytest.mark.parametrize("operator", suite.operators()[::4], ids=lambda operator: operator.name)
+@pytest.mark.parametrize("operator", suite.NAMES[::4], indirect=True)
 def test_programs_of_templates_and_their_mutants_are_judged_alike(operator, most_pairs, monkeypatch):
     monkeypatch.setattr(module, "_MOST_PAIRS", most_pairs)
     assert agree(operator.program)
@@ -59,7 +59,7 @@ def test_random_programs_and_their_mutants_are_judged_alike(seed):
 
 def test_classes_do_not_depend_on_the_checksum(monkeypatch):
     """Rows of equal checksum that differ are told apart."""
-    program = suite.operators()[0].program
+    program = suite.operator(suite.NAMES[0]).program
     expected = [rows.tolist() for rows in alike.classes(program)]
     monkeypatch.setattr(alike.np.random, "default_rng", lambda seed: Zeros())
     assert sorted(rows.tolist() for rows in alike.classes(program)) == sorted(expected)

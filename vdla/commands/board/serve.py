@@ -10,6 +10,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK, CommandError
+from vdla.commands.board.serve_remote import add_remote_arguments, refuse_remote_options, serve_device
 from vdla.commands.completion import complete_with
 from vdla.commands.files import make_folder
 from vdla.commands.machine_options import add_machine_arguments, machine, positive
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   vdla board serve --preset pynq_z1 --overlay build/overlay
   vdla board serve --preset zcu104 --fabric rtl
+  vdla board serve --listen 127.0.0.1:7968 --preset pynq_z1     for pynq:// clients
   vdla board serve --fault slow=5 --fault flipped-bit=1
   PYNQ_REMOTE_DEVICES=127.0.0.1 python client.py     in another terminal
 """
@@ -61,10 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fault", action="append", default=[], metavar="NAME[=VALUE]", help="a fault of the board; may be repeated"
     )
+    add_remote_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM."""
+    if arguments.listen is not None:
+        return serve_device(arguments)
+    refuse_remote_options(arguments)
     from vdla.boards.overlay_files import write_overlay
     from vdla.boards.virtual.messages import require_pynq
 

@@ -10,7 +10,7 @@ import pytest
 from helpers.chain_cases import chain_case
 from helpers.webs_one_by_one import split_one_by_one
 
-from vdla.benchmarks.programs.suite import operators
+from vdla.benchmarks.programs.suite import NAMES
 from vdla.compiler.codegen.vdla import dependences
 from vdla.compiler.codegen.vdla.chain import _parts
 from vdla.compiler.codegen.vdla.list_schedule import list_schedule
@@ -187,7 +187,7 @@ def webs(ops: Sequence[MacroOp]) -> list[list[tuple[int, int, int]]]:
     return [[(numbers.setdefault(t, len(numbers)), t.entries, int(at)) for t, at in op.bases.values()] for op in ops]
 
 
-@pytest.mark.parametrize("operator", operators()[::3], ids=lambda operator: operator.name)
+@pytest.mark.parametrize("operator", NAMES[::3], indirect=True)
 def test_webs_of_all_operations_at_once_are_those_found_one_by_one(operator: Operator) -> None:
     ops = lower(operator.config, operator.function)
     assert webs(split_tiles(operator.config, ops)) == webs(split_one_by_one(operator.config, ops))

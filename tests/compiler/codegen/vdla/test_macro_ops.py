@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.schedule_cases import random_case
 
-from vdla.benchmarks.programs.suite import operators
+from vdla.benchmarks.programs.suite import NAMES
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.iterations import Iterations
 from vdla.compiler.codegen.vdla.lower import lower
@@ -72,11 +72,8 @@ def one_by_one(self: Iterations, signature: object) -> list[np.ndarray]:
     return [np.array([iteration]) for iteration in range(self.count)]
 
 
-@pytest.mark.parametrize(
-    "name", [operator.name for operator in operators() if operator.name.endswith(("narrow", "int4"))]
-)
-def test_lowering_by_classes_equals_lowering_one_iteration_at_a_time(name, monkeypatch):
-    operator = next(operator for operator in operators() if operator.name == name)
+@pytest.mark.parametrize("operator", [name for name in NAMES if name.endswith(("narrow", "int4"))], indirect=True)
+def test_lowering_by_classes_equals_lowering_one_iteration_at_a_time(operator, monkeypatch):
     found = lower(operator.config, operator.function)
     monkeypatch.setattr(Iterations, "classes", one_by_one)
     assert list(found) == list(lower(operator.config, operator.function))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from vdla.benchmarks.programs.suite import operators
+from vdla.benchmarks.programs.suite import NAMES
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
@@ -161,13 +161,13 @@ def one_by_one(config: Config, ops: Sequence[MacroOp]) -> list[list[MacroOp]]:
     return found
 
 
-@pytest.mark.parametrize("operator", operators()[::2], ids=lambda operator: operator.name)
+@pytest.mark.parametrize("operator", NAMES[::2], indirect=True)
 def test_all_operations_at_once_are_cut_as_one_by_one(operator: Operator) -> None:
     ops = lower(operator.config, operator.function)
     assert list(skip_padding(operator.config, ops)) == list(chain(*one_by_one(operator.config, ops)))
 
 
-@pytest.mark.parametrize("operator", operators()[::2], ids=lambda operator: operator.name)
+@pytest.mark.parametrize("operator", NAMES[::2], indirect=True)
 def test_operations_on_webs_are_cut_as_one_by_one_and_parts_stay_together(operator: Operator) -> None:
     ops = split_tiles(operator.config, lower(operator.config, operator.function))
     found = skip_padding_of_tiles(operator.config, ops)

@@ -1,0 +1,1 @@
+"""Parts of the benchmark `board`: functions that return figures, and what they need."""

@@ -1,0 +1,100 @@
+"""Whole networks on a device against the direct run on the simulator, bit for bit.
+
+The device is one that is open, or a name that `open_device` opens: the virtual board, a remote
+device, a board. Networks have random weights and are quantised on random images, as in the
+benchmark `network`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vdla.benchmarks.harness import Progress, silent
+from vdla.benchmarks.networks.registry import network
+from vdla.hardware.config import Config
+from vdla.runtime.artifact import Artifact
+from vdla.runtime.devices import Device, open_device
+from vdla.runtime.network import Model, compile_network
+from vdla.runtime.quantise import quantise
+
+NETWORKS = ("resnet18", "digits")
+SMALL = ("digits",)
+"""A network that runs on the RTL in seconds."""
+_CALIBRATION = 2
+
+
+def network_equal(
+    device: str | Device,
+    preset: str = "pynq_z1",
+    names: Sequence[str] = NETWORKS,
+    *,
+    seed: int = 0,
+    small: bool = False,
+    options: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> dict[str, float]:
+    """`network_equal`, 1 if all networks gave the same bits, and for each: whether it did, entries
+    that differ, cycles of its programs, seconds of a run on the device.
+
+    A device given by name is opened with `options`. `small` takes the variants for tests.
+    """
+    figures: dict[str, float] = {}
+    for done, name in enumerate(names):
+        progress(name, done, len(names))
+        artifact, inputs = _compiled(name, preset, seed, small)
+        with Model(artifact, "sim") as model:
+            wanted = model.run(inputs).outputs
+        found = _on_device(artifact, inputs, device, options or {}, wanted)
+        figures |= {f"{name}_{figure}": value for figure, value in found.items()}
+    equal = int(all(figures[f"{name}_equal"] for name in names))
+    return {"network_equal": equal, **figures}
+
+
+def _compiled(name: str, preset: str, seed: int, small: bool) -> tuple[Artifact, dict[str, Any]]:
+    """A quantised network for a preset and an input."""
+    subject = network(name)
+    model = subject.build(seed=seed, **(subject.small if small else {}))
+    data = [subject.inputs(model, seed=seed + number) for number in range(_CALIBRATION)]
+    quantised = quantise(model, calibration=data, method="minmax").graph
+    return compile_network(quantised, preset).artifact, data[0]
+
+
+def _on_device(
+    artifact: Artifact,
+    inputs: Mapping[str, Any],
+    device: str | Device,
+    options: Mapping[str, Any],
+    wanted: Mapping[str, Any],
+) -> dict[str, float]:
+    """The figures of one network."""
+    if isinstance(device, str):
+        config = artifact.config or Config.preset("pynq_z1")
+        with open_device(device, config, **options) as opened:
+            return _on_device(artifact, inputs, opened, options, wanted)
+    with Model(artifact, device) as model:
+        model.run(inputs)  # constants are written, kernels loaded
+        start = time.perf_counter()
+        result = model.run(inputs)
+        seconds = time.perf_counter() - start
+    differing = sum(_differing(array, result.outputs[name]) for name, array in wanted.items())
+    return {
+        "equal": int(not differing),
+        "entries": sum(array.size for array in wanted.values()),
+        "differing": differing,
+        "programs": len(artifact.programs),
+        "cycles": result.cycles,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _differing(ours: Any, theirs: Any) -> int:  # noqa: ANN401  arrays
+    """Entries whose bits differ."""
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return int(ours.size)
+    width = ours.dtype.itemsize
+    bits = [np.ascontiguousarray(each).reshape(-1).view(np.uint8).reshape(-1, width) for each in (ours, theirs)]
+    return int((bits[0] != bits[1]).any(axis=1).sum())

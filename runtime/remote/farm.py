@@ -1,0 +1,162 @@
+"""A farm: a list of servers in one file; a device of it is a session with the one that is free.
+
+[[board]]
+name = "left"
+address = "pynq://10.0.0.5:7968"
+tls = "certificates"      # paths are relative to the file
+token_file = "token"
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vdla.hardware.config import Config
+from vdla.runtime.devices import DeviceError
+from vdla.runtime.remote.address import Address
+from vdla.runtime.remote.channel import board_status
+from vdla.runtime.remote.credentials import Credentials
+from vdla.runtime.remote.errors import RemoteError
+from vdla.runtime.remote.messages import BoardStatus
+from vdla.runtime.remote.remote_device import RemoteDevice
+
+_LOG = logging.getLogger(__name__)
+_FIELDS = ("name", "address", "tls", "token_file")
+_MOST_BOARDS = 1024
+STATUS_S = 5.0
+"""Seconds that a board of a farm has to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class FarmBoard:
+    """One server of a farm."""
+
+    name: str
+    address: str
+    tls: Path | None = None
+    token_file: Path | None = None
+
+    def status(self, timeout_s: float = STATUS_S) -> BoardStatus:
+        """What the server says of itself; RemoteError where it does not answer."""
+        return board_status(self.address, Credentials.of(self.tls, token_file=self.token_file), timeout_s)
+
+
+def read_farm(path: str | Path) -> tuple[FarmBoard, ...]:
+    """The boards in a farm's file; RemoteError says what is wrong with it."""
+    file = Path(path)
+    try:
+        document = _toml().loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RemoteError(f"{path}: farm must be a readable file, got {error.strerror}") from None
+    except ValueError as error:
+        raise RemoteError(f"{path}: farm must be TOML, got {error}") from None
+    entries = document.get("board")
+    if set(document) != {"board"} or not isinstance(entries, list) or not 1 <= len(entries) <= _MOST_BOARDS:
+        raise RemoteError(f"{path}: farm must be a list of [[board]] tables, got {', '.join(document) or 'nothing'}")
+    boards = tuple(_board(f"{path}: board {index}", entry, file.parent) for index, entry in enumerate(entries))
+    names = [board.name for board in boards]
+    for name in names:
+        if names.count(name) > 1:
+            raise RemoteError(f"{path}: names of boards must differ, got {name} twice")
+    return boards
+
+
+def _toml() -> Any:  # noqa: ANN401  a module
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        return tomllib
+    import tomli
+
+    return tomli
+
+
+def _board(where: str, entry: object, folder: Path) -> FarmBoard:
+    if not isinstance(entry, dict):
+        raise RemoteError(f"{where}: entry must be a table, got {entry!r}")
+    for field, value in entry.items():
+        if field not in _FIELDS or not isinstance(value, str):
+            raise RemoteError(f"{where}: fields must be texts named {', '.join(_FIELDS)}, got {field} = {value!r}")
+    if "address" not in entry:
+        raise RemoteError(f"{where}: address must be given, got {', '.join(entry) or 'nothing'}")
+    address = str(Address.parse(entry["address"]))
+    paths = {name: folder / entry[name] for name in ("tls", "token_file") if name in entry}
+    return FarmBoard(entry.get("name", address), address, **paths)
+
+
+def farm_status(boards: Sequence[FarmBoard]) -> list[BoardStatus | RemoteError]:
+    """The status of every board, asked at the same time, or why there is none."""
+
+    def ask(board: FarmBoard) -> BoardStatus | RemoteError:
+        try:
+            return board.status()
+        except RemoteError as error:
+            return error
+
+    with ThreadPoolExecutor(min(32, len(boards))) as pool:
+        return list(pool.map(ask, boards))
+
+
+def open_farm(
+    config: Config,
+    path: str,
+    memory_bytes: int | None = None,
+    timeout_cycles: int | None = None,
+    wait_s: float = 600.0,
+) -> RemoteDevice:
+    """A session with the least loaded board that fits; boards that cannot be used are logged.
+
+    Raises:
+        RemoteError: no board can be used; the message has the reason of each.
+    """
+    boards = read_farm(path)
+    if not isinstance(config, Config):
+        raise DeviceError(f"device {path}: config must be a Config, got {type(config).__name__}")
+    reasons: dict[str, str] = {}
+    usable: list[tuple[tuple[int, float], FarmBoard]] = []
+    for board, status in zip(boards, farm_status(boards), strict=True):
+        reason = str(status) if isinstance(status, RemoteError) else _misfit(status, config, memory_bytes)
+        if reason:
+            reasons[board.name] = reason
+        elif isinstance(status, BoardStatus):
+            usable.append((_load(status), board))
+    for _, board in sorted(usable, key=lambda pair: pair[0]):
+        try:
+            device = RemoteDevice(
+                config, board.address, memory_bytes, timeout_cycles,
+                tls=board.tls, token_file=board.token_file, wait_s=wait_s,
+            )  # fmt: skip
+        except RemoteError as error:  # it filled up in the meantime
+            reasons[board.name] = str(error)
+            continue
+        _note(path, reasons)
+        return device
+    listed = "".join(f"\n  {name}: {reason}" for name, reason in reasons.items())
+    raise RemoteError(f"device {path}: a board must be free and fit, got none of {len(boards)}:{listed}")
+
+
+def _note(path: str, reasons: Mapping[str, str]) -> None:
+    for name, reason in reasons.items():
+        _LOG.warning("device %s: skipped board %s: %s", path, name, reason)
+
+
+def _load(status: BoardStatus) -> tuple[int, float]:
+    return (status.queued + status.running + status.sessions, status.memory_bytes / status.most_memory_bytes)
+
+
+def _misfit(status: BoardStatus, config: Config, memory_bytes: int | None) -> str:
+    """Why a board cannot take the work; empty where it can."""
+    if status.fingerprint != config.fingerprint:
+        return f"fingerprint must be {config.fingerprint}, got {status.fingerprint} ({status.config})"
+    if status.sessions >= status.most_sessions:
+        return f"sessions must be below {status.most_sessions}, got {status.sessions}"
+    free = min(status.session_memory_bytes, status.most_memory_bytes - status.memory_bytes)
+    if memory_bytes is not None and free < memory_bytes:
+        return f"free memory must be at least {memory_bytes} bytes, got {free}"
+    return ""
