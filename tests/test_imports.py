@@ -103,8 +103,8 @@ ROOMS: dict[str, str] = {
     "runtime": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
         "compiler.te compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
-        "simulator.support simulator.stats simulator.timing simulator compiler.map runtime.devices runtime.native runtime.evaluate "
-        "runtime.executor runtime.network"
+        "compiler.map simulator.support simulator.stats simulator.timing simulator runtime.devices runtime.native "
+        "runtime.evaluate runtime.executor runtime.network"
     ),
     "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph",
     "runtime.network": (
@@ -177,16 +177,18 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.te "
-        "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu "
+        "compiler.interpret compiler.codegen.llvm compiler.map compiler.operators.vdla compiler.operators "
+        "compiler.operators.cpu compiler.operators.definitions "
         "compiler.graph compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.stats "
-        "simulator.verify simulator runtime.devices runtime.native runtime.evaluate runtime.artifact "
+        "simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.evaluate runtime.artifact "
         "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.compare boards "
         "benchmarks.harness benchmarks.networks benchmarks.cpu benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla "
-        "compiler.operators compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.graph.passes compiler.graph.onnx "
+        "compiler.operators compiler.operators.definitions compiler.operators.cpu compiler.graph "
+        "compiler.graph.passes compiler.graph.onnx "
         "simulator.function simulator.stats simulator.verify "
         "simulator.timing simulator runtime.devices runtime runtime.quantise runtime.artifact "
         "runtime.executor runtime.network runtime.compare runtime.evaluate "

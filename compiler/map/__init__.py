@@ -4,9 +4,9 @@
     operator = found.found[0]
 """
 
-from vdla.compiler.map.candidates import Candidates, candidates
+from vdla.compiler.map.candidates import MappingCandidates, candidates
 from vdla.compiler.map.errors import MapError
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import Mapping, Refusal
 
-__all__ = ["Candidates", "MapError", "MappedOperator", "Mapping", "Refusal", "candidates"]
+__all__ = ["MappingCandidates", "MapError", "MappedOperator", "Mapping", "Refusal", "candidates"]

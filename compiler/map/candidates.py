@@ -26,7 +26,7 @@ DEFAULT_THREADS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class MappingCandidates:
     """The mappings of an expression in the order of their cost, and those that were refused."""
 
     found: tuple[MappedOperator, ...]
@@ -39,7 +39,7 @@ def candidates(
     threads: int = DEFAULT_THREADS,
     intrinsics: Sequence[Intrinsic] | None = None,
     name: str = "",
-) -> Candidates:
+) -> MappingCandidates:
     """Every legal mapping of `output` onto the intrinsics of a machine.
 
     `output` is a reduction, or an epilogue that reads one element of it, over plain inputs.
@@ -61,7 +61,7 @@ def candidates(
         raise MapError(f"map {name}: some intrinsic must cover the expression, got none; " + "; ".join(reasons))
     if not found:
         raise MapError(f"map {name}: some mapping must be legal, got none; {refused[0].mapping}: {refused[0].reason}")
-    return Candidates(tuple(sorted(found, key=lambda operator: operator.cost)), tuple(refused))
+    return MappingCandidates(tuple(sorted(found, key=lambda operator: operator.cost)), tuple(refused))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.map.contraction import IndexForm
 from vdla.compiler.map.mapping import intrinsic_extents
 from vdla.compiler.map.packed_form import PackedForm, packed_name
-from vdla.compiler.map.packed_operand import Block, Loop, PackedOperand, Window, condition_of, value_of
+from vdla.compiler.map.packed_operand import BlockDim, LoopDim, PackedOperand, WindowDim, condition_of, value_of
 from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE, SUMS, WINDOW
 
 
@@ -49,7 +49,7 @@ def _window(form: PackedForm, data: te.Tensor) -> te.Tensor:
         indices = list(at)
         padded: dict[str, te.Value] = {}
         for place, dimension in enumerate(operand.dimensions):
-            if isinstance(dimension, Window):
+            if isinstance(dimension, WindowDim):
                 here = at[place] * dimension.step + dimension.form.const
                 before = padding.before[dimension.dimension] if padding else 0
                 padded[f"p{dimension.dimension}"] = here
@@ -103,11 +103,11 @@ def _indices(
     found: list[Any] = []
     for dimension in operand.dimensions:
         match dimension:
-            case Block(axis):
+            case BlockDim(axis):
                 found.append(blocks[axis])
-            case Loop(axis):
+            case LoopDim(axis):
                 found.append(places[axis])
-            case Window():
+            case WindowDim():
                 found.append(value_of(IndexForm(dimension.strides), places))
     return (*found, *(entry[axis] for axis in operand.entry))
 

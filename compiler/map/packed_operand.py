@@ -24,21 +24,21 @@ Index = Any  # an int, or an element of a tensor expression
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockDim:
     """Blocks of an axis of the intrinsic."""
 
     axis: str
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopDim:
     """An axis of the contraction outside of the intrinsic."""
 
     axis: str
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowDim:
     """A dimension of the plain tensor over which a window moves, `step` elements apart."""
 
     dimension: int
@@ -55,7 +55,7 @@ class Window:
         return 1 + sum(stride * (extents[axis] - 1) for axis, stride in self.strides.items())
 
 
-Dimension = Block | Loop | Window
+Dimension = BlockDim | LoopDim | WindowDim
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,12 @@ class PackedOperand:
     @property
     def loops(self) -> tuple[str, ...]:
         """The axes that have a dimension of their own."""
-        return tuple(dimension.axis for dimension in self.dimensions if isinstance(dimension, Loop))
+        return tuple(dimension.axis for dimension in self.dimensions if isinstance(dimension, LoopDim))
 
     @property
-    def windows(self) -> tuple[Window, ...]:
+    def windows(self) -> tuple[WindowDim, ...]:
         """The kept dimensions."""
-        return tuple(dimension for dimension in self.dimensions if isinstance(dimension, Window))
+        return tuple(dimension for dimension in self.dimensions if isinstance(dimension, WindowDim))
 
     @property
     def lanes(self) -> tuple[int, ...]:
@@ -95,17 +95,17 @@ class PackedOperand:
         extents = intrinsic_extents(self.mapping.intrinsic)
         return tuple(extents[axis] for axis in self.entry)
 
-    def shape(self, of_window: Callable[[Window], int]) -> tuple[int, ...]:
+    def shape(self, of_window: Callable[[WindowDim], int]) -> tuple[int, ...]:
         """The extents, those of windows by a function."""
         extents = self.mapping.contraction.extents
         outer = []
         for dimension in self.dimensions:
             match dimension:
-                case Block(axis):
+                case BlockDim(axis):
                     outer.append(self.mapping.blocks(axis))
-                case Loop(axis):
+                case LoopDim(axis):
                     outer.append(extents[axis])
-                case Window():
+                case WindowDim():
                     outer.append(of_window(dimension))
         return (*outer, *self.lanes)
 
@@ -117,8 +117,8 @@ class PackedOperand:
     def _element(self, at: tuple[te.Value, ...]) -> te.Value:
         outer, lanes = at[: len(self.dimensions)], at[len(self.dimensions) :]
         values, valid = axis_values(self.mapping, self._blocks(outer), dict(zip(self.entry, lanes, strict=True)))
-        values |= {d.axis: at for d, at in zip(self.dimensions, outer, strict=True) if isinstance(d, Loop)}
-        kept = {d.dimension: at for d, at in zip(self.dimensions, outer, strict=True) if isinstance(d, Window)}
+        values |= {d.axis: at for d, at in zip(self.dimensions, outer, strict=True) if isinstance(d, LoopDim)}
+        kept = {d.dimension: at for d, at in zip(self.dimensions, outer, strict=True) if isinstance(d, WindowDim)}
         indices = []
         before = self.access.padding.before if self.access.padding else (0,) * len(self.access.forms)
         padded: dict[str, te.Value] = {}
@@ -135,7 +135,7 @@ class PackedOperand:
         return te.select(te.all_of(*inside), element, te.const(fill, element.dtype)) if inside else element
 
     def _blocks(self, outer: tuple[te.Value, ...]) -> dict[str, te.Value]:
-        return {d.axis: at for d, at in zip(self.dimensions, outer, strict=True) if isinstance(d, Block)}
+        return {d.axis: at for d, at in zip(self.dimensions, outer, strict=True) if isinstance(d, BlockDim)}
 
     def _host_conditions(self) -> list[ir.Expr]:
         return [part for part in self._conditions() if not self._on_chip(part)]
@@ -158,13 +158,13 @@ def pack_operand(mapping: Mapping, name: str) -> PackedOperand:
     access, streamed = mapping.contraction.operands[name], name == mapping.streamed
     entry = _entry_axes(mapping, name)
     loops: list[str] = []
-    windows: list[Window] = []
+    windows: list[WindowDim] = []
     for dimension, form in enumerate(access.forms):
         free = [axis for axis in form.terms if axis not in mapping.mapped]
         if len(free) < len(form.terms):
             loops += free
         elif streamed and _moves(mapping, form):
-            windows.append(Window(dimension, form, 0))
+            windows.append(WindowDim(dimension, form, 0))
         else:
             loops += free
     stepped = tuple(_with_step(window, window is windows[-1]) for window in windows)
@@ -172,7 +172,7 @@ def pack_operand(mapping: Mapping, name: str) -> PackedOperand:
     unique = sorted(dict.fromkeys(loops), key=lambda axis: (not _is_section(mapping, axis), order[axis]))
     sections = [axis for axis in unique if _is_section(mapping, axis)]
     others = [axis for axis in unique if axis not in sections]
-    dimensions: list[Dimension] = [*map(Loop, sections), *map(Block, entry), *map(Loop, others), *stepped]
+    dimensions: list[Dimension] = [*map(LoopDim, sections), *map(BlockDim, entry), *map(LoopDim, others), *stepped]
     return PackedOperand(mapping, access, entry, tuple(dimensions))
 
 
@@ -189,10 +189,10 @@ def _moves(mapping: Mapping, form: IndexForm) -> bool:
     return bool(form.terms) and len(moving) <= 1 and not sections and all(f > 0 for f in form.terms.values())
 
 
-def _with_step(window: Window, innermost: bool) -> Window:
+def _with_step(window: WindowDim, innermost: bool) -> WindowDim:
     """Only every `step`-th element is loaded, except of contiguous ones."""
     step = 1 if innermost else reduce(gcd, window.form.terms.values())
-    return Window(window.dimension, window.form, step)
+    return WindowDim(window.dimension, window.form, step)
 
 
 def _entry_axes(mapping: Mapping, name: str) -> tuple[str, ...]:
@@ -239,4 +239,4 @@ def condition_of(condition: ir.Expr, values: dict[str, te.Value]) -> te.Value:
     return te.Value(expr, "bool", axes=te.expr.merge_unique(*(part.axes for part in parts)))
 
 
-__all__ = ["Block", "Loop", "PackedOperand", "Window", "axis_name", "axis_values", "pack_operand", "value_of"]
+__all__ = ["BlockDim", "LoopDim", "PackedOperand", "WindowDim", "axis_name", "axis_values", "pack_operand", "value_of"]

@@ -1,6 +1,8 @@
-"""Plain definitions of small extents, random arrays for them, and their results by the interpreter."""
+"""Plain definitions of small extents, random arrays, and their results by the interpreter."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 
@@ -15,16 +17,18 @@ from vdla.hardware.numerics import pack_scale
 def kinds(config: Config) -> dict[str, Definition]:
     """One definition of every kind, in the types of a machine; templates cover few of them."""
     types = {"dtype": config.inp_dtype, "weight_dtype": config.wgt_dtype}
-    conv, small = definitions.convolution, {"batch": 1, "in_channels": 6, "out_channels": 10}
+    conv, small = partial(definitions.convolution, **types), {"batch": 1, "in_channels": 6, "out_channels": 10}
+    raw = partial(conv, raw=True)
+    conv = partial(conv, raw=False)
     return {
-        "conv2d": conv(**small, size=(6, 7), kernel=3, pads=1, raw=False, **types),
-        "conv2d_strided": conv(**small, size=(7, 7), kernel=1, strides=2, raw=False, **types),
-        "conv2d_grouped": conv(batch=1, in_channels=8, out_channels=12, size=(5, 6), kernel=3, groups=2, raw=False, **types),
-        "conv2d_batch": conv(batch=5, in_channels=3, out_channels=5, size=(4, 4), kernel=3, pads=1, **types),
-        "conv2d_dilated": conv(**small, size=(7, 8), kernel=(3, 2), dilations=2, strides=(1, 2), pads=(2, 1), **types),
-        "conv1d": conv(batch=2, in_channels=5, out_channels=6, size=(12,), kernel=3, strides=2, pads=1, raw=False, **types),
-        "conv1d_grouped_dilated": conv(batch=1, in_channels=6, out_channels=9, size=(11,), kernel=3, dilations=2, groups=3, **types),
-        "conv3d": conv(batch=1, in_channels=3, out_channels=5, size=(3, 4, 4), kernel=2, pads=1, raw=False, **types),
+        "conv2d": conv(**small, size=(6, 7), kernel=3, pads=1),
+        "conv2d_strided": conv(**small, size=(7, 7), kernel=1, strides=2),
+        "conv2d_grouped": conv(batch=1, in_channels=8, out_channels=12, size=(5, 6), kernel=3, groups=2),
+        "conv2d_batch": raw(batch=5, in_channels=3, out_channels=5, size=(4, 4), kernel=3, pads=1),
+        "conv2d_dilated": raw(**small, size=(7, 8), kernel=(3, 2), dilations=2, strides=(1, 2), pads=(2, 1)),
+        "conv1d": conv(batch=2, in_channels=5, out_channels=6, size=(12,), kernel=3, strides=2, pads=1),
+        "conv1d_grouped": raw(batch=1, in_channels=6, out_channels=9, size=(11,), kernel=3, dilations=2, groups=3),
+        "conv3d": conv(batch=1, in_channels=3, out_channels=5, size=(3, 4, 4), kernel=2, pads=1),
         "dense": definitions.dense(rows=5, in_features=13, out_features=9, raw=False, **types),
         "matrix_vector": definitions.matrix_vector(rows=11, columns=13, **types),
         "batched_product": definitions.batched_product(batch=3, rows=5, depth=7, columns=6, **types),
