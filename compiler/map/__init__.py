@@ -9,4 +9,4 @@ from vdla.compiler.map.errors import MapError
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import Mapping, Refusal
 
-__all__ = ["MappingCandidates", "MapError", "MappedOperator", "Mapping", "Refusal", "candidates"]
+__all__ = ["MapError", "MappedOperator", "Mapping", "MappingCandidates", "Refusal", "candidates"]
