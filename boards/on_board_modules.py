@@ -39,6 +39,7 @@ ON_BOARD: tuple[str, ...] = (
 ELSEWHERE: dict[str, str] = {
     "vdla.__main__": "the command line",
     "vdla.cli": "the command line",
+    "vdla.definitions": "the compiler",
     "vdla.devices": "names parts of the simulator too, which load at their first use",
     "vdla.intrinsics": "the compiler",
     "vdla.native": "names the compiler of object files too, which loads at its first use",

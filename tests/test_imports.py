@@ -55,6 +55,11 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.codegen.llvm.intrinsics": "compiler.target compiler.te compiler.tensorize compiler.codegen.llvm",
     "compiler.intrinsics": "compiler.codegen.vdla compiler.codegen.vdla.intrinsics compiler.codegen.llvm.intrinsics",
+    "compiler.operators.definitions": "support compiler.ir compiler.te compiler.codegen.vdla.intrinsics",
+    "compiler.map": (
+        "support hardware hardware.program compiler.ir compiler.arith compiler.te compiler.tensorize "
+        "compiler.codegen.vdla compiler.codegen.vdla.intrinsics compiler.operators.vdla"
+    ),
     "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
     "compiler.operators.cpu": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize compiler.schedule "
@@ -97,9 +102,9 @@ ROOMS: dict[str, str] = {
     ),
     "runtime": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
-        "compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
-        "simulator.support simulator.stats simulator runtime.devices runtime.native runtime.evaluate "
-        "runtime.executor runtime.network"
+        "compiler.te compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
+        "compiler.map simulator.support simulator.stats simulator.timing simulator runtime.devices runtime.native "
+        "runtime.evaluate runtime.executor runtime.network"
     ),
     "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph",
     "runtime.network": (
@@ -172,16 +177,18 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.te "
-        "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu "
+        "compiler.interpret compiler.codegen.llvm compiler.map compiler.operators.vdla compiler.operators "
+        "compiler.operators.cpu compiler.operators.definitions "
         "compiler.graph compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.stats "
-        "simulator.verify simulator runtime.devices runtime.native runtime.evaluate runtime.artifact "
+        "simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.evaluate runtime.artifact "
         "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.compare boards "
         "benchmarks.harness benchmarks.networks benchmarks.cpu benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla "
-        "compiler.operators compiler.operators.cpu compiler.graph compiler.graph.passes compiler.graph.onnx "
+        "compiler.operators compiler.operators.definitions compiler.operators.cpu compiler.graph "
+        "compiler.graph.passes compiler.graph.onnx "
         "simulator.function simulator.stats simulator.verify "
         "simulator.timing simulator runtime.devices runtime runtime.quantise runtime.artifact "
         "runtime.executor runtime.network runtime.compare runtime.evaluate "

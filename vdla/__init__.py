@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vdla import devices, intrinsics, isa, native, onnx_backend, operators, te, templates
+    from vdla import definitions, devices, intrinsics, isa, native, onnx_backend, operators, te, templates
     from vdla.compiler.interpret import interpret
     from vdla.compiler.operators.cpu import default_schedule
     from vdla.compiler.schedule import Schedule
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vdla.runtime.devices import open_device
     from vdla.runtime.executor.model import Model
     from vdla.runtime.load import load
+    from vdla.runtime.mapping import map_expression
     from vdla.runtime.native.kernel import Kernel
     from vdla.runtime.quantise.quantise import quantise
     from vdla.runtime.run import run
@@ -45,11 +46,13 @@ __all__ = [
     "Target",
     "compile",
     "default_schedule",
+    "definitions",
     "devices",
     "interpret",
     "intrinsics",
     "isa",
     "load",
+    "map_expression",
     "native",
     "onnx_backend",
     "open_device",
@@ -62,7 +65,7 @@ __all__ = [
     "verify",
 ]
 
-_MODULES = ("devices", "intrinsics", "isa", "native", "onnx_backend", "operators", "te", "templates")
+_MODULES = ("definitions", "devices", "intrinsics", "isa", "native", "onnx_backend", "operators", "te", "templates")
 _HOMES = {
     "Buffer": "vdla.hardware.config",
     "Config": "vdla.hardware.config",
@@ -80,6 +83,7 @@ _HOMES = {
     "default_schedule": "vdla.compiler.operators.cpu",
     "interpret": "vdla.compiler.interpret",
     "load": "vdla.runtime.load",
+    "map_expression": "vdla.runtime.mapping",
     "open_device": "vdla.runtime.devices",
     "quantise": "vdla.runtime.quantise",
     "run": "vdla.runtime.run",

@@ -28,6 +28,7 @@ from vdla.compiler.te.expr import (
     const,
 )
 from vdla.compiler.te.extents import extent_of
+from vdla.compiler.te.lambda_names import with_axes
 from vdla.compiler.te.math import (
     abs,
     call,
@@ -125,4 +126,5 @@ __all__ = [
     "tanh",
     "trunc",
     "var",
+    "with_axes",
 ]

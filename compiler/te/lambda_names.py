@@ -6,6 +6,8 @@ Parameters with a default do not count, so that a lambda in a loop can capture b
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from vdla.compiler.te.expr import TeError
 
@@ -29,3 +31,14 @@ def parameter_names(where: str, rule: str, function: object, count: int) -> list
     if any(p.kind is p.VAR_POSITIONAL for p in needed):
         names += [f"i{place}" for place in range(len(names), count)]
     return names
+
+
+def with_axes(names: Sequence[str], function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of any number of indices, as the body of a `compute` with axes of these names."""
+
+    def body(*indices: Any) -> Any:  # noqa: ANN401  elements, and what the function gives
+        return function(*indices)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    body.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
+    return body

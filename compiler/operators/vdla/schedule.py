@@ -14,6 +14,7 @@ Stages are found by their roles (`roles.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics import dma, requantise
@@ -24,8 +25,24 @@ from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Buffer, Config
 
 _TILE_LOOPS = ("sections", "groups", "batches", "rows", "cols", "chunks")
-_AXES = {"groups": "vco", "batches": "vn", "rows": "vy", "cols": "vx", "chunks": "vci"}
 _ENTRY_AXES = ("vb", "vo", "vi")
+
+
+@dataclass(frozen=True, slots=True)
+class TileAxes:
+    """The axes of the sums by their part: a tile loop is over each, `sections` and `batches` may
+    be several.
+    """
+
+    sections: tuple[str, ...] = ()
+    groups: str = "vco"
+    batches: tuple[str, ...] = ("vn",)
+    rows: str = "vy"
+    cols: str = "vx"
+    chunks: str = "vci"
+
+
+_TEMPLATE_AXES = TileAxes()
 
 
 def schedule_tiles(
@@ -38,7 +55,8 @@ def schedule_tiles(
     windows: Mapping[Role, Intrinsic] | None = None,
     before: Mapping[Role, Intrinsic] | None = None,
     weights: Intrinsic | None = None,
-    factor: Role = WEIGHT,
+    factor: str = WEIGHT,
+    axes: TileAxes = _TEMPLATE_AXES,
 ) -> ir.Function:
     """The scheduled, tensorized function.
 
@@ -54,7 +72,7 @@ def schedule_tiles(
     for stage, intrinsic in intrinsics.items():
         s.set_scope(stage, intrinsic.scopes[intrinsic.output.name])
     s.set_scope(RESULTS, "out")
-    outer, block, x = _tile(s, tiling, problem)
+    outer, block, x = _tile(s, tiling, problem, axes)
     for stage in (*reversed(list(before)), *windows):  # readers first
         s.compute_at(stage, _last(outer))
     for stage in before:
@@ -76,31 +94,36 @@ def schedule_tiles(
 _Outer = dict[str, list[str]]
 
 
-def _tile(s: Schedule, tiling: Tiling, problem: TilingProblem) -> tuple[_Outer, str, str]:
+def _tile(s: Schedule, tiling: Tiling, problem: TilingProblem, axes: TileAxes) -> tuple[_Outer, str, str]:
     """Split and order the loops of the sums.
 
     Returns the tile loops, the loop over output blocks, and the innermost spatial loop.
     """
     loops = dict(zip(_axes(s), s.loops(SUMS), strict=True))
-    outer: _Outer = {"batches": [loops["vn"]]}
-    if problem.sections > 1:
-        section, loops["vco"] = s.split(loops["vco"], factor=problem.out_blocks)
+    outer: _Outer = {"batches": [loops[axis] for axis in axes.batches]}
+    if axes.sections:
+        outer["sections"] = [loops[axis] for axis in axes.sections]
+    elif problem.sections > 1:
+        section, loops[axes.groups] = s.split(loops[axes.groups], factor=problem.out_blocks)
         outer["sections"] = [section]
     sizes = {"groups": tiling.out_blocks, "rows": tiling.rows, "cols": tiling.cols, "chunks": tiling.in_blocks}
     for which, size in sizes.items():
-        axis = _AXES[which]
+        axis = getattr(axes, which)
         if axis in loops:
             tile, loops[axis] = s.split(loops[axis], factor=size)
             outer[which] = [tile]
     if tiling.threads > 1:
-        outer[tiling.threads_over] = list(s.split(outer[tiling.threads_over][0], factor=tiling.threads))
-    inner = [loops[a] for a in loops if a not in ("vn", "vco", "vy", "vx", *_ENTRY_AXES)]
+        threads_over = outer[tiling.threads_over]
+        threads_over[-1:] = s.split(threads_over[-1], factor=tiling.threads)
+    named = {*axes.sections, *axes.batches, axes.groups, axes.rows, axes.cols}
+    inner = [loops[a] for a in loops if a not in (*named, *_ENTRY_AXES)]
     entry = [loops[a] for a in _ENTRY_AXES if a in loops]
     tiles = [loop for which in _TILE_LOOPS for loop in outer.get(which, [])]
-    s.reorder(*tiles, loops["vco"], loops["vy"], loops["vx"], *_spatial_first(s, inner), *entry)
+    spatial = [loops[axes.groups], loops[axes.rows], loops[axes.cols]]
+    s.reorder(*tiles, *spatial, *_spatial_first(s, inner), *entry)
     if tiling.threads > 1:
-        s.vthread(outer[tiling.threads_over][1])
-    return outer, loops["vco"], _innermost_spatial(s, [loops["vx"], *inner])
+        s.vthread(outer[tiling.threads_over][-1])
+    return outer, loops[axes.groups], _innermost_spatial(s, [loops[axes.cols], *inner])
 
 
 def _axes(s: Schedule) -> list[str]:
@@ -138,7 +161,7 @@ def _tile_loop(outer: _Outer) -> str:
     return outer["cols"][-1]
 
 
-def _place_weights(s: Schedule, outer: _Outer, block: str, keep: bool, all_fit: bool, factor: Role) -> str:
+def _place_weights(s: Schedule, outer: _Outer, block: str, keep: bool, all_fit: bool, factor: str) -> str:
     """Load the weights of each output block before its first use; returns the stage.
 
     With `keep`, the weights of a group stay on the chip for all its tiles.
@@ -172,7 +195,7 @@ def _allocate(s: Schedule, stage: str, outer: _Outer, all_groups: bool) -> None:
     group.
     """
     if all_groups:
-        s.store_at(stage, outer["sections"][0] if "sections" in outer else None)
+        s.store_at(stage, outer["sections"][-1] if "sections" in outer else None)
     else:
         s.store_at(stage, outer["groups"][-1])
 

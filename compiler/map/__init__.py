@@ -1,0 +1,12 @@
+"""The mapper: from a plain tensor expression to programs, by the declared intrinsics alone.
+
+    found = candidates(output, config)
+    operator = found.found[0]
+"""
+
+from vdla.compiler.map.candidates import MappingCandidates, candidates
+from vdla.compiler.map.errors import MapError
+from vdla.compiler.map.mapped_operator import MappedOperator
+from vdla.compiler.map.mapping import Mapping, Refusal
+
+__all__ = ["MapError", "MappedOperator", "Mapping", "MappingCandidates", "Refusal", "candidates"]

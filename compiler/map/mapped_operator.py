@@ -1,0 +1,156 @@
+"""A plain expression mapped onto a machine: its program, and packing to and from plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.compiler import ir, te
+from vdla.compiler.codegen.vdla import compile_function
+from vdla.compiler.map.errors import MapError
+from vdla.compiler.map.gather import gather
+from vdla.compiler.map.mapping import Mapping
+from vdla.compiler.map.packed_expression import packed_tensors
+from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.packing import packed_inputs, unpacked
+from vdla.compiler.map.tile_facts import tiling_problem
+from vdla.compiler.operators.vdla.roles import OUTPUT
+from vdla.compiler.operators.vdla.schedule import schedule_tiles
+from vdla.compiler.operators.vdla.tiling import estimate
+from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class MappedOperator:
+    """A mapping with its tiles.
+
+    `pack` and `unpack` convert plain arrays, by the names of the plain tensors; `packing` and
+    `unpacking` are the same as tensor expressions.
+    """
+
+    name: str
+    form: PackedForm
+    tiling: Tiling
+
+    @property
+    def config(self) -> Config:
+        """The machine."""
+        return self.form.config
+
+    @property
+    def mapping(self) -> Mapping:
+        """Which axes are inside the intrinsic."""
+        return self.form.mapping
+
+    @property
+    def description(self) -> str:
+        """The mapping and the tiles, in a line."""
+        return f"{self.mapping}; {self.tiling}"
+
+    @cached_property
+    def tensors(self) -> list[te.Tensor]:
+        """[streamed, held, (scale,) output] of the program."""
+        return packed_tensors(self.form)
+
+    @cached_property
+    def estimate(self) -> float:
+        """Cycles, roughly."""
+        return estimate(self.config, tiling_problem(self.form), self.tiling)
+
+    @property
+    def extra_bytes(self) -> int:
+        """Bytes that the host writes beyond those of the plain activations."""
+        return max(0, _nbytes(self.tensors[0]) - _nbytes(self.form.streamed.source))
+
+    @property
+    def extra_cycles(self) -> float:
+        """Cycles in which the host lays out elements several times; it writes as fast as the memory
+        port.
+        """
+        return self.extra_bytes / self.config.axi_bytes
+
+    @property
+    def cost(self) -> float:
+        """The estimate, and the cycles of the host."""
+        return self.estimate + self.extra_cycles
+
+    @cached_property
+    def function(self) -> ir.Function:
+        """The scheduled, tensorized function."""
+        return schedule_tiles(
+            self.config,
+            self.tensors,
+            tiling_problem(self.form),
+            self.tiling,
+            self.mapping.intrinsic,
+            self.name,
+            factor=self.tensors[1].name,
+            axes=self.form.tile_axes,
+        )
+
+    @cached_property
+    def program(self) -> Program:
+        """The compiled program."""
+        return compile_function(self.config, self.function)
+
+    # --- packing
+
+    @property
+    def packing(self) -> dict[str, te.Tensor]:
+        """Each input of the program as a computation over its plain tensor."""
+        return packed_inputs(self.form)
+
+    @property
+    def unpacking(self) -> te.Tensor:
+        """The plain result as a computation over the program's output."""
+        return unpacked(self.form)
+
+    def pack(self, **arrays: Array) -> dict[str, Array]:
+        """The program's inputs from plain arrays by the names of the plain tensors."""
+        packing = self.packing
+        sources = {name: self._source(tensor) for name, tensor in packing.items()}
+        wanted = {source.name: source for source in sources.values()}
+        if sorted(arrays) != sorted(wanted):
+            raise MapError(
+                f"{self.name}: arrays must be given for exactly {', '.join(sorted(wanted))}, "
+                f"got {', '.join(sorted(arrays)) or 'none'}"
+            )
+        checked = {name: self._checked(wanted[name], array) for name, array in arrays.items()}
+        return {name: gather(tensor, checked[sources[name].name]) for name, tensor in packing.items()}
+
+    def _checked(self, tensor: te.Tensor, array: Array) -> Array:
+        """An array as the elements of a plain tensor."""
+        array = np.asarray(array)
+        if array.shape != tensor.shape:
+            raise MapError(f"{self.name}: shape of {tensor.name} must be {list(tensor.shape)}, got {list(array.shape)}")
+        low, high = ir.limits(tensor.dtype)
+        if array.dtype.kind not in "iu" or (array.size and (array.min() < low or array.max() > high)):
+            got = array.dtype if array.dtype.kind not in "iu" else f"{array.min()}..{array.max()}"
+            raise MapError(f"{self.name}: elements of {tensor.name} must be in {low}..{high}, got {got}")
+        return array.astype(ir.storage_dtype(tensor.dtype))
+
+    @staticmethod
+    def _source(tensor: te.Tensor) -> te.Tensor:
+        assert tensor.stage is not None
+        (source,) = tensor.stage.reads
+        return source
+
+    def unpack(self, outputs: MappingOf[str, Array]) -> Array:
+        """The plain result from the program's outputs."""
+        return gather(self.unpacking, outputs[OUTPUT])
+
+    def __repr__(self) -> str:
+        return f"<MappedOperator {self.name} for {self.config.name}: {self.description}>"
+
+
+def _nbytes(tensor: te.Tensor) -> int:
+    return int(np.prod(tensor.shape, dtype=np.int64)) * ir.INTEGER_BITS[tensor.dtype] // 8

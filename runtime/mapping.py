@@ -1,0 +1,73 @@
+"""The choice of a mapping by measurement: the exact cycles of the first few candidates.
+
+The estimate only orders the candidates; across mappings it is too rough to choose by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vdla.compiler import te
+from vdla.compiler.map import MapError, MappedOperator, Refusal, candidates
+from vdla.hardware.config import Config
+from vdla.simulator.timing import time_program
+from vdla.support.integers import is_int
+
+MEASURED = 8
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MappingReport:
+    """The mappings of an expression: the measured ones by cycles, then the others by estimate.
+
+    `cycles` has those of the measured ones; the first is the choice.
+    """
+
+    operators: tuple[MappedOperator, ...]
+    cycles: tuple[int, ...]
+    refused: tuple[Refusal, ...]
+
+
+def explore_mappings(
+    output: te.Tensor,
+    config: Config,
+    threads: int = 2,
+    measured: int = MEASURED,
+    name: str = "",
+    progress: Progress = lambda what, done, total: None,
+) -> MappingReport:
+    """All mappings of a plain expression; the first `measured` by cost are timed exactly.
+
+    Raises:
+        MapError: no intrinsic of the machine covers the expression.
+    """
+    if not is_int(measured) or measured < 1:
+        raise MapError(f"map {name or output.name}: measured must be an integer from 1, got {measured!r}")
+    found = candidates(output, config, threads, name=name)
+    timed = []
+    first = found.found[:measured]
+    for number, operator in enumerate(first):
+        progress(str(operator.mapping), number, len(first))
+        timed.append((time_program(operator.program, config).total_cycles, number, operator))
+    timed.sort(key=lambda entry: (entry[0] + entry[2].extra_cycles, entry[1]))
+    operators = (*(operator for _, _, operator in timed), *found.found[measured:])
+    return MappingReport(operators, tuple(cycles for cycles, _, _ in timed), found.refused)
+
+
+def map_expression(
+    output: te.Tensor, target: Config | str, *, threads: int = 2, measured: int = MEASURED, name: str = ""
+) -> MappedOperator:
+    """A program for a plain tensor expression, on the intrinsics of a machine.
+
+    `target` is a machine or the name of one. Of the first `measured` mappings, the one with the
+    fewest cycles is taken; what the host lays out several times counts.
+
+    Raises:
+        MapError: no intrinsic of the machine covers the expression.
+    """
+    config = Config.preset(target) if isinstance(target, str) else target
+    if not isinstance(config, Config):
+        raise MapError(f"map: target must be a Config or the name of one, got {target!r}")
+    return explore_mappings(output, config, threads, measured, name).operators[0]

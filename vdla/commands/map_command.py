@@ -1,0 +1,228 @@
+"""`vdla map`: the ways to compute an operator on a machine, with their cycles and reasons."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import inspect
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vdla.commands import OK, CommandError
+from vdla.commands.completion import complete_with
+from vdla.commands.console import output, progress, table
+from vdla.commands.machine_options import add_machine_arguments, integer, key_and_value, machine, positive
+from vdla.support.atomic import write_text
+from vdla.support.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from vdla.compiler.operators.definitions import Definition
+    from vdla.runtime.mapping import MappingReport
+
+EXAMPLES = """\
+  vdla map C1                        a layer of ResNet-18
+  vdla map convolution --shape in_channels=8 out_channels=16 size=9x9x9 kernel=3
+  vdla map my.py:attention --preset ultra96     a function of yours that
+                                     returns the tensor of its result
+  vdla map C5 -o c5.vdla             write the program of the first one
+"""
+
+_SHOWN = 8  # rows, without --all
+_BATCH = {"batch": 1}  # of the command line, where the definition has no default
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The operator, the machine, what to show."""
+    name = parser.add_argument("operator", metavar="OPERATOR", help="a definition, a layer such as C6, or FILE.py:NAME")
+    complete_with(name, _names)
+    parser.add_argument("--shape", nargs="+", default=[], metavar="KEY=N", help="the definition's options")
+    parser.add_argument("--threads", type=positive, default=2, metavar="N", help="virtual threads (default 2)")
+    parser.add_argument("--measured", type=positive, default=_SHOWN, metavar="N", help="time the first N (default 8)")
+    parser.add_argument("--all", action="store_true", help="show every mapping and every reason")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the program of the first mapping")
+    parser.add_argument("--json", metavar="FILE", help="write the mappings as JSON; - is standard output")
+    add_machine_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Enumerate, time the first ones, print."""
+    from vdla.runtime.mapping import explore_mappings
+
+    config = machine(arguments)
+    name, tensor = _tensor(arguments)
+    with progress(f"map {name}") as show:
+        report = explore_mappings(tensor, config, arguments.threads, arguments.measured, name, show)
+    if arguments.output:
+        report.operators[0].program.save(arguments.output)
+    if arguments.json:
+        _write_json(arguments.json, report)
+    if arguments.json != "-":
+        _show(name, config.name, report, arguments.all)
+        if arguments.output:
+            print(f"\n{arguments.output}: {report.operators[0].description}")
+    return OK
+
+
+# --- operators ------------------------------------------------------------------------------------
+
+
+def _tensor(arguments: argparse.Namespace) -> tuple[str, Any]:
+    """The name and the plain result of what is mapped."""
+    from vdla.compiler.operators.workloads import workloads
+
+    name = arguments.operator
+    if ".py" in name:
+        return _from_file(name)
+    if name.upper() in workloads():
+        if arguments.shape:
+            raise CommandError(f"map {name}: --shape must be left out for a named layer, got {arguments.shape[0]}")
+        return name.upper(), _layer(name.upper()).output
+    if name not in definitions():
+        raise CommandError(
+            f"map: operator must be one of {', '.join(_names())}, or FILE.py:NAME, "
+            f"got {name}{did_you_mean(name, _names())}"
+        )
+    return name, _from_settings(name, arguments.shape).output
+
+
+def definitions() -> dict[str, Callable[..., Definition]]:
+    """Every definition by name."""
+    from vdla.compiler.operators import definitions as room
+
+    exported = {name: getattr(room, name) for name in room.__all__}
+    returned = {n: str(inspect.signature(f).return_annotation) for n, f in exported.items() if inspect.isfunction(f)}
+    return {name: exported[name] for name, kind in returned.items() if kind == "Definition"}
+
+
+def _names() -> list[str]:
+    """The definitions, and the layers that one of them describes."""
+    from vdla.compiler.operators.workloads import workloads
+
+    return [*definitions(), *(name for name, layer in workloads().items() if layer.operator == "conv2d")]
+
+
+def _layer(name: str) -> Definition:
+    from vdla.compiler.operators.definitions import convolution
+    from vdla.compiler.operators.workloads import workload
+
+    layer = workload(name)
+    if layer.operator != "conv2d":
+        raise CommandError(f"map {name}: the layer must be a convolution, got a {layer.operator}")
+    return convolution(
+        batch=layer.batch,
+        in_channels=layer.in_channels,
+        out_channels=layer.out_channels,
+        size=(layer.height, layer.width),
+        kernel=layer.kernel,
+        strides=layer.strides,
+        pads=layer.pads,
+        raw=False,
+    )
+
+
+def _from_settings(name: str, settings: list[str]) -> Definition:
+    """A definition with options as KEY=VALUE words."""
+    define = definitions()[name]
+    options = inspect.signature(define).parameters
+    known = [key for key in options if "dtype" not in key]
+    values: dict[str, Any] = {}
+    for setting in settings:
+        key, text = key_and_value("--shape", setting)
+        if key not in known:
+            hint = did_you_mean(key, known)
+            raise CommandError(f"map {name}: key must be one of {', '.join(known)}, got {key}{hint}")
+        values[key] = _value(f"map {name}: {key}", options[key], text)
+    missing = [k for k, p in options.items() if p.default is p.empty and k not in {**_BATCH, **values}]
+    if missing:
+        example = " ".join(f"{key}=N" for key in missing)
+        raise CommandError(f"map {name}: shape must give {', '.join(missing)}, got none (--shape {example})")
+    own = {key: value for key, value in _BATCH.items() if key in options}
+    return define(**{**own, **values})
+
+
+def _value(where: str, option: inspect.Parameter, text: str) -> Any:  # noqa: ANN401  of the option
+    if isinstance(option.default, bool):
+        if text not in ("yes", "no"):
+            raise CommandError(f"{where} must be yes or no, got {text!r}")
+        return text == "yes"
+    if "Sequence" in str(option.annotation):
+        parts = tuple(integer(where, part) for part in text.split("x"))
+        return parts[0] if len(parts) == 1 and "int |" in str(option.annotation) else parts
+    return integer(where, text)
+
+
+def _from_file(where: str) -> tuple[str, Any]:
+    """The tensor that a function of the user's file returns."""
+    from vdla.compiler import te
+
+    path, _, name = where.partition(":")
+    if not name:
+        raise CommandError(f"map: FILE.py must be followed by the name of a function, as {path}:NAME, got {where}")
+    if not Path(path).is_file():
+        raise CommandError(f"{path}: file must exist, got none")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise CommandError(f"{path}: {name} must be a function, got {'none' if function is None else repr(function)}")
+    tensor = function()
+    if not isinstance(tensor, te.Tensor):
+        raise CommandError(f"{where}: the function must return a tensor, got {tensor!r}")
+    return name, tensor
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+
+def _show(name: str, machine_name: str, report: MappingReport, everything: bool) -> None:
+    console = output()
+    shown = report.operators if everything else report.operators[:_SHOWN]
+    listing = table(f"{name} on {machine_name}", "mapping", "lanes %", "host bytes", "estimate", "cycles")
+    for row, operator in enumerate(shown):
+        cycles = f"{report.cycles[row]:,}" if row < len(report.cycles) else "-"
+        mapping = str(operator.mapping).split(" (")[0]
+        extra = f"+{operator.extra_bytes:,}" if operator.extra_bytes else "0"
+        listing.add_row(mapping, f"{operator.mapping.used:.0%}"[:-1], extra, f"{operator.estimate:,.0f}", cycles)
+    console.print(listing)
+    if len(shown) < len(report.operators):
+        console.print(f"and {len(report.operators) - len(shown)} more (--all)")
+    console.print(f"\nfirst: {report.operators[0].description}", soft_wrap=True)
+    _show_refused(report, everything)
+
+
+def _show_refused(report: MappingReport, everything: bool) -> None:
+    """The refused mappings: each one, or how many for each reason."""
+    if not report.refused:
+        return
+    console = output()
+    console.print()
+    if everything:
+        for refusal in report.refused:
+            console.print(f"refused {refusal.mapping}: {refusal.reason}", soft_wrap=True)
+        return
+    for reason, count in Counter(refusal.reason for refusal in report.refused).items():
+        console.print(f"refused {count}: {reason}", soft_wrap=True)
+
+
+def _write_json(target: str, report: MappingReport) -> None:
+    rows = [
+        {
+            "mapping": str(operator.mapping),
+            "tiling": str(operator.tiling),
+            "host_bytes": operator.extra_bytes,
+            "estimate": round(operator.estimate),
+            "cycles": report.cycles[row] if row < len(report.cycles) else None,
+        }
+        for row, operator in enumerate(report.operators)
+    ]
+    refused = [{"mapping": refusal.mapping, "reason": refusal.reason} for refusal in report.refused]
+    text = json.dumps({"mappings": rows, "refused": refused}, indent=2) + "\n"
+    if target == "-":
+        print(text, end="")
+    else:
+        write_text(Path(target), text)

@@ -1,0 +1,3 @@
+"""The public names of `vdla.compiler.operators.definitions`, as `vdla.definitions`."""
+
+from vdla.compiler.operators.definitions import *
