@@ -116,9 +116,10 @@ def _harness_sources() -> list[Path]:
     return sorted(path for path in _HARNESS.rglob("*") if path.suffix in (".h", ".cpp", ".vlt"))
 
 
-def _hash(package: str, tools: Tools, options: BuildOptions) -> str:
+def _hash(package: str, tools: Tools, options: BuildOptions, parameters: Sequence[str] = ()) -> str:
     digest = hashlib.sha256()
-    settings = [package, tools.versions, *options.verilate, *options.compile, *options.link, *_FAST, *_SLOW, *_LINK]
+    flags = (*options.verilate, *options.compile, *options.link, *_FAST, *_SLOW, *_LINK, *parameters)
+    settings = [package, tools.versions, *flags]
     for part in settings:
         digest.update(part.encode() + b"\0")
     for path in (*rtl_files(options.rtl), *_harness_sources()):
@@ -145,8 +146,8 @@ def build_library(config: Config, options: BuildOptions | None = None) -> Path:
     from vdla.hardware.generate.svgen import render_nameless
 
     package = render_nameless(config)
-    path = rtl_cache() / f"{_hash(package, tools, options)}.so"
     parameters = (f"-GBuild={BUILD_BITS}'h{build_hash(config, options.rtl)}",)
+    path = rtl_cache() / f"{_hash(package, tools, options, parameters)}.so"
 
     def build(folder: Path) -> Path:
         log = path.with_suffix(".log")

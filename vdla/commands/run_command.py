@@ -35,7 +35,7 @@ EXAMPLES = """\
   vdla run model.vdla --image cat.png --mean 0.5 --std 0.25
   vdla run c2.vdla --random-inputs 0       random data
   vdla run c2.vdla --random-inputs 0 --device rtl   on the Verilated RTL
-  vdla run model.vdla --random-inputs 0 --device pynq --bitstream pynq_z1.bit   on a board
+  vdla run model.vdla --input x.npy --device pynq   on a board; see --bitstream
   vdla run c2.vdla --input data=x.npy weight=w.npy scale=s.npy --output out/
   vdla run c2.vdla --timing-only --dram read_latency=200 beat_cycles=2
   vdla run c2.vdla --timing-only --lines 5   the lines that stall most
