@@ -233,3 +233,11 @@ def test_messages_abbreviate_large_expressions():
 def test_annotations_print_on_one_line():
     noted = te.compute((4,), lambda i: W[i], "c", {"note": "one\ntwo", "plain": "x y"})
     assert r"block c(vi=i):  # note='one\ntwo', plain=x y" in str(te.create_function([W], [noted], "f"))
+
+
+def test_with_axes_names_the_axes_of_a_function_of_any_number_of_indices():
+    x = te.placeholder((2, 3), "int32", "x")
+    y = te.compute((2, 3), te.with_axes(["row", "column"], lambda *i: x[i]), "y")
+    assert y.stage.axes == ("row", "column")
+    with pytest.raises(TeError, match="the function must take one index for each of 2 dimensions, got 1"):
+        te.compute((2, 3), te.with_axes(["row"], lambda *i: x[i]), "z")
