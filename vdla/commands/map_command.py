@@ -166,11 +166,14 @@ def _from_file(where: str) -> tuple[str, Any]:
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    function = getattr(module, name, None)
+    try:
+        spec.loader.exec_module(module)
+        function = getattr(module, name, None)
+        tensor = function() if callable(function) else None
+    except Exception as error:
+        raise CommandError(f"{where}: the file must run without errors, got {type(error).__name__}: {error}") from error
     if not callable(function):
         raise CommandError(f"{path}: {name} must be a function, got {'none' if function is None else repr(function)}")
-    tensor = function()
     if not isinstance(tensor, te.Tensor):
         raise CommandError(f"{where}: the function must return a tensor, got {tensor!r}")
     return name, tensor
