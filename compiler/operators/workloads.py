@@ -54,6 +54,22 @@ class Workload:
         return self.batch * pixels * channels * self.kernel * self.kernel
 
 
+SELF_TEST = Workload(
+    name="self_test",
+    operator="conv2d",
+    batch=1,
+    height=8,
+    width=8,
+    in_channels=20,
+    out_channels=12,
+    kernel=3,
+    strides=1,
+    pads=1,
+    note="",
+)
+"""A small convolution whose channels fill no whole blocks, to try a machine or a device."""
+
+
 @cache
 def workloads() -> dict[str, Workload]:
     """All workloads by name, in the order of the table."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler.operators.vdla import dense
-from vdla.compiler.operators.workloads import Workload
+from vdla.compiler.operators.workloads import SELF_TEST
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import Emit, Gemm, Load, Operand, Source, Store, Sync, Unit, Vector, VectorOp
 from vdla.hardware.numerics import pack_scale
@@ -202,18 +202,5 @@ def _compiled(config: Config) -> Iterator[TestProgram]:
     rng, low = np.random.default_rng(13), -(1 << (min(config.inp_bits, config.wgt_bits) - 1))
     draw: Callable[..., Array] = lambda *shape: rng.integers(low, -low, shape, np.int8)  # noqa: E731  an alias
     yield TestProgram("compiled product", operator.program, operator.pack(draw(6, 20), draw(12, 20)))
-    layer = Workload(
-        name="self_test",
-        operator="conv2d",
-        batch=1,
-        height=8,
-        width=8,
-        in_channels=20,
-        out_channels=12,
-        kernel=3,
-        strides=1,
-        pads=1,
-        note="",
-    )
-    operator = layer_operator(layer, config, 2)
-    yield TestProgram("compiled convolution", operator.program, pack(operator, random_data(layer, config, 13)))
+    operator = layer_operator(SELF_TEST, config, 2)
+    yield TestProgram("compiled convolution", operator.program, pack(operator, random_data(SELF_TEST, config, 13)))

@@ -99,8 +99,8 @@ def _run_network(arguments: argparse.Namespace) -> int:
 
 
 def _is_board(name: str) -> bool:
-    """Whether a device has memory of its own, and a bitstream."""
-    return name == "pynq" or "://" in name
+    """Whether a device has memory of its own: a board, a remote device, or one of a farm."""
+    return name == "pynq" or "://" in name or name.endswith(".toml")
 
 
 def _open(name: str, config: Config, arguments: argparse.Namespace, memory_bytes: int | None = None) -> Device:

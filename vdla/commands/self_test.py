@@ -24,25 +24,12 @@ def self_test() -> list[DoctorFinding]:
 
 
 def _convolution(preset: str) -> DoctorFinding:
-    from vdla.compiler.operators.workloads import Workload
+    from vdla.compiler.operators.workloads import SELF_TEST
     from vdla.hardware.config import Config
     from vdla.runtime.layers import layer_operator, measure
 
-    layer = Workload(
-        name="self_test",
-        operator="conv2d",
-        batch=1,
-        height=8,
-        width=8,
-        in_channels=20,
-        out_channels=12,
-        kernel=3,
-        strides=1,
-        pads=1,
-        note="",
-    )
     start_s = time.perf_counter()
-    measured = measure(layer, layer_operator(layer, Config.preset(preset), 2), seed=0)
+    measured = measure(SELF_TEST, layer_operator(SELF_TEST, Config.preset(preset), 2), seed=0)
     took = f"{measured.stats.total_cycles:,} cycles, {time.perf_counter() - start_s:.1f} s"
     state = f"exact, {took}" if measured.exact else f"results differ from numpy, {took}"
     advice = "" if measured.exact else "please report it with the output of vdla doctor"
