@@ -7,6 +7,7 @@ line that begins with `$ `, followed by their output.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import os
 import re
@@ -53,7 +54,10 @@ def check_page(path: Path, folder: Path, update: bool) -> None:
     if update:
         path.write_text(now, encoding="utf-8")
     else:
-        assert now == page
+        difference = difflib.unified_diff(
+            page.splitlines(), now.splitlines(), path.name, "printed now", n=1, lineterm=""
+        )
+        assert now == page, "\n".join(difference)
 
 
 @contextlib.contextmanager
@@ -79,11 +83,11 @@ def _run_console(text: str, folder: Path) -> str:
 
 
 def _run_command(command: str, folder: Path) -> str:
-    """The output of a shell command, errors included; `vdla` is that of this interpreter."""
-    function = f'vdla() {{ "{sys.executable}" -m vdla "$@"; }}\n'
+    """The output of a shell command, with errors; `vdla` and `python` are this interpreter's."""
+    functions = f'python() {{ "{sys.executable}" "$@"; }}\nvdla() {{ python -m vdla "$@"; }}\n'
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
     done = subprocess.run(
-        ["bash", "-c", function + command], cwd=folder, env=environment, text=True, timeout=60,
+        ["bash", "-c", functions + command], cwd=folder, env=environment, text=True, timeout=60,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     return done.stdout
