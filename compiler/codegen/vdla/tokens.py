@@ -9,7 +9,7 @@ has key 2i + 1, which leaves 2i for a SYNC inserted before it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ QUEUES: tuple[Queue, ...] = tuple((queue.producer, queue.consumer) for queue in 
 ORIGIN: Clock = (NEVER,) * len(Unit)
 SYNC = -1
 """The operation of an inserted SYNC."""
-_FAR = {Unit.LOAD: Unit.STORE, Unit.STORE: Unit.LOAD}
+_LOAD, _COMPUTE, _STORE = map(int, Unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +82,42 @@ def issue(unit: Ints, needs: Ints, depth: int = MIN_TOKEN_DEPTH) -> IssuedOps:
     are merged into one that is pushed later and popped earlier.
     """
     bounds = np.where(needs == NEVER, NEVER, 2 * needs + 1)
-    rows = list(zip(unit.tolist(), *bounds.T.tolist(), strict=True))
+    waits = _may_wait(unit, bounds)
+    compute_keys = (2 * np.flatnonzero(unit == Unit.COMPUTE) + 1).tolist()
     merged: dict[int, _Needs] = {}
     while True:
-        walk = _Walk(merged)
-        walk.run(rows)
+        chosen = waits.copy()
+        chosen[[key // 2 for key in merged if key % 2]] = True
+        ops = np.flatnonzero(chosen)
+        walk = _Walk(merged, compute_keys)
+        walk.run(zip((2 * ops + 1).tolist(), unit[ops].tolist(), bounds[ops].tolist(), strict=True))
         crowded = [merge for queue in QUEUES for merge in _crowded(queue, walk.edges[queue], depth)]
         if not crowded:
-            return walk.issued()
+            return walk.issued(unit)
         for key, source_unit, source in crowded:
             wanted = merged.setdefault(key, {})
             wanted[source_unit] = max(wanted.get(source_unit, NEVER), source)
 
 
+def _may_wait(unit: Ints, bounds: Ints) -> NDArray[np.bool_]:
+    """Which operations need a later source than all earlier operations of their unit.
+
+    The others find their sources covered by what their unit has waited for.
+    """
+    found = np.zeros(len(unit), np.bool_)
+    for own in Unit:
+        rows = np.flatnonzero(unit == own)
+        before = np.maximum.accumulate(bounds[rows], axis=0)[:-1]
+        found[rows[:1]] = (bounds[rows[:1]] > NEVER).any(axis=1)
+        found[rows[1:]] = (bounds[rows[1:]] > before).any(axis=1)
+    return found
+
+
 def _crowded(queue: Queue, edges: Sequence[Edge], depth: int) -> Iterator[tuple[int, Unit, int]]:
     """(consumer, unit, source) of the merges that keep the tokens in flight within `depth`."""
+    ends = np.array(edges, np.int64).reshape(-1, 2)
+    if (ends[depth:, 0] > ends[:-depth, 1]).all():
+        return
     edges = list(edges)
     k = 0
     while k + depth < len(edges):
@@ -110,76 +131,97 @@ def _crowded(queue: Queue, edges: Sequence[Edge], depth: int) -> Iterator[tuple[
 
 
 class _Walk:
-    """One walk in program order; the keys and clocks of each unit's instructions increase."""
+    """One walk in program order over the operations that may wait.
 
-    def __init__(self, merged: Mapping[int, _Needs]) -> None:
+    `changed[u]` and `clocks[u]` are the keys at which the clock of unit `u` changes, and its values
+    from there on; both increase. Elements of a clock are in the order of the units.
+    """
+
+    def __init__(self, merged: Mapping[int, _Needs], compute_keys: Sequence[int]) -> None:
         self.merged = merged
-        self.keys: list[list[int]] = [[] for _ in Unit]
-        self.clocks: list[list[Clock]] = [[] for _ in Unit]
-        self.clock = [ORIGIN for _ in Unit]  # of each unit's last instruction
-        self.edges: dict[Queue, list[Edge]] = {queue: [] for queue in QUEUES}
+        self.compute_keys = compute_keys
+        self.syncs: list[int] = []
+        self.changed: list[list[int]] = [[NEVER] for _ in Unit]
+        self.clocks: list[list[Clock]] = [[ORIGIN] for _ in Unit]
+        self.edges: dict[tuple[int, int], list[Edge]] = {queue: [] for queue in QUEUES}
 
-    def run(self, rows: Sequence[tuple[int, int, int, int]]) -> None:
-        """Issue operations of (unit, and the key of the last needed operation of each unit)."""
-        keys, clocks, clock, merged = self.keys, self.clocks, self.clock, self.merged
-        for op, (unit, load, compute, store) in enumerate(rows):
-            key, known = 2 * op + 1, clock[unit]
-            if load <= known[0] and compute <= known[1] and store <= known[2] and key not in merged:
-                keys[unit].append(key)
-                clocks[unit].append(known)
-                continue
-            bounds = (load, compute, store)
-            need = {other: bounds[other] for other in Unit if bounds[other] != NEVER}
-            if unit == Unit.COMPUTE:
-                self._compute(key, need)
-            else:
-                self._outer(key, Unit(unit), need)
+    def run(self, rows: Iterable[tuple[int, int, Sequence[int]]]) -> None:
+        """Issue operations of (key, unit, key of the last needed operation of each unit)."""
+        merged, clocks = self.merged, self.clocks
+        for key, unit, bounds in rows:
+            load, compute, store = self._with_merged(key, bounds) if key in merged else bounds
+            known = clocks[unit][-1]
+            if unit == _COMPUTE:
+                self._compute(key, load, store)
+            elif unit == _LOAD and (compute > known[_COMPUTE] or store > known[_STORE]):
+                self._outer(key, _LOAD, compute, _STORE, store)
+            elif unit == _STORE and (compute > known[_COMPUTE] or load > known[_LOAD]):
+                self._outer(key, _STORE, compute, _LOAD, load)
 
-    def _uncovered(self, key: int, unit: Unit, need: _Needs) -> _Needs:
-        """The sources that the unit's clock does not cover, as indices into their unit's order."""
-        clock, merged = self.clock[unit], self.merged.get(key)
-        if merged:
-            need = {other: max(need.get(other, NEVER), merged.get(other, NEVER)) for other in (*need, *merged)}
-        places = {other: bisect_right(self.keys[other], bound) - 1 for other, bound in need.items()}
-        return {other: at for other, at in places.items() if at >= 0 and self.keys[other][at] > clock[other]}
+    def _with_merged(self, key: int, bounds: Sequence[int]) -> list[int]:
+        """The bounds with those of the tokens that were merged into one popped at `key`."""
+        found = list(bounds)
+        for other, bound in self.merged[key].items():
+            found[other] = max(found[other], self._last_compute(bound) if other == Unit.COMPUTE else bound)
+        return found
 
-    def _compute(self, key: int, need: _Needs) -> None:
+    def _last_compute(self, bound: int) -> int:
+        """The last instruction of compute up to a key: a SYNC of an earlier walk may be gone."""
+        places = ((keys, bisect_right(keys, bound) - 1) for keys in (self.compute_keys, self.syncs))
+        return max((keys[place] for keys, place in places if place >= 0), default=NEVER)
+
+    def _compute(self, key: int, load: int, store: int) -> None:
         """Tokens from load and store, which synchronise only through compute."""
-        self._issue(key, Unit.COMPUTE, self._uncovered(key, Unit.COMPUTE, need))
+        known = self.clocks[_COMPUTE][-1]
+        from_load, from_store = load > known[_LOAD], store > known[_STORE]
+        if from_load:
+            self._wait(key, _COMPUTE, _LOAD, load)
+        if from_store:
+            self._wait(key, _COMPUTE, _STORE, store)
 
-    def _outer(self, key: int, unit: Unit, need: _Needs) -> None:
+    def _outer(self, key: int, unit: int, compute: int, far: int, source: int) -> None:
         """A token from compute; load and store share no queue and synchronise through compute."""
-        wanted = self._uncovered(key, unit, need)
-        source = wanted.get(Unit.COMPUTE, NEVER)
-        if _FAR[unit] in wanted:
-            source = max(source, self._relay(key - 1, _FAR[unit], wanted[_FAR[unit]]))
-        self._issue(key, unit, {} if source == NEVER else {Unit.COMPUTE: source})
+        known = self.clocks[unit][-1]
+        wanted = compute if compute > known[_COMPUTE] else NEVER
+        if source > known[far]:
+            wanted = max(wanted, self._relay(key - 1, far, source))
+        if wanted != NEVER:
+            self._wait(key, unit, _COMPUTE, wanted)
 
-    def _relay(self, key: int, far: Unit, at: int) -> int:
+    def _relay(self, key: int, far: int, source: int) -> int:
         """The first instruction of compute after the end of `far`'s, if need be a SYNC at `key`."""
-        target = self.keys[far][at]
-        clocks = self.clocks[Unit.COMPUTE]
-        if self.clock[Unit.COMPUTE][far] < target:
-            self._compute(key, {far: target})
-        return bisect_left(clocks, target, key=lambda clock: clock[far])
+        if self.clocks[_COMPUTE][-1][far] < source:
+            self.syncs.append(key)
+            bounds = [NEVER] * len(Unit)
+            bounds[far] = source
+            load, _, store = self._with_merged(key, bounds) if key in self.merged else bounds
+            self._compute(key, load, store)
+        at = bisect_left(self.clocks[_COMPUTE], source, key=lambda clock: clock[far])
+        return self.changed[_COMPUTE][at]
 
-    def _issue(self, key: int, unit: Unit, sources: _Needs) -> None:
-        clock = list(self.clock[unit])
-        for other, at in sources.items():
-            source = self.keys[other][at]
-            clock = list(map(max, clock, self.clocks[other][at]))
-            clock[other] = source
-            self.edges[other, unit].append((source, key))
-        self.keys[unit].append(key)
-        self.clock[unit] = tuple(clock)
-        self.clocks[unit].append(self.clock[unit])
+    def _wait(self, key: int, unit: int, other: int, source: int) -> None:
+        """A token from the instruction of `other` with the key `source`."""
+        changed, clocks = self.changed[unit], self.clocks[unit]
+        load, compute, store = self.clocks[other][bisect_right(self.changed[other], source) - 1]
+        known = clocks[-1]
+        clock = [
+            load if load > known[_LOAD] else known[_LOAD],
+            compute if compute > known[_COMPUTE] else known[_COMPUTE],
+            store if store > known[_STORE] else known[_STORE],
+        ]
+        clock[other] = source
+        self.edges[other, unit].append((source, key))
+        if changed[-1] == key:  # a second token of the same instruction
+            clocks[-1] = (clock[_LOAD], clock[_COMPUTE], clock[_STORE])
+        else:
+            changed.append(key)
+            clocks.append((clock[_LOAD], clock[_COMPUTE], clock[_STORE]))
 
-    def issued(self) -> IssuedOps:
+    def issued(self, unit: Ints) -> IssuedOps:
         """All instructions in program order with their tokens."""
-        key = np.concatenate([np.array(keys, np.int64) for keys in self.keys])
-        unit = np.repeat(np.arange(len(Unit)), [len(keys) for keys in self.keys])
-        order = np.argsort(key)
-        key, unit = key[order], unit[order]
+        syncs = np.array(self.syncs, np.int64)
+        key = np.insert(2 * np.arange(len(unit)) + 1, syncs // 2, syncs)
+        unit = np.insert(unit, syncs // 2, Unit.COMPUTE)
         pops, pushes = np.zeros(len(key), np.int64), np.zeros(len(key), np.int64)
         for (source, target), edges in self.edges.items():
             ends = np.searchsorted(key, np.array(edges, np.int64).reshape(-1, 2))
