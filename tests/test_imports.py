@@ -60,6 +60,7 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program compiler.ir compiler.arith compiler.te compiler.tensorize "
         "compiler.codegen.vdla compiler.codegen.vdla.intrinsics compiler.operators.vdla"
     ),
+    "compiler.tune": ("support hardware hardware.program compiler.ir compiler.te compiler.operators.vdla compiler.map"),
     "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
     "compiler.operators.cpu": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize compiler.schedule "

@@ -49,6 +49,10 @@ class Reducer:
         """The combination of two values, each in a tuple."""
         return (self.combine(a[0], b[0]),)
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Predefined reducers are pickled by their names, since their functions have none."""
+        return self.name if globals().get(self.name) is self else (Reducer, (self.combine, self.identity, self.name))
+
 
 @dataclass(frozen=True, eq=False)
 class TupleReducer:

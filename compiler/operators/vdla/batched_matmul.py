@@ -99,6 +99,7 @@ def batched_matmul(
         pack_constants=product.pack_multiplier,
         unpack=product.unpack_rows,
         layouts=product.layouts,
+        problem=problem,
         description=str(chosen),
     )
 

@@ -128,6 +128,7 @@ def conv2d(
         pack_constants=form.pack_constants,
         unpack=form.unpack,
         layouts=form.layouts,
+        problem=form.problem,
         description=f"{form.packing}: {chosen}",
     )
 

@@ -114,6 +114,7 @@ def conv2d_transpose(
         pack_constants=op.pack_constants,
         unpack=op.unpack,
         layouts=op.layouts,
+        problem=problem,
         description=str(chosen),
     )
 

@@ -95,6 +95,7 @@ def depthwise_conv2d(
         pack_constants=conv.pack_constants,
         unpack=conv.unpack,
         layouts=conv.layouts,
+        problem=problem,
         description=str(chosen),
     )
 

@@ -204,6 +204,7 @@ class _Elementwise(ChannelwiseWindow):
             pack_constants=self.pack_constants,
             unpack=self.unpack,
             layouts=self.layouts,
+            problem=problem,
             description=str(chosen),
         )
 

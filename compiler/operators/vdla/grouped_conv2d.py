@@ -49,6 +49,7 @@ def grouped_conv2d(window: SlidingWindow, groups: int, threads: int, tiling: Til
         pack_constants=conv.pack_constants,
         unpack=conv.unpack,
         layouts=conv.layouts,
+        problem=problem,
         description=f"sections of {conv.merged} of {groups} groups: {chosen}",
     )
 

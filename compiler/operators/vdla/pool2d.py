@@ -112,6 +112,7 @@ def pool2d(
         pack_constants=pool.pack_constants,
         unpack=pool.unpack,
         layouts=pool.layouts,
+        problem=pool.tiling_problem,
         description=f"rows of windows: {chosen}" if pool.by_rows else str(chosen),
     )
 

@@ -98,6 +98,7 @@ def residual_add(
         pack_constants=add.pack_constants,
         unpack=add.unpack,
         layouts=add.layouts,
+        problem=problem,
         description=str(chosen),
     )
 

@@ -1,0 +1,25 @@
+"""The tuner: search spaces of schedules, features, the cost model, searches.
+
+    task = expression_task(output, config)
+    program = task.build(task.space.sample(rng, 1)[0])
+
+A search proposes points; what they cost comes from outside.
+"""
+
+from vdla.compiler.tune.errors import TuneError
+from vdla.compiler.tune.space import Knob, Point, Space, Value
+from vdla.compiler.tune.task import Built, TuningTask
+from vdla.compiler.tune.vdla_task import VdlaTask, expression_task, template_task
+
+__all__ = [
+    "Built",
+    "Knob",
+    "Point",
+    "Space",
+    "TuneError",
+    "TuningTask",
+    "Value",
+    "VdlaTask",
+    "expression_task",
+    "template_task",
+]

@@ -1,0 +1,62 @@
+"""What a tuner works on: an operator for a machine, with a space of ways to build it.
+
+Estimates and features are of many points at once, by their indices in the space.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler import ir
+from vdla.compiler.tune.space import Ints, Point, Space
+from vdla.hardware.program import Program
+
+Built = Program | ir.Function
+"""A program for the accelerator, or a scheduled function for a CPU."""
+
+
+class TuningTask(Protocol):
+    """An operator to tune. Tasks can be pickled, so that workers can build points.
+
+    `key` is a hash of all that the cost of a point depends on: the plain operator, the machine, the
+    version of the space. Tasks with equal `feature_names` can share a cost model.
+    """
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """Sixteen hexadecimal digits."""
+        ...
+
+    @property
+    def space(self) -> Space:
+        """The points; what does not fit the machine is none of them."""
+        ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the columns of `features`."""
+        ...
+
+    def build(self, point: Point) -> Built:
+        """What a measurer runs."""
+        ...
+
+    def overhead(self, point: Point) -> float:
+        """What is added to a measured cost: work outside of what is built."""
+        ...
+
+    def estimate(self, indices: Ints) -> NDArray[np.float64]:
+        """A draft of the costs of points, without building them; their order matters most."""
+        ...
+
+    def features(self, indices: Ints) -> NDArray[np.float32]:
+        """[point, feature]."""
+        ...

@@ -1,0 +1,173 @@
+"""The forms of an operator on the accelerator: mappings of an expression, layouts of a template.
+
+A form fixes everything but the tiles; what the tiles cut up is its `problem`. A source, unlike its
+forms, can be pickled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from vdla.compiler import te
+from vdla.compiler.map import MappedOperator, candidates
+from vdla.compiler.map.tile_facts import tiling_problem
+from vdla.compiler.operators.vdla import Operator, TemplateError, Tiling, conv2d
+from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+
+_SMALLEST = Tiling(rows=1, cols=1, out_blocks=1, in_blocks=1, keep_weights=False, threads=1, threads_over=LOOPS[1])
+
+
+class Form(Protocol):
+    """A way to compute an operator, with any tiles."""
+
+    @property
+    def label(self) -> str:
+        """The value of the knob `form`."""
+        ...
+
+    @property
+    def problem(self) -> TilingProblem:
+        """What the tiles cut up."""
+        ...
+
+    @property
+    def overhead(self) -> float:
+        """Cycles of the host, which lays out elements several times."""
+        ...
+
+    def program(self, tiling: Tiling) -> Program:
+        """The compiled program."""
+        ...
+
+
+class FormSource(Protocol):
+    """Where forms come from."""
+
+    @property
+    def definition(self) -> str:
+        """The plain operator as text, the same for equal operators."""
+        ...
+
+    def forms(self, config: Config) -> list[Form]:
+        """The forms on a machine, at least one."""
+        ...
+
+
+# --- mappings of plain expressions ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MappedForm:
+    """A mapping of a plain expression."""
+
+    operator: MappedOperator
+
+    @property
+    def label(self) -> str:
+        """The mapping, in a line."""
+        return str(self.operator.mapping)
+
+    @cached_property
+    def problem(self) -> TilingProblem:
+        """What the tiles cut up."""
+        return tiling_problem(self.operator.form)
+
+    @property
+    def overhead(self) -> float:
+        """Cycles of the host, which lays out elements several times."""
+        return self.operator.extra_cycles
+
+    def program(self, tiling: Tiling) -> Program:
+        """The compiled program."""
+        return replace(self.operator, tiling=tiling).program
+
+
+@dataclass(frozen=True, eq=False)
+class ExpressionSource:
+    """A plain expression, whose forms are its mappings."""
+
+    output: te.Tensor
+
+    @property
+    def definition(self) -> str:
+        """The function of the expression."""
+        return str(te.create_function(_placeholders(self.output), [self.output], "plain"))
+
+    def forms(self, config: Config) -> list[Form]:
+        """Every legal mapping.
+
+        Raises:
+            MapError: no intrinsic of the machine covers the expression.
+        """
+        return [MappedForm(operator) for operator in candidates(self.output, config).found]
+
+
+def _placeholders(output: te.Tensor) -> list[te.Tensor]:
+    """The plain inputs, in the order in which they are read."""
+    if output.stage is None:
+        return [output]
+    found = {tensor.name: tensor for read in output.stage.reads for tensor in _placeholders(read)}
+    return list(found.values())
+
+
+# --- templates ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TemplateForm:
+    """A template with its options. What the host lays out several times is not charged."""
+
+    template: Callable[..., Operator]
+    config: Config
+    options: Mapping[str, Any]
+    label: str = "template"
+    overhead: float = 0.0
+
+    @cached_property
+    def problem(self) -> TilingProblem:
+        """What the tiles cut up.
+
+        Raises:
+            TemplateError: the smallest tile does not fit the buffers.
+        """
+        return self.template(self.config, **self.options, tiling=_SMALLEST).problem
+
+    def program(self, tiling: Tiling) -> Program:
+        """The compiled program."""
+        return self.template(self.config, **self.options, tiling=tiling).program
+
+
+@dataclass(frozen=True, eq=False)
+class TemplateSource:
+    """A template with its options, whose forms are its layouts."""
+
+    template: Callable[..., Operator]
+    options: Mapping[str, Any]
+
+    @property
+    def definition(self) -> str:
+        """The template and its options but the name."""
+        options = {key: value for key, value in self.options.items() if key != "name"}
+        return json.dumps([self.template.__name__, options], sort_keys=True)
+
+    def forms(self, config: Config) -> list[Form]:
+        """The layouts that fit the machine, or the template itself if it has no choice."""
+        options, several = self.options, self.options.get("packing", "auto") == "auto"
+        if self.template is not conv2d or options.get("groups", 1) > 1 or not several:
+            return [TemplateForm(self.template, config, options)]
+        packings = ("channels", "patches") if options["in_channels"] < config.block_in else ("channels",)
+        every = [TemplateForm(self.template, config, {**options, "packing": label}, label) for label in packings]
+        return [form for form in every if _fits(form)] or [*every[:1]]
+
+
+def _fits(form: TemplateForm) -> bool:
+    try:
+        return bool(form.problem)
+    except TemplateError:
+        return False

@@ -1,0 +1,121 @@
+"""The space of tiles for forms of an operator: everything that fits the buffers, each choice once.
+
+A size is the smallest one for its number of tiles. Virtual threads are dealt the iterations of one
+tile loop, which has at least as many; without them, the loop is the innermost that iterates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+
+import numpy as np
+
+from vdla.compiler.operators.vdla.tile_candidates import Candidates, fitting
+from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem
+from vdla.compiler.tune.errors import TuneError
+from vdla.compiler.tune.space import Bools, Columns, Ints, Knob, Point, Space, Value
+from vdla.hardware.config import Config
+
+FORM = "form"
+MOST_THREADS = 4
+_SIZES = ("rows", "cols", "out_blocks", "in_blocks")
+_MOST_AT_ONCE = 1 << 16
+
+
+def tile_space(name: str, config: Config, problems: Mapping[str, TilingProblem]) -> Space:
+    """The space of tiles for every form, by its label.
+
+    Raises:
+        TuneError: no tile of any form fits the buffers.
+    """
+    tables = {label: _Table(config, problem) for label, problem in problems.items()}
+    knobs = _joined(list(problems), [table.knobs for table in tables.values()])
+    bare = Space(name, knobs)
+    found = [_codes(bare, form, columns) for form, table in enumerate(tables.values()) for columns in table.fitting()]
+    return Space(name, knobs, np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64))
+
+
+def _joined(labels: list[str], tables: Sequence[Mapping[str, tuple[Value, ...]]]) -> tuple[Knob, ...]:
+    """The form, and each knob with its values in any form."""
+    names = [field.name for field in fields(Tiling)]
+    values: dict[str, list[Value]] = {name: [] for name in names}
+    for table in tables:
+        for name in names:
+            values[name] += [value for value in table[name] if value not in values[name]]
+    for name in (*_SIZES, "threads"):
+        values[name].sort(key=int)
+    return Knob(FORM, tuple(labels)), *(Knob(name, tuple(values[name])) for name in names)
+
+
+def _codes(space: Space, form: int, columns: Columns) -> Ints:
+    """The codes of tiles of one form."""
+    count = len(next(iter(columns.values())))
+    digits = [np.full(count, form)]
+    for knob in space.knobs[1:]:
+        order = np.argsort(knob.column, kind="stable")
+        digits.append(order[np.searchsorted(knob.column, columns[knob.name], sorter=order)])
+    return space.codes(np.stack(digits, axis=1))
+
+
+class _Table:
+    """The tiles of one form in columns."""
+
+    def __init__(self, config: Config, problem: TilingProblem) -> None:
+        self._config, self._problem = config, problem
+        most = max(config.depths)
+        sizes = {name: tile_sizes(getattr(problem, name), most) for name in _SIZES}
+        loops = LOOPS if problem.in_blocks > 1 or not problem.separate else LOOPS[1:]
+        self.knobs: dict[str, tuple[Value, ...]] = {
+            **sizes,
+            "keep_weights": (False, True),
+            "threads": tuple(range(1, MOST_THREADS + 1)),
+            "threads_over": loops,
+        }
+
+    def fitting(self) -> Iterator[Columns]:
+        """The values of all tiles that fit, a limited number at once."""
+        grid = Space("tiles", tuple(Knob(name, values) for name, values in self.knobs.items()))
+        for start in range(0, grid.size, _MOST_AT_ONCE):
+            columns = grid.columns(np.arange(start, min(start + _MOST_AT_ONCE, grid.size)))
+            candidates = candidates_of(columns)
+            chosen = fitting(self._config, self._problem, candidates) & _is_canonical(self._problem, candidates)
+            if chosen.any():
+                yield {name: column[chosen] for name, column in columns.items()}
+
+
+def tile_sizes(extent: int, most: int) -> tuple[int, ...]:
+    """Sizes up to `most`: the smallest one for each number of tiles."""
+    sizes = np.arange(1, min(extent, most) + 1)
+    tiles = -(-extent // sizes)
+    return tuple(sizes[sizes == -(-extent // tiles)].tolist())
+
+
+def _is_canonical(problem: TilingProblem, c: Candidates) -> Bools:
+    """Whether a candidate is the one spelling of its choice of threads."""
+    iterations = c.iterations(problem)
+    innermost = (iterations > 1).argmax(axis=0)
+    dealt = iterations[c.over, np.arange(len(c))]
+    return np.where(c.threads == 1, c.over == innermost, c.threads <= dealt)
+
+
+def candidates_of(columns: Columns) -> Candidates:
+    """Points in columns as candidates of the tile search."""
+    order = np.argsort(LOOPS)
+    over = order[np.searchsorted(LOOPS, columns["threads_over"], sorter=order)]
+    named = {name: columns[name] for name in (*_SIZES, "keep_weights", "threads")}
+    return Candidates(**named, over=over)
+
+
+def tiling_of(point: Point) -> Tiling:
+    """The tiles of a point.
+
+    Raises:
+        TuneError: a value of the point has another type.
+    """
+    values = {field.name: point[field.name] for field in fields(Tiling)}
+    for name, value in values.items():
+        wanted = str if name == "threads_over" else bool if name == "keep_weights" else int
+        if type(value) is not wanted:
+            raise TuneError(f"tiling: {name} must be a {wanted.__name__}, got {value!r}")
+    return Tiling(**values)  # type: ignore[arg-type]  # checked above

@@ -1,0 +1,103 @@
+"""Tuning tasks for the accelerator: the forms of an operator and all tiles that fit the buffers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler import te
+from vdla.compiler.operators.vdla import Operator
+from vdla.compiler.operators.vdla.tile_candidates import estimated
+from vdla.compiler.tune.errors import TuneError
+from vdla.compiler.tune.space import Ints, Point, Space
+from vdla.compiler.tune.vdla_forms import ExpressionSource, Form, FormSource, TemplateSource
+from vdla.compiler.tune.vdla_space import FORM, candidates_of, tile_space, tiling_of
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+
+SPACE_VERSION = 1
+"""Points of another version mean something else."""
+
+
+@dataclass(frozen=True, eq=False)
+class VdlaTask:
+    """An operator on a machine."""
+
+    name: str
+    config: Config
+    source: FormSource
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what is derived, which may not be picklable."""
+        return VdlaTask, (self.name, self.config, self.source)
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of the plain operator, the whole machine and the version of the space."""
+        machine = {name: value for name, value in self.config.to_dict().items() if name != "name"}
+        content = json.dumps([self.source.definition, machine, SPACE_VERSION], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    @cached_property
+    def forms(self) -> Mapping[str, Form]:
+        """The forms by their labels."""
+        return {form.label: form for form in self.source.forms(self.config)}
+
+    @cached_property
+    def space(self) -> Space:
+        """Forms and tiles.
+
+        Raises:
+            TuneError: no tile of any form fits the buffers.
+        """
+        problems = {label: form.problem for label, form in self.forms.items()}
+        return tile_space(f"{self.name} on {self.config.name}", self.config, problems)
+
+    def build(self, point: Point) -> Program:
+        """The program of a point."""
+        return self._form(point).program(tiling_of(point))
+
+    def overhead(self, point: Point) -> float:
+        """Cycles of the host, which lays out elements several times."""
+        return self._form(point).overhead
+
+    def _form(self, point: Point) -> Form:
+        """The form of a legal point."""
+        self.space.index(point)
+        return self.forms[str(point[FORM])]
+
+    def estimate(self, indices: Ints) -> NDArray[np.float64]:
+        """Cycles, roughly, with those of the host."""
+        columns = self.space.columns(indices)
+        found = np.zeros(len(indices))
+        for label, form in self.forms.items():
+            chosen = columns[FORM] == label
+            if chosen.any():
+                tiles = candidates_of({name: column[chosen] for name, column in columns.items()})
+                found[chosen] = estimated(self.config, form.problem, tiles) + form.overhead
+        return found
+
+
+def expression_task(output: te.Tensor, config: Config, name: str = "") -> VdlaTask:
+    """The task of a plain expression: every legal mapping onto the machine, with its tiles."""
+    return VdlaTask(name or output.name, config, ExpressionSource(output))
+
+
+def template_task(template: Callable[..., Operator], config: Config, **options: Any) -> VdlaTask:  # noqa: ANN401
+    """The task of a template with its options.
+
+    Raises:
+        TuneError: an option chooses tiles.
+    """
+    name = str(options.get("name", template.__name__))
+    for chosen in ("tiling", "virtual_threads"):
+        if chosen in options:
+            raise TuneError(f"tune {name}: {chosen} must be left to the tuner, got {options[chosen]!r}")
+    return VdlaTask(name, config, TemplateSource(template, options))

@@ -1,0 +1,101 @@
+"""Tasks of the accelerator: their spaces, programs and keys; pickled tasks build the same."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from vdla.compiler.operators import definitions
+from vdla.compiler.operators.vdla import Tiling, conv2d, depthwise_conv2d
+from vdla.compiler.operators.vdla.tiling import best_tiling, fits
+from vdla.compiler.tune import TuneError, VdlaTask, expression_task, template_task
+from vdla.compiler.tune.vdla_space import tile_sizes, tiling_of
+from vdla.hardware.config import Config
+
+TINY = Config.preset("tiny")
+SHAPE = {"batch": 1, "height": 6, "width": 5, "in_channels": 8, "out_channels": 8, "kernel": 3, "pads": 1}
+
+
+def expression(channels: int = 8) -> VdlaTask:
+    definition = definitions.convolution(
+        batch=1, in_channels=channels, out_channels=8, size=(6, 5), kernel=3, strides=1, pads=1, raw=False
+    )
+    return expression_task(definition.output, TINY)
+
+
+def test_the_points_of_a_template_are_the_tilings_that_fit() -> None:
+    task = template_task(conv2d, TINY, **SHAPE)
+    problem = task.forms["channels"].problem
+    tilings = {tiling_of(point) for point in task.space.points()}
+    assert len(tilings) == task.space.size
+    assert all(fits(TINY, problem, tiling) for tiling in tilings)
+    names = ("rows", "cols", "out_blocks", "in_blocks")
+    sizes = [tile_sizes(getattr(problem, name), 64) for name in names]
+    whole = tuple(getattr(problem, name) for name in names)
+    wanted = set()
+    for *size, keep in product(*sizes, (False, True)):
+        if size[3] == problem.in_blocks and tuple(size) != whole:
+            continue  # the innermost loop that iterates is another one
+        wanted.add(Tiling(*size, keep_weights=keep, threads=1, threads_over="chunks"))
+    found = {tiling for tiling in tilings if tiling.threads == 1 and tiling.threads_over == "chunks"}
+    assert found == {tiling for tiling in wanted if fits(TINY, problem, tiling)}
+
+
+def test_the_untuned_choice_is_a_point() -> None:
+    task = template_task(conv2d, TINY, **SHAPE)
+    problem = task.forms["channels"].problem
+    points = [tiling_of(point) for point in task.space.points()]
+    assert {best_tiling(TINY, problem, threads) for threads in (1, 2, 3)} <= set(points)
+
+
+def test_a_template_has_the_layouts_that_fit() -> None:
+    few = template_task(conv2d, TINY, **{**SHAPE, "in_channels": 2})
+    assert few.space.knobs[0].values == ("channels", "patches")
+    assert template_task(conv2d, TINY, **SHAPE).space.knobs[0].values == ("channels",)
+    depthwise = template_task(depthwise_conv2d, TINY, batch=1, height=6, width=5, channels=8, kernel=3)
+    assert depthwise.space.knobs[0].values == ("template",)
+
+
+@pytest.mark.parametrize("task", [template_task(conv2d, TINY, **SHAPE), expression()], ids=["template", "expression"])
+def test_a_pickled_task_builds_the_same_program(task: VdlaTask) -> None:
+    again = pickle.loads(pickle.dumps(task))
+    assert again.key == task.key
+    for point in task.space.sample(np.random.default_rng(1), 2):
+        assert again.build(point).hash == task.build(point).hash
+
+
+def test_estimates_are_those_of_the_tile_search_and_of_the_host() -> None:
+    task = expression()
+    estimates = task.estimate(np.arange(task.space.size))
+    for index in (0, task.space.size // 2, task.space.size - 1):
+        point = task.space.point(index)
+        operator = replace(task.forms[str(point["form"])].operator, tiling=tiling_of(point))  # type: ignore[attr-defined]
+        assert estimates[index] == operator.cost
+        assert task.overhead(point) == operator.extra_cycles
+
+
+def test_keys_tell_operators_and_machines_apart() -> None:
+    key = expression().key
+    assert len(key) == 16
+    assert key == expression().key
+    assert key != expression(channels=7).key
+    other = replace(TINY, dram=replace(TINY.dram, read_latency=99))
+    assert key != VdlaTask("conv", other, expression().source).key
+    assert key == VdlaTask("conv", replace(TINY, name="mine"), expression().source).key
+
+
+def test_tiles_are_left_to_the_tuner() -> None:
+    with pytest.raises(TuneError) as caught:
+        template_task(conv2d, TINY, virtual_threads=2, **SHAPE)
+    assert str(caught.value) == "tune conv2d: virtual_threads must be left to the tuner, got 2"
+
+
+def test_points_of_other_types_are_refused() -> None:
+    point = dict(template_task(conv2d, TINY, **SHAPE).space.point(0))
+    with pytest.raises(TuneError) as caught:
+        tiling_of({**point, "rows": "2"})
+    assert str(caught.value) == "tiling: rows must be a int, got '2'"
