@@ -23,7 +23,7 @@ from vdla.compiler.graph import Graph, Node
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion
 from vdla.compiler.graph.groups import BODY
 from vdla.compiler.graph.macs import macs_of
-from vdla.compiler.operators.workload_bound import bound
+from vdla.compiler.operators.workload_bound import MachineBound, bound
 from vdla.compiler.operators.workloads import Workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
@@ -126,9 +126,10 @@ def _bound(body: Graph, node: Node) -> int:
     """The cycles that a product needs at least: for its multiplications or for its tensors."""
     if node.op == "vdla.QConv" and (found := _bound_of_conv(body, node)):
         return found
-    nbytes = sum(prod(body.tensor(name).extents) for name in (*node.inputs[:2], *node.outputs))
-    config = Config.preset(PRESET)
-    return max(-(-macs_of(body, node) // config.macs_per_cycle), -(-nbytes // config.axi_bytes))
+    read, written = (
+        sum(prod(body.tensor(name).extents) for name in names) for names in (node.inputs[:2], node.outputs)
+    )
+    return MachineBound.of(Config.preset(PRESET), macs_of(body, node), read, written).cycles
 
 
 def _bound_of_conv(body: Graph, node: Node) -> int:

@@ -1,5 +1,7 @@
 """The lower bound on the cycles of a workload: multiply-accumulates at peak rate, or bytes at the
-peak rate of the channel that moves more of them."""
+peak rate of the channel that needs longer. Reads and writes have channels of their own, so their
+cycles are never added.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,8 @@ from numpy.typing import NDArray
 
 from vdla.compiler.operators.workloads import Workload
 from vdla.hardware.config import Config
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,22 @@ class MachineBound:
     read_cycles: int
     write_cycles: int
 
+    @staticmethod
+    def of(config: Config, macs: int, read_bytes: int, written_bytes: int, macs_per_cycle: int = 0) -> MachineBound:
+        """The bound of so many multiply-accumulates and bytes, by default at the rate of the GEMM.
+
+        Reads use all ports of the machine, writes the first one.
+        """
+        beat = config.dram.beat_cycles
+        return MachineBound(
+            macs=macs,
+            read_bytes=read_bytes,
+            written_bytes=written_bytes,
+            compute_cycles=-(-macs // (macs_per_cycle or config.macs_per_cycle)),
+            read_cycles=-(-read_bytes // config.axi_bytes) * beat,
+            write_cycles=-(-written_bytes // config.axi_bytes) * beat * config.axi_ports,
+        )
+
     @property
     def cycles(self) -> int:
         """The greatest of the three."""
@@ -35,42 +55,53 @@ class MachineBound:
         return max(limits, key=limits.__getitem__)
 
 
-def bound(layer: Workload, config: Config) -> MachineBound:
-    """MACs / MACs per cycle or bytes / AXI bytes per cycle, whichever is greater.
+def bound(layer: Workload, config: Config, raw: bool = False) -> MachineBound:
+    """The bound of a workload, with int32 results if they are `raw`.
 
     Products with the zeros around the image are not needed. Each weight, each output and each input
-    byte that any output reads is moved once; reads and writes have channels of their own. Input
-    channels that do not fill one block are not rounded up, since several kernel positions can share
-    the block.
+    byte that any output reads is moved once. Input channels that do not fill one block are not
+    rounded up, since several kernel positions can share the block. Depthwise convolutions run on
+    the vector unit, with one multiplier for each result of a cycle.
     """
+    depthwise = layer.operator == "depthwise_conv2d"
     batch, ins, outs = _padded_sizes(layer, config)
-    pixels, taps = layer.out_height * layer.out_width, layer.kernel * layer.kernel
-    rows, cols = _reads(layer.height, layer.out_height, layer), _reads(layer.width, layer.out_width, layer)
-    macs = batch * ins * outs * len(rows) * len(cols)
-    touched = len(np.unique(rows)) * len(np.unique(cols))
-    read = (batch * ins * touched * config.inp_bits + ins * outs * taps * config.wgt_bits) // 8
-    written = batch * outs * pixels * config.out_bits // 8
-    return MachineBound(
-        macs=macs,
-        read_bytes=read,
-        written_bytes=written,
-        compute_cycles=-(-macs // config.macs_per_cycle),
-        read_cycles=-(-read // config.axi_bytes),
-        write_cycles=-(-written // config.axi_bytes),
+    rows, cols = (_reads(layer, *sizes) for sizes in _sizes(layer))
+    products = outs if depthwise else ins * outs  # for each position under a tap
+    inputs = batch * ins * len(np.unique(rows)) * len(np.unique(cols)) * config.inp_bits
+    weights = products * layer.kernel * layer.kernel * config.wgt_bits
+    results = batch * outs * layer.out_height * layer.out_width * (config.acc_bits if raw else config.out_bits)
+    return MachineBound.of(
+        config,
+        macs=batch * products * len(rows) * len(cols),
+        read_bytes=(inputs + weights) // 8,
+        written_bytes=results // 8,
+        macs_per_cycle=config.batch * config.block_out if depthwise else config.macs_per_cycle,
     )
 
 
 def _padded_sizes(layer: Workload, config: Config) -> tuple[int, int, int]:
     """Batch, input and output channels as the bound counts them."""
+    batch, outs = _round_up(layer.batch, config.batch), _round_up(layer.out_channels, config.block_out)
+    if layer.operator == "depthwise_conv2d":
+        return batch, outs, outs
     if layer.in_channels < config.block_in:
         return layer.batch, layer.in_channels, layer.out_channels
-    batch, ins = _round_up(layer.batch, config.batch), _round_up(layer.in_channels, config.block_in)
-    return batch, ins, _round_up(layer.out_channels, config.block_out)
+    return batch, _round_up(layer.in_channels, config.block_in), outs
 
 
-def _reads(size: int, out_size: int, layer: Workload) -> NDArray[np.int64]:
+def _sizes(layer: Workload) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Input and output rows, input and output columns."""
+    return (layer.height, layer.out_height), (layer.width, layer.out_width)
+
+
+def _reads(layer: Workload, size: int, out_size: int) -> Ints:
     """The rows (or columns) of the image that outputs read, once for every read."""
-    reads = np.arange(out_size)[:, None] * layer.strides + np.arange(layer.kernel) - layer.pads
+    taps = np.arange(layer.kernel)
+    if layer.operator == "conv2d_transpose":
+        row = np.arange(size)[:, None]
+        result = row * layer.strides + taps - layer.pads
+        return np.broadcast_to(row, result.shape)[(result >= 0) & (result < out_size)]
+    reads = np.arange(out_size)[:, None] * layer.strides + taps - layer.pads
     return np.asarray(reads[(reads >= 0) & (reads < size)])
 
 

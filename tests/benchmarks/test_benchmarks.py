@@ -12,7 +12,7 @@ from vdla.benchmarks.harness import BenchmarkResult, receipt, versions
 from vdla.benchmarks.layers import frame
 from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, WorkloadError, resnet18_layers, workload, workloads
-from vdla.hardware.config import Config
+from vdla.hardware.config import Config, Dram
 from vdla.runtime.layers import random_data, reference
 
 PYNQ = Config.preset("pynq_z1")
@@ -86,6 +86,31 @@ def test_the_greatest_of_compute_reads_and_writes_decides(
 ) -> None:
     limit = bound(workload(name), replace(Config.preset("pynq_z1_512"), axi_bits=axi_bits))
     assert (limit.limited_by, limit.cycles) == (limited_by, cycles)
+
+
+@pytest.mark.parametrize(
+    ("name", "compute", "reads", "writes"),
+    [
+        ("D2", 4 * 167 * 167, 8 * 112 * 112 + 72, 2 * 4 * 56 * 56),  # blocks, rows, columns on the vector unit
+        ("CT1", 64 * 32 * 14 * 14, 8 * 256 + 2 * 512 * 1024, 8 * 8 * 64),  # 14 products of rows stay inside
+    ],
+)
+def test_the_bound_of_other_operators_equals_a_hand_computation(
+    name: str, compute: int, reads: int, writes: int
+) -> None:
+    limit = bound(workload(name), PYNQ)
+    assert (limit.compute_cycles, limit.read_cycles, limit.write_cycles) == (compute, reads, writes)
+    assert limit.cycles == max(compute, reads, writes)
+
+
+def test_the_bound_counts_slow_memory_ports_and_raw_results() -> None:
+    plain, slow = bound(workload("C8"), PYNQ), bound(workload("C8"), replace(PYNQ, dram=Dram(beat_cycles=2)))
+    assert (slow.read_cycles, slow.write_cycles) == (2 * plain.read_cycles, 2 * plain.write_cycles)
+    ports = replace(PYNQ, axi_bits=128, axi_ports=2)
+    assert bound(workload("C8"), ports).read_cycles == plain.read_cycles // 2  # writes use one of the ports
+    assert bound(workload("C8"), ports).write_cycles == plain.write_cycles
+    raw = bound(workload("C5"), PYNQ, raw=True)
+    assert (raw.written_bytes, raw.limited_by, raw.cycles) == (4 * 28 * 28 * 128, "writes", 50_176)
 
 
 def test_a_frame_has_the_19_convolutions_of_resnet18_behind_its_first() -> None:
