@@ -58,9 +58,9 @@ from vdla.compiler.analysis.tree import (
     loop_names,
     loop_path,
     loops_on,
-    paths,
     remove_at,
     replace_at,
+    tree_of,
     used_names,
 )
 from vdla.compiler.analysis.written_region import region_written
@@ -100,7 +100,6 @@ __all__ = [
     "loop_names",
     "loop_path",
     "loops_on",
-    "paths",
     "read_buffers",
     "read_indices",
     "readers_of",
@@ -115,6 +114,7 @@ __all__ = [
     "span_of",
     "store_to",
     "stores",
+    "tree_of",
     "used_names",
     "writers_of",
     "written_buffers",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.by_identity import by_identity
-from vdla.compiler.analysis.tree import Path, paths
+from vdla.compiler.analysis.tree import Path, tree_of
 from vdla.compiler.arith import Linear, conjuncts, linear
 
 Indices = tuple[ir.Expr, ...]
@@ -57,7 +57,9 @@ def leaves(fn: ir.Function) -> list[LeafBlock]:
 
 @by_identity(most=64)
 def _leaves_of(body: ir.Stmt) -> tuple[LeafBlock, ...]:
-    return tuple(leaf_at(path) for path in paths(body) if isinstance(path[-1], ir.Block) and is_leaf(path[-1]))
+    tree = tree_of(body)
+    found = (i for i, stmt in enumerate(tree.statements) if isinstance(stmt, ir.Block) and is_leaf(stmt))
+    return tuple(leaf_at(tree.path(index)) for index in found)
 
 
 def is_leaf(block: ir.Block) -> bool:

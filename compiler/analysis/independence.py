@@ -24,7 +24,7 @@ from vdla.compiler.analysis.dataflow import check_pair, is_equality
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import Limit, access_region, index_form, limited_bounds, limits_of
 from vdla.compiler.analysis.symbols import Domains, at_least, domains_of
-from vdla.compiler.analysis.tree import paths
+from vdla.compiler.analysis.tree import tree_of
 from vdla.compiler.arith import Linear, Ranges, linear, var_names
 from vdla.compiler.ir import THREAD, expr_text
 
@@ -38,7 +38,7 @@ def check_concurrent_loops(fn: ir.Function, where: str, known: CheckedLoops) -> 
     `known` maps the loops checked so far to their private buffers; an unchanged loop is not checked
     again. The result is the same mapping for `fn`.
     """
-    statements = (path[-1] for path in paths(fn.body))
+    statements = tree_of(fn.body).statements
     marked = {stmt.var: stmt for stmt in statements if isinstance(stmt, ir.For) and _mark_of(stmt)}
     if not marked:
         return {}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.tree import paths
+from vdla.compiler.analysis.tree import tree_of
 from vdla.compiler.arith import INT32, Linear, Range, Ranges, bounds, linear, linear_bounds, simplify, var_names
 
 Bounds = tuple[Linear, Linear]
@@ -48,8 +48,7 @@ class Domains(dict[str, Range]):
 def domains_of(fn: ir.Function) -> Domains:
     """The domains of the loop variables and symbols of `fn`."""
     known = Domains({name: (1, INT32[1]) for name in fn.scalars}, {}, frozenset(fn.scalars))
-    statements = (path[-1] for path in paths(fn.body))
-    loops = {stmt.var: stmt.extent for stmt in statements if isinstance(stmt, ir.For)}
+    loops = {stmt.var: stmt.extent for stmt in tree_of(fn.body).statements if isinstance(stmt, ir.For)}
     return known.with_extents(loops)
 
 
@@ -126,6 +125,8 @@ class _Sides(NamedTuple):
 
 def at_least(a: Linear, b: Linear, domains: Ranges) -> bool:
     """Whether `a >= b` for all values of the symbols."""
+    if not a.terms and not b.terms:
+        return a.const >= b.const
     difference = a + b.scaled(-1)
     if not difference.terms:
         return difference.const >= 0

@@ -7,7 +7,7 @@ unique, so each has one path.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.by_identity import by_identity
@@ -18,47 +18,79 @@ from vdla.compiler.ir import Names
 Path = tuple[ir.Stmt, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Statements in program order: `parents[i]` is the index of the one around statement `i`, -1
+    for the first.
+
+    `loops` and `blocks` have the indices by name.
+    """
+
+    statements: tuple[ir.Stmt, ...]
+    parents: tuple[int, ...]
+    loops: Mapping[str, int]
+    blocks: Mapping[str, int]
+
+    def path(self, index: int) -> Path:
+        """The path of a statement."""
+        found: list[ir.Stmt] = []
+        while index >= 0:
+            found.append(self.statements[index])
+            index = self.parents[index]
+        return tuple(reversed(found))
+
+
 @by_identity(most=64)
-def paths(stmt: ir.Stmt) -> tuple[Path, ...]:
-    """The path of every statement, in program order."""
-    found: list[Path] = []
-    pending: list[Path] = [(stmt,)]
+def tree_of(stmt: ir.Stmt) -> Tree:
+    """All statements of `stmt`."""
+    statements: list[ir.Stmt] = []
+    parents: list[int] = []
+    loops: dict[str, int] = {}
+    blocks: dict[str, int] = {}
+    pending: list[tuple[ir.Stmt, int]] = [(stmt, -1)]
     while pending:
-        path = pending.pop()
-        found.append(path)
-        pending.extend((*path, child) for child in reversed(ir.children(path[-1])))
-    return tuple(found)
+        inner, parent = pending.pop()
+        index = len(statements)
+        statements.append(inner)
+        parents.append(parent)
+        if isinstance(inner, ir.For):
+            loops.setdefault(inner.var, index)
+        elif isinstance(inner, ir.Block):
+            blocks.setdefault(inner.name, index)
+        pending += [(child, index) for child in reversed(ir.children(inner))]
+    return Tree(tuple(statements), tuple(parents), loops, blocks)
 
 
 def loop_path(fn: ir.Function, var: str, where: str) -> Path:
     """The path of the loop over `var`."""
-    for path in paths(fn.body):
-        if isinstance(path[-1], ir.For) and path[-1].var == var:
-            return path
+    tree = tree_of(fn.body)
+    if isinstance(var, str) and var in tree.loops:
+        return tree.path(tree.loops[var])
     raise ScheduleError(f"{where}: loop must be one of {', '.join(loop_names(fn))}, got {var!r}")
 
 
 def block_path(fn: ir.Function, name: str, where: str) -> Path:
     """The path of the block `name`."""
-    for path in paths(fn.body):
-        if isinstance(path[-1], ir.Block) and path[-1].name == name:
-            return path
+    tree = tree_of(fn.body)
+    if isinstance(name, str) and name in tree.blocks:
+        return tree.path(tree.blocks[name])
     raise ScheduleError(f"{where}: block must be one of {', '.join(_block_names(fn))}, got {name!r}")
 
 
 def loop_names(fn: ir.Function) -> list[str]:
     """The variables of all loops."""
-    return [stmt.var for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For)]
+    return list(tree_of(fn.body).loops)
 
 
 def _block_names(fn: ir.Function) -> list[str]:
     """The names of all blocks."""
-    return [stmt.name for stmt in ir.walk(fn.body) if isinstance(stmt, ir.Block)]
+    return list(tree_of(fn.body).blocks)
 
 
 def used_names(fn: ir.Function) -> Names:
     """The names in use, axes included: loops inside a blockized block must not shadow them."""
-    axes = [axis.var for stmt in ir.walk(fn.body) if isinstance(stmt, ir.Block) for axis in stmt.axes]
+    statements = tree_of(fn.body).statements
+    axes = [axis.var for stmt in statements if isinstance(stmt, ir.Block) for axis in stmt.axes]
     return Names([*loop_names(fn), *_block_names(fn), *axes, *fn.buffers, *fn.scalars])
 
 

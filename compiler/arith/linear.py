@@ -27,9 +27,9 @@ class Linear:
 
     def __add__(self, other: Linear) -> Linear:
         if not other.terms:
-            return Linear(self.terms, self.const + other.const)
+            return Linear(self.terms, self.const + other.const) if other.const else self
         if not self.terms:
-            return Linear(other.terms, self.const + other.const)
+            return Linear(other.terms, self.const + other.const) if self.const else other
         terms = dict(self.terms)
         for term, factor in other.terms.items():
             terms[term] = terms.get(term, 0) + factor
@@ -65,20 +65,27 @@ def _product(term: ir.Expr, factor: int) -> ir.Expr:
 
 def linear(expr: ir.Expr) -> Linear:
     """`expr` as a linear form; a float constant is a term."""
+    terms: dict[ir.Expr, int] = {}
+    const = _collect(expr, 1, terms)
+    return Linear(terms if all(terms.values()) else {t: f for t, f in terms.items() if f}, const)
+
+
+def _collect(expr: ir.Expr, factor: int, terms: dict[ir.Expr, int]) -> int:
+    """Add the terms of `expr * factor` to `terms`, and return its constant."""
     match expr:
         case ir.Const(value=value, dtype=dtype) if ir.is_integer(dtype):
-            return Linear({}, int(value))
+            return int(value) * factor
         case ir.Binary(op="add", a=a, b=b):
-            return linear(a) + linear(b)
+            return _collect(a, factor, terms) + _collect(b, factor, terms)
         case ir.Binary(op="sub", a=a, b=b):
-            return linear(a) + linear(b).scaled(-1)
+            return _collect(a, factor, terms) + _collect(b, -factor, terms)
         case ir.Binary(op="mul", a=a, b=b):
-            left, right = linear(a), linear(b)
-            if not right.terms:
-                return left.scaled(right.const)
-            if not left.terms:
-                return right.scaled(left.const)
-    return Linear({expr: 1})
+            if not (right := linear(b)).terms:
+                return _collect(a, factor * right.const, terms)
+            if not (left := linear(a)).terms:
+                return _collect(b, factor * left.const, terms)
+    terms[expr] = terms.get(expr, 0) + factor
+    return 0
 
 
 def affine(expr: ir.Expr) -> tuple[dict[str, int], int] | None:

@@ -57,7 +57,9 @@ def children(stmt: Stmt) -> tuple[Stmt, ...]:
 def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
     """`stmt` with its children replaced, in the order of `children`."""
     match stmt:
-        case For() | If() | Alloc() | HeapAlloc() | IntrinsicCall():
+        case For(var=var, extent=extent, kind=kind, annotations=annotations):
+            return For(var, extent, new[0], kind, annotations)
+        case If() | Alloc() | HeapAlloc() | IntrinsicCall():
             return replace(stmt, body=new[0])
         case Seq():
             return seq(*new)

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.tree import paths
+from vdla.compiler.analysis.tree import tree_of
 from vdla.compiler.ir import Match
 from vdla.compiler.tensorize import TensorizeError, match_block, perfect_nest
 
-CheckedSteps = Mapping[str, tuple[ir.For, tuple[ir.Buffer | None, ...]]]
+Step = tuple[ir.For | None, tuple[ir.Buffer | None, ...]]
+"""The nest of a tensorized block (None: no loop is marked) and the buffers of its match."""
+CheckedSteps = Mapping[str, Step]
 
 
 def check_tensorized(fn: ir.Function, where: str, known: CheckedSteps) -> CheckedSteps:
@@ -24,31 +26,33 @@ def check_tensorized(fn: ir.Function, where: str, known: CheckedSteps) -> Checke
     `known` has the nest and the buffers of each step checked so far; a step whose nest and buffers
     are the same objects is not checked again. The result is that of `fn`.
     """
-    result: dict[str, tuple[ir.For, tuple[ir.Buffer | None, ...]]] = {}
-    for path in paths(fn.body):
-        block = path[-1]
+    steps = steps_of(fn)
+    for name, (match, step) in steps.items():
+        if name in known and _same(known[name], step):
+            continue
+        if step[0] is None or not _still_matches(fn, step[0], match):
+            rule = f"{name} must stay a step of {match.intrinsic.name}, as it was tensorized"
+            raise ScheduleError(f"{where}: {rule}, got another nest; tensorize it last")
+    return {name: step for name, (_, step) in steps.items()}
+
+
+def steps_of(fn: ir.Function) -> dict[str, tuple[Match, Step]]:
+    """The blocks tensorized for the accelerator, in program order."""
+    tree, found = tree_of(fn.body), dict[str, tuple[Match, Step]]()
+    for index, block in enumerate(tree.statements):
         if not isinstance(block, ir.Block) or "intrinsic" not in block.annotations:
             continue
         match: Match = block.annotations["intrinsic"]
-        if match.intrinsic.target != "vdla":
-            continue
-        nest = next((stmt for stmt in path if isinstance(stmt, ir.For) and "tensorize" in stmt.annotations), None)
-        buffers = tuple(fn.buffers.get(name) for name in match.buffers.values())
-        if nest is not None and _is_known(known, block.name, nest, buffers):
-            result[block.name] = known[block.name]
-            continue
-        if nest is None or not _still_matches(fn, nest, match):
-            rule = f"{block.name} must stay a step of {match.intrinsic.name}, as it was tensorized"
-            raise ScheduleError(f"{where}: {rule}, got another nest; tensorize it last")
-        result[block.name] = nest, buffers
-    return result
+        if match.intrinsic.target == "vdla":
+            around = tree.path(index)
+            nest = next((stmt for stmt in around if isinstance(stmt, ir.For) and "tensorize" in stmt.annotations), None)
+            found[block.name] = match, (nest, tuple(fn.buffers.get(name) for name in match.buffers.values()))
+    return found
 
 
-def _is_known(known: CheckedSteps, block: str, nest: ir.For, buffers: tuple[ir.Buffer | None, ...]) -> bool:
-    if block not in known:
-        return False
-    old_nest, old_buffers = known[block]
-    return old_nest is nest and all(old is new for old, new in zip(old_buffers, buffers, strict=True))
+def _same(old: Step, new: Step) -> bool:
+    """Whether the nests and the buffers are the same objects."""
+    return old[0] is new[0] is not None and all(a is b for a, b in zip(old[1], new[1], strict=True))
 
 
 def _still_matches(fn: ir.Function, nest: ir.For, match: Match) -> bool:

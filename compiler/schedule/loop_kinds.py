@@ -8,7 +8,7 @@ from typing import Any
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import check_independent
-from vdla.compiler.analysis.tree import Path, block_path, loop_at, loop_path, loops_on, paths, replace_at
+from vdla.compiler.analysis.tree import Path, block_path, loop_at, loop_path, loops_on, replace_at, tree_of
 from vdla.compiler.ir import RESERVED, THREAD, extent_text
 from vdla.compiler.schedule.loop_roles import outermost_blocks, role
 
@@ -149,11 +149,14 @@ def annotate(fn: ir.Function, name: str, key: str, value: Any) -> ir.Function:  
 
 def with_annotation(fn: ir.Function, name: str, key: str, value: Any, where: str) -> ir.Function:  # noqa: ANN401
     """`fn` with a key and a value attached to a loop or a block."""
-    for path in paths(fn.body):
-        stmt = path[-1]
-        if (isinstance(stmt, ir.For) and stmt.var == name) or (isinstance(stmt, ir.Block) and stmt.name == name):
-            return replace_at(fn, path, replace(stmt, annotations={**stmt.annotations, key: value}))
-    raise ScheduleError(f"{where}: the name must be a loop or a block of {fn.name}, got {name!r}")
+    tree = tree_of(fn.body)
+    named = {**tree.blocks, **tree.loops}
+    if not isinstance(name, str) or name not in named:
+        raise ScheduleError(f"{where}: the name must be a loop or a block of {fn.name}, got {name!r}")
+    path = tree.path(named[name])
+    stmt = path[-1]
+    assert isinstance(stmt, ir.For | ir.Block)
+    return replace_at(fn, path, replace(stmt, annotations={**stmt.annotations, key: value}))
 
 
 def set_scope(fn: ir.Function, buffer: str, scope: str) -> ir.Function:

@@ -39,7 +39,7 @@ from vdla.compiler.schedule import (
     store_at,
     tile,
 )
-from vdla.compiler.schedule.check_tensorized import CheckedSteps
+from vdla.compiler.schedule.check_tensorized import CheckedSteps, steps_of
 from vdla.compiler.schedule.tile import TileNames
 from vdla.compiler.schedule.trace import ScheduleTrace, is_primitive, parse_trace, primitive
 from vdla.compiler.tensorize import Intrinsic, tensorize
@@ -195,7 +195,10 @@ class Schedule:
     @primitive
     def tensorize(self, name: str, intrinsic: Intrinsic) -> None:
         """Run a block's entry, or a nest from a loop inwards, as one intrinsic call."""
+        before = steps_of(self.fn)
         self.fn = tensorize(self.fn, name, intrinsic)
+        matched = {block: step for block, (_, step) in steps_of(self.fn).items() if block not in before}
+        self.checked_steps = {**self.checked_steps, **matched}
 
     @primitive
     def decompose_reduction(self, block: str, loop: str) -> str:

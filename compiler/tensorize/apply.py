@@ -42,8 +42,9 @@ def tensorize(fn: ir.Function, name: str, intrinsic: Intrinsic) -> ir.Function:
 
 def _find_nest(fn: ir.Function, name: str, intrinsic: Intrinsic) -> tuple[ir.For, ir.Block, Match]:
     """The outermost loop of the nest that `name` denotes, its block, and its match."""
-    loops = [path[-1] for path in _paths(fn.body) if isinstance(path[-1], ir.For) and path[-1].var == name]
-    blocks = [path for path in _paths(fn.body) if isinstance(path[-1], ir.Block) and path[-1].name == name]
+    every = _paths(fn.body)
+    loops = [path[-1] for path in every if isinstance(path[-1], ir.For) and path[-1].var == name]
+    blocks = [path for path in every if isinstance(path[-1], ir.Block) and path[-1].name == name]
     match loops, blocks:
         case [loop], []:
             return loop, *_match_nest(fn, loop, intrinsic)
