@@ -145,7 +145,7 @@ def index_form(leaf: LeafBlock, index: ir.Expr, ranges: Ranges) -> Linear:
 def span_of(form: Linear, outer: Collection[str], ranges: Ranges, limits: list[Limit]) -> tuple[Linear, Bounds]:
     """The part of a form over the outer loops, and the bounds of the rest."""
     if all(isinstance(term, ir.Var) for term in form.terms):
-        offset = form.only(lambda term: term.name in outer)
+        offset = form.only(lambda term: isinstance(term, ir.Var) and term.name in outer)
         inner = Linear({t: f for t, f in form.terms.items() if t not in offset.terms}, form.const)
         return offset, limited_bounds(inner, ranges, limits)
     offset, inner = Linear({}), Linear({}, form.const)
