@@ -131,6 +131,7 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program simulator.support simulator.stats simulator.verify "
         "runtime.devices runtime.artifact"
     ),
+    "runtime.tune": ("support hardware.program compiler.tune simulator.timing runtime.devices runtime"),
     "boards": "support hardware hardware.generate",
     "boards.vivado": "hardware hardware.generate hardware.fpga boards",
     "boards.virtual": (

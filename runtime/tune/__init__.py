@@ -1,0 +1,29 @@
+"""Tuning runs: measurers, workers, logs of trials, the loop, and the best known schedules."""
+
+from vdla.runtime.tune.errors import TuningError
+from vdla.runtime.tune.log import LoggedTrial, TaskRun, TrialIndex, TuningLog, read_logs
+from vdla.runtime.tune.measurer import DeviceMeasurer, Measurer, SimMeasurer
+from vdla.runtime.tune.ray_workers import RayWorkers
+from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.tune import TuningProgress, TuningReport, tune
+from vdla.runtime.tune.workers import InlineWorkers, LocalWorkers, Workers
+
+__all__ = [
+    "DeviceMeasurer",
+    "InlineWorkers",
+    "LocalWorkers",
+    "LoggedTrial",
+    "Measurer",
+    "RayWorkers",
+    "SimMeasurer",
+    "TaskRun",
+    "Trial",
+    "TrialIndex",
+    "TuningError",
+    "TuningLog",
+    "TuningProgress",
+    "TuningReport",
+    "Workers",
+    "read_logs",
+    "tune",
+]

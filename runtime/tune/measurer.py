@@ -1,0 +1,105 @@
+"""Measurers: what a point of a task costs on the simulator, on a device, or elsewhere.
+
+A measurer is pickled into worker processes. It may crash or hang there: that costs the trial.
+The simulator is imported where it is used, since it takes a worker a second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.tune import Built, Point, TuningTask
+from vdla.hardware.program import Program, input_tensors
+from vdla.runtime.tune.errors import TuningError
+from vdla.runtime.tune.trial import CYCLES
+
+
+class Measurer(Protocol):
+    """Builds points and measures them, one at a time."""
+
+    @property
+    def unit(self) -> str:
+        """The unit of costs: `cycles` or `seconds`."""
+        ...
+
+    @property
+    def most_workers(self) -> int | None:
+        """How many processes may measure at once without changing each other's costs; None: any."""
+        ...
+
+    def missing(self, task: TuningTask) -> str:
+        """Why this process cannot do it, as `<what> must <rule>, got <value>`; or empty."""
+        ...
+
+    def measure(self, task: TuningTask, point: Point) -> float:
+        """The cost of a point, with what the task adds to it.
+
+        Raises:
+            Error: the point cannot be built or does not run.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SimMeasurer:
+    """The simulator: exact cycles, so that one run is enough."""
+
+    unit: str = CYCLES
+    most_workers: int | None = None
+
+    def missing(self, task: TuningTask) -> str:
+        """Nothing: the simulator is every machine."""
+        return ""
+
+    def measure(self, task: TuningTask, point: Point) -> float:
+        """The cycles of the program of a point."""
+        from vdla.simulator.timing import time_program
+
+        program = _program(task, task.build(point))
+        return time_program(program).total_cycles + task.overhead(point)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMeasurer:
+    """A device by its name: `rtl`, `pynq`, `pynq://HOST:PORT`, or the file of a farm.
+
+    A device measures one program at a time, so more workers than `boards` wait for each other.
+    """
+
+    device: str
+    boards: int = 1
+    unit: str = CYCLES
+
+    @property
+    def most_workers(self) -> int | None:
+        """One for each board."""
+        return self.boards
+
+    def missing(self, task: TuningTask) -> str:
+        """Nothing that can be known before a program, which the device is opened for, is there."""
+        return ""
+
+    def measure(self, task: TuningTask, point: Point) -> float:
+        """The cycles of the program of a point, which do not depend on its inputs."""
+        from vdla.runtime.devices import open_device
+        from vdla.runtime.run import run
+
+        program = _program(task, task.build(point))
+        with open_device(self.device, program.config) as device:
+            statistics = run(program, _zeros(program), device).statistics
+        return statistics.total_cycles + task.overhead(point)
+
+
+def _program(task: TuningTask, built: Built) -> Program:
+    if not isinstance(built, Program):
+        raise TuningError(f"tune {task.name}: task must build programs, got a {type(built).__name__}")
+    return built
+
+
+def _zeros(program: Program) -> dict[str, NDArray[Any]]:
+    types = {"int32": np.int32, "int64": np.int64}
+    return {t.name: np.zeros(t.shape, types.get(t.dtype, np.int8)) for t in input_tensors(program)}

@@ -1,0 +1,199 @@
+"""Workers on a Ray cluster: one actor each; needs the extra `ray` here and on every node.
+
+An actor or a node that dies costs the trial that it had; another actor takes its place.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from vdla.compiler.tune import Point, TuningTask
+from vdla.runtime.tune.errors import TuningError
+from vdla.runtime.tune.measurer import Measurer
+from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.workers import TIMEOUT_S, TuningJob, measured, missing_of, timeout_text
+
+RAY = "ray"
+_SCHEME = "ray://"
+
+
+class PointMeasurer:
+    """What an actor is: it measures points of one job."""
+
+    def __init__(self, job: TuningJob) -> None:
+        self._job = job
+
+    def missing(self) -> str:
+        """Why the node cannot measure the job, or empty."""
+        return missing_of(self._job)
+
+    def measured(self, point: Point) -> Trial:
+        """The trial of a point."""
+        return measured((self._job, point))
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What an actor does; without a point it says what it lacks."""
+
+    actor: Any
+    place: int
+    number: int = -1
+    point: Point | None = None
+    begun_s: float = 0.0
+
+
+class RayWorkers:
+    """Actors of a cluster: `ray` starts one here or joins $RAY_ADDRESS, `ray://HOST:PORT` joins.
+
+    By default as many as the cluster has processors.
+
+    Raises:
+        TuningError: Ray is not installed, or the cluster cannot be reached.
+    """
+
+    def __init__(
+        self,
+        task: TuningTask,
+        measurer: Measurer,
+        address: str = RAY,
+        count: int | None = None,
+        timeout_s: float = TIMEOUT_S,
+        warn: Callable[[str], None] = lambda message: None,
+    ) -> None:
+        self._ray, self._name, self._unit = _ray(), task.name, measurer.unit
+        self._started_here = _join(self._ray, address)
+        self.count = count or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        if count is None and measurer.most_workers is not None:
+            self.count = min(self.count, measurer.most_workers)
+        self._job = self._ray.put(TuningJob.of(task, measurer))
+        self._actor = self._ray.remote(num_cpus=1, max_restarts=0)(PointMeasurer)
+        self._timeout_s, self._warn = timeout_s, warn
+        self._waiting: deque[tuple[int, Point]] = deque()
+        self._idle: list[tuple[Any, int]] = []
+        self._calls: dict[Any, _Call] = {}
+        self._unable = 0
+        for place in range(self.count):
+            self._start(place)
+
+    def submit(self, number: int, point: Point) -> None:
+        """As `Workers`."""
+        self._waiting.append((number, point))
+        self._hand_out()
+
+    def take(self) -> tuple[int, Trial]:
+        """As `Workers`."""
+        while True:
+            ended, _ = self._ray.wait(list(self._calls), timeout=self._patience_s())
+            found = self._ended(ended[0]) if ended else self._late()
+            self._hand_out()
+            if found is not None:
+                return found
+
+    def close(self) -> None:
+        """As `Workers`; ends the cluster if it was started for this."""
+        for actor in [call.actor for call in self._calls.values()] + [actor for actor, _ in self._idle]:
+            self._ray.kill(actor)
+        self._calls.clear()
+        self._idle.clear()
+        if self._started_here:
+            self._ray.shutdown()
+
+    # --- actors
+
+    def _start(self, place: int) -> None:
+        """Start an actor, whose first call is what it lacks."""
+        actor = self._actor.remote(self._job)
+        self._calls[actor.missing.remote()] = _Call(actor, place)
+
+    def _hand_out(self) -> None:
+        while self._waiting and self._idle:
+            (number, point), (actor, place) = self._waiting.popleft(), self._idle.pop(0)
+            self._calls[actor.measured.remote(dict(point))] = _Call(actor, place, number, point, time.monotonic())
+
+    def _patience_s(self) -> float | None:
+        """Seconds until the first trial is late; None while actors only start."""
+        begun = [call.begun_s for call in self._calls.values() if call.point is not None]
+        return max(0.0, min(begun) + self._timeout_s - time.monotonic()) if begun else None
+
+    def _ended(self, reference: Any) -> tuple[int, Trial] | None:  # noqa: ANN401  of Ray
+        """The trial of a call that ended, None if it was an actor's first one."""
+        call = self._calls.pop(reference)
+        try:
+            result = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            return self._lost(call, _reason(error))
+        if call.point is None and result:
+            self._ray.kill(call.actor)
+            self._set_aside(call.place, result)
+            return None
+        self._idle.append((call.actor, call.place))
+        return None if call.point is None else (call.number, result)
+
+    def _lost(self, call: _Call, reason: str) -> tuple[int, Trial] | None:
+        """The trial of an actor that died, and another actor."""
+        if call.point is None:
+            self._set_aside(call.place, f"actor must start, got {reason}")
+            return None
+        self._start(call.place)
+        error = f"trial: its worker must not end, got {reason}"
+        return call.number, Trial.failed(call.point, self._unit, error, time.monotonic() - call.begun_s)
+
+    def _late(self) -> tuple[int, Trial] | None:
+        """The first trial that took too long; its actor is replaced."""
+        now = time.monotonic()
+        for reference, call in self._calls.items():
+            if call.point is not None and now - call.begun_s >= self._timeout_s:
+                del self._calls[reference]
+                self._ray.kill(call.actor)
+                self._start(call.place)
+                return call.number, Trial.failed(
+                    call.point, self._unit, timeout_text(self._timeout_s), now - call.begun_s
+                )
+        return None
+
+    def _set_aside(self, place: int, what: str) -> None:
+        self._unable += 1
+        if self._unable == self.count:
+            raise TuningError(f"tune {self._name}: worker {place}: {what}")
+        self._warn(f"tune {self._name}: worker {place}: {what}; the run goes on without it")
+
+
+def _ray() -> Any:  # noqa: ANN401  a module
+    try:
+        import ray
+    except ImportError:
+        raise TuningError("tune: workers on Ray need the package ray, got none (pip install 'vdla[ray]')") from None
+    return ray
+
+
+def _join(ray: Any, address: str) -> bool:  # noqa: ANN401  a module
+    """Whether Ray was not yet in use, and is now."""
+    if address != RAY and not address.startswith(_SCHEME):
+        raise TuningError(f"tune: workers must be a number, ray or ray://HOST:PORT, got {address}")
+    if ray.is_initialized():
+        return False
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address == RAY and "RAY_ADDRESS" not in os.environ:  # workers of this machine import what this process can
+        paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        options |= {"include_dashboard": False, "runtime_env": {"env_vars": paths}}
+    try:
+        ray.init(address=None if address == RAY else address, **options)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise TuningError(f"tune: a Ray cluster must answer at {address}, got {first}") from None
+    return True
+
+
+def _reason(error: Exception) -> str:
+    """Why an actor is lost: the kind and the first line; the last, if it did not start."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if "creation task" in lines[0]:
+        return lines[-1]
+    return f"{type(error).__name__}: {lines[0]}"

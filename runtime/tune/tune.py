@@ -1,0 +1,179 @@
+"""The tuning loop: a search proposes points, workers measure them, a log keeps every trial.
+
+The search is told whole batches in the order of its proposals, one batch behind what it proposes.
+So the same seed gives the same run whatever the number of workers and their speed, and a run whose
+trials a log has is repeated from the log, without measuring.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from vdla.compiler.tune import Point, TuningTask
+from vdla.runtime.tune.errors import TuningError
+from vdla.runtime.tune.log import TaskRun, TuningLog
+from vdla.runtime.tune.trial import Trial, best_trial
+from vdla.runtime.tune.workers import Workers
+
+BATCH = 8
+_AHEAD = 2  # batches under way: while the last trials of one end, workers measure the next
+
+
+class Search(Protocol):
+    """What proposes points, each once, and learns from their costs."""
+
+    def propose(self, count: int) -> list[Point]:
+        """Up to `count` points; fewer where the space has no more."""
+        ...
+
+    def tell(self, points: Sequence[Point], costs: Sequence[float]) -> None:
+        """The costs of points, infinite for failed trials."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TuningProgress:
+    """How far a run is: trials that ended, of how many, and the best of them so far."""
+
+    done: int
+    total: int
+    best: Trial | None
+
+
+Show = Callable[[TuningProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TuningReport:
+    """The trials of a run in the order of proposal; `reused` of them were in the log."""
+
+    run: TaskRun
+    trials: tuple[Trial, ...]
+    reused: int
+
+    @property
+    def best(self) -> Trial:
+        """The trial of least cost.
+
+        Raises:
+            TuningError: every trial failed.
+        """
+        found = best_trial(self.trials)
+        if found is None:
+            first = self.trials[0].error if self.trials else "none was made"
+            raise TuningError(f"tune {self.run.name}: a trial must succeed, got {len(self.trials)} failed: {first}")
+        return found
+
+    @property
+    def failed(self) -> int:
+        """Trials without a cost."""
+        return sum(not trial.ok for trial in self.trials)
+
+    def best_so_far(self) -> list[float]:
+        """The least cost after each trial; infinite before the first that succeeded."""
+        return np.minimum.accumulate([trial.cost for trial in self.trials]).tolist() if self.trials else []
+
+
+def tune(
+    task: TuningTask,
+    search: Search,
+    run: TaskRun,
+    workers: Workers,
+    *,
+    trials: int,
+    log: TuningLog | None = None,
+    batch: int = BATCH,
+    show: Show = lambda progress: None,
+) -> TuningReport:
+    """A run of up to `trials` trials; those of its task that the log has are not repeated.
+
+    Trials of other runs of the task, of another seed or search, are told to the search first.
+
+    Raises:
+        TuningError: an option is out of range, or no worker can measure the task.
+    """
+    for name, value in (("trials", trials), ("batch", batch)):
+        if value < 1:
+            raise TuningError(f"tune {task.name}: {name} must be at least 1, got {value}")
+    loop = _Loop(search=search, run=run, workers=workers, trials=trials, log=log, show=show)
+    loop.tell_others()
+    while loop.propose(batch):
+        loop.tell_first()
+    return TuningReport(run, tuple(loop.told), loop.reused)
+
+
+@dataclass(slots=True)
+class _Loop:
+    """The state of a run. Trials are numbered in the order of proposal."""
+
+    search: Search
+    run: TaskRun
+    workers: Workers
+    trials: int
+    log: TuningLog | None
+    show: Show
+    known: dict[str, Trial] = field(default_factory=dict)
+    ended: dict[int, Trial] = field(default_factory=dict)
+    batches: deque[list[Point]] = field(default_factory=deque)
+    told: list[Trial] = field(default_factory=list)
+    proposed: int = 0
+    reused: int = 0
+
+    def tell_others(self) -> None:
+        """Take up what the log has of the task."""
+        entries = [] if self.log is None else self.log.index.of_key(self.run.key)
+        self.known = {_spelling(entry.trial.point): entry.trial for entry in entries}
+        own = (self.run.search, self.run.seed)
+        others = [entry.trial for entry in entries if (entry.run.search, entry.run.seed) != own]
+        if others:
+            self.search.tell([trial.point for trial in others], [trial.cost for trial in others])
+
+    def propose(self, count: int) -> bool:
+        """Begin batches of `count`, as many as may be under way; whether one is."""
+        while len(self.batches) < _AHEAD and self.proposed < self.trials:
+            points = self.search.propose(min(count, self.trials - self.proposed))
+            if not points:
+                break
+            self.batches.append(points)
+            for point in points:
+                self._begin(point)
+        return bool(self.batches)
+
+    def _begin(self, point: Point) -> None:
+        known = self.known.get(_spelling(point))
+        if known is None:
+            self.workers.submit(self.proposed, point)
+        else:
+            self.ended[self.proposed] = known
+            self.reused += 1
+        self.proposed += 1
+
+    def tell_first(self) -> None:
+        """Wait for the first batch and tell the search."""
+        points = self.batches[0]
+        numbers = range(len(self.told), len(self.told) + len(points))
+        while not all(number in self.ended for number in numbers):
+            number, trial = self.workers.take()
+            self.ended[number] = trial
+            if self.log is not None:
+                self.log.append(self.run, trial)
+            self._show()
+        found = [self.ended[number] for number in numbers]
+        self.told += found
+        self.search.tell(points, [trial.cost for trial in found])
+        self.batches.popleft()
+        self._show()
+
+    def _show(self) -> None:
+        self.show(TuningProgress(len(self.ended), self.trials, best_trial(self.ended.values())))
+
+
+def _spelling(point: Point) -> str:
+    """A point as text that does not depend on the order of its knobs."""
+    return json.dumps(dict(point), sort_keys=True)
