@@ -60,8 +60,11 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program compiler.ir compiler.arith compiler.te compiler.tensorize "
         "compiler.codegen.vdla compiler.codegen.vdla.intrinsics compiler.operators.vdla"
     ),
-    "compiler.tune": ("support hardware hardware.program compiler.ir compiler.te compiler.operators.vdla compiler.map"),
     "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
+    "compiler.tune": (
+        "support hardware hardware.program compiler.ir compiler.te compiler.operators.vdla compiler.operators "
+        "compiler.map"
+    ),
     "compiler.operators.cpu": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize compiler.schedule "
         "compiler.codegen.llvm compiler.codegen.llvm.intrinsics compiler.operators"
@@ -179,8 +182,8 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.te "
-        "compiler.interpret compiler.codegen.llvm compiler.map compiler.operators.vdla compiler.operators "
-        "compiler.operators.cpu compiler.operators.definitions "
+        "compiler.interpret compiler.codegen.llvm compiler.map compiler.tune compiler.operators.vdla "
+        "compiler.operators compiler.operators.cpu compiler.operators.definitions "
         "compiler.graph compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.stats "
         "simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.evaluate runtime.artifact "
         "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.compare boards "

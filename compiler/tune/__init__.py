@@ -7,6 +7,7 @@ A search proposes points; what they cost comes from outside.
 """
 
 from vdla.compiler.tune.errors import TuneError
+from vdla.compiler.tune.layer_task import layer_task
 from vdla.compiler.tune.space import Knob, Point, Space, Value
 from vdla.compiler.tune.task import Built, TuningTask
 from vdla.compiler.tune.vdla_task import VdlaTask, expression_task, template_task
@@ -21,5 +22,6 @@ __all__ = [
     "Value",
     "VdlaTask",
     "expression_task",
+    "layer_task",
     "template_task",
 ]

@@ -96,7 +96,9 @@ def _is_canonical(problem: TilingProblem, c: Candidates) -> Bools:
     iterations = c.iterations(problem)
     innermost = (iterations > 1).argmax(axis=0)
     dealt = iterations[c.over, np.arange(len(c))]
-    return np.where(c.threads == 1, c.over == innermost, c.threads <= dealt)
+    # Around other tile loops, threads with fewer iterations would hold more than a tile.
+    even = (c.over == innermost) | (dealt % c.threads == 0)
+    return np.where(c.threads == 1, c.over == innermost, (c.threads <= dealt) & even)
 
 
 def candidates_of(columns: Columns) -> Candidates:

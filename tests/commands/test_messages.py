@@ -91,8 +91,8 @@ def test_bad_input_gives_its_exact_message(
         code = int(str(stop.code))
     captured = capsys.readouterr()
     benchmarks = (
-        "area, board, chain, compile, coverage, cpu, equality, fusion, fuzz, hostile, layers, map, memory, mutants, "
-        "network, network_cpu, onnx, quantise, rtl, rtl_mutants, simulator"
+        "area, board, chain, compile, coverage, cpu, equality, features, fusion, fuzz, hostile, layers, map, memory, "
+        "mutants, network, network_cpu, onnx, quantise, rtl, rtl_mutants, simulator"
     )
     expected = f"vdla: {message.replace('{benchmarks}', benchmarks)}"
     assert (code, captured.out) == (BAD_INPUT, "")

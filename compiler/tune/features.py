@@ -1,0 +1,161 @@
+"""Features of tiled operators: what their loop nests look like, in columns, for the cost model.
+
+After AutoTVM (Chen et al., Learning to Optimize Tensor Programs, section 4): the length of each
+loop and its annotation, and for each operand at each level the touched bytes and the reuse. All but
+flags and shares are base-2 logarithms, so that shapes and machines compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.operators.vdla.tile_candidates import Candidates
+from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
+from vdla.compiler.tune.tile_nest import LEVELS, OPERANDS, Floats, TileNest
+from vdla.hardware.config import Config
+
+_LENGTHS = {
+    "sections": "sections, each with its own output blocks",
+    "groups": "groups of output blocks",
+    "batches": "batches",
+    "rows": "rows of tiles",
+    "cols": "tiles in a row",
+    "chunks": "chunks of input blocks",
+    "blocks": "output blocks of a tile",
+    "lines": "rows of a tile",
+    "pixels": "columns of a tile",
+    "inputs": "input blocks of a chunk",
+    "taps": "kernel positions, times phases",
+}
+_DEPTHS = {"window": "inp", "weights": "wgt", "sums": "acc"}
+_SPLIT = {"out_blocks": "output blocks", "rows": "rows", "cols": "columns", "in_blocks": "input blocks"}
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A column: its name, and what it is."""
+
+    name: str
+    meaning: str
+
+
+def _documented() -> Iterator[Feature]:
+    """Every feature, in the order of `tile_features`."""
+    yield Feature("estimate", "log2 of the estimated cycles")
+    yield Feature("estimate over steps", "log2 of the estimated cycles over the steps of the core intrinsic")
+    for name, meaning in _LENGTHS.items():
+        yield Feature(f"length {name}", f"log2 of the iterations over {meaning}")
+    yield Feature("threads", "log2 of the virtual threads")
+    for name in LOOPS:
+        yield Feature(f"threads over {name}", f"1 if several virtual threads share the loop over {name}, else 0")
+    yield Feature("keep weights", "1 if weights stay on the chip for all tiles of a group, else 0")
+    for level in LEVELS:
+        for operand in OPERANDS:
+            yield Feature(f"bytes {operand} {level}", f"log2 of 1 + the bytes of {operand} touched {_inside(level)}")
+            yield Feature(
+                f"reuse {operand} {level}", f"log2 of core steps for each entry of {operand} {_inside(level)}"
+            )
+        yield Feature(f"intensity {level}", f"log2 of core steps for each touched byte {_inside(level)}")
+    for level in LEVELS[1:]:
+        yield Feature(f"executions {level}", f"log2 of how often the nest executes the body of a {level}")
+    for what in ("window loads", "weight loads", "stores", "core steps"):
+        yield Feature(f"calls {what}", f"log2 of 1 + the {what} that the nest executes")
+    for operand in ("window", "weights", "stores"):
+        yield Feature(f"port {operand}", f"cycles of the memory port for {operand}, over the core steps")
+    for operand, buffer in _DEPTHS.items():
+        yield Feature(f"full {operand}", f"the share of the {buffer} buffer that {operand} and its copies fill")
+    for name, meaning in _SPLIT.items():
+        yield Feature(f"uneven {name}", f"{meaning} of all tiles over the {meaning} there are, minus 1")
+    for name, meaning in (("latency", "read latency of the memory, in cycles"), ("beat", "bytes per cycle of a port")):
+        yield Feature(f"machine {name}", f"log2 of the {meaning}")
+
+
+def _inside(level: str) -> str:
+    return "in the whole nest" if level == "nest" else f"in one iteration of a {level}"
+
+
+FEATURES = tuple(_documented())
+
+
+def tile_features(
+    config: Config, problem: TilingProblem, candidates: Candidates, estimates: Floats
+) -> NDArray[np.float32]:
+    """[candidate, feature]: the features of tilings of one problem."""
+    nest = TileNest(problem, candidates)
+    columns = [
+        *_estimates(nest, estimates),
+        *_loops(nest),
+        *_touched(nest, config),
+        *_traffic(nest, config),
+        *_space(nest, config),
+    ]
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _estimates(nest: TileNest, estimates: Floats) -> Iterator[Floats]:
+    yield np.log2(estimates)
+    yield np.log2(estimates / nest.steps("nest"))
+
+
+def _loops(nest: TileNest) -> Iterator[Floats]:
+    """Lengths and annotations."""
+    c = nest.candidates
+    yield from (np.log2(nest.extents[name]) for name in _LENGTHS)
+    yield np.log2(c.threads)
+    yield from (np.asarray((c.threads > 1) & (c.over == place), np.float64) for place in range(len(LOOPS)))
+    yield np.asarray(c.keep_weights, np.float64)
+
+
+def _touched(nest: TileNest, config: Config) -> Iterator[Floats]:
+    """Bytes, reuse and intensity at each level, and how often each is executed."""
+    for level in LEVELS:
+        steps, total = nest.steps(level), np.zeros(len(nest.candidates))
+        for operand in OPERANDS:
+            entries = nest.touched(operand, level)
+            size = entries * _entry_bytes(config, operand)
+            total = total + size
+            yield np.log2(1 + size)
+            yield np.log2(steps / np.maximum(entries, 1))
+        yield np.log2(steps / total)
+    yield from (np.log2(nest.executions(level)) for level in LEVELS[1:])
+
+
+def _entry_bytes(config: Config, operand: str) -> int:
+    sizes = {"window": config.inp_entry_bytes, "weights": config.wgt_entry_bytes, "sums": config.acc_entry_bytes}
+    return sizes[operand]
+
+
+def _traffic(nest: TileNest, config: Config) -> Iterator[Floats]:
+    """Calls of intrinsics, and what they move through the port of the memory."""
+    p, c = nest.problem, nest.candidates
+    chunks, steps = nest.executions("chunk"), nest.steps("nest")
+    # Kept weights are loaded in the first tile of a group, chunk by chunk.
+    weight_chunks = np.where(c.keep_weights, nest.executions("group") * -(-p.in_blocks // c.in_blocks), chunks)
+    stores = nest.executions("tile") * c.out_blocks
+    calls = (chunks * p.inputs, weight_chunks * c.out_blocks * bool(p.weights), stores, steps)
+    yield from (np.log2(1.0 + count) for count in calls)
+    result_bytes = config.acc_entry_bytes if p.raw else config.out_entry_bytes
+    moved = (
+        chunks * nest.touched("window", "chunk") * config.inp_entry_bytes,
+        weight_chunks * nest.touched("weights", "chunk") * config.wgt_entry_bytes,
+        stores * p.results(c.rows, c.cols) * result_bytes,
+    )
+    yield from (size * config.dram.beat_cycles / config.axi_bytes / steps for size in moved)
+
+
+def _space(nest: TileNest, config: Config) -> Iterator[Floats]:
+    """Shares of the buffers, what uneven tiles waste, the machine."""
+    p, c = nest.problem, nest.candidates
+    weights = nest.touched("weights", "chunk") * np.where(c.keep_weights, -(-p.in_blocks // c.in_blocks), c.threads)
+    yield nest.touched("window", "chunk") * c.threads / config.inp_depth
+    yield weights / config.wgt_depth
+    yield nest.touched("sums", "tile") * np.where(c.over == LOOPS.index("chunks"), 1, c.threads) / config.acc_depth
+    for name in _SPLIT:
+        whole, tile = getattr(p, name), getattr(c, name)
+        yield -(-whole // tile) * tile / whole - 1
+    yield np.full(len(c), np.log2(1.0 + config.dram.read_latency))
+    yield np.full(len(c), np.log2(config.axi_bytes / config.dram.beat_cycles))
