@@ -36,42 +36,44 @@ _SPLIT = {"out_blocks": "output blocks", "rows": "rows", "cols": "columns", "in_
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class FeatureColumn:
     """A column: its name, and what it is."""
 
     name: str
     meaning: str
 
 
-def _documented() -> Iterator[Feature]:
+def _documented() -> Iterator[FeatureColumn]:
     """Every feature, in the order of `tile_features`."""
-    yield Feature("estimate", "log2 of the estimated cycles")
-    yield Feature("estimate over steps", "log2 of the estimated cycles over the steps of the core intrinsic")
+    yield FeatureColumn("estimate", "log2 of the estimated cycles")
+    yield FeatureColumn("estimate over steps", "log2 of the estimated cycles over the steps of the core intrinsic")
     for name, meaning in _LENGTHS.items():
-        yield Feature(f"length {name}", f"log2 of the iterations over {meaning}")
-    yield Feature("threads", "log2 of the virtual threads")
+        yield FeatureColumn(f"length {name}", f"log2 of the iterations over {meaning}")
+    yield FeatureColumn("threads", "log2 of the virtual threads")
     for name in LOOPS:
-        yield Feature(f"threads over {name}", f"1 if several virtual threads share the loop over {name}, else 0")
-    yield Feature("keep weights", "1 if weights stay on the chip for all tiles of a group, else 0")
+        yield FeatureColumn(f"threads over {name}", f"1 if several virtual threads share the loop over {name}, else 0")
+    yield FeatureColumn("keep weights", "1 if weights stay on the chip for all tiles of a group, else 0")
     for level in LEVELS:
         for operand in OPERANDS:
-            yield Feature(f"bytes {operand} {level}", f"log2 of 1 + the bytes of {operand} touched {_inside(level)}")
-            yield Feature(
+            yield FeatureColumn(
+                f"bytes {operand} {level}", f"log2 of 1 + the bytes of {operand} touched {_inside(level)}"
+            )
+            yield FeatureColumn(
                 f"reuse {operand} {level}", f"log2 of core steps for each entry of {operand} {_inside(level)}"
             )
-        yield Feature(f"intensity {level}", f"log2 of core steps for each touched byte {_inside(level)}")
+        yield FeatureColumn(f"intensity {level}", f"log2 of core steps for each touched byte {_inside(level)}")
     for level in LEVELS[1:]:
-        yield Feature(f"executions {level}", f"log2 of how often the nest executes the body of a {level}")
+        yield FeatureColumn(f"executions {level}", f"log2 of how often the nest executes the body of a {level}")
     for what in ("window loads", "weight loads", "stores", "core steps"):
-        yield Feature(f"calls {what}", f"log2 of 1 + the {what} that the nest executes")
+        yield FeatureColumn(f"calls {what}", f"log2 of 1 + the {what} that the nest executes")
     for operand in ("window", "weights", "stores"):
-        yield Feature(f"port {operand}", f"cycles of the memory port for {operand}, over the core steps")
+        yield FeatureColumn(f"port {operand}", f"cycles of the memory port for {operand}, over the core steps")
     for operand, buffer in _DEPTHS.items():
-        yield Feature(f"full {operand}", f"the share of the {buffer} buffer that {operand} and its copies fill")
+        yield FeatureColumn(f"full {operand}", f"the share of the {buffer} buffer that {operand} and its copies fill")
     for name, meaning in _SPLIT.items():
-        yield Feature(f"uneven {name}", f"{meaning} of all tiles over the {meaning} there are, minus 1")
+        yield FeatureColumn(f"uneven {name}", f"{meaning} of all tiles over the {meaning} there are, minus 1")
     for name, meaning in (("latency", "read latency of the memory, in cycles"), ("beat", "bytes per cycle of a port")):
-        yield Feature(f"machine {name}", f"log2 of the {meaning}")
+        yield FeatureColumn(f"machine {name}", f"log2 of the {meaning}")
 
 
 def _inside(level: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +69,7 @@ class TileNest:
         p, c, one = self.problem, self.candidates, self._all(1)
         depth = LEVELS.index(level)
 
-        def size(whole: int, tile: Floats, split: str, last: str = "") -> Floats:
+        def size(whole: int, tile: NDArray[Any], split: str, last: str = "") -> Floats:
             """All of an extent, a tile of it inside `split`, one inside `last`."""
             if depth < LEVELS.index(split):
                 return self._all(whole)

@@ -98,7 +98,7 @@ def _is_canonical(problem: TilingProblem, c: Candidates) -> Bools:
     dealt = iterations[c.over, np.arange(len(c))]
     # Around other tile loops, threads with fewer iterations would hold more than a tile.
     even = (c.over == innermost) | (dealt % c.threads == 0)
-    return np.where(c.threads == 1, c.over == innermost, (c.threads <= dealt) & even)
+    return np.asarray(np.where(c.threads == 1, c.over == innermost, (c.threads <= dealt) & even), np.bool_)
 
 
 def candidates_of(columns: Columns) -> Candidates:
