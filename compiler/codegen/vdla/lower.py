@@ -22,7 +22,7 @@ from vdla.compiler.codegen.vdla.in_place import SharedStorage, StorageStep
 from vdla.compiler.codegen.vdla.iterations import Iterations
 from vdla.compiler.codegen.vdla.loop_bounds import Bounds, Condition, loop_bounds, truth_over
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
-from vdla.compiler.codegen.vdla.macro_ops import MacroOps, form_and_numbers
+from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps, form_and_numbers
 from vdla.compiler.codegen.vdla.nest import EntryAccess, Epilogue, Loop, TensorizedNest
 from vdla.compiler.codegen.vdla.tensorized_block import tensorized_blocks
 from vdla.compiler.codegen.vdla.tiles import TilePlan, plan_tiles
@@ -62,7 +62,8 @@ def _check_steps(fn: ir.Function, steps: int) -> None:
 class _Rows:
     """Operations of many iterations, sorted by iteration, those of one iteration in order.
 
-    `numbers[i]` are the `dram` and the offsets of a macro-op, or the base of a storage step.
+    `form` is the number of a form, or -1 minus that of a storage step; `numbers[i]` are the `dram`
+    and the offsets of a macro-op, or the base of a storage step.
     """
 
     iteration: Ints
@@ -80,7 +81,8 @@ class _Lowering:
         self.nests = FoldableNests(fn, blocks, self.plans)
         self.storage = SharedStorage(fn.name, self.plans)
         self.tiles: dict[tuple[str, tuple[int, ...]], BufferTile] = {}
-        self.forms: list[MacroOp | StorageStep] = []
+        self.table = FormTable()
+        self.shared: list[StorageStep] = []
 
     def run(self, stmt: ir.Stmt, outer: Iterations) -> _Rows:
         """The operations of a statement in all iterations of the loops around it."""
@@ -102,15 +104,11 @@ class _Lowering:
 
     def finish(self, rows: _Rows) -> MacroOps:
         """The macro-ops, after a check of the storage steps among them."""
-        ops = [isinstance(form, MacroOp) for form in self.forms]
-        is_op = np.array(ops, np.bool_)[rows.form]
-        number = np.cumsum(ops) - 1
-        forms = tuple(form for form in self.forms if isinstance(form, MacroOp))
-        steps = [form for form in self.forms if isinstance(form, StorageStep)]
-        if steps:
-            form = rows.form[~is_op]
-            self.storage.check(steps, form - number[form] - 1, rows.numbers[~is_op, 0])
-        return MacroOps(forms, number[rows.form[is_op]], rows.numbers[is_op, 1:], rows.numbers[is_op, 0])
+        is_op = rows.form >= 0
+        if self.shared:
+            self.storage.check(self.shared, -1 - rows.form[~is_op], rows.numbers[~is_op, 0])
+        forms = tuple(self.table.forms)
+        return MacroOps(forms, rows.form[is_op], rows.numbers[is_op, 1:], rows.numbers[is_op, 0])
 
     def emit(self, foldable: FoldableNest, outer: Iterations) -> _Rows:
         """The operations of a foldable nest in all iterations of the loops around it."""
@@ -131,8 +129,8 @@ class _Lowering:
                 for names in (var_names(expr) for expr, _ in position.rest):
                     if not names <= set(outer.values):
                         yield from (outer.values[var] for var in sorted(names & set(outer.values)))
-        for start in foldable.starts:
-            yield np.broadcast_to(np.asarray(evaluate(start, outer.values, default=0) != 0, np.int64), outer.count)
+        started = sum(_nonzero(start, outer) for start in foldable.starts)
+        yield np.broadcast_to(np.asarray(started, np.int64) > 0, outer.count)
 
     def _emit_class(self, foldable: FoldableNest, outer: Iterations) -> _Rows:
         """The operations in iterations that differ in addresses only."""
@@ -161,10 +159,15 @@ class _Lowering:
         for position, (_, values) in enumerate(found):
             for column, value in enumerate(values):
                 numbers[:, position, column] = value
-        first = len(self.forms)
-        self.forms += [form for form, _ in found]
-        form = np.tile(np.arange(first, len(self.forms)), count)
+        form = np.tile(np.array([self._number(form) for form, _ in found], np.int64), count)
         return _Rows(np.repeat(np.arange(count), len(found)), form, numbers.reshape(-1, numbers.shape[2]))
+
+    def _number(self, form: MacroOp | StorageStep) -> int:
+        """The number of a form of operations, or -1 minus that of a storage step."""
+        if isinstance(form, MacroOp):
+            return self.table.number(form)
+        self.shared.append(form)
+        return -len(self.shared)
 
     def _lowered(self, foldable: FoldableNest, nest: TensorizedNest) -> Iterator[MacroOp]:
         intrinsic = foldable.block.match.intrinsic
@@ -327,5 +330,10 @@ def _decisive(condition: Condition, loops: Iterable[Loop], outer: Iterations) ->
     for var, step in steps.items():
         if var in outer.values:
             known += step * outer.values[var]
-    reach = 1 + sum(abs(steps.get(var, 0)) * (extent + 1) for var, extent in extents.items())
-    return np.clip(known, -reach, reach)
+    reaches = [steps.get(var, 0) * (extent - 1) for var, extent in extents.items()]
+    return np.clip(known, -1 - sum(max(0, reach) for reach in reaches), -sum(min(0, reach) for reach in reaches))
+
+
+def _nonzero(expr: ir.Expr, outer: Iterations) -> Ints:
+    """Whether an expression is not 0, the loops inside at 0."""
+    return np.asarray(evaluate(expr, outer.values, default=0) != 0, np.int64)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
+from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware.isa import Load, Store
 
 Ints = NDArray[np.int64]
@@ -63,13 +64,11 @@ class MacroOps(Sequence[MacroOp]):
     def take(self, rows: Ints) -> MacroOps:
         """The chosen operations; their forms are in order of first use, equal ones once."""
         found = MacroOps(self.forms, self.form[rows], self.offsets[rows], self.dram[rows])
-        forms: dict[tuple[object, ...], tuple[int, MacroOp]] = {}
+        table = FormTable()
         number = np.zeros(len(self.forms), np.int64)
         for index in found.used:
-            form = self.forms[index]
-            key = form.instruction, tuple(form.bases.items()), form.uops, form.tensor, form.source
-            number[index] = forms.setdefault(key, (len(forms), form))[0]
-        return replace(found, forms=tuple(form for _, form in forms.values()), form=number[found.form])
+            number[index] = table.number(self.forms[index])
+        return replace(found, forms=tuple(table.forms), form=number[found.form])
 
     def map(self, change: Callable[[MacroOp], MacroOp]) -> MacroOps:
         """The operations with changed forms: with other tiles, tensors or lines of the schedule.
@@ -126,6 +125,30 @@ class MacroOps(Sequence[MacroOp]):
 
 
 _NO_ROWS = np.zeros(0, np.int64)
+
+
+class FormTable:
+    """Distinct forms, in the order in which they are first asked for."""
+
+    def __init__(self) -> None:
+        self.forms: list[MacroOp] = []
+        self._kernels: dict[UopKernel, int] = {}
+        self._kernel_of: dict[int, tuple[UopKernel, int]] = {}  # saves hashing a long kernel again
+        self._numbers: dict[tuple[object, ...], int] = {}
+
+    def number(self, form: MacroOp) -> int:
+        """The index of the form."""
+        key = form.instruction, tuple(form.bases.items()), self._kernel(form.uops), form.tensor, form.source
+        number = self._numbers.setdefault(key, len(self.forms))
+        if number == len(self.forms):
+            self.forms.append(form)
+        return number
+
+    def _kernel(self, uops: UopKernel) -> int:
+        """The number of a kernel."""
+        if id(uops) not in self._kernel_of:
+            self._kernel_of[id(uops)] = uops, self._kernels.setdefault(uops, len(self._kernels))
+        return self._kernel_of[id(uops)][1]
 
 
 def form_and_numbers(op: MacroOp) -> tuple[MacroOp, list[int | Ints], int | Ints]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
-from vdla.compiler.codegen.vdla.macro_ops import MacroOps, form_and_numbers
+from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps, form_and_numbers
 from vdla.compiler.codegen.vdla.padding_pieces import PaddingCutter
 from vdla.compiler.codegen.vdla.tiled_ops import TiledOps, own_tiles
 from vdla.hardware import isa
@@ -59,7 +59,8 @@ class _Columns:
         self.cutter = PaddingCutter(config)
         self.neutral = [_neutral_of(config, form) for form in ops.forms]
         self.contents: list[_Ints] = []  # what a tile holds, by number
-        self.forms = list(ops.forms)
+        self.table = FormTable()
+        self.number = np.array([self.table.number(form) for form in ops.forms], np.int64)
 
     def run(self) -> tuple[_Ints, MacroOps]:
         """The operations that replace these, and of which each is a part."""
@@ -68,13 +69,13 @@ class _Columns:
         for rows, parts in found:
             count[rows] = len(parts)
         whole = np.repeat(np.arange(len(ops)), count)
-        form, offsets = ops.form[whole], ops.offsets[whole]
+        form, offsets = self.number[ops.form[whole]], ops.offsets[whole]
         first = np.cumsum(count) - count
         for rows, parts in found:
             for position, (number, distances) in enumerate(parts):
                 form[first[rows] + position] = number
                 offsets[first[rows] + position, : len(distances)] += distances
-        return whole, MacroOps(tuple(self.forms), form, offsets, ops.dram[whole])
+        return whole, MacroOps(tuple(self.table.forms), form, offsets, ops.dram[whole])
 
     def _cuts(self) -> Iterator[tuple[_Ints, list[tuple[int, _Ints]]]]:
         """Operations that read padding alike; the form and the distances of each of their parts."""
@@ -96,8 +97,7 @@ class _Columns:
         found = []
         for part in self.cutter.cut(op, padding):
             form, offsets, _ = form_and_numbers(part)
-            self.forms.append(form)
-            found.append((len(self.forms) - 1, np.array(offsets, np.int64) - before))
+            found.append((self.table.number(form), np.array(offsets, np.int64) - before))
         return found
 
     def _contents(self) -> _Ints:

@@ -11,7 +11,7 @@ from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.iterations import Iterations
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
-from vdla.compiler.codegen.vdla.macro_ops import MacroOps
+from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps
 from vdla.compiler.operators.vdla.dense import dense
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Gemm, Load, MicroOp, Store
@@ -58,6 +58,16 @@ def test_forms_know_their_rows():
     assert ops.used == (2, 0)
     assert (ops.first.tolist(), ops.last.tolist()) == ([1, 4, 0], [3, -1, 2])
     assert [(form, rows.tolist()) for form, rows in ops.rows()] == [(2, [0, 2]), (0, [1, 3])]
+
+
+def test_a_table_of_forms_has_equal_ones_once():
+    def gemm(offsets: list[int], tile: BufferTile = A) -> MacroOp:
+        return MacroOp(Gemm(), {"acc": (B, 0), "src": (tile, 0)}, tuple(MicroOp(src=offset) for offset in offsets))
+
+    table = FormTable()
+    forms = [gemm([0, 1]), gemm([0, 1]), gemm([0, 2]), gemm([0, 1], tile=B), gemm([0, 2])]
+    assert [table.number(form) for form in forms] == [0, 0, 1, 2, 1]
+    assert table.forms == [forms[0], forms[2], forms[3]]
 
 
 def test_the_forms_of_a_large_operator_are_few():
