@@ -9,6 +9,7 @@ The kind of target decides which code generator runs; no name is both a preset a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from vdla.hardware.program import Program
     from vdla.runtime.native import Kernel
     from vdla.runtime.network import Model
+    from vdla.runtime.tune import TunedSchedules
 
 
 class CompileError(Error, ValueError):
@@ -40,6 +42,7 @@ def compile(
     *,
     weights: Sequence[str] | None = None,
     layouts: Mapping[str, str] | None = None,
+    tuned: TunedSchedules | str | Path | None = None,
 ) -> Program: ...
 @overload
 def compile(
@@ -56,6 +59,7 @@ def compile(
     layouts: Mapping[str, str] | None = None,
     contract: bool | None = None,
     cached: bool | None = None,
+    tuned: TunedSchedules | str | Path | None = None,
 ) -> Any: ...  # noqa: ANN401  the name decides
 def compile(
     what: Schedule | ir.Function | Operator | str | Path | bytes | ModelProto | Graph,
@@ -65,6 +69,7 @@ def compile(
     layouts: Mapping[str, str] | None = None,
     contract: bool | None = None,
     cached: bool | None = None,
+    tuned: TunedSchedules | str | Path | None = None,
     **network: Any,
 ) -> Program | Kernel | Model:
     """A `Program` for a `Config` or a preset's name; a `Kernel` for a `Target` or a CPU's name.
@@ -80,7 +85,12 @@ def compile(
     dimensions of tensors. For kernels: `contract=False` forbids fused multiply-adds;
     `cached=False` ignores the cache of compiled objects.
 
+    With `tuned`, templates and the accelerator's operators of models take their best schedule in a
+    log of `vdla tune`, a folder of logs, or "shipped", the log of the paper's operators; those that
+    it does not know stay as they are. Without, no log is read.
+
     Raises:
+        TuningError: a log cannot be read or has another version.
         CompileError: a wrong argument, an unknown target, or an option of the other kind of target.
         Error: any other error of the code generator; it names the place.
     """
@@ -90,15 +100,39 @@ def compile(
         _chosen({}, {"weights": weights, "layouts": layouts, "contract": contract, "cached": cached}, "model")
         from vdla.runtime.network import compile_network
 
-        return compile_network(cast("Graph", what), target, **network)
+        with _tuned(tuned):
+            return compile_network(cast("Graph", what), target, **network)
     if network:
         option, value = next(iter(network.items()))
         raise CompileError(f"compile: {option} must be left out for all but models, got {value!r}")
     machine = target_of(target, CompileError)
     of_programs, of_kernels = {"weights": weights, "layouts": layouts}, {"contract": contract, "cached": cached}
     if isinstance(machine, Config):
-        return _program(what, machine, _chosen(of_programs, of_kernels, f"accelerator {machine.name}"))
-    return _kernel(what, machine, _chosen(of_kernels, of_programs, f"CPU {machine.name}"))
+        options = _chosen(of_programs, of_kernels, f"accelerator {machine.name}")
+        return _program(_retuned(what, tuned), machine, options)
+    return _kernel(what, machine, _chosen(of_kernels, {**of_programs, "tuned": tuned}, f"CPU {machine.name}"))
+
+
+def _tuned(tuned: TunedSchedules | str | Path | None) -> AbstractContextManager[None]:
+    """A context in which templates take the best known schedules."""
+    if tuned is None:
+        return nullcontext()
+    from vdla.compiler.operators.vdla.operator import chosen_options
+    from vdla.runtime.tune import TunedSchedules
+
+    return chosen_options(TunedSchedules.of(tuned).options)
+
+
+def _retuned(what: object, tuned: TunedSchedules | str | Path | None) -> object:
+    """The result of a template, made again with its best known schedule."""
+    if tuned is None:
+        return what
+    from vdla.compiler.operators.vdla import Operator
+
+    if not isinstance(what, Operator) or what.origin is None:
+        raise CompileError(f"compile: tuned must be left out for all but templates and models, got {tuned!r}")
+    with _tuned(tuned):
+        return what.origin.template(what.config, **what.origin.options)
 
 
 def _is_model(what: object) -> bool:

@@ -92,6 +92,10 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.generate hardware.program simulator.support "
         "simulator.function simulator.stats simulator.verify simulator.timing"
     ),
+    "runtime.tune": (
+        "support hardware hardware.program compiler.te compiler.operators.vdla compiler.map compiler.tune "
+        "simulator.timing runtime.devices"
+    ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
     "runtime.numpy_operators": "hardware",
     "runtime.evaluate": (
@@ -108,7 +112,7 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
         "compiler.te compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
         "compiler.map simulator.support simulator.stats simulator.timing simulator runtime.devices runtime.native "
-        "runtime.evaluate runtime.executor runtime.network"
+        "runtime.evaluate runtime.executor runtime.network runtime.tune"
     ),
     "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph",
     "runtime.network": (
@@ -134,7 +138,6 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program simulator.support simulator.stats simulator.verify "
         "runtime.devices runtime.artifact"
     ),
-    "runtime.tune": ("support hardware.program compiler.tune simulator.timing runtime.devices runtime"),
     "boards": "support hardware hardware.generate",
     "boards.vivado": "hardware hardware.generate hardware.fpga boards",
     "boards.virtual": (

@@ -6,6 +6,7 @@ forms, can be pickled.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
+_NOT_DEFINING = ("config", "name", "tiling", "virtual_threads")
 _SMALLEST = Tiling(rows=1, cols=1, out_blocks=1, in_blocks=1, keep_weights=False, threads=1, threads_over=LOOPS[1])
 
 
@@ -152,8 +154,13 @@ class TemplateSource:
 
     @property
     def definition(self) -> str:
-        """The template and its options but the name."""
-        options = {key: value for key, value in self.options.items() if key != "name"}
+        """The template and all its options but the name and the tiles, each spelled in one way."""
+        parameters = inspect.signature(self.template).parameters.values()
+        defaults = {
+            parameter.name: parameter.default for parameter in parameters if parameter.name not in _NOT_DEFINING
+        }
+        given = {key: value for key, value in self.options.items() if key not in _NOT_DEFINING}
+        options = {key: _spelled(value) for key, value in {**defaults, **given}.items()}
         return json.dumps([self.template.__name__, options], sort_keys=True)
 
     def forms(self, config: Config) -> list[Form]:
@@ -164,6 +171,13 @@ class TemplateSource:
         packings = ("channels", "patches") if options["in_channels"] < config.block_in else ("channels",)
         every = [TemplateForm(self.template, config, {**options, "packing": label}, label) for label in packings]
         return [form for form in every if _fits(form)] or [*every[:1]]
+
+
+def _spelled(value: object) -> object:
+    """An option as JSON; a sequence that repeats one number, as a square kernel, is the number."""
+    if isinstance(value, tuple | list):
+        return value[0] if len(set(value)) == 1 else list(value)
+    return value
 
 
 def _fits(form: TemplateForm) -> bool:

@@ -1,5 +1,6 @@
 """Tuning runs: measurers, workers, logs of trials, the loop, and the best known schedules."""
 
+from vdla.runtime.tune.best import SHIPPED, TunedSchedules
 from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.log import LoggedTrial, TaskRun, TrialIndex, TuningLog, read_logs
 from vdla.runtime.tune.measurer import DeviceMeasurer, Measurer, SimMeasurer
@@ -9,6 +10,7 @@ from vdla.runtime.tune.tune import TuningProgress, TuningReport, tune
 from vdla.runtime.tune.workers import InlineWorkers, LocalWorkers, Workers
 
 __all__ = [
+    "SHIPPED",
     "DeviceMeasurer",
     "InlineWorkers",
     "LocalWorkers",
@@ -19,6 +21,7 @@ __all__ = [
     "TaskRun",
     "Trial",
     "TrialIndex",
+    "TunedSchedules",
     "TuningError",
     "TuningLog",
     "TuningProgress",

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from typing import Any, TypeVar, cast
 
@@ -33,6 +33,14 @@ class TemplateError(Error, ValueError):
 
 
 @dataclass(frozen=True, eq=False)
+class OperatorOrigin:
+    """A template and the options that it was called with, beside the configuration."""
+
+    template: Callable[..., Operator]
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Operator:
     """The result of a template.
 
@@ -55,6 +63,7 @@ class Operator:
     layouts: Mapping[str, Layout]
     problem: TilingProblem
     description: str = ""
+    origin: OperatorOrigin | None = None
 
     def __repr__(self) -> str:
         return f"<Operator {self.name} for {self.config.name}: {self.description}>"
@@ -73,6 +82,21 @@ class Operator:
 
 Template = TypeVar("Template", bound=Callable[..., Operator])
 _shared: ContextVar[dict[Hashable, Operator] | None] = ContextVar("_shared", default=None)
+
+OptionChooser = Callable[[Callable[..., Operator], Config, Mapping[str, Any]], Mapping[str, Any]]
+"""For a call of a template, options to add or to replace, such as the tiles."""
+
+_chooser: ContextVar[OptionChooser | None] = ContextVar("_chooser", default=None)
+
+
+@contextmanager
+def chosen_options(chooser: OptionChooser | None) -> Iterator[None]:
+    """A context in which every call of a template gets the options that `chooser` gives for it."""
+    token = _chooser.set(chooser)
+    try:
+        yield
+    finally:
+        _chooser.reset(token)
 
 
 @contextmanager
@@ -104,10 +128,15 @@ def template(function: Template) -> Template:
         made = {key: _to_python(value) for key, value in given.items()}
         known, call = _shared.get(), (function, config, *sorted(made.items()))
         if known is None or not _is_hashable(call):
-            return function(config, **made)
+            return applied(config, made)
         if call not in known:
-            known[call] = function(config, **made)
+            known[call] = applied(config, made)
         return known[call]
+
+    def applied(config: Config, options: Mapping[str, Any]) -> Operator:
+        chooser = _chooser.get()
+        more = {} if chooser is None else chooser(checked, config, options)
+        return replace(function(config, **{**options, **more}), origin=OperatorOrigin(checked, options))
 
     return cast("Template", checked)
 

@@ -1,0 +1,97 @@
+"""The best known schedules: what the trials of a log say about an operator, by its content hash.
+
+    schedules = TunedSchedules.of("c5.jsonl")
+    with chosen_options(schedules.options):
+        operator = conv2d(config, ...)
+
+An operator that the logs do not know keeps the choice of its template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from vdla.compiler import te
+from vdla.compiler.map import MappedOperator
+from vdla.compiler.operators.vdla import Operator, Tiling
+from vdla.compiler.tune import Point, TuneError, VdlaTask, expression_task, template_task
+from vdla.compiler.tune.vdla_forms import Form, MappedForm, TemplateForm
+from vdla.compiler.tune.vdla_space import FORM, tiling_of
+from vdla.hardware.config import Config
+from vdla.runtime.tune.errors import TuningError
+from vdla.runtime.tune.log import TrialIndex, read_logs
+from vdla.runtime.tune.trial import Trial, best_trial
+
+SHIPPED = "shipped"
+"""In place of a log: the one that comes with the package, of the paper's operators on presets."""
+
+_CHOSEN = ("tiling", "virtual_threads")
+_THREADS = 2  # of templates, where the call does not say
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TunedSchedules:
+    """Trials by task; `used` has the names of the operators for which one was taken."""
+
+    index: TrialIndex
+    used: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def of(source: str | Path | TunedSchedules) -> TunedSchedules:
+        """Of a log, a folder of logs, or `shipped`.
+
+        Raises:
+            TuningError: a file cannot be read, has another version or is no log.
+        """
+        if isinstance(source, TunedSchedules):
+            return source
+        if str(source) != SHIPPED:
+            return TunedSchedules(read_logs(source))
+        with as_file(files("vdla.runtime.tune").joinpath("shipped.jsonl")) as path:
+            return TunedSchedules(read_logs(path))
+
+    def best(self, key: str, allowed: Callable[[Point], bool] = lambda point: True) -> Trial | None:
+        """The best trial of a task among allowed points, if there is one."""
+        trials = (entry.trial for entry in self.index.of_key(key))
+        return best_trial(trial for trial in trials if allowed(trial.point))
+
+    def options(self, template: Callable[..., Operator], config: Config, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of the best known schedule for a call of a template; none if it has tiles.
+
+        With at most as many virtual threads as the call asks for.
+        """
+        if options.get("tiling") is not None or not self.index.by_key:
+            return {}
+        threads = options.get("virtual_threads", _THREADS)
+        task = template_task(template, config, **{key: v for key, v in options.items() if key not in _CHOSEN})
+        found = self.best(task.key, lambda point: int(point["threads"]) <= threads)
+        if found is None:
+            return {}
+        form, tiling = _choice(task, found.point)
+        assert isinstance(form, TemplateForm)  # of a template's task
+        self.used.append(task.name)
+        changed = {key: value for key, value in form.options.items() if options.get(key) != value}
+        return {**changed, "tiling": tiling}
+
+    def mapped(self, output: te.Tensor, config: Config, name: str = "") -> MappedOperator | None:
+        """The best known mapping of a plain expression, with its tiles; None if there is none."""
+        task = expression_task(output, config, name)
+        found = self.best(task.key)
+        if found is None:
+            return None
+        form, tiling = _choice(task, found.point)
+        assert isinstance(form, MappedForm)  # of an expression's task
+        self.used.append(task.name)
+        return replace(form.operator, tiling=tiling)
+
+
+def _choice(task: VdlaTask, point: Point) -> tuple[Form, Tiling]:
+    """The form and the tiles of a logged point."""
+    try:
+        return task.forms[str(point[FORM])], tiling_of(point)
+    except (KeyError, TuneError):
+        raise TuningError(f"tune {task.name}: a logged point must be one of its space, got {dict(point)}") from None
