@@ -61,10 +61,6 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.vdla compiler.codegen.vdla.intrinsics compiler.operators.vdla"
     ),
     "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
-    "compiler.tune": (
-        "support hardware hardware.program compiler.ir compiler.te compiler.operators.vdla compiler.operators "
-        "compiler.map"
-    ),
     "compiler.operators.cpu": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize compiler.schedule "
         "compiler.codegen.llvm compiler.codegen.llvm.intrinsics compiler.operators"
@@ -78,6 +74,11 @@ ROOMS: dict[str, str] = {
     "compiler.graph.integer": "hardware compiler.operators compiler.graph compiler.graph.passes",
     "compiler.graph.quantise": "support compiler.graph compiler.graph.integer",
     "compiler.graph.onnx": "compiler.graph compiler.graph.rules",
+    "compiler.tune": (
+        "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te "
+        "compiler.operators.vdla compiler.operators compiler.map compiler.operators.cpu compiler.graph "
+        "compiler.graph.rules"
+    ),
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",
     "simulator.function": "hardware.isa hardware simulator.support",

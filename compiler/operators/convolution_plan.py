@@ -31,7 +31,7 @@ from vdla.compiler.operators.windows import Ints, Windows, windows_of
 from vdla.compiler.operators.winograd import TRANSFORMS, WINDOW, pack_winograd, winograd_conv2d
 from vdla.compiler.target import Target
 
-_ALGORITHMS = ("direct", "depthwise", "winograd2", "winograd4")
+ALGORITHMS = ("direct", "depthwise", "winograd2", "winograd4")
 _TRANSFORM_COST = 64  # multiply-adds to transform a tile, for each channel of the data and of the result
 _WINOGRAD_GAIN = 0.8  # of the multiply-adds of the direct convolution: the most that Winograd may take
 
@@ -173,7 +173,7 @@ def plan_convolution(
             is_blocked=is_blocked,
         )
 
-    applicable = [name for name in _ALGORITHMS if _applies(plan(name))]
+    applicable = [name for name in ALGORITHMS if _applies(plan(name))]
     choice = algorithm or _fastest(plan("direct"), applicable)
     check_choice(where, "algorithm", choice, applicable)
     made = plan(choice)

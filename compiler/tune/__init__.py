@@ -6,6 +6,8 @@
 A search proposes points; what they cost comes from outside.
 """
 
+from vdla.compiler.tune.cpu_features import CPU_FEATURES
+from vdla.compiler.tune.cpu_task import CpuTask, function_task, kernel_task
 from vdla.compiler.tune.errors import TuneError
 from vdla.compiler.tune.layer_task import layer_task
 from vdla.compiler.tune.space import Knob, Point, Space, Value
@@ -13,7 +15,9 @@ from vdla.compiler.tune.task import Built, TuningTask
 from vdla.compiler.tune.vdla_task import VdlaTask, expression_task, template_task
 
 __all__ = [
+    "CPU_FEATURES",
     "Built",
+    "CpuTask",
     "Knob",
     "Point",
     "Space",
@@ -22,6 +26,8 @@ __all__ = [
     "Value",
     "VdlaTask",
     "expression_task",
+    "function_task",
+    "kernel_task",
     "layer_task",
     "template_task",
 ]

@@ -10,6 +10,7 @@ from functools import partial
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Attribute
+from vdla.compiler.graph.rules.convolutions import ALGORITHM
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.graph.rules.windows import window_options
 from vdla.compiler.target import Target
@@ -68,6 +69,7 @@ def blocked_plan(
         attributes.get("group", 1),
         dtype,
         target,
+        attributes.get(ALGORITHM),
         layout="NCHW" if lanes is None else f"NCHW{lanes}c",
         result_layout="blocks" if into_blocks else "NCHW",
     )

@@ -13,6 +13,8 @@ from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.graph.rules.windows import pads_of, spatial_options
 from vdla.compiler.ir import SMALL_FLOATS
 
+ALGORITHM = "vdla.algorithm"
+"""The attribute that names the algorithm of a convolution; by default the fastest is taken."""
 _PLANE = 2  # spatial dimensions of the fast forms
 
 
@@ -90,7 +92,15 @@ def _plane(
         return partial(operators.depthwise_conv2d, x, weight, bias, strides, pads, dilations)
     if known is not None:
         plan = operators.plan_convolution(
-            x.shape, weight.shape, strides, pads, dilations, groups, weight.dtype, call.target
+            x.shape,
+            weight.shape,
+            strides,
+            pads,
+            dilations,
+            groups,
+            weight.dtype,
+            call.target,
+            call.attribute(ALGORITHM, None),
         )
         return partial(plan.apply, x, call.pack("weight", plan.pack(known)), bias)
     return partial(operators.conv2d, x, weight, bias, strides, pads, dilations, groups, target=call.target)

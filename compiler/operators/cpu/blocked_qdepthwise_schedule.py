@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from vdla.compiler.codegen.llvm.intrinsics.channel_window_dot import TAPS, vnni_channel_windows
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
+from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
-from vdla.compiler.operators.cpu.register_tile import even_part
+from vdla.compiler.operators.cpu.register_tile import RegisterTile, even_part, legal_tiles
 from vdla.compiler.operators.roles import DATA
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -20,16 +21,19 @@ _MOST_TAPS = 25  # of a window whose taps are unrolled
 _COLUMNS = 2  # of a tile
 
 
-def schedule_blocked_qdepthwise_conv2d(schedule: Schedule, block: str, target: Target) -> None:
+def schedule_blocked_qdepthwise_conv2d(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Tile the consumer of the sums into bands and tiles, and compute padding and sums inside."""
     leaf = block_nest(schedule.fn, block).leaf.block
     rows, columns, lanes, *taps = (nominal_extent(axis.extent) for axis in leaf.axes[2:])
     data = str(leaf.annotations[DATA])
-    band = even_part(rows, _band_rows(schedule, data, rows))
+    most = _band_rows(schedule, data, rows)
+    band = choices.value("band_rows", even_part(rows, most), sorted({even_part(rows, n) for n in range(1, rows + 1)}))
+    tile_rows, tile_columns = _tile(target, even_part(rows, most), rows, columns, choices)
+    tile_rows = min(tile_rows, band)
     n, channel, row, column, lane = schedule.loops(consumer_of(schedule, block, (5,)))
     bands, row = schedule.split(row, factor=band)
-    row_outer, row_inner = schedule.split(row, factor=even_part(band, target.vector_registers // 4))
-    column_outer, column_inner = schedule.split(column, factor=even_part(columns, _COLUMNS))
+    row_outer, row_inner = schedule.split(row, factor=tile_rows)
+    column_outer, column_inner = schedule.split(column, factor=tile_columns)
     schedule.reorder(row_outer, column_outer, row_inner, column_inner, lane)
     for loop in (row_inner, column_inner):
         schedule.unroll(loop)
@@ -48,6 +52,14 @@ def schedule_blocked_qdepthwise_conv2d(schedule: Schedule, block: str, target: T
     schedule.compute_at(data, place)
     schedule.vectorize(schedule.loops(data)[-1])
     schedule.parallel(place)
+
+
+def _tile(target: Target, band: int, rows: int, columns: int, choices: Choices) -> tuple[int, int]:
+    """The rows and columns of a tile; by default of a band of `band` rows."""
+    depth, width = even_part(band, target.vector_registers // 4), even_part(columns, _COLUMNS)
+    best, extents = RegisterTile(depth * width, 1, depth), (rows, columns, 1)
+    tile = choices.tile(best, legal_tiles(target, extents), extents)
+    return tile.depth, tile.rows // tile.depth
 
 
 def _band_rows(schedule: Schedule, data: str, rows: int) -> int:

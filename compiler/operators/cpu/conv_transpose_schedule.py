@@ -7,6 +7,7 @@ input vector is loaded once for all channels of a tile.
 from __future__ import annotations
 
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
+from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.register_tile import largest_divisor
 from vdla.compiler.operators.cpu.stage_schedule import FEWEST_LANES
 from vdla.compiler.schedule import Schedule, ScheduleError
@@ -15,7 +16,7 @@ from vdla.compiler.target import Target
 _MOST_CHANNELS = 8
 
 
-def schedule_conv_transpose(schedule: Schedule, block: str, target: Target) -> None:
+def schedule_conv_transpose(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Tile the sums of `block`, and store a tile once its sums are complete."""
     nest = block_nest(schedule.fn, block)
     lanes, steps = target.lanes(nest.element_bytes), nominal_extent(nest.loops("spatial")[-1].extent)
@@ -23,7 +24,9 @@ def schedule_conv_transpose(schedule: Schedule, block: str, target: Target) -> N
         raise ScheduleError(f"lanes of {block}: the steps must be at least {FEWEST_LANES}, got {steps}")
     copy = schedule.cache_write(block, "stack")
     n, channel, *outer, phase, step = schedule.loops(copy)
-    channels = largest_divisor(nominal_extent(nest.own[1].extent), _MOST_CHANNELS)
+    every = nominal_extent(nest.own[1].extent)
+    legal = (n for n in range(1, min(every, target.vector_registers // 2) + 1) if every % n == 0)
+    channels = choices.value("tile_channels", largest_divisor(every, _MOST_CHANNELS), legal)
     channel_outer, channel_inner = schedule.split(channel, factor=channels)
     step_outer, lane = schedule.split(step, factor=min(lanes, steps))
     schedule.reorder(n, channel_outer, *outer, phase, step_outer, channel_inner, lane)

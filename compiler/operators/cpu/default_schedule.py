@@ -8,21 +8,23 @@ for a function are skipped, so that every function has a default schedule.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from vdla.compiler import ir
 from vdla.compiler.operators.checks import target_of
 from vdla.compiler.operators.cpu.block_nest import block_nests
+from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.inlining import inline_stages
 from vdla.compiler.operators.cpu.stage_schedule import attempt, schedule_stage
 from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-_OperatorSchedule = Callable[[Schedule, str, Target], None]
+_OperatorSchedule = Callable[[Schedule, str, Target, Choices], None]
 
 
 def operator_schedules() -> Mapping[str, _OperatorSchedule]:
-    """The schedule of each operator, a function of `Schedule`, block of sums and target."""
+    """The schedule of each operator, of `Schedule`, block of sums, target and choices."""
     from vdla.compiler.operators.cpu.blocked_qconv2d_schedule import schedule_blocked_qconv2d
     from vdla.compiler.operators.cpu.blocked_qdepthwise_schedule import schedule_blocked_qdepthwise_conv2d
     from vdla.compiler.operators.cpu.blocked_window_schedule import schedule_blocked_window
@@ -51,16 +53,22 @@ def operator_schedules() -> Mapping[str, _OperatorSchedule]:
     }
 
 
-def default_schedule(fn: ir.Function, target: Target | str = "host") -> Schedule:
-    """A schedule of `fn` for `target`; it may change the order in which a sum is added."""
+def default_schedule(fn: ir.Function, target: Target | str = "host", choices: Choices | None = None) -> Schedule:
+    """A schedule of `fn` for `target`; it may change the order in which a sum is added.
+
+    `choices` answers the decisions of the first operator of `fn`, by default as the schedule does.
+    """
     machine = target_of("default_schedule", target)
     schedule = Schedule(fn)
     inline_stages(schedule)
     schedules = operator_schedules()
+    answers = choices or Choices()
     for block in _operator_blocks(schedule.fn):
         name = _operator_of(schedule.fn, block)
         if name in schedules:
-            attempt(schedule, lambda b=block, n=name: schedules[n](schedule, b, machine))  # type: ignore[misc]
+            if not attempt(schedule, partial(schedules[name], schedule, block, machine, answers)):
+                answers.refused(name)
+            answers = Choices()
     for nest in block_nests(schedule.fn):
         schedule_stage(schedule, nest.leaf.name, machine)
     return schedule

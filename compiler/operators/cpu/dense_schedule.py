@@ -10,7 +10,9 @@ from vdla.compiler.codegen.llvm.intrinsics import bitserial
 from vdla.compiler.codegen.llvm.intrinsics.dot import dot_for_layout
 from vdla.compiler.operators.bitserial_dense import Coding
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
-from vdla.compiler.operators.cpu.register_tile import best_register_tile
+from vdla.compiler.operators.cpu.choices import Choices
+from vdla.compiler.operators.cpu.reduction_steps import unroll_steps
+from vdla.compiler.operators.cpu.register_tile import best_register_tile, legal_tiles
 from vdla.compiler.operators.roles import CODING, DATA, RESULT, Role
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -19,16 +21,17 @@ from vdla.compiler.tensorize import Intrinsic
 _MOST_STREAMS = 4  # blocks read in parallel: the distances of their weights tend to alias in the cache
 
 
-def schedule_qdense(schedule: Schedule, block: str, target: Target) -> None:
+def schedule_qdense(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Tensorise with the dot product that the weight is packed for; unroll groups of the data."""
     data = _stage(schedule, block, DATA)
     leaf = block_nest(schedule.fn, block).leaf.block
     lanes, group = nominal_extent(leaf.axes[2].extent), nominal_extent(leaf.axes[-1].extent)
-    _schedule_tiles(schedule, block, target, dot_for_layout(target, lanes, group, schedule.fn.buffers[data].dtype))
+    intrinsic = dot_for_layout(target, lanes, group, schedule.fn.buffers[data].dtype)
+    _schedule_tiles(schedule, block, target, intrinsic, choices)
     schedule.unroll(schedule.loops(data)[-1])
 
 
-def schedule_bitserial_dense(schedule: Schedule, block: str, target: Target) -> None:
+def schedule_bitserial_dense(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Tensorise with bit-serial products, and split the data into bit planes a word at a time."""
     data = _stage(schedule, block, DATA)
     leaf = block_nest(schedule.fn, block).leaf.block
@@ -39,7 +42,7 @@ def schedule_bitserial_dense(schedule: Schedule, block: str, target: Target) -> 
     else:
         weight_bits = nominal_extent(next(axis.extent for axis in leaf.axes if axis.var == "vp"))
         intrinsic = bitserial.unipolar(lanes, weight_bits, data_bits, coding is Coding.SIGNED)
-    _schedule_tiles(schedule, block, target, intrinsic)
+    _schedule_tiles(schedule, block, target, intrinsic, choices)
     *_, plane, _ = schedule.loops(data)
     schedule.tensorize(plane, bitserial.planes(data_bits))
 
@@ -49,17 +52,19 @@ def _stage(schedule: Schedule, block: str, role: Role) -> str:
     return str(block_nest(schedule.fn, block).leaf.block.annotations[role])
 
 
-def _schedule_tiles(schedule: Schedule, block: str, target: Target, intrinsic: Intrinsic) -> None:
+def _schedule_tiles(schedule: Schedule, block: str, target: Target, intrinsic: Intrinsic, choices: Choices) -> None:
     """Tile the result and compute the sums of a tile inside, with `intrinsic`."""
     leaf = block_nest(schedule.fn, block).leaf.block
     rows, blocks, lanes = (nominal_extent(axis.extent) for axis in leaf.axes[:3])
-    tile = best_register_tile(target, (1, rows, blocks), lambda t: t.depth == 1 and t.vectors <= _MOST_STREAMS)
+    best = best_register_tile(target, (1, rows, blocks), lambda t: t.depth == 1 and t.vectors <= _MOST_STREAMS)
     result = _stage(schedule, block, RESULT)
     whole = nominal_extent(schedule.fn.buffers[result].shape[1]) >= lanes  # fewer outputs do not fill a vector
     if whole:
+        tile = choices.tile(best, legal_tiles(target, (1, rows, blocks)), (1, rows, blocks))
         schedule.compute_at(block, _tile_result(schedule, result, tile.rows, tile.vectors, lanes))
     m, n, lane, depth, *entry = schedule.loops(block)[-len(leaf.axes) :]
-    schedule.reorder(depth, m, n, lane, *entry)
+    steps = unroll_steps(schedule, block, [depth], choices)
+    schedule.reorder(*steps, m, n, lane, *entry)
     for loop in (m, n) if whole else ():
         schedule.unroll(loop)
     schedule.tensorize(lane, intrinsic)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from vdla.compiler.analysis import stores
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
+from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.inlining import operation_count
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of, padding_producer
 from vdla.compiler.operators.cpu.register_tile import even_part, row_lanes
@@ -20,13 +21,14 @@ _FEW_TAPS = 9  # of a window with masked loads in several vectors a row, each wi
 _REGISTERS_PER_SUM = 4
 
 
-def schedule_depthwise_conv2d(schedule: Schedule, block: str, target: Target) -> None:
+def schedule_depthwise_conv2d(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Tile the consumer of the sums, and compute the padding and the sums inside."""
     nest = block_nest(schedule.fn, block)
     rows, columns, *taps = (nominal_extent(axis.extent) for axis in nest.leaf.block.axes[2:])
     lanes = row_lanes(columns, target, nest.element_bytes)
     most = target.vector_registers // _REGISTERS_PER_SUM
-    depth = even_part(rows, most if columns <= lanes else max(1, most // 2))
+    best = even_part(rows, most if columns <= lanes else max(1, most // 2))
+    depth = choices.value("tile_depth", best, range(1, min(rows, most * 2) + 1))
     consumer, padding = consumer_of(schedule, block, (4,)), padding_producer(schedule, block)
     whole = columns == lanes or (columns % lanes == 0 and taps[0] * taps[1] <= _FEW_TAPS)
     if padding is not None and whole and lanes > 1 and _is_plain_copy(schedule, padding) and target.has("avx512vl"):
@@ -41,7 +43,8 @@ def schedule_depthwise_conv2d(schedule: Schedule, block: str, target: Target) ->
     loops = schedule.loops(block)
     n, channel, row, column, *reduce = loops[loops.index(column_outer) + 1 :]
     schedule.reorder(n, channel, *reduce, row, column)
-    for loop in (row, row_inner, *(reduce if taps[0] * taps[1] <= _MOST_TAPS else ())):
+    unrolled = choices.value("unrolled_taps", taps[0] * taps[1] <= _MOST_TAPS, (False, True))
+    for loop in (row, row_inner, *(reduce if unrolled else ())):
         schedule.unroll(loop)
     for loop in (column, column_inner):
         schedule.vectorize(loop)

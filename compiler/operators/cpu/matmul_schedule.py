@@ -10,8 +10,9 @@ from math import prod
 
 from vdla.compiler.analysis import loads
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, nominal_extent
+from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
-from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile, row_lanes
+from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile, legal_tiles, row_lanes
 from vdla.compiler.operators.cpu.stage_schedule import PARALLEL_ITERATIONS
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -21,21 +22,26 @@ _WAYS = 8  # of the first-level cache
 _PANEL_BYTES = 1 << 19  # half of a second-level cache
 _REUSES = 4  # tiles of rows for which packing pays
 _UNROLLED_STEPS = 4  # along K
+_UNROLLED_CHOICES = (1, 2, 4, 8)
 _PARALLEL_PANELS = 8  # the fewest panels to run in parallel
 
 
-def schedule_matmul(schedule: Schedule, block: str, target: Target) -> None:
+def schedule_matmul(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Tile the consumer of the sums, and compute the sums of a tile inside."""
     nest = block_nest(schedule.fn, block)
     *batch, rows, columns, depth = (nominal_extent(axis.extent) for axis in nest.leaf.block.axes)
     lanes = row_lanes(columns, target, nest.element_bytes)
-    tile = _tile(target, nest, (rows, columns, depth), lanes)
-    panel = _panel_operand(nest) if rows >= _REUSES * tile.rows and columns > tile.vectors * lanes else None
+    best = _tile(target, nest, (rows, columns, depth), lanes)
+    extents = 1, rows, -(-columns // lanes)
+    tile = choices.tile(best, legal_tiles(target, extents), extents)
+    panel = _panel_operand(nest)
+    pays = panel is not None and rows >= _REUSES * best.rows and columns > best.vectors * lanes
+    is_packed = choices.value("packed_panels", pays, (pays,) if panel is None else (False, True))
     consumer = consumer_of(schedule, block, (2 + len(batch),))
     place, panels = _tile_consumer(schedule, consumer, tile, lanes, len(batch))
     schedule.compute_at(block, place)
-    _schedule_sums(schedule, block, place, lanes)
-    if panel is not None:
+    _schedule_sums(schedule, block, place, lanes, choices)
+    if panel is not None and is_packed:
         _pack_panel(schedule, block, panel, panels, lanes)
     if rows * columns * depth >= PARALLEL_ITERATIONS:
         across = -(-columns // (tile.vectors * lanes)) * prod(batch)
@@ -67,12 +73,12 @@ def _tile_consumer(schedule: Schedule, consumer: str, tile: RegisterTile, lanes:
     return row_outer, panels
 
 
-def _schedule_sums(schedule: Schedule, block: str, place: str, lanes: int) -> None:
+def _schedule_sums(schedule: Schedule, block: str, place: str, lanes: int, choices: Choices) -> None:
     """The loops of a tile: K outermost, rows and vectors unrolled, lanes innermost."""
     loops = schedule.loops(block)
     *batch, row, column, k = loops[loops.index(place) + 1 :]
     vector, lane = schedule.split(column, factor=lanes)
-    outer, inner = schedule.split(k, factor=_UNROLLED_STEPS)
+    outer, inner = schedule.split(k, factor=choices.value("unrolled_steps", _UNROLLED_STEPS, _UNROLLED_CHOICES))
     schedule.reorder(*batch, outer, inner, row, vector, lane)
     for loop in (inner, row, vector):
         schedule.unroll(loop)

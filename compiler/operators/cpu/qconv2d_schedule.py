@@ -9,7 +9,9 @@ from __future__ import annotations
 from vdla.compiler.codegen.llvm import ROLLED
 from vdla.compiler.codegen.llvm.intrinsics.dot import dot_for_layout
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
-from vdla.compiler.operators.cpu.register_tile import best_register_tile, largest_divisor
+from vdla.compiler.operators.cpu.choices import Choices
+from vdla.compiler.operators.cpu.reduction_steps import reduction_order, unroll_steps
+from vdla.compiler.operators.cpu.register_tile import best_register_tile, largest_divisor, legal_tiles
 from vdla.compiler.operators.roles import DATA, RESCALED, RESULT
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -18,18 +20,20 @@ _TRANSPOSED_BYTES = 64  # transposed at once from lanes of channels into rows
 _SHORTEST_ROW, _LONGEST_ROW = 4, 16  # results of one channel that are stored at once
 
 
-def schedule_qconv2d(schedule: Schedule, block: str, target: Target) -> None:
+def schedule_qconv2d(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Compute sums, rescaling and transposition inside of each row of some blocks of channels."""
     leaf = block_nest(schedule.fn, block).leaf.block
     data, rescaled, result = (str(leaf.annotations[role]) for role in (DATA, RESCALED, RESULT))
     _, blocks, _, columns, lanes = (nominal_extent(axis.extent) for axis in leaf.axes[:5])
-    tile = best_register_tile(target, (1, columns, blocks), lambda t: t.depth == 1 and blocks % t.vectors == 0)
+    extents = 1, columns, blocks
+    best = best_register_tile(target, extents, lambda t: t.depth == 1 and blocks % t.vectors == 0)
+    tile = choices.tile(best, (t for t in legal_tiles(target, extents) if blocks % t.vectors == 0), extents)
     if nominal_extent(schedule.fn.buffers[result].shape[1]) >= lanes:
         row = _transpose(schedule, result, tile.vectors, columns, lanes)
         schedule.compute_at(rescaled, row)  # fewer channels do not fill a vector
     place = _tile_rescaled(schedule, rescaled, tile.rows)
     schedule.compute_at(block, place)
-    _schedule_sums(schedule, block, place, target)
+    _schedule_sums(schedule, block, place, target, choices)
     _schedule_data(schedule, data)
 
 
@@ -82,12 +86,13 @@ def _tile_rescaled(schedule: Schedule, rescaled: str, pixels: int) -> str:
     return outer
 
 
-def _schedule_sums(schedule: Schedule, block: str, place: str, target: Target) -> None:
+def _schedule_sums(schedule: Schedule, block: str, place: str, target: Target, choices: Choices) -> None:
     """The sums of a tile: reductions outermost, steps of the dot product unrolled."""
     leaf = block_nest(schedule.fn, block).leaf.block
     data = schedule.fn.buffers[str(leaf.annotations[DATA])]
     loops = schedule.loops(block)
-    n, blocks, y, x, lane, *outer, group = loops[loops.index(place) + 1 :]
+    n, blocks, y, x, lane, channel, *taps, group = loops[loops.index(place) + 1 :]
+    outer = unroll_steps(schedule, block, reduction_order(schedule, block, channel, taps, choices), choices)
     schedule.reorder(n, y, *outer, x, blocks, lane, group)
     schedule.unroll(x)
     schedule.unroll(blocks)

@@ -10,6 +10,7 @@ from math import prod
 
 from vdla.compiler.codegen.llvm.intrinsics.window_dot import vnni_windows
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
+from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.register_tile import largest_divisor
 from vdla.compiler.operators.roles import DATA, RESCALED, RESULT, STRIDE
 from vdla.compiler.schedule import Schedule
@@ -19,15 +20,16 @@ _PADDED_BYTES = 6144  # of data that are stored before any are read
 _MOST_TAPS = 25  # of a window whose taps are unrolled
 
 
-def schedule_qdepthwise_conv2d(schedule: Schedule, block: str, target: Target) -> None:
+def schedule_qdepthwise_conv2d(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Compute padding, sums and rescaling inside of the rows of the result."""
     leaf = block_nest(schedule.fn, block).leaf.block
     data, rescaled, result = (str(leaf.annotations[role]) for role in (DATA, RESCALED, RESULT))
+    at_once = _channels_at_once(schedule, data, choices)
     columns, lanes = nominal_extent(schedule.fn.buffers[result].shape[3]), nominal_extent(leaf.axes[4].extent)
     if columns % lanes:
-        channels, place = _copy_from_lanes(schedule, rescaled, result, data)
+        channels, place = _copy_from_lanes(schedule, rescaled, result, at_once)
     else:
-        channels, place = _rescale_into_result(schedule, rescaled, result, lanes, data)
+        channels, place = _rescale_into_result(schedule, rescaled, result, lanes, at_once)
     schedule.compute_at(block, place)
     _schedule_sums(schedule, block, place)
     schedule.compute_at(data, channels)
@@ -35,31 +37,32 @@ def schedule_qdepthwise_conv2d(schedule: Schedule, block: str, target: Target) -
     schedule.parallel(channels)
 
 
-def _rescale_into_result(schedule: Schedule, rescaled: str, result: str, lanes: int, data: str) -> tuple[str, str]:
+def _rescale_into_result(schedule: Schedule, rescaled: str, result: str, lanes: int, at_once: int) -> tuple[str, str]:
     """Rescale rows of whole vectors into the result; the loops of some channels and a vector."""
     n, channel, _, column = schedule.loops(result)
     outer, inner = schedule.split(column, factor=lanes)
     schedule.vectorize(inner)
-    channels, _ = schedule.split(channel, factor=_channels_at_once(schedule, data))
+    channels, _ = schedule.split(channel, factor=at_once)
     schedule.compute_at(rescaled, outer)
     schedule.vectorize(schedule.loops(rescaled)[-1])
     return schedule.fuse(n, channels), outer
 
 
-def _copy_from_lanes(schedule: Schedule, rescaled: str, result: str, data: str) -> tuple[str, str]:
+def _copy_from_lanes(schedule: Schedule, rescaled: str, result: str, at_once: int) -> tuple[str, str]:
     """Rescale whole vectors and copy rows that end inside of one; the same two loops."""
     n, channel, row, column, lane = schedule.loops(rescaled)
     schedule.vectorize(lane)
-    channels, _ = schedule.split(channel, factor=_channels_at_once(schedule, data))
+    channels, _ = schedule.split(channel, factor=at_once)
     schedule.reverse_compute_at(result, row)
     schedule.vectorize(schedule.loops(result)[-1])
     return schedule.fuse(n, channels), column
 
 
-def _channels_at_once(schedule: Schedule, data: str) -> int:
+def _channels_at_once(schedule: Schedule, data: str, choices: Choices) -> int:
     """The channels whose data are padded together."""
     _, channels, rows, columns = (nominal_extent(extent) for extent in schedule.fn.buffers[data].shape)
-    return largest_divisor(channels, max(1, _PADDED_BYTES // (rows * columns)))
+    best = largest_divisor(channels, max(1, _PADDED_BYTES // (rows * columns)))
+    return choices.value("channels_at_once", best, (n for n in range(1, channels + 1) if channels % n == 0))
 
 
 def _schedule_sums(schedule: Schedule, block: str, place: str) -> None:

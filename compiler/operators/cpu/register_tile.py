@@ -14,6 +14,7 @@ from vdla.compiler.target import Target
 _IN_FLIGHT = 8  # independent sums that hide the latency of a multiply-add
 _VECTOR_LOAD = 0.5  # the cost in multiply-adds of a vector from the second-level cache
 _BROADCAST = 0.2  # and of an element from the first-level cache
+FEWEST_SUMS = 4  # of a tile worth trying
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ def accumulators(target: Target) -> int:
     return target.vector_registers * 5 // 8
 
 
-def _cost(tile: RegisterTile, extents: tuple[int, int, int]) -> float:
+def tile_cost(tile: RegisterTile, extents: tuple[int, int, int]) -> float:
     """The cost of `extents` (depth, rows, vectors) in vector multiply-adds, with stalls."""
     depth, rows, vectors = extents
     per_row = tile.rows // tile.depth
@@ -48,7 +49,7 @@ def best_register_tile(
     target: Target, extents: tuple[int, int, int], allowed: Callable[[RegisterTile], bool] = lambda tile: True
 ) -> RegisterTile:
     """The cheapest of the `allowed` tiles for an image of `extents`: depth, rows, vectors."""
-    return min(filter(allowed, candidates(target, extents)), key=lambda tile: _cost(tile, extents))
+    return min(filter(allowed, candidates(target, extents)), key=lambda tile: tile_cost(tile, extents))
 
 
 def candidates(target: Target, extents: tuple[int, int, int]) -> Iterable[RegisterTile]:
@@ -60,6 +61,22 @@ def candidates(target: Target, extents: tuple[int, int, int]) -> Iterable[Regist
             yield RegisterTile(r, v)
         for d in range(2, min(depth, most // v // rows) + 1 if rows * v <= most else 0):
             yield RegisterTile(d * rows, v, d)
+
+
+def legal_tiles(target: Target, extents: tuple[int, int, int], fewest: int = FEWEST_SUMS) -> list[RegisterTile]:
+    """All tiles for which the sums, a vector and an element fit the registers, of enough sums.
+
+    Unlike `candidates`, they may cover parts of several rows, and crowd the registers.
+    """
+    depth, rows, vectors = extents
+    most = target.vector_registers - 2
+    return [
+        RegisterTile(d * r, v, d)
+        for v in range(1, min(vectors, most) + 1)
+        for r in range(1, min(rows, most // v) + 1)
+        for d in range(1, min(depth, most // v // r) + 1)
+        if d * r * v >= min(fewest, depth * rows * vectors)
+    ]
 
 
 def row_lanes(extent: int, target: Target, element_bytes: int) -> int:

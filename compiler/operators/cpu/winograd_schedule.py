@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from vdla.compiler.analysis import read_buffers, written_buffers
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests, nominal_extent
+from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
-from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile
+from vdla.compiler.operators.cpu.reduction_steps import unroll_steps
+from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile, candidates, legal_tiles
 from vdla.compiler.operators.cpu.weight_prefetch import prefetch_weights
 from vdla.compiler.operators.winograd import WINDOW
 from vdla.compiler.schedule import Schedule
@@ -32,20 +34,22 @@ class _Stages:
     sums: str
 
 
-def schedule_winograd_conv2d(schedule: Schedule, block: str, target: Target) -> None:
+def schedule_winograd_conv2d(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Tile the consumer into bands of tile rows, and compute all stages inside of a band."""
     nest = block_nest(schedule.fn, block)
     stages = _stages_around(schedule, nest)
-    side, blocks, _, across, lanes = (nominal_extent(nest.leaf.block.axes[d].extent) for d in (1, 3, 4, 5, 6))
-    depth = _band_rows(nest)
-    tile = best_register_tile(target, (depth, across, blocks))
+    side, blocks, down, across, lanes = (nominal_extent(nest.leaf.block.axes[d].extent) for d in (1, 3, 4, 5, 6))
+    best = _band_rows(nest)
+    depth = choices.value("band_rows", best, range(1, down + 1))
+    legal = legal_tiles(target, (1, across, blocks)) + list(candidates(target, (best, across, blocks)))
+    tile = choices.tile(best_register_tile(target, (best, across, blocks)), legal, (down, across, blocks))
     consumer = consumer_of(schedule, stages.sums, (4, 5))
     band, channels, place = _tile_consumer(schedule, consumer, side - WINDOW + 1, depth, lanes)
     _transform_back(schedule, stages.sums, place, (2, 3))
     _transform_back(schedule, stages.columns, place, (2, 4))
-    product = _schedule_products(schedule, block, band, tile)
+    product = _schedule_products(schedule, block, band, depth, tile, choices)
     data = _transform_data(schedule, stages, band, target)
-    bands = -(-nominal_extent(nest.leaf.block.axes[4].extent) // depth) * nominal_extent(nest.leaf.block.axes[0].extent)
+    bands = -(-down // depth) * nominal_extent(nest.leaf.block.axes[0].extent)
     for loop in (band,) if bands >= _PARALLEL_BANDS else (channels, product, data):
         schedule.parallel(loop)
 
@@ -59,18 +63,21 @@ def _transform_back(schedule: Schedule, block: str, place: str, unrolled: tuple[
     schedule.vectorize(loops[-1])
 
 
-def _schedule_products(schedule: Schedule, block: str, band: str, tile: RegisterTile) -> str:
-    """Sum products in tiles of image tiles by vectors; the loop over positions in a tile."""
+def _schedule_products(
+    schedule: Schedule, block: str, band: str, rows: int, tile: RegisterTile, choices: Choices
+) -> str:
+    """Sum products of a band of `rows` in register tiles; the loop over positions in a tile."""
     schedule.compute_at(block, band)
     n, i, j, channels, down, across, lane, ci = _loops_inside(schedule, block, band)
     channels_outer, channels = schedule.split(channels, factor=tile.vectors)
-    down_outer, down = schedule.split(down, factor=tile.depth)
+    down_outer, down = schedule.split(down, factor=min(tile.depth, rows))
     across_outer, across = schedule.split(across, factor=tile.rows // tile.depth)
-    schedule.reorder(n, i, j, channels_outer, down_outer, across_outer, ci, down, across, channels, lane)
+    steps = unroll_steps(schedule, block, [ci], choices)
+    schedule.reorder(n, i, j, channels_outer, down_outer, across_outer, *steps, down, across, channels, lane)
     for loop in (down, across, channels):
         schedule.unroll(loop)
     schedule.vectorize(lane)
-    prefetch_weights(schedule, block, channels, lane, [ci])
+    prefetch_weights(schedule, block, channels, lane, steps, choices)
     return schedule.fuse(i, j)
 
 

@@ -1,0 +1,73 @@
+"""The forms of a CPU kernel: the function of a group of nodes, for each algorithm that computes it.
+
+The first form is the one that is compiled without tuning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from vdla.compiler import ir
+from vdla.compiler.graph import Array, Graph, Node
+from vdla.compiler.graph.rules import DeclinedError
+from vdla.compiler.graph.rules.convolutions import ALGORITHM
+from vdla.compiler.graph.rules.graph_function import GraphFunction, graph_function
+from vdla.compiler.operators.convolution_plan import ALGORITHMS
+from vdla.compiler.target import Target
+
+DEFAULT = "default"
+"""The label of the only form of a kernel."""
+_CONVOLUTIONS = ("Conv", "vdla.BlockedConv")
+
+
+@dataclass(frozen=True, eq=False)
+class CpuForm:
+    """An unscheduled function, and those of its inputs that never change, by parameter."""
+
+    function: ir.Function
+    constants: Mapping[str, Array] = field(default_factory=dict)
+
+
+def graph_forms(graph: Graph, target: Target) -> Mapping[str, CpuForm]:
+    """The forms of a graph whose nodes one kernel computes, by algorithm.
+
+    Raises:
+        DeclinedError: a node without a tensor expression.
+    """
+    default = graph_function(graph, target)
+    found = {name: made for name in ALGORITHMS if (made := _computed_by(graph, name, target)) is not None}
+    text = str(default.function)
+    first = next((name for name, made in found.items() if str(made.function) == text), None)
+    if first is None or len(found) == 1:
+        return {DEFAULT: _form(default)}
+    return {name: _form(found[name]) for name in dict.fromkeys((first, *found))}
+
+
+def _form(made: GraphFunction) -> CpuForm:
+    return CpuForm(made.function, made.constants)
+
+
+def _computed_by(graph: Graph, algorithm: str, target: Target) -> GraphFunction | None:
+    """The function with an algorithm; None if there is no convolution, or not for its windows."""
+    if not any(map(_is_convolution, graph.nodes)):
+        return None
+    try:
+        return graph_function(with_algorithm(graph, algorithm), target)
+    except DeclinedError:
+        return None
+
+
+def with_algorithm(graph: Graph, algorithm: str) -> Graph:
+    """The graph whose convolutions are computed by an algorithm, which may be DEFAULT."""
+    if algorithm == DEFAULT:
+        return graph
+    nodes = (
+        replace(node, attributes={**node.attributes, ALGORITHM: algorithm}) if _is_convolution(node) else node
+        for node in graph.nodes
+    )
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _is_convolution(node: Node) -> bool:
+    return node.op in _CONVOLUTIONS

@@ -1,0 +1,169 @@
+"""Tuning tasks for CPU kernels: the forms of a group of nodes, and the choices of their schedules.
+
+    task = kernel_task(graph, host())
+    function = task.build(task.space.point(0))
+
+The draft of costs puts the point of the default schedule first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler import ir
+from vdla.compiler.graph import Graph
+from vdla.compiler.operators.cpu import default_schedule
+from vdla.compiler.operators.cpu.choices import GivenChoices, RecordedChoices, ScheduleChoice
+from vdla.compiler.target import Target
+from vdla.compiler.tune.cpu_features import CPU_FEATURES, cpu_features, draft_costs
+from vdla.compiler.tune.cpu_forms import DEFAULT, CpuForm, graph_forms
+from vdla.compiler.tune.cpu_problem import CpuProblem, cpu_problem
+from vdla.compiler.tune.cpu_space import ALGORITHM, cpu_space, default_point
+from vdla.compiler.tune.space import Columns, Ints, Point, Space
+
+CPU_SPACE_VERSION = 1
+"""Points of another version mean something else."""
+_OTHER_CHOICE = 0.02  # the draft's cost of a choice that differs from the default, of all costs
+
+
+@dataclass(frozen=True, eq=False)
+class CpuTask:
+    """A kernel for a CPU; `make_forms` makes its forms by label, that of the default first."""
+
+    name: str
+    target: Target
+    make_forms: Callable[[], Mapping[str, CpuForm]]
+
+    def __getstate__(self) -> tuple[str, Target, Callable[[], Mapping[str, CpuForm]]]:
+        return self.name, self.target, self.make_forms
+
+    def __setstate__(self, state: tuple[str, Target, Callable[[], Mapping[str, CpuForm]]]) -> None:
+        for name, value in zip(("name", "target", "make_forms"), state, strict=True):
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def forms(self) -> Mapping[str, CpuForm]:
+        """The forms by label."""
+        return self.make_forms()
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of the unscheduled function, the CPU and the version of the space."""
+        return kernel_key(next(iter(self.forms.values())).function, self.target)
+
+    @cached_property
+    def _choices(self) -> Mapping[str, list[ScheduleChoice]]:
+        return {label: _choices_of(form.function, self.target) for label, form in self.forms.items()}
+
+    @cached_property
+    def space(self) -> Space:
+        """Forms and the choices of their schedules; all of them are legal."""
+        return cpu_space(f"{self.name} on {self.target.cpu}", self._choices)
+
+    @property
+    def default(self) -> Point:
+        """The point of what is compiled without tuning."""
+        return default_point(self._choices)
+
+    def form(self, point: Point) -> CpuForm:
+        """The form of a point."""
+        return self.forms[str(point.get(ALGORITHM, next(iter(self.forms))))]
+
+    def build(self, point: Point) -> ir.Function:
+        """The scheduled function of a point."""
+        return scheduled(self.form(point).function, self.target, point)
+
+    def overhead(self, point: Point) -> float:
+        """Nothing runs outside of a kernel."""
+        return 0.0
+
+    # --- many points
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features, the same for all kernels."""
+        return CPU_FEATURES
+
+    @cached_property
+    def _problems(self) -> Mapping[str, CpuProblem]:
+        return {
+            label: cpu_problem(form.function, self._choices[label], self.target) for label, form in self.forms.items()
+        }
+
+    def estimate(self, indices: Ints) -> NDArray[np.float64]:
+        """Costs to compare with each other, the lowest for the default schedule."""
+        columns = self.space.columns(indices)
+        costs = np.zeros(len(indices))
+        for label, chosen in self._by_form(columns):
+            costs[chosen] = draft_costs(self._problems[label], _rows(columns, chosen))
+        others = sum(column != self.default[name] for name, column in columns.items())
+        costs *= 1 + _OTHER_CHOICE * np.asarray(others)
+        return np.where(np.asarray(indices) == self.space.index(self.default), 0.0, costs)
+
+    def features(self, indices: Ints) -> NDArray[np.float32]:
+        """[point, feature]."""
+        columns = self.space.columns(indices)
+        found = np.zeros((len(indices), len(CPU_FEATURES)), np.float32)
+        for label, chosen in self._by_form(columns):
+            found[chosen] = cpu_features(self._problems[label], _rows(columns, chosen))
+        return found
+
+    def _by_form(self, columns: Columns) -> list[tuple[str, NDArray[np.bool_]]]:
+        """The labels of the forms, and which points have them."""
+        count = len(next(iter(columns.values())))
+        labels = columns.get(ALGORITHM, np.full(count, next(iter(self.forms))))
+        masks = ((label, labels == label) for label in self.forms)
+        return [(label, chosen) for label, chosen in masks if chosen.any()]
+
+
+def kernel_task(graph: Graph, target: Target, name: str = "") -> CpuTask:
+    """The task of a graph whose nodes one kernel computes; weights are its constants.
+
+    Raises:
+        DeclinedError: a node without a tensor expression, when the task is used.
+    """
+    return CpuTask(name or graph.name, target, partial(graph_forms, graph, target))
+
+
+def function_task(function: ir.Function, target: Target, name: str = "") -> CpuTask:
+    """The task of an unscheduled function, which has one form."""
+    return CpuTask(name or function.name, target, partial(_only_form, function))
+
+
+def _only_form(function: ir.Function) -> Mapping[str, CpuForm]:
+    return {DEFAULT: CpuForm(function)}
+
+
+def kernel_key(function: ir.Function, target: Target) -> str:
+    """The key of the task whose default form is an unscheduled function."""
+    machine = [target.triple, target.cpu, sorted(target.features), target.vector_bytes]
+    content = json.dumps([str(function), machine, CPU_SPACE_VERSION])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def scheduled(function: ir.Function, target: Target, point: Point | None) -> ir.Function:
+    """A function with the schedule of a point, or with the default one.
+
+    Raises:
+        OperatorError: the point lacks a choice of the schedule, or is not legal.
+    """
+    choices = None if point is None else GivenChoices(point)
+    return default_schedule(function, target, choices).fn
+
+
+def _choices_of(function: ir.Function, target: Target) -> list[ScheduleChoice]:
+    recorded = RecordedChoices()
+    default_schedule(function, target, recorded)
+    return recorded.asked
+
+
+def _rows(columns: Columns, chosen: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    return {name: column[chosen] for name, column in columns.items()}

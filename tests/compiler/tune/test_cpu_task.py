@@ -1,0 +1,125 @@
+"""Tasks of CPU kernels: forms, spaces, keys, drafts and features; pickled tasks build the same."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vdla.compiler import te
+from vdla.compiler.graph import Graph, Node, TensorType
+from vdla.compiler.graph.rules import DeclinedError
+from vdla.compiler.operators import OperatorError, relu
+from vdla.compiler.operators.cpu import default_schedule
+from vdla.compiler.target import TARGETS
+from vdla.compiler.tune import CPU_FEATURES, CpuTask, function_task, kernel_task
+from vdla.compiler.tune.cpu_task import kernel_key
+
+CPU = TARGETS["x86-64-avx512"]
+
+
+def convolution(kernel: int = 3, strides: int = 1) -> Graph:
+    weight = np.ones((16, 4, kernel, kernel), np.float32)
+    side = (8 - kernel) // strides + 1
+    node = Node("Conv", ("x", "w"), ("y",), {"kernel_shape": (kernel, kernel), "strides": (strides, strides)})
+    types = {
+        "x": TensorType("float32", (1, 4, 8, 8)),
+        "w": TensorType("float32", weight.shape),
+        "y": TensorType("float32", (1, 16, side, side)),
+    }
+    return Graph("convolution", ("x",), ("y",), (node,), {"w": weight}, types)
+
+
+def task(kernel: int = 3, strides: int = 1) -> CpuTask:
+    return kernel_task(convolution(kernel, strides), CPU)
+
+
+def test_a_convolution_has_the_algorithms_that_apply() -> None:
+    assert set(task().forms) == {"direct", "winograd2", "winograd4"}
+    assert list(task(3, 2).forms) == ["default"]
+    assert task().space.knobs[0].values == tuple(task().forms)
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_the_default_is_first_in_the_draft_and_builds_the_default_schedule(kernel: int) -> None:
+    made = task(kernel)
+    order = np.argsort(made.estimate(np.arange(made.space.size)), kind="stable")
+    assert made.space.point(int(order[0])) == made.default
+    plain = default_schedule(next(iter(made.forms.values())).function, CPU).fn
+    assert str(made.build(made.default)) == str(plain)
+
+
+def test_forms_have_weights_of_their_own() -> None:
+    made = task()
+    for label, form in made.forms.items():
+        point = next(point for point in made.space.points() if point["algorithm"] == label)
+        (weight,) = form.constants.values()
+        assert made.form(point) is form
+        assert weight.shape[:2] == {"direct": (1, 4), "winograd2": (4, 4), "winograd4": (6, 6)}[label]
+
+
+def test_each_schedule_is_one_point() -> None:
+    made = task(1)
+    functions = [str(made.build(point)) for point in made.space.sample(np.random.default_rng(0), 12)]
+    assert len(set(functions)) == len(functions)
+
+
+def test_kernels_without_choices_have_one_point() -> None:
+    x = te.placeholder((8, 4), "float32", "x")
+    made = function_task(te.create_function([x], [relu(x)], "f"), CPU)
+    assert made.space.size == 1
+    assert made.default == {"schedule": "default"}
+    assert str(made.space) == "space f on x86-64-v4: 1 legal of 1 combinations\n  schedule: default"
+
+
+def test_pickled_tasks_are_the_same() -> None:
+    made = task()
+    point = made.space.point(made.space.size - 1)
+    copy = pickle.loads(pickle.dumps(made))
+    assert (copy.key, str(copy.space)) == (made.key, str(made.space))
+    assert str(copy.build(point)) == str(made.build(point))
+
+
+def test_the_key_depends_on_the_function_and_the_cpu() -> None:
+    keys = {task().key, task(1).key, kernel_task(convolution(), TARGETS["x86-64-avx2"]).key}
+    assert len(keys) == 3
+    other = replace(convolution(), name="other")
+    assert kernel_task(other, CPU).key == task().key
+    assert kernel_key(task().forms["winograd2"].function, CPU) != kernel_key(task().forms["direct"].function, CPU)
+
+
+def test_features_tell_points_apart() -> None:
+    made = task()
+    indices = np.arange(made.space.size)
+    features = made.features(indices)
+    assert features.shape == (made.space.size, len(CPU_FEATURES))
+    assert made.feature_names == CPU_FEATURES
+    assert np.isfinite(features).all()
+    assert len(np.unique(features, axis=0)) == made.space.size
+
+
+def test_features_of_a_point_by_hand() -> None:
+    made = task(1)
+    index = made.space.index({**made.default, "tile_depth": 1, "tile_columns": 4, "tile_vectors": 1, "order": "rows"})
+    row = dict(zip(CPU_FEATURES, made.features(np.array([index]))[0].tolist(), strict=True))
+    assert (row["is_conv2d"], row["is_matmul"]) == (1, 0)
+    assert row["sums"] == pytest.approx(np.log2(1 + 4))
+    assert row["tiles"] == pytest.approx(np.log2(1 + 16))  # 8 rows of 8 pixels
+    assert row["tile_element_bytes"] == pytest.approx(np.log2(1 + 4 * 4 * 4))  # pixels, channels, bytes
+    assert row["tile_operand_bytes"] == pytest.approx(np.log2(1 + 16 * 4 * 4))  # lanes, channels, bytes
+    assert row["registers"] == pytest.approx(6 / 32)
+    assert (row["rows_outside"], row["channels_outside"]) == (1, 0)
+
+
+def test_a_point_of_another_kernel_is_refused() -> None:
+    with pytest.raises(OperatorError, match=r"^schedule: point must have tile_depth, got schedule$"):
+        task(1).build({"schedule": "default"})
+
+
+def test_an_operator_without_an_expression_is_declined() -> None:
+    graph = convolution()
+    bad = replace(graph, nodes=(replace(graph.nodes[0], op="NonZero"),))
+    with pytest.raises(DeclinedError):
+        kernel_task(bad, CPU).key  # noqa: B018
