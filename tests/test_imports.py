@@ -93,11 +93,11 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.generate hardware.program simulator.support "
         "simulator.function simulator.stats simulator.verify simulator.timing"
     ),
-    "runtime.tune": (
-        "support hardware hardware.program compiler.te compiler.operators.vdla compiler.map compiler.tune "
-        "simulator.timing runtime.devices"
-    ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
+    "runtime.tune": (
+        "support hardware hardware.program compiler.abi compiler.target compiler.te compiler.operators.vdla "
+        "compiler.map compiler.tune simulator.timing runtime.devices runtime.native"
+    ),
     "runtime.numpy_operators": "hardware",
     "runtime.evaluate": (
         "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.passes "

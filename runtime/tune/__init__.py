@@ -1,6 +1,7 @@
 """Tuning runs: measurers, workers, logs of trials, the loop, and the best known schedules."""
 
 from vdla.runtime.tune.best import SHIPPED, TunedSchedules
+from vdla.runtime.tune.cpu_measurer import CpuMeasurer
 from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.log import LoggedTrial, TaskRun, TrialIndex, TuningLog, read_logs
 from vdla.runtime.tune.measurer import DeviceMeasurer, Measurer, SimMeasurer
@@ -11,6 +12,7 @@ from vdla.runtime.tune.workers import InlineWorkers, LocalWorkers, Workers
 
 __all__ = [
     "SHIPPED",
+    "CpuMeasurer",
     "DeviceMeasurer",
     "InlineWorkers",
     "LocalWorkers",

@@ -1,0 +1,177 @@
+"""Measures CPU kernels: a point and the default schedule take turns in one process.
+
+Other programs slow both alike, so a cost is the ratio of their times, by the seconds of the default
+schedule when the process first ran it. Results are compared with those of the default schedule. A
+kernel may crash or hang: `LocalWorkers` measures in processes that it may kill.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.abi.signature import Argument
+from vdla.compiler.target import host
+from vdla.compiler.tune import CpuTask, Point, TuningTask
+from vdla.runtime.native import BoundCall, Kernel, build, set_threads
+from vdla.runtime.tune.errors import TuningError
+from vdla.runtime.tune.trial import SECONDS
+
+Arrays = list[NDArray[Any]]
+Clock = Callable[[], float]
+
+TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
+"""The greatest difference of results by their dtype, of the largest result; integers are equal."""
+_HOPELESS = 1.5  # times the default schedule, at which the first round is enough
+_TASKS_KEPT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CpuMeasurer:
+    """Kernels of a `CpuTask` on this CPU: seconds of one run on `threads` threads.
+
+    A cost is the median of `rounds`, in each of which both kernels run for at least `round_s`. On
+    one thread the process stays on one processor, and times are CPU times.
+    """
+
+    rounds: int = 5
+    round_s: float = 0.002
+    threads: int = 1
+    seed: int = 0
+    unit: str = SECONDS
+    most_workers: int | None = 1
+
+    def missing(self, task: TuningTask) -> str:
+        """What this CPU lacks to run the kernels of a task."""
+        lacking = sorted(_cpu_task(task).target.features - host().features)
+        return f"processor must have {lacking[0]}, got none" if lacking else ""
+
+    def measure(self, task: TuningTask, point: Point) -> float:
+        """The seconds of a point.
+
+        Raises:
+            OperatorError: the point is not legal.
+            TuningError: its results differ from those of the default schedule.
+        """
+        with _one_program(self.threads) as clock:
+            default = _default(_cpu_task(task), self.seed, clock)
+            return default.seconds * self._ratio(default, point, clock)
+
+    def ratio(self, task: TuningTask, point: Point) -> float:
+        """The time of a point over that of the default schedule; raises as `measure` does."""
+        with _one_program(self.threads) as clock:
+            return self._ratio(_default(_cpu_task(task), self.seed, clock), point, clock)
+
+    def _ratio(self, default: _Default, point: Point, clock: Clock) -> float:
+        works = default.call, default.candidate(point)
+        repeats = [max(1, round(self.round_s / max(_seconds(work, 1, clock), 1e-9))) for work in works]
+        ratios: list[float] = []
+        for turn in range(self.rounds):
+            order = (0, 1) if turn % 2 else (1, 0)
+            times = {place: _seconds(works[place], repeats[place], clock) for place in order}
+            ratios.append(times[1] / times[0])
+            if ratios[0] > _HOPELESS:
+                break
+        return statistics.median(ratios)
+
+
+class _Default:
+    """The default schedule of a task with arguments, its results and its seconds."""
+
+    def __init__(self, task: CpuTask, seed: int, clock: Clock) -> None:
+        self._task, self._seed = task, seed
+        self.call, self._outputs = self._bound(task.default, None)
+        self.call()
+        self._results = [output.copy() for output in self._outputs]
+        self.seconds = min(_seconds(self.call, 1, clock) for _ in range(5))
+
+    def candidate(self, point: Point) -> BoundCall:
+        """The kernel of a point, which writes the same arrays as that of the default schedule."""
+        call, outputs = self._bound(point, self._outputs)
+        call()
+        for found, expected in zip(outputs, self._results, strict=True):
+            _check_equal(self._task.name, found, expected)
+        return call
+
+    def _bound(self, point: Point, outputs: Arrays | None) -> tuple[BoundCall, Arrays]:
+        kernel = build(self._task.build(point), self._task.target, cached=False)
+        inputs = arguments(kernel, self._task.form(point).constants, self._seed)
+        call = kernel.bind(*inputs, out=None if outputs is None else outputs)
+        return call, list(call.outputs)
+
+
+@lru_cache(_TASKS_KEPT)
+def _default(task: CpuTask, seed: int, clock: Clock) -> _Default:
+    return _Default(task, seed, clock)
+
+
+def arguments(kernel: Kernel, constants: Mapping[str, NDArray[Any]], seed: int) -> Arrays:
+    """Constants where a parameter has one, else random values, the same for a name and shape.
+
+    Floats are normally distributed, integers uniform over those of 8 bits.
+    """
+    return [constants[one.name] if one.name in constants else _random(one, seed) for one in kernel.signature.inputs]
+
+
+def _random(argument: Argument, seed: int) -> NDArray[Any]:
+    if argument.static is None:
+        raise TuningError(f"tune: {argument.name} must have known extents, got {list(argument.shape)}")
+    rng = np.random.default_rng([seed, *argument.name.encode()])
+    kind = np.dtype(argument.dtype)
+    if kind.kind == "f":
+        return rng.standard_normal(argument.static).astype(kind)
+    low, high = (0, 256) if kind.kind == "u" else (-128, 128)
+    return rng.integers(low, high, argument.static).astype(kind)
+
+
+def _check_equal(name: str, found: NDArray[Any], expected: NDArray[Any]) -> None:
+    """Refuse results beyond the tolerance of their dtype."""
+    if found.dtype.name not in TOLERANCES:
+        if not np.array_equal(found, expected):
+            count = np.count_nonzero(found != expected)
+            raise TuningError(f"tune {name}: results must equal those of the default schedule, got {count} others")
+        return
+    largest, most = float(np.abs(expected).max()), TOLERANCES[found.dtype.name]
+    error = float(np.abs(found - expected).max()) / (largest or 1.0)
+    if not error <= most:
+        rule = f"results must be within {most:g} of the largest"
+        raise TuningError(f"tune {name}: {rule}, got a difference of {error:.2g} of it")
+
+
+@contextmanager
+def _one_program(threads: int) -> Iterator[Clock]:
+    """The clock for kernels on some threads; on one, the process stays on one processor."""
+    pinned = threads == 1 and hasattr(os, "sched_setaffinity")
+    processors = os.sched_getaffinity(0) if pinned else set()
+    if pinned:
+        os.sched_setaffinity(0, {min(processors)})
+    set_threads(threads)
+    try:
+        yield time.process_time if threads == 1 else time.perf_counter
+    finally:
+        set_threads(0)
+        if pinned:
+            os.sched_setaffinity(0, processors)
+
+
+def _seconds(work: Callable[[], object], repeats: int, clock: Clock) -> float:
+    """The mean time of a run."""
+    start = clock()
+    for _ in range(repeats):
+        work()
+    return (clock() - start) / repeats
+
+
+def _cpu_task(task: TuningTask) -> CpuTask:
+    if not isinstance(task, CpuTask):
+        raise TuningError(f"tune {task.name}: task must be a kernel for CPUs, got a {type(task).__name__}")
+    return task
