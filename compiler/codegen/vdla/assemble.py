@@ -197,14 +197,13 @@ def _encoded(config: Config, placed: Placed, issued: IssuedOps, lines: Sequence[
     forms = [form.instruction for form in placed.forms] + [Sync(unit) for unit in Unit]
     form = np.append(placed.form, _NONE)[issued.op]
     form = np.where(form == _NONE, len(placed.forms) + issued.unit, form)
-    words: isa.Words = isa.pack(config, isa.instruction_columns(config, forms))[form]
-    for name in ROW_FIELDS:
-        words = isa.with_field(config, words, name, np.append(placed.fields[name], 0)[issued.op])
+    words = isa.pack(config, isa.instruction_columns(config, forms))[form]
+    fields = {name: np.append(placed.fields[name], 0)[issued.op] for name in ROW_FIELDS}
     for verb, units in (("pop", issued.pops), ("push", issued.pushes)):
         for side, step in (("prev", -1), ("next", 1)):
             neighbour = issued.unit + step
-            bit = units >> np.maximum(neighbour, 0) & (neighbour >= 0)
-            words = isa.with_field(config, words, f"{verb}_{side}", bit)
+            fields[f"{verb}_{side}"] = units >> np.maximum(neighbour, 0) & (neighbour >= 0)
+    words = isa.with_fields(config, words, fields)
     try:
         isa.check(config, isa.pack(config, form_table(config, placed)))
     except isa.IsaError:
