@@ -61,8 +61,8 @@ def _others() -> list[MappedLayer]:
     additions.
     """
     return [
-        _dense("dense 1 x 512 x 1000", rows=1, in_features=512, out_features=1000),
-        _dense("dense 64 x 256 x 256", rows=64, in_features=256, out_features=256),
+        _dense(1, 512, 1000),
+        _dense(64, 256, 256),
         _pooling("max pooling 3x3", kind="max", channels=64, size=112, kernel=3, strides=2, pads=1),
         _pooling("average pooling 7x7", kind="average", channels=512, size=7, kernel=7, strides=1, pads=0),
         _residual("residual 56x56", channels=64, size=56),
@@ -70,10 +70,13 @@ def _others() -> list[MappedLayer]:
     ]
 
 
-def _dense(name: str, **extents: int) -> MappedLayer:
+def _dense(rows: int, in_features: int, out_features: int) -> MappedLayer:
+    extents: dict[str, Any] = {"rows": rows, "in_features": in_features, "out_features": out_features}
+
     def definition(config: Config) -> Definition:
         return definitions.dense(**extents, raw=False, dtype=config.inp_dtype, weight_dtype=config.wgt_dtype)
 
+    name = f"dense {rows} x {in_features} x {out_features}"
     return MappedLayer(name, lambda config: dense(config, **extents), definition)
 
 

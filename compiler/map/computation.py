@@ -108,7 +108,15 @@ def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
     for binding in _of_dtypes(bindings, tensors, entries):
         operands = {name: access_of(tensors[load.buffer], load) for name, load in binding.items()}
         step = Step(stage.name, core.issued, {name: FromOperand(name) for name in operands})
-        yield Computation(stage, axes.spatial, axes.reduce, axes.digits, operands, (step,), core.held)
+        yield Computation(
+            stage=stage,
+            spatial=axes.spatial,
+            reduce=axes.reduce,
+            digits=axes.digits,
+            operands=operands,
+            steps=(step,),
+            held=core.held,
+        )
 
 
 def _of_dtypes(

@@ -37,7 +37,14 @@ def element_wise(sums: te.Tensor, cores: Sequence[Core]) -> tuple[Core, Computat
     plan.append(axes.value, stage.name)
     core = next(core for core in cores if core.issued is plan.steps[-1].intrinsic)
     operands = {name: access_of(plan.tensors[load.buffer], load) for load, name in plan.operands.items()}
-    return core, Computation(stage, axes.spatial, {}, axes.digits, operands, tuple(plan.steps))
+    return core, Computation(
+        stage=stage,
+        spatial=axes.spatial,
+        reduce={},
+        digits=axes.digits,
+        operands=operands,
+        steps=tuple(plan.steps),
+    )
 
 
 def _at_index_of(stage: Stage, plan: _Plan, tensor: te.Tensor) -> ir.Expr:
