@@ -172,6 +172,7 @@ def _show(name: str, machine_name: str, report: MappingReport, everything: bool)
     console = output()
     shown = report.operators if everything else report.operators[:_SHOWN]
     listing = table(f"{name} on {machine_name}", "mapping", "lanes %", "host bytes", "estimate", "cycles")
+    listing.columns[0].no_wrap = False  # numbers stay whole in a narrow terminal
     for row, operator in enumerate(shown):
         cycles = f"{report.cycles[row]:,}" if row < len(report.cycles) else "-"
         mapping = str(operator.mapping).split(" (")[0]
