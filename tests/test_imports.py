@@ -121,7 +121,7 @@ ROOMS: dict[str, str] = {
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target "
         "compiler.codegen.llvm compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "compiler.graph.rules compiler.graph.layouts compiler.graph.onnx simulator.stats simulator.verify "
+        "compiler.graph.rules compiler.graph.layouts compiler.graph.onnx compiler.tune simulator.stats simulator.verify "
         "simulator.timing runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor "
         "compiler.graph.accelerator runtime.quantise"
     ),
