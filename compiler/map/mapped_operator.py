@@ -19,6 +19,7 @@ from vdla.compiler.map.mapping import Mapping
 from vdla.compiler.map.packed_expression import packed_tensors, step_name
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packing import packed_inputs, unpacked
+from vdla.compiler.map.skipped_padding import share_read
 from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.vdla.roles import OUTPUT, Role
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
@@ -76,7 +77,7 @@ class MappedOperator:
         """Cycles that no program of the mapping can be below: one for each step of an intrinsic."""
         problem = tiling_problem(self.form)
         results = problem.batches * problem.sections * problem.out_blocks * problem.rows * problem.cols * problem.phases
-        steps = problem.in_blocks * problem.taps * problem.kept + len(self.form.computation.steps) - 1
+        steps = problem.in_blocks * problem.taps * share_read(self.form) + len(self.form.computation.steps) - 1
         return results * steps
 
     @property

@@ -15,6 +15,7 @@ from math import gcd, prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from vdla.compiler import ir, te
 from vdla.compiler.arith import conjuncts, index_function
@@ -243,13 +244,20 @@ def _moves(loops: OuterLoops, form: IndexForm) -> bool:
 
 
 def _offsets(mapping: Mapping, form: IndexForm) -> tuple[int, int]:
+    """The least and the largest value of the divided part of a form."""
     if form.divided is None:
         return 0, 0
-    extents, axes, function = mapping.computation.extents, sorted(form.divided_axes), index_function(form.divided)
-    assert function is not None, ir.expr_text(form.divided)
-    grid = np.ogrid[tuple(slice(0, extents[axis]) for axis in axes)]
-    values = np.asarray(function(dict(zip(axes, grid, strict=True))))
+    extents = mapping.computation.extents
+    values = form_values(IndexForm({}, 0, form.divided), {axis: extents[axis] for axis in sorted(form.divided_axes)})
     return int(values.min()), int(values.max())
+
+
+def form_values(form: IndexForm, extents: MappingOf[str, int]) -> npt.NDArray[np.int64]:
+    """The values of an index, with a dimension for each axis of `extents`."""
+    function = index_function(form.expr())
+    assert function is not None, ir.expr_text(form.expr())
+    grid = np.ogrid[tuple(slice(0, extent) for extent in extents.values())]
+    return np.asarray(function(dict(zip(extents, grid, strict=True))), np.int64)
 
 
 def _with_step(window: WindowDim, innermost: bool) -> WindowDim:
@@ -322,6 +330,7 @@ __all__ = [
     "WindowDim",
     "at_places",
     "axis_values",
+    "form_values",
     "pack_operand",
     "value_of",
 ]

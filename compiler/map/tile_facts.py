@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-import numpy.typing as npt
-
 from vdla.compiler import ir
 from vdla.compiler.map.packed_form import PackedForm
-from vdla.compiler.map.packed_operand import PackedOperand, WindowDim
+from vdla.compiler.map.packed_operand import PackedOperand
 from vdla.compiler.map.packed_scale import PackedScale
+from vdla.compiler.map.skipped_padding import border_cuts, share_read
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
 from vdla.hardware.config import Buffer
 
@@ -24,7 +22,8 @@ def tiling_problem(form: PackedForm) -> TilingProblem:
     high, wide = form.tiled.values()
     window = _window(form)
     through_acc = Buffer.ACC in form.window_buffers.values()
-    kept, cuts = (1.0, (0, 0)) if through_acc else _padding(form)
+    known = not through_acc and not form.loops.phases  # the estimate knows no borders of phases
+    kept, cuts = (share_read(form), border_cuts(form)) if known else (1.0, (0, 0))
     blocks = 1 if terms is None else mapping.blocks(terms)
     return TilingProblem(
         batches=prod(form.batches.values()),
@@ -101,45 +100,3 @@ def _weights(form: PackedForm) -> int:
     vectors = prod(extents[axis] for axis in (*form.loops.taps, *form.loops.phases) if axis in axes) // chunked
     count = form.held.lanes[0] if len(form.held.lanes) > len(form.held.entry) else 1
     return -(-vectors // count)
-
-
-# --- padding --------------------------------------------------------------------------------------
-
-
-def _padding(form: PackedForm) -> tuple[float, tuple[int, int]]:
-    """The share of the terms that do not read padding, which is skipped, and the borders between
-    rows, and between columns, of which different terms are skipped.
-    """
-    name = form.computation.streamed[0]
-    operand = form.streamed[name]
-    gather = operand.access.gather
-    if gather is None or gather.fill != _neutral(form):
-        return 1.0, (0, 0)
-    share, cuts = 1.0, {}
-    for window in operand.windows:
-        inside, results = _reads_inside(form, operand, window)
-        share *= float(inside.mean())
-        for axis in results:
-            cuts[axis] = int((inside[1:] != inside[:-1]).any(axis=1).sum())
-    rows, cols = (cuts.get(str(axis), 0) for axis in form.loops.tiled)
-    return share, (rows, cols)
-
-
-def _neutral(form: PackedForm) -> int:
-    """The element that changes no sum."""
-    stage = form.computation.stage
-    reducer = stage.reduction.reducer.name if stage.reduction is not None else "sum"
-    low, high = ir.limits(form.operands[form.computation.streamed[0]].source.dtype)
-    return {"max": int(low), "min": int(high)}.get(reducer, 0)
-
-
-def _reads_inside(
-    form: PackedForm, operand: PackedOperand, window: WindowDim
-) -> tuple[npt.NDArray[np.bool_], list[str]]:
-    """[result, tap]: whether the tap reads the input, in one dimension; the axes of its results."""
-    extents, terms = form.computation.extents, window.form.terms
-    results = [axis for axis in terms if axis in form.computation.spatial]
-    reach = [np.arange(extents[axis]) * terms[axis] for axis in (*results, *(a for a in terms if a not in results))]
-    at = window.first - window.before + sum(np.ix_(*reach))
-    inside = (at >= 0) & (at < operand.source.shape[window.dimension])
-    return inside.reshape(prod(extents[axis] for axis in results), -1), results
