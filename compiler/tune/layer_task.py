@@ -18,7 +18,7 @@ def layer_task(layer: Workload, config: Config, *, raw: bool = False) -> VdlaTas
         "strides": layer.strides,
         "pads": layer.pads,
         "raw": raw,
-        "name": f"{layer.name} raw" if raw else layer.name,
+        "name": f"{layer.name}_raw" if raw else layer.name,
     }
     if layer.operator == "depthwise_conv2d":
         return template_task(depthwise_conv2d, config, **shape, channels=layer.in_channels)
