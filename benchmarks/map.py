@@ -14,28 +14,27 @@ from typing import Any
 import numpy as np
 
 from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
+from vdla.benchmarks.mapped_layers import MappedLayer, mapped_layers
 from vdla.compiler import te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.map import candidates
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition
-from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
+from vdla.compiler.operators.workloads import resnet18_layers
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale
-from vdla.runtime.layers import layer_operator
 from vdla.runtime.mapping import explore_mappings
 from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program
 
 PRESETS = ("pynq_z1", "ultra96", "batch4")
-THREADS = 2
 SHAPES = 3
 """Shapes of each kind of operator."""
 
 
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
-    """Maps C1 to C12 on every machine, then checks the kinds of operators."""
-    layers = [*resnet18_layers(), workload("C1")]
+    """Maps every layer on every machine, then checks the kinds of operators."""
+    layers = mapped_layers()
     rows: list[dict[str, Any]] = []
     total = len(PRESETS) * len(layers) + len(_KINDS)
     for preset in PRESETS:
@@ -48,7 +47,8 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
         exact.append(_is_exact(kind, seed))
     progress("done", total, total)
     ratios = [row["over_template"] for row in rows]
-    first = [row["seconds"] for row in rows if row["machine"] == PRESETS[0] and row["layer"] != "C1"]
+    timed = {layer.name for layer in resnet18_layers()}
+    first = [row["seconds"] for row in rows if row["machine"] == PRESETS[0] and row["layer"] in timed]
     figures = {
         "over_template": round(statistics.geometric_mean(ratios), 5),
         "over_template_worst": max(ratios),
@@ -60,11 +60,11 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     return BenchmarkResult("map", figures, rows, receipt(Config.preset(PRESETS[0]), [], seed, command))
 
 
-def _layer_row(layer: Workload, config: Config) -> dict[str, Any]:
+def _layer_row(layer: MappedLayer, config: Config) -> dict[str, Any]:
     """Cycles of the template and of the mapper's choice."""
-    template = time_program(layer_operator(layer, config, THREADS).program).total_cycles
+    template = time_program(layer.template(config).program).total_cycles
     start = time.process_time()
-    report = explore_mappings(_convolution(layer, config).output, config, THREADS)
+    report = explore_mappings(layer.definition(config).output, config)
     seconds = time.process_time() - start
     return {
         "layer": layer.name,
@@ -75,21 +75,6 @@ def _layer_row(layer: Workload, config: Config) -> dict[str, Any]:
         "mappings": len(report.operators),
         "seconds": round(seconds, 2),
     }
-
-
-def _convolution(layer: Workload, config: Config) -> Definition:
-    return definitions.convolution(
-        batch=layer.batch,
-        in_channels=layer.in_channels,
-        out_channels=layer.out_channels,
-        size=(layer.height, layer.width),
-        kernel=layer.kernel,
-        strides=layer.strides,
-        pads=layer.pads,
-        raw=False,
-        dtype=config.inp_dtype,
-        weight_dtype=config.wgt_dtype,
-    )
 
 
 # --- kinds of operators ---------------------------------------------------------------------------
@@ -114,6 +99,42 @@ def _random_convolution(rng: np.random.Generator, axes: int, groups: int = 1, di
         groups=groups,
         raw=bool(rng.integers(2)),
     )
+
+
+def _random_window(rng: np.random.Generator, kind: str) -> Definition:
+    """A transposed or depthwise convolution, or a pooling."""
+    kernel = [int(rng.integers(1, 4)) for _ in range(2)]
+    batch, inputs, outputs = _sizes(rng, 2, 9, 9)
+    size = [k + int(rng.integers(1, 3)) for k in kernel]
+    options: dict[str, Any] = {"batch": batch, "kernel": kernel, "raw": bool(rng.integers(2))}
+    options["strides"] = [int(rng.integers(1, 4)) for _ in kernel]
+    match kind:
+        case "depthwise convolution":
+            return definitions.depthwise_convolution(channels=inputs, size=size, **options)
+        case "transposed convolution":
+            return definitions.transposed_convolution(in_channels=inputs, out_channels=outputs, size=size, **options)
+        case "dilated transposed convolution":
+            options["dilations"] = [int(rng.integers(2, 4)) for _ in kernel]
+            return definitions.transposed_convolution(in_channels=inputs, out_channels=outputs, size=size, **options)
+    pads = [int(rng.integers(0, k)) for k in kernel]
+    which, counted = kind.removesuffix(" pooling"), bool(rng.integers(2))
+    return definitions.pooling(kind=which, channels=inputs, size=size, pads=pads, count_include_pad=counted, **options)
+
+
+def _random_element_wise(rng: np.random.Generator, kind: str) -> Definition:
+    batch, channels, height, width = _sizes(rng, 2, 9, 5, 5)
+    factors = [int(factor) for factor in rng.integers(1, 100, 2)]
+    zero_points = [int(zero) for zero in rng.integers(-9, 9, 2)]
+    options: dict[str, Any] = {"batch": batch, "channels": channels, "size": (height, width)}
+    options["raw"] = bool(rng.integers(2))
+    match kind:
+        case "residual addition":
+            return definitions.residual_addition(factors=factors, zero_points=zero_points, **options)
+        case "extremum":
+            return definitions.extremum(kind="maximum", factors=factors, zero_points=zero_points, **options)
+        case "rescaling":
+            return definitions.rescaling(zero_point=zero_points[0], **options)
+    return definitions.leaky_relu(factors=factors, zero_point=zero_points[0], **options)
 
 
 def _random_product(rng: np.random.Generator, kind: str) -> Definition:
@@ -148,7 +169,21 @@ _PRODUCTS = (
     "dense", "batched product", "matrix times vector", "attention scores", "attention values", "LSTM gates",
     "correlation",
 )  # fmt: skip
-_KINDS = (*_CONVOLUTIONS, *_PRODUCTS)
+_WINDOWS = (
+    "depthwise convolution", "max pooling", "average pooling", "transposed convolution",
+    "dilated transposed convolution",
+)  # fmt: skip
+_ELEMENT_WISE = ("residual addition", "extremum", "leaky relu", "rescaling")
+_KINDS = (*_CONVOLUTIONS, *_PRODUCTS, *_WINDOWS, *_ELEMENT_WISE)
+
+
+def _random_definition(rng: np.random.Generator, kind: str) -> Definition:
+    """An operator of a kind, of a random shape."""
+    if kind in _CONVOLUTIONS:
+        return _random_convolution(rng, **_CONVOLUTIONS[kind])
+    if kind in _WINDOWS:
+        return _random_window(rng, kind)
+    return _random_element_wise(rng, kind) if kind in _ELEMENT_WISE else _random_product(rng, kind)
 
 
 def _is_exact(kind: str, seed: int) -> bool:
@@ -156,8 +191,7 @@ def _is_exact(kind: str, seed: int) -> bool:
     rng = np.random.default_rng([seed, *kind.encode()])
     config = Config.preset("tiny")
     for _ in range(SHAPES):
-        options = _CONVOLUTIONS.get(kind)
-        definition = _random_product(rng, kind) if options is None else _random_convolution(rng, **options)
+        definition = _random_definition(rng, kind)
         arrays = {tensor.name: _array(rng, tensor) for tensor in definition.inputs}
         function = te.create_function(list(definition.inputs), [definition.output], "definition")
         wanted = interpret(function, arrays)[definition.output.name]

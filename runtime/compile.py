@@ -85,8 +85,8 @@ def compile(
     dimensions of tensors. For kernels: `contract=False` forbids fused multiply-adds;
     `cached=False` ignores the cache of compiled objects.
 
-    With `tuned`, templates and the accelerator's operators of models take their best schedule in a
-    log of `vdla tune`, a folder of logs, or "shipped", the log of the paper's operators; those that
+    With `tuned`, templates and the operators of models take their best schedule in a log of `vdla
+    tune`, a folder of logs, or "shipped", the log of the paper's operators; those that
     it does not know stay as they are. Without, no log is read.
 
     Raises:
@@ -100,8 +100,13 @@ def compile(
         _chosen({}, {"weights": weights, "layouts": layouts, "contract": contract, "cached": cached}, "model")
         from vdla.runtime.network import compile_network
 
-        with _tuned(tuned):
+        if tuned is None:
             return compile_network(cast("Graph", what), target, **network)
+        from vdla.runtime.tune import TunedSchedules
+
+        schedules = TunedSchedules.of(tuned)
+        with _tuned(schedules):
+            return compile_network(cast("Graph", what), target, kernel_points=schedules.kernel_point, **network)
     if network:
         option, value = next(iter(network.items()))
         raise CompileError(f"compile: {option} must be left out for all but models, got {value!r}")

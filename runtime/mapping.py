@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from vdla.compiler import te
 from vdla.compiler.map import MapError, MappedOperator, Refusal, candidates
@@ -22,12 +23,14 @@ Progress = Callable[[str, int, int], None]
 class MappingReport:
     """The mappings of an expression: the measured ones by cycles, then the others by estimate.
 
-    `cycles` has those of the measured ones; the first is the choice.
+    `cycles` has those of the measured ones; the first is the choice. `others` are the intrinsics
+    that compute something else.
     """
 
     operators: tuple[MappedOperator, ...]
     cycles: tuple[int, ...]
     refused: tuple[Refusal, ...]
+    others: tuple[Refusal, ...]
 
 
 def explore_mappings(
@@ -38,7 +41,8 @@ def explore_mappings(
     name: str = "",
     progress: Progress = lambda what, done, total: None,
 ) -> MappingReport:
-    """All mappings of a plain expression; the first `measured` by cost are timed exactly.
+    """All mappings of a plain expression; of the first `measured` by cost, those that can be the
+    best are timed exactly.
 
     Raises:
         MapError: no intrinsic of the machine covers the expression.
@@ -46,14 +50,23 @@ def explore_mappings(
     if not is_int(measured) or measured < 1:
         raise MapError(f"map {name or output.name}: measured must be an integer from 1, got {measured!r}")
     found = candidates(output, config, threads, name=name)
-    timed = []
+    timed: list[tuple[int, MappedOperator]] = []
+    others: list[MappedOperator] = []
     first = found.found[:measured]
     for number, operator in enumerate(first):
         progress(str(operator.mapping), number, len(first))
-        timed.append((time_program(operator.program, config).total_cycles, number, operator))
-    timed.sort(key=lambda entry: (entry[0] + entry[2].extra_cycles, entry[1]))
-    operators = (*(operator for _, _, operator in timed), *found.found[measured:])
-    return MappingReport(operators, tuple(cycles for cycles, _, _ in timed), found.refused)
+        if operator.least_cycles + operator.extra_cycles < min(map(_cost, timed), default=inf):
+            timed.append((time_program(operator.program, config).total_cycles, operator))
+        else:
+            others.append(operator)
+    timed.sort(key=_cost)
+    operators = (*(operator for _, operator in timed), *others, *found.found[measured:])
+    return MappingReport(operators, tuple(cycles for cycles, _ in timed), found.refused, found.others)
+
+
+def _cost(timed: tuple[int, MappedOperator]) -> float:
+    cycles, operator = timed
+    return cycles + operator.extra_cycles
 
 
 def map_expression(

@@ -55,12 +55,14 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.codegen.llvm.intrinsics": "compiler.target compiler.te compiler.tensorize compiler.codegen.llvm",
     "compiler.intrinsics": "compiler.codegen.vdla compiler.codegen.vdla.intrinsics compiler.codegen.llvm.intrinsics",
-    "compiler.operators.definitions": "support compiler.ir compiler.te compiler.codegen.vdla.intrinsics",
     "compiler.map": (
-        "support hardware hardware.program compiler.ir compiler.arith compiler.te compiler.tensorize "
+        "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.te compiler.tensorize "
         "compiler.codegen.vdla compiler.codegen.vdla.intrinsics compiler.operators.vdla"
     ),
     "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
+    "compiler.operators.definitions": (
+        "support compiler.ir compiler.te compiler.codegen.vdla.intrinsics compiler.operators"
+    ),
     "compiler.operators.cpu": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize compiler.schedule "
         "compiler.codegen.llvm compiler.codegen.llvm.intrinsics compiler.operators"
@@ -120,7 +122,7 @@ ROOMS: dict[str, str] = {
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target "
         "compiler.codegen.llvm compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "compiler.graph.rules compiler.graph.layouts compiler.graph.onnx simulator.stats simulator.verify "
+        "compiler.graph.rules compiler.graph.layouts compiler.graph.onnx compiler.tune simulator.stats simulator.verify "
         "simulator.timing runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor "
         "compiler.graph.accelerator runtime.quantise"
     ),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.hardware.isa import COL, Opcode, Slot, decode_uops, encode_uops, layout, uop_layout, with_field
+from vdla.hardware.isa import COL, Opcode, Slot, decode_uops, encode_uops, layout, uop_layout, with_fields
 from vdla.hardware.program import UOPS, Program
 
 TOKENS = ("pop_prev", "pop_next", "push_prev", "push_next")
@@ -52,7 +52,7 @@ def _mutant(program: Program, kind: str, rng: np.random.Generator) -> Mutant:
     old = int(program.columns[index, COL[name]])
     new = _other(old, slot, rng)
     words = program.words.copy()
-    words[index] = with_field(program.config, words[index : index + 1], name, np.array([new], np.int64))[0]
+    words[index] = with_fields(program.config, words[index : index + 1], {name: np.array([new], np.int64)})[0]
     return Mutant(replace(program, words=words), kind, f"instruction {index}, {name} {old} -> {new}")
 
 

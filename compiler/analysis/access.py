@@ -58,8 +58,8 @@ def leaves(fn: ir.Function) -> list[LeafBlock]:
 @by_identity(most=64)
 def _leaves_of(body: ir.Stmt) -> tuple[LeafBlock, ...]:
     tree = tree_of(body)
-    found = (i for i, stmt in enumerate(tree.statements) if isinstance(stmt, ir.Block) and is_leaf(stmt))
-    return tuple(leaf_at(tree.path(index)) for index in found)
+    found = (name for name, block in tree.blocks.items() if is_leaf(block))
+    return tuple(leaf_at(tree.path(tree.block_at[name])) for name in found)
 
 
 def is_leaf(block: ir.Block) -> bool:

@@ -38,8 +38,7 @@ def check_concurrent_loops(fn: ir.Function, where: str, known: CheckedLoops) -> 
     `known` maps the loops checked so far to their private buffers; an unchanged loop is not checked
     again. The result is the same mapping for `fn`.
     """
-    statements = tree_of(fn.body).statements
-    marked = {stmt.var: stmt for stmt in statements if isinstance(stmt, ir.For) and _mark_of(stmt)}
+    marked = {var: loop for var, loop in tree_of(fn.body).loops.items() if _mark_of(loop)}
     if not marked:
         return {}
     order, ranges = leaves(fn), domains_of(fn)

@@ -48,8 +48,7 @@ class Domains(dict[str, Range]):
 def domains_of(fn: ir.Function) -> Domains:
     """The domains of the loop variables and symbols of `fn`."""
     known = Domains({name: (1, INT32[1]) for name in fn.scalars}, {}, frozenset(fn.scalars))
-    loops = {stmt.var: stmt.extent for stmt in tree_of(fn.body).statements if isinstance(stmt, ir.For)}
-    return known.with_extents(loops)
+    return known.with_extents({var: loop.extent for var, loop in tree_of(fn.body).loops.items()})
 
 
 def extent_form(extent: ir.Extent) -> Linear:

@@ -23,13 +23,16 @@ class Tree:
     """Statements in program order: `parents[i]` is the index of the one around statement `i`, -1
     for the first.
 
-    `loops` and `blocks` have the indices by name.
+    `loops` and `blocks` have the statements with a name, and `loop_at` and `block_at` their
+    indices.
     """
 
     statements: tuple[ir.Stmt, ...]
     parents: tuple[int, ...]
-    loops: Mapping[str, int]
-    blocks: Mapping[str, int]
+    loops: Mapping[str, ir.For]
+    blocks: Mapping[str, ir.Block]
+    loop_at: Mapping[str, int]
+    block_at: Mapping[str, int]
 
     def path(self, index: int) -> Path:
         """The path of a statement."""
@@ -45,27 +48,31 @@ def tree_of(stmt: ir.Stmt) -> Tree:
     """All statements of `stmt`."""
     statements: list[ir.Stmt] = []
     parents: list[int] = []
-    loops: dict[str, int] = {}
-    blocks: dict[str, int] = {}
+    loops: dict[str, ir.For] = {}
+    blocks: dict[str, ir.Block] = {}
+    loop_at: dict[str, int] = {}
+    block_at: dict[str, int] = {}
     pending: list[tuple[ir.Stmt, int]] = [(stmt, -1)]
     while pending:
         inner, parent = pending.pop()
         index = len(statements)
         statements.append(inner)
         parents.append(parent)
-        if isinstance(inner, ir.For):
-            loops.setdefault(inner.var, index)
-        elif isinstance(inner, ir.Block):
-            blocks.setdefault(inner.name, index)
+        if isinstance(inner, ir.For):  # most statements are loops
+            loops[inner.var], loop_at[inner.var] = inner, index
+            pending.append((inner.body, index))
+            continue
+        if isinstance(inner, ir.Block):
+            blocks[inner.name], block_at[inner.name] = inner, index
         pending += [(child, index) for child in reversed(ir.children(inner))]
-    return Tree(tuple(statements), tuple(parents), loops, blocks)
+    return Tree(tuple(statements), tuple(parents), loops, blocks, loop_at, block_at)
 
 
 def loop_path(fn: ir.Function, var: str, where: str) -> Path:
     """The path of the loop over `var`."""
     tree = tree_of(fn.body)
     if isinstance(var, str) and var in tree.loops:
-        return tree.path(tree.loops[var])
+        return tree.path(tree.loop_at[var])
     raise ScheduleError(f"{where}: loop must be one of {', '.join(loop_names(fn))}, got {var!r}")
 
 
@@ -73,7 +80,7 @@ def block_path(fn: ir.Function, name: str, where: str) -> Path:
     """The path of the block `name`."""
     tree = tree_of(fn.body)
     if isinstance(name, str) and name in tree.blocks:
-        return tree.path(tree.blocks[name])
+        return tree.path(tree.block_at[name])
     raise ScheduleError(f"{where}: block must be one of {', '.join(_block_names(fn))}, got {name!r}")
 
 
@@ -89,9 +96,9 @@ def _block_names(fn: ir.Function) -> list[str]:
 
 def used_names(fn: ir.Function) -> Names:
     """The names in use, axes included: loops inside a blockized block must not shadow them."""
-    statements = tree_of(fn.body).statements
-    axes = [axis.var for stmt in statements if isinstance(stmt, ir.Block) for axis in stmt.axes]
-    return Names([*loop_names(fn), *_block_names(fn), *axes, *fn.buffers, *fn.scalars])
+    tree = tree_of(fn.body)
+    axes = [axis.var for block in tree.blocks.values() for axis in block.axes]
+    return Names([*tree.loops, *tree.blocks, *axes, *fn.buffers, *fn.scalars])
 
 
 def loops_on(path: Path) -> list[ir.For]:

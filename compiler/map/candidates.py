@@ -5,11 +5,13 @@ The estimate only ranks; across mappings it is rough, so measure the first few.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from vdla.compiler import te
-from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
+from vdla.compiler import ir, te
+from vdla.compiler.map.computation import Computation, contractions
+from vdla.compiler.map.cores import Core, machine_cores, of_intrinsics
+from vdla.compiler.map.element_wise import element_wise
 from vdla.compiler.map.errors import MapError
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import Mapping, Refusal, mappings
@@ -27,10 +29,14 @@ DEFAULT_THREADS = 2
 
 @dataclass(frozen=True, slots=True)
 class MappingCandidates:
-    """The mappings of an expression in the order of their cost, and those that were refused."""
+    """The mappings of an expression in the order of their cost, and those that were refused.
+
+    `others` are the intrinsics that compute something else.
+    """
 
     found: tuple[MappedOperator, ...]
     refused: tuple[Refusal, ...]
+    others: tuple[Refusal, ...]
 
 
 def candidates(
@@ -42,54 +48,106 @@ def candidates(
 ) -> MappingCandidates:
     """Every legal mapping of `output` onto the intrinsics of a machine.
 
-    `output` is a reduction, or an epilogue that reads one element of it, over plain inputs.
+    `output` is a reduction or element-wise over plain inputs, an epilogue that reads one element of
+    such a result, or elements of either of them.
 
     Raises:
         MapError: no intrinsic covers the expression; the message has the first reason of each.
     """
     name = name or output.name
-    sums, reasons = sums_of(output), []
+    result, view = viewed(output)
+    request = PackedRequest(result, view, config, threads, name)
+    cores = machine_cores(config) if intrinsics is None else of_intrinsics(intrinsics)
+    others: dict[str, list[str]] = {}
     found: list[MappedOperator] = []
     refused: list[Refusal] = []
-    for intrinsic in intrinsics or (gemm(config),):
-        try:
-            for mapping in mappings(sums, intrinsic):
-                _try(found, refused, mapping, PackedRequest(output, config, threads, name))
-        except MapError as error:
-            reasons.append(f"{intrinsic.name}: {error}")
+    for core, computation in _computations(sums_of(result), cores, others):
+        for mapping in mappings(computation, core):
+            _try(found, refused, mapping, request)
+    named = [Refusal(", ".join(names), reason) for reason, names in others.items()]
     if not found and not refused:
-        raise MapError(f"map {name}: some intrinsic must cover the expression, got none; " + "; ".join(reasons))
+        why = "; ".join(f"{other.mapping}: {other.reason}" for other in named)
+        raise MapError(f"map {name}: some intrinsic must cover the expression, got none; {why}")
     if not found:
         raise MapError(f"map {name}: some mapping must be legal, got none; {refused[0].mapping}: {refused[0].reason}")
-    return MappingCandidates(tuple(sorted(found, key=lambda operator: operator.cost)), tuple(refused))
+    return MappingCandidates(tuple(sorted(found, key=lambda operator: operator.cost)), tuple(refused), tuple(named))
+
+
+def _computations(
+    sums: te.Tensor, cores: Sequence[Core], others: dict[str, list[str]]
+) -> Iterator[tuple[Core, Computation]]:
+    """The ways to compute the sums; `others` receives the intrinsics that do not, by reason."""
+    accumulating = [core for core in cores if core.accumulates]
+    for core in accumulating:
+        try:
+            yield from ((core, computation) for computation in contractions(sums, core))
+        except MapError as error:
+            others.setdefault(str(error), []).append(core.pattern.name)
+    try:
+        yield element_wise(sums, [core for core in cores if not core.accumulates])
+    except MapError as error:
+        others.setdefault(str(error), []).append("element-wise steps")
 
 
 @dataclass(frozen=True, slots=True)
 class PackedRequest:
-    """What a mapping is tried for."""
+    """What a mapping is tried for; `view` has the elements of `result` that are wanted."""
 
-    output: te.Tensor
+    result: te.Tensor
+    view: te.Tensor | None
     config: Config
     threads: int
     name: str
 
 
 def _try(found: list[MappedOperator], refused: list[Refusal], mapping: Mapping, request: PackedRequest) -> None:
-    """Add the mapping with its best tiles, or the reason against it."""
+    """Add the mapping with its best tiles, or the reason against it.
+
+    Where whole windows do not fit as many virtual threads as are wanted, windows are also read in
+    pieces, along the first axis of the reduction that is outside of the intrinsic.
+    """
     try:
-        form = PackedForm(request.config, mapping, request.output)
-        packed_inputs(form)
-        tiling = best_tiling(request.config, tiling_problem(form), request.threads, request.name)
+        whole = _operator(mapping, request)
     except (MapError, TemplateError) as error:
         refused.append(Refusal(str(mapping), str(error)))
+        taps = _chunks(mapping) if isinstance(error, TemplateError) else []
     else:
-        found.append(MappedOperator(request.name, form, tiling))
+        found.append(whole)
+        taps = _chunks(mapping) if whole.tiling.threads < request.threads else []
+    if mapping.chunk is None and taps:
+        _try(found, refused, replace(mapping, chunk=taps[0]), request)
+
+
+def _operator(mapping: Mapping, request: PackedRequest) -> MappedOperator:
+    form = PackedForm(request.config, mapping, request.result)
+    packed_inputs(form)
+    tiling = best_tiling(request.config, tiling_problem(form), request.threads, request.name)
+    return MappedOperator(request.name, form, tiling, request.view)
+
+
+def _chunks(mapping: Mapping) -> list[str]:
+    """The axes along which windows may be read in pieces: where no axis is added up inside."""
+    reduced = [axis for axis, extent in mapping.computation.reduce.items() if extent > 1]
+    return [axis for axis in reduced if not mapping.mapped & set(reduced)] if mapping.computation.held is None else []
+
+
+# --- parts of an expression -----------------------------------------------------------------------
+
+
+def viewed(output: te.Tensor) -> tuple[te.Tensor, te.Tensor | None]:
+    """(result, view): the result that `output` has elements of, None where it is one itself."""
+    stage = output.stage
+    if isinstance(stage, Stage) and stage.reduction is None and isinstance(stage.value.expr, ir.Load):
+        (source,) = stage.reads
+        if source.stage is not None:
+            return source, output
+    return output, None
 
 
 def sums_of(output: te.Tensor) -> te.Tensor:
-    """The reduction of an expression: the result itself, or the one that its epilogue reads."""
+    """The sums of a result: itself where it has 32 bits, or what its epilogue reads."""
     stage = output.stage
-    if isinstance(stage, Stage) and stage.reduction is None:
+    if isinstance(stage, Stage) and stage.reduction is None and output.dtype != "int32":
         computed = [tensor for tensor in stage.reads if tensor.stage is not None]
         if len(computed) == 1:
             return computed[0]

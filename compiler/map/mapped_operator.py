@@ -12,18 +12,21 @@ import numpy.typing as npt
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla import compile_function
+from vdla.compiler.codegen.vdla.intrinsics import dma
 from vdla.compiler.map.errors import MapError
 from vdla.compiler.map.gather import gather
 from vdla.compiler.map.mapping import Mapping
-from vdla.compiler.map.packed_expression import packed_tensors
+from vdla.compiler.map.packed_expression import packed_tensors, step_name
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packing import packed_inputs, unpacked
+from vdla.compiler.map.skipped_padding import share_read
 from vdla.compiler.map.tile_facts import tiling_problem
-from vdla.compiler.operators.vdla.roles import OUTPUT
+from vdla.compiler.operators.vdla.roles import OUTPUT, Role
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.tiling import estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.hardware.config import Config
+from vdla.compiler.tensorize import Intrinsic
+from vdla.hardware.config import Buffer, Config
 from vdla.hardware.program import Program
 
 Array = npt.NDArray[Any]
@@ -34,12 +37,14 @@ class MappedOperator:
     """A mapping with its tiles.
 
     `pack` and `unpack` convert plain arrays, by the names of the plain tensors; `packing` and
-    `unpacking` are the same as tensor expressions.
+    `unpacking` are the same as tensor expressions. `view` has the elements of the form's result
+    that are wanted; all of them without one.
     """
 
     name: str
     form: PackedForm
     tiling: Tiling
+    view: te.Tensor | None = None
 
     @property
     def config(self) -> Config:
@@ -58,18 +63,29 @@ class MappedOperator:
 
     @cached_property
     def tensors(self) -> list[te.Tensor]:
-        """[streamed, held, (scale,) output] of the program."""
+        """[each operand, (scale,) output] of the program."""
         return packed_tensors(self.form)
 
     @cached_property
     def estimate(self) -> float:
-        """Cycles, roughly."""
-        return estimate(self.config, tiling_problem(self.form), self.tiling)
+        """Cycles, roughly; that of `best_tiling` is of one section."""
+        problem = tiling_problem(self.form)
+        return estimate(self.config, problem, self.tiling) * problem.sections
+
+    @property
+    def least_cycles(self) -> float:
+        """Cycles that no program of the mapping can be below: one for each step of an intrinsic."""
+        problem = tiling_problem(self.form)
+        results = problem.batches * problem.sections * problem.out_blocks * problem.rows * problem.cols * problem.phases
+        steps = problem.in_blocks * problem.taps * share_read(self.form) + len(self.form.computation.steps) - 1
+        return results * steps
 
     @property
     def extra_bytes(self) -> int:
-        """Bytes that the host writes beyond those of the plain activations."""
-        return max(0, _nbytes(self.tensors[0]) - _nbytes(self.form.streamed.source))
+        """Bytes that the host writes beyond those of the plain operands."""
+        packed = {tensor.name: tensor for tensor in self.tensors}
+        plain = {self.form.parameter(name): operand.source for name, operand in self.form.operands.items()}
+        return sum(max(0, _nbytes(packed[name]) - _nbytes(source)) for name, source in plain.items())
 
     @property
     def extra_cycles(self) -> float:
@@ -86,16 +102,27 @@ class MappedOperator:
     @cached_property
     def function(self) -> ir.Function:
         """The scheduled, tensorized function."""
+        form, (*before, core) = self.form, self.form.computation.steps
+        held = None if form.held is None else form.parameter(str(form.computation.held))
         return schedule_tiles(
             self.config,
             self.tensors,
-            tiling_problem(self.form),
+            tiling_problem(form),
             self.tiling,
-            self.mapping.intrinsic,
+            core.intrinsic,
             self.name,
-            factor=self.tensors[1].name,
-            axes=self.form.tile_axes,
+            windows={form.window(name): self._load(name) for name in form.streamed},
+            before={Role(step_name(form, step)): step.intrinsic for step in before},
+            weights=None if form.held is None else dma.load(self.config, Buffer.WGT, form.held.lanes),
+            factor=held or "",
+            axes=form.tile_axes,
         )
+
+    def _load(self, name: str) -> Intrinsic:
+        """What loads the window of an operand."""
+        if self.form.window_buffers[name] is Buffer.ACC:
+            return dma.load(self.config, Buffer.ACC, widen=True)
+        return dma.load(self.config, Buffer.INP, self.form.streamed[name].lanes)
 
     @cached_property
     def program(self) -> Program:
@@ -112,7 +139,7 @@ class MappedOperator:
     @property
     def unpacking(self) -> te.Tensor:
         """The plain result as a computation over the program's output."""
-        return unpacked(self.form)
+        return unpacked(self.form, self.view)
 
     def pack(self, **arrays: Array) -> dict[str, Array]:
         """The program's inputs from plain arrays by the names of the plain tensors."""

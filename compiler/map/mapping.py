@@ -1,19 +1,20 @@
-"""Mappings: which axes of a contraction become which axis of an intrinsic.
+"""Mappings: which axes of a computation become which axis of an intrinsic.
 
-An axis may become only an axis of equal signature: one that indexes the same operands. Axes in
-every operand stay outside, as sections of their own.
+Beside weights, an axis may become only an axis of equal signature: one that indexes the same
+operands. Without weights, lanes are independent of one another, and any axis of the result may
+become one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
 
-from vdla.compiler import te
-from vdla.compiler.map.contraction import Contraction, contractions
+from vdla.compiler.map.computation import Computation, contractions
+from vdla.compiler.map.cores import Core
 from vdla.compiler.map.errors import MapError
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
@@ -23,24 +24,28 @@ RESULT = "result"
 """In a signature: the axis indexes the result."""
 
 Signature = frozenset[str]
+Groups = MappingOf[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """The axes of a contraction, fused in order, that become each axis of an intrinsic.
+    """The axes of a computation, fused in order, that become each axis of its last intrinsic.
 
-    `streamed` is the operand whose window moves with the result; `held` the other one.
+    Windows are read in pieces along `chunk`, an axis of the reduction, or whole.
     """
 
-    contraction: Contraction
-    intrinsic: Intrinsic
-    groups: MappingOf[str, tuple[str, ...]]
-    streamed: str
-    held: str
+    computation: Computation
+    groups: Groups
+    chunk: str | None = None
+
+    @property
+    def intrinsic(self) -> Intrinsic:
+        """The intrinsic of the last step."""
+        return self.computation.core
 
     def extent(self, axis: str) -> int:
         """Elements of the fused axes behind an axis of the intrinsic."""
-        return prod(self.contraction.extents[member] for member in self.groups[axis])
+        return prod(self.computation.extents[member] for member in self.groups[axis])
 
     def blocks(self, axis: str) -> int:
         """Steps of the intrinsic along one of its axes."""
@@ -59,9 +64,11 @@ class Mapping:
 
     def __str__(self) -> str:
         parts = [f"{_plain((axis,))[0]} <- {' x '.join(_plain(group)) or '1'}" for axis, group in self.groups.items()]
-        operands = self.contraction.operands
-        reads = ", ".join(f"{name} = {operands[name].tensor.name}" for name in (self.streamed, self.held))
-        return f"{self.intrinsic.name}: {', '.join(parts)} ({reads}; {self.used:.0%} of the lanes used)"
+        operands = self.computation.operands
+        reads = ", ".join(f"{name} = {access.tensor.name}" for name, access in operands.items())
+        names = " + ".join(step.intrinsic.name for step in self.computation.steps)
+        pieces = f"; by {_plain((self.chunk,))[0]}" if self.chunk else ""
+        return f"{names}: {', '.join(parts)}{pieces} ({reads}; {self.used:.0%} of the lanes used)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,33 +99,37 @@ def _stage(intrinsic: Intrinsic) -> Stage:
     return stage
 
 
-def signatures(contraction: Contraction) -> dict[str, Signature]:
+def signatures(computation: Computation) -> dict[str, Signature]:
     """The operands that each axis indexes."""
     found = {}
-    for axis in contraction.extents:
-        reads = {name for name, access in contraction.operands.items() if axis in access.axes}
-        found[axis] = frozenset(reads | ({RESULT} if axis in contraction.spatial else set()))
+    for axis in computation.extents:
+        reads = {name for name, access in computation.operands.items() if axis in access.axes}
+        found[axis] = frozenset(reads | ({RESULT} if axis in computation.spatial else set()))
     return found
 
 
-def mappings(sums: te.Tensor, intrinsic: Intrinsic) -> Iterator[Mapping]:
-    """All legal mappings of the stage of `sums` onto an intrinsic.
+def mappings(computation: Computation, core: Core) -> Iterator[Mapping]:
+    """All mappings of a computation onto the axes of its last intrinsic."""
+    grouped = _lane_groups(computation) if core.held is None else _signature_groups(computation, core)
+    for groups in grouped:
+        yield Mapping(computation, groups)
 
-    Raises:
-        MapError: the stage computes something else than the intrinsic.
-    """
-    itself = next(contractions(intrinsic.output, intrinsic.output))
-    own = signatures(itself)
-    streamed, held = itself.operands
-    for contraction in contractions(sums, intrinsic.output):
-        found = signatures(contraction)
-        choices = [_choices(contraction, found, own[axis], intrinsic_extents(intrinsic)[axis], held) for axis in own]
-        for chosen in product(*choices):
-            yield Mapping(contraction, intrinsic, dict(zip(own, chosen, strict=True)), streamed, held)
+
+# --- groups of axes -------------------------------------------------------------------------------
+
+
+def _signature_groups(computation: Computation, core: Core) -> Iterator[Groups]:
+    """Groups of axes of equal signature, beside weights."""
+    itself = next(contractions(core.pattern.output, Core(core.pattern, core.pattern)))
+    own = {axis: signature for axis, signature in signatures(itself).items() if signature}
+    extents, found = intrinsic_extents(core.pattern), signatures(computation)
+    choices = [_choices(found, signature, extents[axis], core.held) for axis, signature in own.items()]
+    for chosen in product(*choices):
+        yield dict(zip(own, chosen, strict=True))
 
 
 def _choices(
-    contraction: Contraction, found: MappingOf[str, Signature], wanted: Signature, extent: int, held: str
+    found: MappingOf[str, Signature], wanted: Signature, extent: int, held: str | None
 ) -> list[tuple[str, ...]]:
     """The groups of axes that may become an intrinsic axis of a signature and an extent."""
     axes = tuple(axis for axis, signature in found.items() if signature == wanted)
@@ -126,15 +137,30 @@ def _choices(
         return [axes]  # all results that share an entry of the streamed operand
     if extent == 1:
         return [()]
-    subsets = [chosen for size in range(len(axes) + 1) for chosen in combinations(axes, size)]
-    return subsets if RESULT in wanted else subsets[1:] or [()]
+    chosen = _subsets(axes)
+    return chosen if RESULT in wanted else chosen[1:] or [()]
+
+
+def _lane_groups(computation: Computation) -> Iterator[Groups]:
+    """Groups of any axes of the result for the rows and the lanes of an entry."""
+    (rows, one), (lanes, _) = list(intrinsic_extents(computation.core).items())[:2]
+    axes = [axis for axis, extent in computation.spatial.items() if extent > 1]
+    for of_lanes in _subsets(axes)[1:] or [()]:
+        rest = [axis for axis in axes if axis not in of_lanes]
+        for of_rows in _subsets(rest) if one > 1 else [()]:
+            yield {rows: of_rows, lanes: of_lanes}
+
+
+def _subsets(axes: Sequence[str]) -> list[tuple[str, ...]]:
+    return [chosen for size in range(len(axes) + 1) for chosen in combinations(axes, size)]
 
 
 def require_covered(mapping: Mapping) -> None:
     """MapError unless every axis is inside the intrinsic or can be a loop around it."""
-    found = signatures(mapping.contraction)
-    for axis, signature in found.items():
-        if RESULT in signature and mapping.streamed not in signature and axis not in mapping.mapped:
-            raise MapError(f"axis {axis} must index {mapping.streamed} or be mapped, got neither")
+    windows = set(mapping.computation.streamed)
+    for axis, signature in signatures(mapping.computation).items():
+        if RESULT in signature and not windows & signature and axis not in mapping.mapped:
+            names = " or ".join(sorted(windows))
+            raise MapError(f"axis {axis} must index {names} or be mapped, got neither")
         if not signature - {RESULT}:
             raise MapError(f"axis {axis} must index an operand, got none that it indexes")

@@ -1,115 +1,174 @@
 """The packed tensor expression of a mapping, as the schedule of tiles expects it.
 
-    window: the padded input, in packed dimensions
-    sums: [sections, batches, blocks of results, rows, columns, entry]
-    results: the epilogue of the plain expression, on packed indices
+windows: the padded inputs, in packed dimensions
+steps before the sums, and sums: [sections, batches, blocks of results, rows, columns, entry]
+results: the epilogue of the plain expression, on packed indices
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingOf
 from typing import Any
 
 from vdla.compiler import ir, te
-from vdla.compiler.map.contraction import IndexForm
-from vdla.compiler.map.mapping import intrinsic_extents
-from vdla.compiler.map.packed_form import PackedForm, packed_name
-from vdla.compiler.map.packed_operand import BlockDim, LoopDim, PackedOperand, WindowDim, condition_of, value_of
-from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE, SUMS, WINDOW
+from vdla.compiler.map.access import place_name
+from vdla.compiler.map.computation import FromOperand, FromStep, Step
+from vdla.compiler.map.packed_form import ROWS, PackedForm, packed_name
+from vdla.compiler.map.packed_operand import (
+    BlockDim,
+    LoopDim,
+    PackedOperand,
+    VectorDim,
+    WindowDim,
+    at_places,
+    value_of,
+)
+from vdla.compiler.map.packed_scale import PackedScale
+from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SUMS
+from vdla.compiler.te import Stage
+from vdla.hardware.config import Buffer
 
 
 def packed_tensors(form: PackedForm) -> list[te.Tensor]:
-    """[streamed, held, (scale,) output], of which the last is computed from the others."""
-    data, weight = (_placeholder(operand) for operand in (form.streamed, form.held))
-    sums = _sums(form, _window(form, data), weight)
-    return [data, weight, *_results(form, sums)]
+    """[each operand, (scale,) output], of which the last is computed from the others."""
+    inputs = {name: _placeholder(form, name) for name in form.operands}
+    read = {name: _window(form, name, inputs[name]) for name in form.streamed}
+    sums = _sums(form, inputs | read)
+    return [*inputs.values(), *_results(form, sums)]
 
 
-def packed_parameter(name: str) -> str:
-    """The name of the program's tensor that holds a plain one."""
-    return f"{name}_packed"
+def step_name(form: PackedForm, step: Step) -> str:
+    """The stage of a step."""
+    return SUMS if step is form.computation.steps[-1] else step.name
 
 
-def scale_shape(form: PackedForm) -> tuple[int, ...]:
-    """The extents of the packed scale: sections, blocks of lanes, lanes."""
-    lanes = form.axes[1]
-    sections = [form.contraction.extents[axis] for axis in form.sections]
-    return (*sections, form.mapping.blocks(lanes), intrinsic_extents(form.mapping.intrinsic)[lanes])
-
-
-def _placeholder(operand: PackedOperand) -> te.Tensor:
+def _placeholder(form: PackedForm, name: str) -> te.Tensor:
+    operand = form.operands[name]
     shape = operand.shape(lambda window: operand.source.shape[window.dimension])
-    return te.placeholder(shape, operand.source.dtype, packed_parameter(operand.source.name))
+    return te.placeholder(shape, operand.source.dtype, form.parameter(name))
 
 
-def _window(form: PackedForm, data: te.Tensor) -> te.Tensor:
-    operand, extents = form.streamed, form.contraction.extents
-    padding = operand.access.padding
+def _window(form: PackedForm, name: str, data: te.Tensor) -> te.Tensor:
+    operand, extents = form.streamed[name], form.computation.extents
+    dtype = "int32" if form.window_buffers[name] is Buffer.ACC else data.dtype
 
     def value(*at: te.Value) -> te.Value:
         indices = list(at)
         padded: dict[str, te.Value] = {}
         for place, dimension in enumerate(operand.dimensions):
             if isinstance(dimension, WindowDim):
-                here = at[place] * dimension.step + dimension.form.const
-                before = padding.before[dimension.dimension] if padding else 0
-                padded[f"p{dimension.dimension}"] = here
-                indices[place] = here - before if before else here
-        element = data[tuple(indices)]
-        conditions = [condition_of(part, padded) for part in operand.chip_conditions()]
-        if not conditions or padding is None:
+                here = at[place] * dimension.step + dimension.first
+                padded[place_name(dimension.place)] = here
+                indices[place] = here - dimension.before if dimension.before else here
+        element = te.cast(dtype, data[tuple(indices)])
+        conditions = [at_places(part, padded, "bool") for part in operand.chip_conditions()]
+        if not conditions or operand.access.gather is None:
             return element
-        return te.select(te.all_of(*conditions), element, te.const(padding.fill, element.dtype))
+        return te.select(te.all_of(*conditions), element, te.const(operand.access.gather.fill, dtype))
 
-    return te.compute(operand.shape(lambda window: window.extent(extents)), value, WINDOW)
+    window: te.Tensor = te.compute(operand.shape(lambda window: window.extent(extents)), value, form.window(name))
+    return window
 
 
 # --- sums -----------------------------------------------------------------------------------------
 
 
-def _sums(form: PackedForm, window: te.Tensor, weight: te.Tensor) -> te.Tensor:
-    extents, inner = form.contraction.extents, intrinsic_extents(form.mapping.intrinsic)
-    rows, lanes, terms = form.axes
-    reduced = {axis: te.reduce_axis(extents[axis], packed_name(axis)) for axis in form.taps}
-    block, lane = te.reduce_axis(form.mapping.blocks(terms), "ci"), te.reduce_axis(inner[terms], "i")
-    loops = [*form.sections, *form.batches, *(axis for axis in form.tiled if axis)]
-    names = [*map(packed_name, form.sections), "n", *map(packed_name, form.batches), "co", *form.tiled_names, "b", "o"]
-    shape = [
-        *(extents[axis] for axis in form.sections),
-        form.mapping.blocks(rows),
-        *(extents[axis] for axis in form.batches),
-        form.mapping.blocks(lanes),
-        *(1 if axis is None else extents[axis] for axis in form.tiled),
-        inner[rows],
-        inner[lanes],
-    ]
+def _sums(form: PackedForm, read: MappingOf[str, te.Tensor]) -> te.Tensor:
+    """The last step; `read` has the tensor that each operand is read from."""
+    names, shape = result_axes(form)
+    done: dict[str, te.Tensor] = {}
+    for step in form.computation.steps:
+        reduced = _reduce_axes(form) if step is form.computation.steps[-1] else {}
 
-    def value(*at: te.Value) -> te.Value:
-        named: dict[str, Any] = dict(zip(names, at, strict=True))
-        places = {axis: named[packed_name(axis)] for axis in loops} | reduced
-        blocks = {rows: named["n"], lanes: named["co"], terms: block}
-        entry = {rows: named["b"], lanes: named["o"], terms: lane}
-        a = te.cast("int32", window[_indices(form.streamed, places, blocks, entry)])
-        b = te.cast("int32", weight[_indices(form.held, places, blocks, entry)])
-        return te.sum(a * b, axis=[block, *reduced.values(), lane])
+        def value(*at: te.Value, step: Step = step, reduced: MappingOf[str, te.ReduceAxis] = reduced) -> te.Value:
+            named: dict[str, Any] = {**dict(zip(names, at, strict=True)), **reduced}
+            entries = {name: _entry(form, source, named, at, read, done) for name, source in step.reads.items()}
+            return _combined(step, entries, list(reduced.values()))
 
-    sums: te.Tensor = te.compute(shape, te.with_axes(names, value), SUMS)
-    return sums
+        done[step.name] = te.compute(shape, te.with_axes(names, value), step_name(form, step))
+    return done[form.computation.steps[-1].name]
 
 
-def _indices(
-    operand: PackedOperand, places: dict[str, Any], blocks: dict[str, Any], entry: dict[str, Any]
-) -> tuple[Any, ...]:
+def result_axes(form: PackedForm) -> tuple[list[str], list[int]]:
+    """The names and extents of the axes of packed sums."""
+    extents = form.computation.extents
+    rows, lanes, _ = form.axes
+    axes = {packed_name(axis): extents[axis] for axis in form.loops.sections} | form.batches
+    axes |= {"co": form.mapping.blocks(lanes)} | form.tiled
+    axes |= {packed_name(axis): extents[axis] for axis in form.loops.phases}
+    axes |= {"b": form.entry_extent(rows), "o": form.entry_extent(lanes)}
+    return list(axes), list(axes.values())
+
+
+def _reduce_axes(form: PackedForm) -> dict[str, te.ReduceAxis]:
+    """The reduce axes of the sums by name: blocks, taps, terms."""
+    terms, taps = form.axes[2], {packed_name(axis): form.computation.extents[axis] for axis in form.loops.taps}
+    blocks = {} if terms is None else {"ci": form.mapping.blocks(terms)}
+    inner = {} if terms is None else {"i": form.entry_extent(terms)}
+    return {name: te.reduce_axis(extent, name) for name, extent in (blocks | taps | inner).items()}
+
+
+def _entry(
+    form: PackedForm,
+    source: FromOperand | FromStep | ir.Const,
+    named: dict[str, Any],
+    at: tuple[te.Value, ...],
+    read: MappingOf[str, te.Tensor],
+    done: MappingOf[str, te.Tensor],
+) -> te.Value:
+    """The element of an operand of a step."""
+    match source:
+        case FromOperand(name):
+            return read[name][_indices(form, form.operands[name], named)]
+        case FromStep(name):
+            return done[name][at]
+        case ir.Const(value=value, dtype=dtype):
+            return te.const(value, dtype)
+
+
+def _indices(form: PackedForm, operand: PackedOperand, named: dict[str, Any]) -> tuple[Any, ...]:
     """The place in a packed operand that a term reads."""
+    rows, lanes, terms = form.axes
+    blocks, entry = {rows: named[ROWS], lanes: named["co"]}, {rows: named["b"], lanes: named["o"]}
+    if terms is not None:
+        blocks[terms], entry[terms] = named["ci"], named["i"]
+    places = {axis: named[packed_name(axis)] for axis in form.computation.extents if packed_name(axis) in named}
     found: list[Any] = []
+    vector: list[Any] = []
     for dimension in operand.dimensions:
         match dimension:
             case BlockDim(axis):
                 found.append(blocks[axis])
             case LoopDim(axis):
                 found.append(places[axis])
+            case VectorDim(axes, count):
+                fused = _fused(form, axes, places)
+                found.append(fused // count)
+                vector.append(fused % count)
             case WindowDim():
-                found.append(value_of(IndexForm(dimension.strides), places))
-    return (*found, *(entry[axis] for axis in operand.entry))
+                found.append(value_of(dimension.moves, places))
+    return (*found, *vector, *(entry[axis] for axis in operand.entry))
+
+
+def _fused(form: PackedForm, axes: tuple[str, ...], places: MappingOf[str, Any]) -> Any:  # noqa: ANN401  an index
+    total: Any = te.const(0, "int32")
+    for place, axis in enumerate(axes):
+        total = total * form.computation.extents[axis] + places[axis] if place else places[axis] + 0
+    return total
+
+
+def _combined(step: Step, entries: MappingOf[str, te.Value], reduced: list[te.ReduceAxis]) -> te.Value:
+    """What the intrinsic of a step computes of its operands."""
+    stage = step.intrinsic.output.stage
+    assert isinstance(stage, Stage)
+    expr = _with_loads(stage.value.expr, {name: entry.expr for name, entry in entries.items()})
+    tensors = te.expr.merge_unique(*(entry.tensors for entry in entries.values()))
+    axes = te.expr.merge_unique(*(entry.axes for entry in entries.values()))
+    value = te.Value(expr, stage.value.dtype, tensors=tensors, axes=axes)
+    if stage.reduction is None:
+        return value
+    reduce = {"sum": te.sum, "max": te.max, "min": te.min}[stage.reduction.reducer.name]
+    return reduce(value, axis=reduced)
 
 
 # --- results --------------------------------------------------------------------------------------
@@ -120,21 +179,20 @@ def _results(form: PackedForm, sums: te.Tensor) -> list[te.Tensor]:
     if form.raw:
         results = te.compute(sums.shape, lambda *i: sums[i], RESULTS)
         return [te.compute(sums.shape, lambda *i: results[i], OUTPUT)]
-    scale = te.placeholder(scale_shape(form), form.scale.dtype, SCALE)
-    first = len(form.sections)
-    blocks = first + 1 + len(form.batches)
-    plain = form.epilogue.value
+    packed = PackedScale(form)
+    scale, plain = packed.placeholder(), form.epilogue.value
+    names = result_axes(form)[0]
 
     def value(*i: te.Value) -> te.Value:
-        total, lane = sums[i], scale[(*i[:first], i[blocks], i[-1])]
-        loads = {form.contraction.stage.name: total.expr, form.scale.name: lane.expr}
+        total, lane = sums[i], scale[packed.indices(dict(zip(names, i, strict=True)))]
+        loads = {form.computation.stage.name: total.expr, form.scale.name: lane.expr}
         return te.Value(_with_loads(plain.expr, loads), plain.dtype, tensors=(sums, scale))
 
     results = te.compute(sums.shape, value, RESULTS)
     return [scale, te.compute(sums.shape, lambda *i: results[i], OUTPUT)]
 
 
-def _with_loads(expr: ir.Expr, loads: dict[str, ir.Expr]) -> ir.Expr:
+def _with_loads(expr: ir.Expr, loads: MappingOf[str, ir.Expr]) -> ir.Expr:
     """`expr` with every load of a tensor replaced."""
     if isinstance(expr, ir.Load):
         return loads[expr.buffer]

@@ -8,17 +8,21 @@ im2col).
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from functools import reduce
 from math import gcd, prod
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from vdla.compiler import ir, te
-from vdla.compiler.arith import conjuncts
-from vdla.compiler.map.contraction import Access, IndexForm
+from vdla.compiler.arith import conjuncts, index_function
+from vdla.compiler.map.access import Access, IndexForm, place_name
 from vdla.compiler.map.mapping import Mapping, intrinsic_extents
+from vdla.compiler.map.outer_loops import ROW_BLOCKS, OuterLoops
 from vdla.compiler.te import Stage
-from vdla.compiler.te.expr import axis_name
 
 Index = Any  # an int, or an element of a tensor expression
 
@@ -32,30 +36,63 @@ class BlockDim:
 
 @dataclass(frozen=True, slots=True)
 class LoopDim:
-    """An axis of the contraction outside of the intrinsic."""
+    """An axis of the computation outside of the intrinsic."""
 
     axis: str
 
 
 @dataclass(frozen=True, slots=True)
+class VectorDim:
+    """Fused axes outside of the intrinsic; `count` of them share a buffer entry, and are its first
+    lanes.
+    """
+
+    axes: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class WindowDim:
-    """A dimension of the plain tensor over which a window moves, `step` elements apart."""
+    """A dimension of the plain tensor over which a window moves, `step` elements apart.
+
+    `dimension` is one of the source, `before` elements of padding lie in front of it; `place` is
+    the dimension of the padded tensor. `offsets` are the least and the largest value of
+    `form.divided`.
+    """
 
     dimension: int
+    place: int
+    before: int
     form: IndexForm
     step: int
+    offsets: tuple[int, int] = (0, 0)
 
     @property
     def strides(self) -> dict[str, int]:
         """Elements of the window that each axis moves by."""
         return {axis: factor // self.step for axis, factor in self.form.terms.items()}
 
-    def extent(self, extents: dict[str, int]) -> int:
+    @property
+    def first(self) -> int:
+        """The element of the padded tensor at which the window begins."""
+        return self.form.const + self.offsets[0]
+
+    @property
+    def reach(self) -> int:
+        """Elements that `form.divided` adds."""
+        return self.offsets[1] - self.offsets[0]
+
+    @property
+    def moves(self) -> IndexForm:
+        """The place within the window."""
+        return IndexForm(self.strides, -self.offsets[0], self.form.divided)
+
+    def extent(self, extents: MappingOf[str, int]) -> int:
         """Elements that axes of these extents reach."""
-        return 1 + sum(stride * (extents[axis] - 1) for axis, stride in self.strides.items())
+        return 1 + self.reach + sum(stride * (extents[axis] - 1) for axis, stride in self.strides.items())
 
 
-Dimension = BlockDim | LoopDim | WindowDim
+Dimension = BlockDim | LoopDim | VectorDim | WindowDim
 
 
 @dataclass(frozen=True)
@@ -70,14 +107,7 @@ class PackedOperand:
     @property
     def source(self) -> te.Tensor:
         """The plain tensor, without its padding."""
-        return self.access.tensor if self.access.padding is None else self.access.padding.source
-
-    @property
-    def patched(self) -> bool:
-        """Whether elements are laid out several times."""
-        inside = {axis for axis in self.loops if isinstance(axis, str)}
-        moved = [form for form in self.access.forms if len(form.terms) > 1]
-        return any(set(form.terms) & (inside | self.mapping.mapped) for form in moved)
+        return self.access.source
 
     @property
     def loops(self) -> tuple[str, ...]:
@@ -93,11 +123,12 @@ class PackedOperand:
     def lanes(self) -> tuple[int, ...]:
         """Extents of an entry."""
         extents = intrinsic_extents(self.mapping.intrinsic)
-        return tuple(extents[axis] for axis in self.entry)
+        vectors = [dimension.count for dimension in self.dimensions if isinstance(dimension, VectorDim)]
+        return (*vectors, *(extents[axis] for axis in self.entry))
 
     def shape(self, of_window: Callable[[WindowDim], int]) -> tuple[int, ...]:
         """The extents, those of windows by a function."""
-        extents = self.mapping.contraction.extents
+        extents = self.mapping.computation.extents
         outer = []
         for dimension in self.dimensions:
             match dimension:
@@ -105,6 +136,8 @@ class PackedOperand:
                     outer.append(self.mapping.blocks(axis))
                 case LoopDim(axis):
                     outer.append(extents[axis])
+                case VectorDim(axes, count):
+                    outer.append(-(-prod(extents[axis] for axis in axes) // count))
                 case WindowDim():
                     outer.append(of_window(dimension))
         return (*outer, *self.lanes)
@@ -115,91 +148,132 @@ class PackedOperand:
         return te.compute(shape, lambda *at: self._element(at), name)
 
     def _element(self, at: tuple[te.Value, ...]) -> te.Value:
+        values, valid = self._axis_values(at)
+        kept = {d.dimension: at for d, at in zip(self.dimensions, at, strict=False) if isinstance(d, WindowDim)}
+        gather = self.access.gather
+        if gather is None:
+            indices = [kept[d] if d in kept else value_of(form, values) for d, form in enumerate(self.access.forms)]
+            return _guarded(self.source[tuple(indices)], valid, 0)
+        windows = {window.place for window in self.windows}
+        places = {place_name(d): value_of(form, values) for d, form in enumerate(self.access.forms) if d not in windows}
+        indices = [kept[d] if d in kept else at_places(index, places) for d, index in enumerate(gather.indices)]
+        inside = [at_places(part, places, "bool") for part in self._conditions() if not self._on_chip(part)]
+        return _guarded(self.source[tuple(indices)], [*valid, *inside], gather.fill)
+
+    def _axis_values(self, at: tuple[te.Value, ...]) -> tuple[dict[str, te.Value], list[te.Value]]:
+        """The value of every axis at a packed index, and the conditions under which it exists."""
         outer, lanes = at[: len(self.dimensions)], at[len(self.dimensions) :]
-        values, valid = axis_values(self.mapping, self._blocks(outer), dict(zip(self.entry, lanes, strict=True)))
-        values |= {d.axis: at for d, at in zip(self.dimensions, outer, strict=True) if isinstance(d, LoopDim)}
-        kept = {d.dimension: at for d, at in zip(self.dimensions, outer, strict=True) if isinstance(d, WindowDim)}
-        indices = []
-        before = self.access.padding.before if self.access.padding else (0,) * len(self.access.forms)
-        padded: dict[str, te.Value] = {}
-        for dimension, form in enumerate(self.access.forms):
-            if dimension in kept:
-                indices.append(kept[dimension])
-                continue
-            place = value_of(form, values)
-            padded[f"p{dimension}"] = place
-            indices.append(place - before[dimension] if before[dimension] else place)
-        fill = self.access.padding.fill if self.access.padding else 0
-        inside = [*valid, *(condition_of(part, padded) for part in self._host_conditions())]
-        element = self.source[tuple(indices)]
-        return te.select(te.all_of(*inside), element, te.const(fill, element.dtype)) if inside else element
-
-    def _blocks(self, outer: tuple[te.Value, ...]) -> dict[str, te.Value]:
-        return {d.axis: at for d, at in zip(self.dimensions, outer, strict=True) if isinstance(d, BlockDim)}
-
-    def _host_conditions(self) -> list[ir.Expr]:
-        return [part for part in self._conditions() if not self._on_chip(part)]
+        placed = list(zip(self.dimensions, outer, strict=True))
+        blocks = {d.axis: at for d, at in placed if isinstance(d, BlockDim)}
+        entry = dict(zip(self.entry, lanes[len(lanes) - len(self.entry) :], strict=True))
+        values, valid = axis_values(self.mapping, blocks, entry)
+        values |= {d.axis: at for d, at in placed if isinstance(d, LoopDim)}
+        for dimension, block in placed:
+            if isinstance(dimension, VectorDim):
+                fused, extents = block * dimension.count + lanes[0], self.mapping.computation.extents
+                own = {axis: extents[axis] for axis in dimension.axes}
+                values |= _digits(fused, own)
+                valid += [fused < prod(own.values())] if prod(own.values()) % dimension.count else []
+        return values, valid
 
     def chip_conditions(self) -> list[ir.Expr]:
         """The conditions of the padding that windows check, over p0, p1, ..."""
         return [part for part in self._conditions() if self._on_chip(part)]
 
     def _conditions(self) -> list[ir.Expr]:
-        return list(conjuncts(self.access.padding.inside)) if self.access.padding else []
+        return list(conjuncts(self.access.gather.inside)) if self.access.gather else []
 
     def _on_chip(self, condition: ir.Expr) -> bool:
-        kept = {f"p{window.dimension}" for window in self.windows}
+        kept = {place_name(window.place) for window in self.windows}
         names = {e.name for e in ir.walk_expr(condition) if isinstance(e, ir.Var)}
         return names <= kept
 
 
-def pack_operand(mapping: Mapping, name: str) -> PackedOperand:
-    """The packed form of the operand `name` of the intrinsic."""
-    access, streamed = mapping.contraction.operands[name], name == mapping.streamed
-    entry = _entry_axes(mapping, name)
+def _guarded(element: te.Value, conditions: list[te.Value], fill: int) -> te.Value:
+    return te.select(te.all_of(*conditions), element, te.const(fill, element.dtype)) if conditions else element
+
+
+# --- making one -----------------------------------------------------------------------------------
+
+
+def pack_operand(mapping: Mapping, name: str, vectors: int = 1) -> PackedOperand:
+    """The packed form of an operand of the computation, of which `vectors` share a buffer entry."""
+    computation, outer = mapping.computation, OuterLoops(mapping)
+    access, streamed = computation.operands[name], name != computation.held
     loops: list[str] = []
     windows: list[WindowDim] = []
-    for dimension, form in enumerate(access.forms):
+    for place, form in enumerate(access.forms):
         free = [axis for axis in form.terms if axis not in mapping.mapped]
-        if len(free) < len(form.terms):
-            loops += free
-        elif streamed and _moves(mapping, form):
-            windows.append(WindowDim(dimension, form, 0))
+        free += sorted(form.divided_axes - mapping.mapped - set(free))
+        shift = access.shift(place)
+        if streamed and shift is not None and _moves(outer, form):
+            windows.append(WindowDim(shift[0], place, shift[1], form, 1, _offsets(mapping, form)))
         else:
             loops += free
     stepped = tuple(_with_step(window, window is windows[-1]) for window in windows)
-    order = {axis: place for place, axis in enumerate(mapping.contraction.extents)}
-    unique = sorted(dict.fromkeys(loops), key=lambda axis: (not _is_section(mapping, axis), order[axis]))
-    sections = [axis for axis in unique if _is_section(mapping, axis)]
+    order = {axis: place for place, axis in enumerate(computation.extents)}
+    unique = sorted(dict.fromkeys(loops), key=order.__getitem__)
+    sections = [axis for axis in unique if axis in outer.sections]
     others = [axis for axis in unique if axis not in sections]
-    dimensions: list[Dimension] = [*map(LoopDim, sections), *map(BlockDim, entry), *map(LoopDim, others), *stepped]
-    return PackedOperand(mapping, access, entry, tuple(dimensions))
+    entry = _entry_axes(mapping, name)
+    last = [axis for axis in entry[:1] if streamed and outer.rows_are_tiled]
+    blocks = [BlockDim(axis) for axis in entry if axis not in last]
+    inner: list[Dimension] = [VectorDim(tuple(others), vectors)] if vectors > 1 else [*map(LoopDim, others)]
+    moved = _placed(outer, stepped, [*map(BlockDim, last)])
+    return PackedOperand(mapping, access, entry, (*map(LoopDim, sections), *blocks, *inner, *moved))
 
 
-def _is_section(mapping: Mapping, axis: str) -> bool:
-    """Whether an axis indexes every operand and the result."""
-    reads = all(axis in access.axes for access in mapping.contraction.operands.values())
-    return reads and axis in mapping.contraction.spatial
+def _placed(outer: OuterLoops, windows: tuple[WindowDim, ...], rows: list[BlockDim]) -> list[Dimension]:
+    """The windows with the blocks of rows, where these are tiled, at their place among the tiled
+    axes.
+    """
+    if not rows:
+        return [*windows]
+    before = outer.tiled[: outer.tiled.index(ROW_BLOCKS)]
+    first = [window for window in windows if set(window.form.terms) & set(before)]
+    return [*first, *rows, *(window for window in windows if window not in first)]
 
 
-def _moves(mapping: Mapping, form: IndexForm) -> bool:
+def _moves(loops: OuterLoops, form: IndexForm) -> bool:
     """Whether a window moves over a dimension by at most one axis of the result."""
-    moving = [axis for axis in form.terms if axis in mapping.contraction.spatial]
-    sections = [axis for axis in moving if _is_section(mapping, axis)]
-    return bool(form.terms) and len(moving) <= 1 and not sections and all(f > 0 for f in form.terms.values())
+    spatial = loops.mapping.computation.spatial
+    moving = [axis for axis in form.axes if axis in spatial and axis not in loops.phases]
+    if form.axes & loops.mapping.mapped or set(moving) & set(loops.sections) or form.divided_axes & set(moving):
+        return False
+    return bool(form.terms) and len(moving) <= 1 and min(form.terms.values()) > 0
+
+
+def _offsets(mapping: Mapping, form: IndexForm) -> tuple[int, int]:
+    """The least and the largest value of the divided part of a form."""
+    if form.divided is None:
+        return 0, 0
+    extents = mapping.computation.extents
+    values = form_values(IndexForm({}, 0, form.divided), {axis: extents[axis] for axis in sorted(form.divided_axes)})
+    return int(values.min()), int(values.max())
+
+
+def form_values(form: IndexForm, extents: MappingOf[str, int]) -> npt.NDArray[np.int64]:
+    """The values of an index, with a dimension for each axis of `extents`."""
+    function = index_function(form.expr())
+    assert function is not None, ir.expr_text(form.expr())
+    grid = np.ogrid[tuple(slice(0, extent) for extent in extents.values())]
+    return np.asarray(function(dict(zip(extents, grid, strict=True))), np.int64)
 
 
 def _with_step(window: WindowDim, innermost: bool) -> WindowDim:
     """Only every `step`-th element is loaded, except of contiguous ones."""
-    step = 1 if innermost else reduce(gcd, window.form.terms.values())
-    return WindowDim(window.dimension, window.form, step)
+    step = 1 if innermost or window.form.divided else reduce(gcd, window.form.terms.values())
+    return WindowDim(window.dimension, window.place, window.before, window.form, step, window.offsets)
 
 
 def _entry_axes(mapping: Mapping, name: str) -> tuple[str, ...]:
+    """The axes of the intrinsic that index an entry of an operand."""
     stage = mapping.intrinsic.output.stage
     assert isinstance(stage, Stage)
-    load = next(e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load) and e.buffer == name)
-    return tuple(index.name for index in load.indices if isinstance(index, ir.Var))
+    for e in ir.walk_expr(stage.value.expr):
+        if isinstance(e, ir.Load) and e.buffer == name:
+            return tuple(index.name for index in e.indices if isinstance(index, ir.Var))
+    return tuple(intrinsic_extents(mapping.intrinsic))[:2]  # an element-wise operand has the lanes of results
 
 
 # --- indices --------------------------------------------------------------------------------------
@@ -209,34 +283,54 @@ def axis_values(
     mapping: Mapping, blocks: dict[str, te.Value], lanes: dict[str, te.Value]
 ) -> tuple[dict[str, te.Value], list[te.Value]]:
     """The value of every mapped axis, and the conditions under which it is within its extent."""
-    extents, intrinsic = mapping.contraction.extents, intrinsic_extents(mapping.intrinsic)
+    extents, intrinsic = mapping.computation.extents, intrinsic_extents(mapping.intrinsic)
     values: dict[str, te.Value] = {}
     valid: list[te.Value] = []
     for axis, block in blocks.items():
-        group = mapping.groups[axis]
         fused = block * intrinsic[axis] + lanes[axis]
         if mapping.extent(axis) < mapping.blocks(axis) * intrinsic[axis]:
             valid.append(fused < mapping.extent(axis))
-        for place, member in enumerate(group):
-            below = prod(extents[later] for later in group[place + 1 :])
-            value = fused // below if below > 1 else fused
-            values[member] = value % extents[member] if place else value
+        values |= _digits(fused, {member: extents[member] for member in mapping.groups[axis]})
     return values, valid
 
 
-def value_of(form: IndexForm, values: dict[str, Index]) -> te.Value:
+def _digits(fused: te.Value, extents: MappingOf[str, int]) -> dict[str, te.Value]:
+    """The value of each fused axis, the last of which varies fastest."""
+    found: dict[str, te.Value] = {}
+    members = list(extents)
+    for place, member in enumerate(members):
+        below = prod(extents[later] for later in members[place + 1 :])
+        value = fused // below if below > 1 else fused
+        found[member] = value % extents[member] if place else value
+    return found
+
+
+def value_of(form: IndexForm, values: MappingOf[str, Index]) -> te.Value:
     """An index with the axes replaced by values."""
     total: Index = te.const(form.const, "int32")
     for axis, factor in form.terms.items():
         total = values[axis] * factor + total
+    if form.divided is not None:
+        total = total + at_places(form.divided, {axis: values[axis] for axis in sorted(form.divided_axes)})
     return te.const(total, "int32") if isinstance(total, int) else total
 
 
-def condition_of(condition: ir.Expr, values: dict[str, te.Value]) -> te.Value:
-    """A condition over p0, p1, ... at values of these."""
-    parts = tuple(values.values())
-    expr = ir.substitute(condition, {name: value.expr for name, value in values.items()})
-    return te.Value(expr, "bool", axes=te.expr.merge_unique(*(part.axes for part in parts)))
+def at_places(expr: ir.Expr, values: MappingOf[str, Any], dtype: str = "int32") -> te.Value:
+    """An expression over the names of `values` at these."""
+    parts = {name: te.as_value(value, name) for name, value in values.items()}
+    replaced = ir.substitute(expr, {name: value.expr for name, value in parts.items()})
+    return te.Value(replaced, dtype, axes=te.expr.merge_unique(*(part.axes for part in parts.values())))
 
 
-__all__ = ["BlockDim", "LoopDim", "PackedOperand", "WindowDim", "axis_name", "axis_values", "pack_operand", "value_of"]
+__all__ = [
+    "BlockDim",
+    "LoopDim",
+    "PackedOperand",
+    "VectorDim",
+    "WindowDim",
+    "at_places",
+    "axis_values",
+    "form_values",
+    "pack_operand",
+    "value_of",
+]

@@ -2,63 +2,101 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
+from vdla.compiler import ir
 from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.packed_operand import PackedOperand
+from vdla.compiler.map.packed_scale import PackedScale
+from vdla.compiler.map.skipped_padding import border_cuts, share_read
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
+from vdla.hardware.config import Buffer
 
 
 def tiling_problem(form: PackedForm) -> TilingProblem:
     """The problem that `best_tiling` solves for a form."""
-    extents, mapping = form.contraction.extents, form.mapping
-    rows, lanes, terms = form.axes
-    row_step, row_span, col_step, col_span, unit = _steps(form)
-    high, wide = (1 if axis is None else extents[axis] for axis in form.tiled)
+    extents, mapping = form.computation.extents, form.mapping
+    _, lanes, terms = form.axes
+    chunk = mapping.chunk
+    high, wide = form.tiled.values()
+    window = _window(form)
+    through_acc = Buffer.ACC in form.window_buffers.values()
+    known = not through_acc and not form.loops.phases  # the estimate knows no borders of phases
+    kept, cuts = (share_read(form), border_cuts(form)) if known else (1.0, (0, 0))
+    blocks = 1 if terms is None else mapping.blocks(terms)
     return TilingProblem(
-        batches=mapping.blocks(rows) * prod(extents[axis] for axis in form.batches),
+        batches=prod(form.batches.values()),
         out_blocks=mapping.blocks(lanes),
-        in_blocks=mapping.blocks(terms),
+        in_blocks=blocks if chunk is None else extents[chunk],
         rows=high,
         cols=wide,
-        taps=prod(extents[axis] for axis in form.taps),
-        row_step=row_step,
-        row_span=row_span,
-        col_step=col_step,
-        col_span=col_span,
-        weights=prod(extents[axis] for axis in form.taps if axis in form.held.access.axes),
+        taps=prod(extents[axis] for axis in form.loops.taps if axis != chunk),
+        row_step=window.rows[0],
+        row_span=window.rows[1],
+        col_step=window.cols[0],
+        col_span=window.cols[1],
+        weights=_weights(form),
         raw=form.raw,
-        unit=unit,
-        sections=prod(extents[axis] for axis in form.sections),
-        kept=_kept(form),
+        separate=terms is None,
+        phases=prod(extents[axis] for axis in form.loops.phases),
+        inputs=len(form.streamed),
+        unit=window.unit,
+        through_acc=through_acc,
+        lanes=1 if form.raw else PackedScale(form).classes,
+        kept=kept,
+        cuts=cuts,
+        sections=prod(extents[axis] for axis in form.loops.sections),
+        sums=sum(step.intrinsic.in_place is None for step in form.computation.steps),
     )
 
 
-def _steps(form: PackedForm) -> tuple[int, int, int, int, int]:
-    """Step and span of rows, of columns; the entries of all other dimensions of a window."""
-    taps = {axis: form.contraction.extents[axis] for axis in form.taps}
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Step and span of rows, of columns; the buffer entries of all other dimensions."""
+
+    rows: tuple[int, int]
+    cols: tuple[int, int]
+    unit: int
+
+
+def _window(form: PackedForm) -> _Window:
+    """The largest window of an operand."""
+    return max((_window_of(form, name) for name in form.streamed), key=lambda w: w.rows[1] * w.cols[1] * w.unit)
+
+
+def _window_of(form: PackedForm, name: str) -> _Window:
+    operand = form.streamed[name]
+    taps = {axis: form.computation.extents[axis] for axis in form.loops.taps if axis != form.mapping.chunk}
     found: dict[str | None, tuple[int, int]] = {}
-    unit = prod(taps[axis] for axis in form.streamed.loops if axis in taps)
-    for window in form.streamed.windows:
-        moving = next((axis for axis in window.strides if axis in form.contraction.spatial), None)
-        span = 1 + sum(stride * (taps[axis] - 1) for axis, stride in window.strides.items() if axis in taps)
-        if moving is not None and moving in form.tiled:
+    unit = _entries(form, operand, form.window_buffers[name])
+    unit *= prod(form.computation.extents[axis] for axis in operand.loops if axis in (*taps, *form.loops.phases))
+    for window in operand.windows:
+        moving = next((axis for axis in window.strides if axis in form.loops.tiled), None)
+        span = 1 + window.reach
+        span += sum(stride * (taps[axis] - 1) for axis, stride in window.strides.items() if axis in taps)
+        if moving is not None:
             found[moving] = window.strides[moving], span
         else:
             unit *= span
-    rows, cols = (found.get(axis, (1, 1)) if axis else (1, 1) for axis in form.tiled)
-    return *rows, *cols, unit
+    rows, cols = (found.get(axis, (1, 1)) if axis else (1, 1) for axis in form.loops.tiled)
+    return _Window(rows, cols, unit)
 
 
-def _kept(form: PackedForm) -> float:
-    """The share of the terms that do not read padding of 0, which is skipped."""
-    padding = form.streamed.access.padding
-    if padding is None or padding.fill:
-        return 1.0
-    share = 1.0
-    for window in form.streamed.windows:
-        reach = [np.arange(form.contraction.extents[axis]) * factor for axis, factor in window.form.terms.items()]
-        at = window.form.const - padding.before[window.dimension] + sum(np.ix_(*reach))
-        share *= float(((at >= 0) & (at < form.streamed.source.shape[window.dimension])).mean())
-    return share
+def _entries(form: PackedForm, operand: PackedOperand, buffer: Buffer) -> int:
+    """Buffer entries of an entry of an operand."""
+    if buffer is Buffer.ACC:
+        return 1
+    bits = prod(operand.lanes) * ir.INTEGER_BITS[operand.source.dtype]
+    return max(1, bits // (form.config.entry_bytes[buffer] * 8))
+
+
+def _weights(form: PackedForm) -> int:
+    """Entries of weights for one block of results and one of terms."""
+    if form.held is None:
+        return 0
+    extents, axes = form.computation.extents, form.held.access.axes
+    chunked = extents[form.mapping.chunk] if form.mapping.chunk else 1
+    vectors = prod(extents[axis] for axis in (*form.loops.taps, *form.loops.phases) if axis in axes) // chunked
+    count = form.held.lanes[0] if len(form.held.lanes) > len(form.held.entry) else 1
+    return -(-vectors // count)

@@ -39,12 +39,10 @@ def check_tensorized(fn: ir.Function, where: str, known: CheckedSteps) -> Checke
 def steps_of(fn: ir.Function) -> dict[str, tuple[Match, Step]]:
     """The blocks tensorized for the accelerator, in program order."""
     tree, found = tree_of(fn.body), dict[str, tuple[Match, Step]]()
-    for index, block in enumerate(tree.statements):
-        if not isinstance(block, ir.Block) or "intrinsic" not in block.annotations:
-            continue
-        match: Match = block.annotations["intrinsic"]
-        if match.intrinsic.target == "vdla":
-            around = tree.path(index)
+    for name, block in tree.blocks.items():
+        match: Match | None = block.annotations.get("intrinsic")
+        if match is not None and match.intrinsic.target == "vdla":
+            around = tree.path(tree.block_at[name])
             nest = next((stmt for stmt in around if isinstance(stmt, ir.For) and "tensorize" in stmt.annotations), None)
             found[block.name] = match, (nest, tuple(fn.buffers.get(name) for name in match.buffers.values()))
     return found

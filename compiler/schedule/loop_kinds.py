@@ -150,7 +150,7 @@ def annotate(fn: ir.Function, name: str, key: str, value: Any) -> ir.Function:  
 def with_annotation(fn: ir.Function, name: str, key: str, value: Any, where: str) -> ir.Function:  # noqa: ANN401
     """`fn` with a key and a value attached to a loop or a block."""
     tree = tree_of(fn.body)
-    named = {**tree.blocks, **tree.loops}
+    named = {**tree.block_at, **tree.loop_at}
     if not isinstance(name, str) or name not in named:
         raise ScheduleError(f"{where}: the name must be a loop or a block of {fn.name}, got {name!r}")
     path = tree.path(named[name])

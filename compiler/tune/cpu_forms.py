@@ -15,9 +15,12 @@ from vdla.compiler.graph.rules.convolutions import ALGORITHM
 from vdla.compiler.graph.rules.graph_function import GraphFunction, graph_function
 from vdla.compiler.operators.convolution_plan import ALGORITHMS
 from vdla.compiler.target import Target
+from vdla.compiler.tune.space import Point
 
 DEFAULT = "default"
 """The label of the only form of a kernel."""
+ALGORITHM_KNOB = "algorithm"
+"""The knob of the form, where there are several."""
 _CONVOLUTIONS = ("Conv", "vdla.BlockedConv")
 
 
@@ -56,6 +59,11 @@ def _computed_by(graph: Graph, algorithm: str, target: Target) -> GraphFunction 
         return graph_function(with_algorithm(graph, algorithm), target)
     except DeclinedError:
         return None
+
+
+def chosen_form(graph: Graph, point: Point) -> Graph:
+    """The graph with the algorithm of a point."""
+    return with_algorithm(graph, str(point.get(ALGORITHM_KNOB, DEFAULT)))
 
 
 def with_algorithm(graph: Graph, algorithm: str) -> Graph:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vdla.compiler.operators.cpu.choices import ScheduleChoice
+from vdla.compiler.tune.cpu_forms import ALGORITHM_KNOB
 from vdla.compiler.tune.space import Ints, Knob, Point, Space, Value
 
-ALGORITHM = "algorithm"
 SCHEDULE = Knob("schedule", ("default",))
 """The knob of a kernel without choices."""
 
@@ -45,15 +45,15 @@ def _knobs(forms: FormChoices) -> tuple[Knob, ...]:
         for place, name in enumerate(choice.names):
             values.setdefault(name, set()).update(combination[place] for combination in choice.legal)
     knobs = tuple(Knob(name, tuple(sorted(found))) for name, found in values.items())
-    return (Knob(ALGORITHM, tuple(forms)), *knobs) if len(forms) > 1 else knobs or (SCHEDULE,)
+    return (Knob(ALGORITHM_KNOB, tuple(forms)), *knobs) if len(forms) > 1 else knobs or (SCHEDULE,)
 
 
 def _codes(space: Space, form: int, choices: Sequence[ScheduleChoice]) -> Ints:
     """The codes of all combinations of the choices of one form."""
     places = {knob.name: place for place, knob in enumerate(space.knobs)}
     digits = np.zeros((1, len(space.knobs)), np.int64)
-    if ALGORITHM in places:
-        digits[:, places[ALGORITHM]] = form
+    if ALGORITHM_KNOB in places:
+        digits[:, places[ALGORITHM_KNOB]] = form
     for choice in choices:
         legal = np.array([_digits(space, places, choice, values) for values in choice.legal])
         digits, count = np.repeat(digits, len(legal), axis=0), len(digits)

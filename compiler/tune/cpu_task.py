@@ -24,9 +24,9 @@ from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.choices import GivenChoices, RecordedChoices, ScheduleChoice
 from vdla.compiler.target import Target
 from vdla.compiler.tune.cpu_features import CPU_FEATURES, cpu_features, draft_costs
-from vdla.compiler.tune.cpu_forms import DEFAULT, CpuForm, graph_forms
+from vdla.compiler.tune.cpu_forms import ALGORITHM_KNOB, DEFAULT, CpuForm, graph_forms
 from vdla.compiler.tune.cpu_problem import CpuProblem, cpu_problem
-from vdla.compiler.tune.cpu_space import ALGORITHM, cpu_space, default_point
+from vdla.compiler.tune.cpu_space import cpu_space, default_point
 from vdla.compiler.tune.space import Columns, Ints, Point, Space
 
 CPU_SPACE_VERSION = 1
@@ -75,7 +75,7 @@ class CpuTask:
 
     def form(self, point: Point) -> CpuForm:
         """The form of a point."""
-        return self.forms[str(point.get(ALGORITHM, next(iter(self.forms))))]
+        return self.forms[str(point.get(ALGORITHM_KNOB, next(iter(self.forms))))]
 
     def build(self, point: Point) -> ir.Function:
         """The scheduled function of a point."""
@@ -119,7 +119,7 @@ class CpuTask:
     def _by_form(self, columns: Columns) -> list[tuple[str, NDArray[np.bool_]]]:
         """The labels of the forms, and which points have them."""
         count = len(next(iter(columns.values())))
-        labels = columns.get(ALGORITHM, np.full(count, next(iter(self.forms))))
+        labels = columns.get(ALGORITHM_KNOB, np.full(count, next(iter(self.forms))))
         masks = ((label, labels == label) for label in self.forms)
         return [(label, chosen) for label, chosen in masks if chosen.any()]
 

@@ -19,11 +19,11 @@ from vdla.hardware.isa.encoding import (
     instruction_columns,
     pack,
     uop_columns,
-    with_field,
+    with_fields,
 )
 from vdla.hardware.isa.footprint import BufferAccess, Excess, Footprints, Row, UopOffsets
 from vdla.hardware.isa.formats import FORMATS, UOP_FORMAT, Field, Slot, instruction_bytes, layout, uop_layout
-from vdla.hardware.isa.index_set import Where
+from vdla.hardware.isa.index_set import Where, numbered
 from vdla.hardware.isa.instructions import (
     CLASSES,
     Buffer,
@@ -98,6 +98,7 @@ __all__ = [
     "instruction_bytes",
     "instruction_columns",
     "layout",
+    "numbered",
     "opcode_of",
     "pack",
     "partition",
@@ -105,5 +106,5 @@ __all__ = [
     "unit_of",
     "uop_columns",
     "uop_layout",
-    "with_field",
+    "with_fields",
 ]

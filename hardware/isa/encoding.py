@@ -7,7 +7,7 @@ where a format lacks the field. `encode`, `decode` and `check` refuse invalid in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any
@@ -199,18 +199,20 @@ def encode(config: Sizes, instructions: Sequence[Instruction]) -> Words:
     return pack(config, table)
 
 
-def with_field(config: Sizes, words: Words, name: str, values: Values) -> Words:
-    """A copy of words with one field set in the instructions whose format has it."""
+def with_fields(config: Sizes, words: Words, fields: Mapping[str, Values]) -> Words:
+    """A copy of words with fields set in the instructions whose formats have them."""
     lanes = _lanes(words, instruction_bytes(config), "instructions").copy()
     opcodes = (lanes[:, 0] & np.uint64(7)).astype(np.int64)
     for opcode, slots in layout(config).items():
         rows = np.flatnonzero(opcodes == opcode)
-        for slot in (slot for slot in slots if slot.field.name == name):
-            used = np.zeros((1, lanes.shape[1]), np.uint64)
+        changed = [slot for slot in slots if slot.field.name in fields] if len(rows) else []
+        used = np.zeros((1, lanes.shape[1]), np.uint64)
+        for slot in changed:
             _insert(used, slot, np.array([-1], np.int64))
-            part = lanes[rows] & ~used
-            _insert(part, slot, values[rows])
-            lanes[rows] = part
+        part = lanes[rows] & ~used
+        for slot in changed:
+            _insert(part, slot, fields[slot.field.name][rows])
+        lanes[rows] = part
     return lanes.astype("<u8", copy=False).view(np.uint8)
 
 

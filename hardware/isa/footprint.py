@@ -266,7 +266,7 @@ class Footprints:
             if stream.per_entry > 1:
                 number = number * stream.per_entry + bases[stream.field] % stream.per_entry
             if stream.buffer == Buffer.ACC and not stream.writes:  # what it reads of what it writes
-                distances, which = np.unique(bases["src"] - bases["acc"], return_inverse=True)
+                distances, which = index_set.numbered(bases["src"] - bases["acc"])
                 number = number * len(distances) + which
         return number
 

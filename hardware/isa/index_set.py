@@ -13,6 +13,22 @@ Indices = NDArray[np.int64]
 Where = slice | Indices
 """Sorted distinct indices; a slice if they are contiguous."""
 
+_MOST_GAPS = 8  # indices for each value up to which a table of all of them takes less time than sorting
+
+
+def numbered(values: Indices) -> tuple[Indices, Indices]:
+    """The distinct values in order, and the position of each value among them: `np.unique` with its
+    inverse, but without sorting where the values are close together.
+    """
+    low = int(values.min()) if len(values) else 0
+    span = int(values.max()) - low + 1 if len(values) else 0
+    if span > _MOST_GAPS * len(values):
+        found, position = np.unique(values, return_inverse=True)
+        return found, position.reshape(-1)
+    used = np.zeros(span, np.bool_)
+    used[values - low] = True
+    return np.flatnonzero(used) + low, (np.cumsum(used) - 1)[values - low]
+
 
 def of_values(values: Indices) -> int:
     """The bit set of these values."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.hardware.isa.index_set import Indices, Where, shift
+from vdla.hardware.isa.index_set import Indices, Where, numbered, shift
 
 _CODE_BITS = 64
 _MOST_CODES = 1 << 23
@@ -28,8 +28,8 @@ class Places:
     @staticmethod
     def distinct(shapes: Sequence[Where], shape: Indices, distance: Indices) -> tuple[Places, Indices]:
         """The distinct pairs of a shape and a distance, and the number of each pair among them."""
-        distances, which = np.unique(distance, return_inverse=True)
-        used, number = np.unique(shape * len(distances) + which, return_inverse=True)
+        distances, which = numbered(distance)
+        used, number = numbered(shape * len(distances) + which)
         return Places(shapes, used // max(1, len(distances)), distances[used % max(1, len(distances))]), number
 
     def __len__(self) -> int:
@@ -107,7 +107,7 @@ def _worthwhile(parts: Partition) -> bool:
 
 def _runs(places: Places) -> tuple[Indices, Indices, Indices]:
     """The set, the first index and the end of every maximal run of contiguous indices."""
-    used, shape = np.unique(places.shape, return_inverse=True)
+    used, shape = numbered(places.shape)
     shapes = [places.shapes[number] for number in used.tolist()]
     listed = [np.arange(0) if isinstance(each, slice) else each for each in shapes]
     every, sizes = np.concatenate([np.arange(0), *listed]), np.array([len(each) for each in listed], np.intp)
@@ -121,7 +121,7 @@ def _runs(places: Places) -> tuple[Indices, Indices, Indices]:
     order = np.argsort(number, kind="stable")
     begins = np.concatenate([every[first], whole[1]])[order]
     ends = np.concatenate([every[np.append(first[1:], len(every))[: len(first)] - 1] + 1, whole[2]])[order]
-    owner, run = spread(_starts(number[order], len(used)), np.arange(len(order)), shape.reshape(-1))
+    owner, run = spread(_starts(number[order], len(used)), np.arange(len(order)), shape)
     distance = places.distance[owner]
     return owner, begins[run] + distance, ends[run] + distance
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config, ConfigError
-from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, with_field
+from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, with_fields
 from vdla.hardware.program.errors import ProgramError
 from vdla.hardware.program.tensor import UOP, ProgramTensor
 from vdla.hardware.timing import PAGE_BYTES
@@ -140,6 +140,16 @@ class Program:
 
     def link(self, addresses: Mapping[str, int]) -> Words:
         """The words with absolute `dram` fields, for tensors at these byte addresses."""
+        return with_fields(self.config, self.words, {"dram": self._absolute(addresses)})
+
+    def linked_columns(self, addresses: Mapping[str, int]) -> NDArray[np.int64]:
+        """The columns with absolute `dram` fields: those of `link`."""
+        table = self.columns.copy()
+        table[:, COL["dram"]] = self._absolute(addresses)
+        return table
+
+    def _absolute(self, addresses: Mapping[str, int]) -> NDArray[np.int64]:
+        """The absolute `dram` field of each instruction."""
         beats = np.array([self._beat(tensor, addresses) for tensor in self.tensors] + [0], np.int64)
         table = self.columns
         is_dma = np.isin(table[:, COL["opcode"]], (Opcode.LOAD, Opcode.STORE))
@@ -149,7 +159,7 @@ class Program:
             raise ProgramError(
                 f"program {self.name}: instruction {row} must address a beat below {1 << 32}, got {moved[row]}"
             )
-        return with_field(self.config, self.words, "dram", moved)
+        return moved
 
     def _beat(self, tensor: ProgramTensor, addresses: Mapping[str, int]) -> int:
         where = f"program {self.name}: address of {tensor.name}"

@@ -9,6 +9,7 @@ from vdla.compiler.graph.accelerator import ACCELERATED, Decision
 from vdla.compiler.target import Target
 from vdla.runtime.artifact import Artifact, Cpu
 from vdla.runtime.executor import ModelError
+from vdla.runtime.network.kernels import KernelPoints
 from vdla.runtime.network.plan_builder import ArtifactParts, PlanBuilder, TimeProgram
 from vdla.support.background import Background
 
@@ -24,18 +25,20 @@ def build_artifact(
     decisions: Mapping[str, Decision] | None = None,
     variants: Sequence[tuple[Graph, Mapping[str, Decision]]] = (),
     time: TimeProgram | None = None,
+    points: KernelPoints | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Artifact:
     """The artifact of a partitioned graph; kernels are compiled in the background.
 
     `decisions` says why nodes are where they are, by their first result. `variants` are the same
-    network for inputs of other shapes, each with its decisions. `time` times a
-    program; `progress` is called with what is done next, the number of nodes done and of all.
+    network for inputs of other shapes, each with its decisions. `time` times a program, `points`
+    are the best known schedules of kernels; `progress` is called with what is done next, the number
+    of nodes done and of all.
 
     Raises:
         ModelError: nodes that no device can run; the message lists all of them with reasons.
     """
-    parts = ArtifactParts(target=target, background=background, time=time)
+    parts = ArtifactParts(target=target, background=background, time=time, points=points)
     builders = [PlanBuilder(each, parts, why) for each, why in ((graph, decisions or {}), *variants)]
     for building in builders:
         nodes = sorted(enumerate(building.graph.nodes), key=lambda place: place[1].op == ACCELERATED)  # kernels first

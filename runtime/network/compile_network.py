@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import Decision, board_cpu, candidates, choose, partition
+from vdla.compiler.graph.groups import body_of
 from vdla.compiler.graph.layouts import choose_layouts
 from vdla.compiler.graph.onnx import import_model, specialise
 from vdla.compiler.graph.passes import (
@@ -30,8 +31,10 @@ from vdla.runtime.executor.model import Model
 from vdla.runtime.network.bodies import BODIES, FUSION
 from vdla.runtime.network.build import Progress, build_artifact
 from vdla.runtime.network.extents import Extents, combinations
+from vdla.runtime.network.kernels import KernelPoints
 from vdla.runtime.network.program_timer import ProgramTimer
 from vdla.runtime.network.targets import target_of
+from vdla.runtime.numpy_operators import CONTROL_FLOW
 from vdla.support.background import Background
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ def compile_network(
     keep_float: Sequence[str] = (),
     place: Mapping[str, str] | None = None,
     observe: Observer | None = None,
+    kernel_points: KernelPoints | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Model:
     """A model, compiled for a machine and the CPU beside it, or for a CPU alone.
@@ -64,7 +68,7 @@ def compile_network(
     its inputs. `calibration` has inputs, with which a float model is quantised by `method`, by
     default "mse", but for the nodes that `keep_float` names (see `vdla.quantise`). `place` names
     devices, "vdla" or "cpu", by the name of a node or of its result, where the choice by cost is
-    not wanted.
+    not wanted. `kernel_points` has the best known schedules of kernels of the CPU by their keys.
 
     Raises:
         OnnxError, UnsupportedError: the model is not valid, or has nodes that cannot run here.
@@ -95,9 +99,27 @@ def compile_network(
             decisions=decisions,
             variants=variants,
             time=time,
+            points=kernel_points,
             progress=progress,
         )
     return Model(artifact)
+
+
+def kernel_graphs(
+    source: onnx.ModelProto | Graph | bytes | str | Path, cpu: Target | str = "host", extents: Extents | None = None
+) -> tuple[Graph, ...]:
+    """The graphs of the kernels of a model on a CPU alone, one a step; equal ones repeat.
+
+    Raises:
+        OnnxError, UnsupportedError: the model is not valid.
+        ModelError: an unknown CPU, or wrong extents.
+    """
+    host = target_of(cpu, ModelError)
+    if isinstance(host, Config):
+        raise ModelError(f"kernel_graphs: cpu must be a CPU, got the accelerator {host.name}")
+    graph = run_passes(_imported(source, combinations(extents or {})[0]), PREPARATION, None)
+    placed, _ = _placed(graph, None, host, {}, None)
+    return tuple(body_of(placed, node) for node in placed.nodes if node.op not in CONTROL_FLOW)
 
 
 def _beside(config: Config, cpu: Target | str) -> Target:

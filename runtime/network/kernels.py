@@ -4,20 +4,27 @@ one goes on.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from vdla.compiler import ir
 from vdla.compiler.graph import Array, Graph
 from vdla.compiler.graph.rules.graph_function import GraphFunction, graph_function
 from vdla.compiler.operators.cpu import default_schedule
+from vdla.compiler.operators.cpu.choices import Answer, Choices, GivenChoices
 from vdla.compiler.target import Target
 from vdla.runtime.artifact import KernelCode
 from vdla.support.background import Background, Task
+
+KernelPoint = Mapping[str, Answer]
+KernelPoints = Callable[[str], KernelPoint | None]
+"""The best known schedule of a kernel by the key of its tuning task; None for the default one."""
 
 
 class KernelTable:
     """Compiled kernels by the text of their function, in the order of first use."""
 
-    def __init__(self, target: Target, background: Background) -> None:
-        self.target, self.background = target, background
+    def __init__(self, target: Target, background: Background, points: KernelPoints | None = None) -> None:
+        self.target, self.background, self._points = target, background, points
         self._index: dict[str, int] = {}
         self._tasks: list[Task[KernelCode]] = []
 
@@ -27,24 +34,38 @@ class KernelTable:
         Raises:
             DeclinedError: a node without a tensor expression.
         """
-        made = graph_function(graph, self.target)
-        key = str(made.function)
+        made, point = self._best(graph)
+        key = f"{made.function} {point}"
         if key not in self._index:
             self._index[key] = len(self._tasks)
-            self._tasks.append(self.background.submit(_compiled, (made.function, self.target)))
+            self._tasks.append(self.background.submit(_compiled, (made.function, self.target, point)))
         return self._index[key], made
+
+    def _best(self, graph: Graph) -> tuple[GraphFunction, KernelPoint | None]:
+        """The function of a graph and its best known schedule, None for the default one."""
+        made = graph_function(graph, self.target)
+        if self._points is None:
+            return made, None
+        from vdla.compiler.tune.cpu_forms import chosen_form
+        from vdla.compiler.tune.cpu_task import kernel_key
+
+        point = self._points(kernel_key(made.function, self.target))
+        if point is None:
+            return made, None
+        return graph_function(chosen_form(graph, point), self.target), point
 
     def compile(self) -> tuple[KernelCode, ...]:
         """The objects of all kernels, in order."""
         return tuple(self.background.results(self._tasks))
 
 
-def _compiled(work: tuple[ir.Function, Target]) -> KernelCode:
+def _compiled(work: tuple[ir.Function, Target, KernelPoint | None]) -> KernelCode:
     """The object of an unscheduled function."""
     from vdla.compiler.codegen.llvm import compile_native
 
-    function, target = work
-    made = compile_native(default_schedule(function, target).fn, target)
+    function, target, point = work
+    choices = Choices() if point is None else GivenChoices(point)
+    made = compile_native(default_schedule(function, target, choices).fn, target)
     return KernelCode(made.signature, made.object)
 
 

@@ -31,7 +31,7 @@ from vdla.runtime.artifact import (
     size_bytes,
 )
 from vdla.runtime.executor import operator_cycles
-from vdla.runtime.network.kernels import KernelTable, constant_name
+from vdla.runtime.network.kernels import KernelPoints, KernelTable, constant_name
 from vdla.runtime.numpy_operators import CONTROL_FLOW
 from vdla.simulator.stats import RunStats
 from vdla.support.background import Background
@@ -46,18 +46,20 @@ TimeProgram = Callable[[Program], RunStats]
 class ArtifactParts:
     """What the plans of an artifact share; `refused` says why nodes run on no device.
 
-    `time` times a program. Kernels are compiled in the background.
+    `time` times a program, `points` are the best known schedules of kernels. Kernels are compiled
+    in the background.
     """
 
     target: Target
     background: Background
     time: TimeProgram | None
+    points: KernelPoints | None = None
     programs: list[Program] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.kernels = KernelTable(self.target, self.background)
+        self.kernels = KernelTable(self.target, self.background, self.points)
         self._contents: dict[bytes, str] = {}
 
     def constant(self, base: str, value: Array) -> str:

@@ -77,6 +77,14 @@ class TunedSchedules:
         changed = {key: value for key, value in form.options.items() if options.get(key) != value}
         return {**changed, "tiling": tiling}
 
+    def kernel_point(self, key: str) -> Point | None:
+        """The point of the best known schedule of a CPU kernel, by the key of its task."""
+        found = self.best(key)
+        if found is None:
+            return None
+        self.used.append(key)
+        return found.point
+
     def mapped(self, output: te.Tensor, config: Config, name: str = "") -> MappedOperator | None:
         """The best known mapping of a plain expression, with its tiles; None if there is none."""
         task = expression_task(output, config, name)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, COUNTERS, UNITS, Opcode, columns, instruction_bytes
+from vdla.hardware.isa import COL, COUNTERS, UNITS, Opcode, instruction_bytes
 from vdla.hardware.program import STREAM, Program, place
 from vdla.simulator.stats import RunStats, macs_of, moved_bytes
 from vdla.simulator.support.errors import SimulationError
@@ -70,7 +70,7 @@ def time_program(
     """
     device = device_config(program, config)
     places = place(program)[0] if addresses is None else addresses
-    linked = columns(device, program.link(places))
+    linked = program.linked_columns(places)
     stream = _stream_beat(program, places)
     timing = time_columns(device, linked, stream, vector_stalls(program), max_cycles)
     return _stats(device, program, linked, timing)

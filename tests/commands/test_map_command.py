@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from vdla.cli import main
+from vdla.compiler.operators.definitions import of_workload
+from vdla.compiler.operators.workloads import workload
 from vdla.hardware.program import Program
 
 Capture = pytest.CaptureFixture[str]
@@ -38,7 +40,10 @@ def test_a_function_of_a_file(tmp_path: Path, capsys: Capture) -> None:
         (["dense"], "map dense: shape must give rows, in_features, out_features, got none"),
         (["dense", "--shape", "rows=x"], "map dense: rows must be an integer, got 'x'"),
         (["C2", "--shape", "rows=1"], "map C2: --shape must be left out for a named layer, got rows=1"),
-        (["D1"], "map D1: the layer must be a convolution, got a depthwise_conv2d"),
+        (
+            ["pooling", "--shape", "channels=4", "size=4", "kernel=2", "kind=min"],
+            "pooling: kind must be max or average",
+        ),
         (["none.py:f"], "none.py: file must exist, got none"),
         (["none.py"], "map: FILE.py must be followed by the name of a function, as none.py:NAME, got none.py"),
     ],
@@ -46,6 +51,22 @@ def test_a_function_of_a_file(tmp_path: Path, capsys: Capture) -> None:
 def test_bad_input_is_one_line(words: list[str], text: str, capsys: Capture) -> None:
     assert main(["map", *words]) == 2
     assert capsys.readouterr().err.startswith(f"vdla: {text}")
+
+
+def test_intrinsics_that_compute_something_else_are_listed_with_all(capsys: Capture) -> None:
+    words = ["pooling", "--shape", "kind=max", "channels=4", "size=4x4", "kernel=2"]
+    assert main(["map", *words, "--preset", "tiny", "--all"]) == 0
+    printed = capsys.readouterr().out
+    assert "max_reduce_inp: b <- 1, o <- c" in printed
+    assert "refused gemm, mac_inp_wgt, add_reduce_inp: the stage must accumulate by sum from 0, got max" in printed
+
+
+@pytest.mark.parametrize("layer", ["D9", "CT1"])
+def test_layers_of_every_kind_have_a_definition(layer: str) -> None:
+    definition = of_workload(workload(layer))
+    found = workload(layer)
+    channels = found.in_channels if found.operator == "depthwise_conv2d" else found.out_channels
+    assert definition.output.shape == (1, channels, found.out_height, found.out_width)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
   vdla map C1                        a layer of ResNet-18
+  vdla map D3                        a depthwise convolution of MobileNet
   vdla map convolution --shape in_channels=8 out_channels=16 size=9x9x9 kernel=3
   vdla map my.py:attention --preset ultra96     a function of yours that
                                      returns the tensor of its result
@@ -71,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _tensor(arguments: argparse.Namespace) -> tuple[str, Any]:
     """The name and the plain result of what is mapped."""
-    from vdla.compiler.operators.workloads import workloads
+    from vdla.compiler.operators.definitions import of_workload
+    from vdla.compiler.operators.workloads import workload, workloads
 
     name = arguments.operator
     if ".py" in name:
@@ -79,7 +81,7 @@ def _tensor(arguments: argparse.Namespace) -> tuple[str, Any]:
     if name.upper() in workloads():
         if arguments.shape:
             raise CommandError(f"map {name}: --shape must be left out for a named layer, got {arguments.shape[0]}")
-        return name.upper(), _layer(name.upper()).output
+        return name.upper(), of_workload(workload(name)).output
     if name not in definitions():
         raise CommandError(
             f"map: operator must be one of {', '.join(_names())}, or FILE.py:NAME, "
@@ -92,35 +94,17 @@ def definitions() -> dict[str, Callable[..., Definition]]:
     """Every definition by name."""
     from vdla.compiler.operators import definitions as room
 
-    exported = {name: getattr(room, name) for name in room.__all__}
-    returned = {n: str(inspect.signature(f).return_annotation) for n, f in exported.items() if inspect.isfunction(f)}
-    return {name: exported[name] for name, kind in returned.items() if kind == "Definition"}
+    exported = [getattr(room, name) for name in room.__all__]
+    functions = {f.__name__: inspect.signature(f) for f in exported if inspect.isfunction(f)}
+    own = [name for name, signature in functions.items() if str(signature.return_annotation) == "Definition"]
+    return {name: getattr(room, name) for name in own if name != room.of_workload.__name__}
 
 
 def _names() -> list[str]:
-    """The definitions, and the layers that one of them describes."""
+    """The definitions, and the layers."""
     from vdla.compiler.operators.workloads import workloads
 
-    return [*definitions(), *(name for name, layer in workloads().items() if layer.operator == "conv2d")]
-
-
-def _layer(name: str) -> Definition:
-    from vdla.compiler.operators.definitions import convolution
-    from vdla.compiler.operators.workloads import workload
-
-    layer = workload(name)
-    if layer.operator != "conv2d":
-        raise CommandError(f"map {name}: the layer must be a convolution, got a {layer.operator}")
-    return convolution(
-        batch=layer.batch,
-        in_channels=layer.in_channels,
-        out_channels=layer.out_channels,
-        size=(layer.height, layer.width),
-        kernel=layer.kernel,
-        strides=layer.strides,
-        pads=layer.pads,
-        raw=False,
-    )
+    return [*definitions(), *workloads()]
 
 
 def _from_settings(name: str, settings: list[str]) -> Definition:
@@ -144,6 +128,8 @@ def _from_settings(name: str, settings: list[str]) -> Definition:
 
 
 def _value(where: str, option: inspect.Parameter, text: str) -> Any:  # noqa: ANN401  of the option
+    if option.annotation == "str":
+        return text
     if isinstance(option.default, bool):
         if text not in ("yes", "no"):
             raise CommandError(f"{where} must be yes or no, got {text!r}")
@@ -186,6 +172,7 @@ def _show(name: str, machine_name: str, report: MappingReport, everything: bool)
     console = output()
     shown = report.operators if everything else report.operators[:_SHOWN]
     listing = table(f"{name} on {machine_name}", "mapping", "lanes %", "host bytes", "estimate", "cycles")
+    listing.columns[0].no_wrap = False  # numbers stay whole in a narrow terminal
     for row, operator in enumerate(shown):
         cycles = f"{report.cycles[row]:,}" if row < len(report.cycles) else "-"
         mapping = str(operator.mapping).split(" (")[0]
@@ -200,12 +187,13 @@ def _show(name: str, machine_name: str, report: MappingReport, everything: bool)
 
 def _show_refused(report: MappingReport, everything: bool) -> None:
     """The refused mappings: each one, or how many for each reason."""
-    if not report.refused:
+    shown = (*report.refused, *report.others) if everything else report.refused
+    if not shown:
         return
     console = output()
     console.print()
     if everything:
-        for refusal in report.refused:
+        for refusal in shown:
             console.print(f"refused {refusal.mapping}: {refusal.reason}", soft_wrap=True)
         return
     for reason, count in Counter(refusal.reason for refusal in report.refused).items():
@@ -223,7 +211,7 @@ def _write_json(target: str, report: MappingReport) -> None:
         }
         for row, operator in enumerate(report.operators)
     ]
-    refused = [{"mapping": refusal.mapping, "reason": refusal.reason} for refusal in report.refused]
+    refused = [{"mapping": one.mapping, "reason": one.reason} for one in (*report.refused, *report.others)]
     text = json.dumps({"mappings": rows, "refused": refused}, indent=2) + "\n"
     if target == "-":
         print(text, end="")

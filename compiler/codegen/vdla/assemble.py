@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,8 @@ from vdla.compiler.codegen.vdla.dependences import needs
 from vdla.compiler.codegen.vdla.form_touches import form_touches
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp, op_name
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
-from vdla.compiler.codegen.vdla.placed import NO_OP, ROW_FIELDS, Placed, fields_of, form_table, place
+from vdla.compiler.codegen.vdla.placed import NO_OP, ROW_FIELDS, Placed, fields_fit, form_table, place
 from vdla.compiler.codegen.vdla.tokens import IssuedOps, issue
-from vdla.compiler.codegen.vdla.touches import SpaceTouches
 from vdla.compiler.codegen.vdla.uops import UopPlan, plan_uops
 from vdla.hardware import isa
 from vdla.hardware.config import Config
@@ -54,7 +54,12 @@ def assemble(
     plan = plan_uops(config.uop_depth, kernels, ops.form, lambda index: op_name(index, ops[index], source_lines))
     ops = replace(ops, forms=tuple(map(_with_uops, ops.forms, plan.kernels)))
     placed = place(config, ops, addresses, plan)
-    touches = _touches(config, placed, ops, addresses, tensors, source_lines)
+    if not fields_fit(config, placed):
+        _refuse(config, placed, ops, addresses, tensors, source_lines)
+    table = form_table(config, placed)
+    touches = form_touches(config, placed, table, addresses, tensors)
+    if touches is None:
+        _refuse(config, placed, ops, addresses, tensors, source_lines)
     units = np.array([isa.unit_of(form.instruction) for form in placed.forms], np.int64)[placed.form]
     issued = issue(units, needs(units, touches))
     all_tensors = (*tensors, _uop_tensor(config, plan)) if plan.table else tuple(tensors)
@@ -64,7 +69,7 @@ def assemble(
     return Program(
         config=config,
         name=name,
-        words=_encoded(config, placed, issued, source_lines),
+        words=_encoded(config, placed, table, issued, source_lines),
         tensors=all_tensors,
         tensor_of=_of_form(tensor_of, form),
         source_lines=tuple(source_lines),
@@ -129,22 +134,15 @@ def _uop_tensor(config: Config, plan: UopPlan) -> ProgramTensor:
 # --- checks --------------------------------------------------------------------------------------
 
 
-def _touches(
+def _refuse(
     config: Config,
     placed: Placed,
     ops: MacroOps,
     addresses: Mapping[BufferTile, int],
     tensors: Sequence[ProgramTensor],
     lines: Sequence[str],
-) -> list[SpaceTouches]:
-    """The touches of all operations; the error of the first that does not fit its fields, tiles or
-    tensor.
-    """
-    touches: list[SpaceTouches] | None = None
-    if _fields_fit(config, placed):
-        touches = form_touches(config, placed, form_table(config, placed), addresses, tensors)
-    if touches is not None:
-        return touches
+) -> NoReturn:
+    """The error of the first operation that does not fit its fields, tiles or tensor."""
     rows: list[list[int]] = []
     for index in range(len(placed)):
         rows += _columns(config, placed, index, lines).tolist()
@@ -153,22 +151,6 @@ def _touches(
         if op != NO_OP:
             checker.touches(op, ops[op], row, lines)
     raise AssertionError("no operation leaves its tiles and tensors")
-
-
-def _fields_fit(config: Config, placed: Placed) -> bool:
-    """Whether the values of all rows fit their fields."""
-    try:
-        isa.instruction_columns(config, [form.instruction for form in placed.forms])
-    except isa.IsaError:
-        return False
-    for form, rows in placed.rows():
-        instruction = placed.forms[form].instruction
-        slots = {slot.field.name: slot for slot in isa.layout(config)[isa.opcode_of(instruction)]}
-        for name in fields_of(instruction):
-            values = placed.fields[name][rows]
-            if values.min() < slots[name].low or values.max() > slots[name].high:
-                return False
-    return True
 
 
 def _columns(config: Config, placed: Placed, index: int, lines: Sequence[str]) -> Ints:
@@ -189,30 +171,29 @@ def _where(index: int, instruction: isa.Instruction, source: int, lines: Sequenc
 # --- words ---------------------------------------------------------------------------------------
 
 
-def _encoded(config: Config, placed: Placed, issued: IssuedOps, lines: Sequence[str]) -> isa.Words:
+def _encoded(config: Config, placed: Placed, table: Ints, issued: IssuedOps, lines: Sequence[str]) -> isa.Words:
     """The words of the final order: those of the forms, with the fields that differ by row.
 
-    IsaError names the line of the schedule of an invalid instruction.
+    `table` is that of `form_table`. IsaError names the line of the schedule of an invalid
+    instruction.
     """
-    forms = [form.instruction for form in placed.forms] + [Sync(unit) for unit in Unit]
     form = np.append(placed.form, _NONE)[issued.op]
-    form = np.where(form == _NONE, len(placed.forms) + issued.unit, form)
-    words: isa.Words = isa.pack(config, isa.instruction_columns(config, forms))[form]
-    for name in ROW_FIELDS:
-        words = isa.with_field(config, words, name, np.append(placed.fields[name], 0)[issued.op])
+    form = np.where(form == _NONE, len(table) + issued.unit, form)
+    packed = isa.pack(config, np.concatenate([table, isa.instruction_columns(config, [Sync(unit) for unit in Unit])]))
+    fields = {name: np.append(placed.fields[name], 0)[issued.op] for name in ROW_FIELDS}
     for verb, units in (("pop", issued.pops), ("push", issued.pushes)):
         for side, step in (("prev", -1), ("next", 1)):
             neighbour = issued.unit + step
-            bit = units >> np.maximum(neighbour, 0) & (neighbour >= 0)
-            words = isa.with_field(config, words, f"{verb}_{side}", bit)
+            fields[f"{verb}_{side}"] = units >> np.maximum(neighbour, 0) & (neighbour >= 0)
+    words = isa.with_fields(config, packed[form], fields)
     try:
-        isa.check(config, isa.pack(config, form_table(config, placed)))
+        isa.check(config, packed)
     except isa.IsaError:
-        _refuse(config, words, placed, issued, lines)
+        _refuse_words(config, words, placed, issued, lines)
     return words
 
 
-def _refuse(config: Config, words: isa.Words, placed: Placed, issued: IssuedOps, lines: Sequence[str]) -> None:
+def _refuse_words(config: Config, words: isa.Words, placed: Placed, issued: IssuedOps, lines: Sequence[str]) -> None:
     """IsaError of the first invalid instruction."""
     for index, op in enumerate(issued.op.tolist()):
         try:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.touches import SpaceTouches, UnitOp, by_space
-from vdla.hardware.isa import Partition, Places, Unit, partition
+from vdla.hardware.isa import Partition, Places, Unit, numbered, partition
 from vdla.hardware.isa.index_set import end
 
 Ints = NDArray[np.int64]
@@ -42,7 +42,7 @@ def needs(units: Ints, spaces: Iterable[SpaceTouches]) -> Ints:
     """
     found = np.full((len(units), len(Unit)), NEVER, np.int64)
     for space in spaces:
-        if space.writes.any() and len(np.unique(units[space.op])) > 1:
+        if space.writes.any() and (units[space.op] != units[space.op[0]]).any():
             _History(units, space).run(found)
     return found
 
@@ -70,7 +70,7 @@ class _History:
     def _window(self, window: slice, found: Ints) -> None:
         """Touches that follow each other."""
         op, writes, places = self.space.op[window], self.space.writes[window], self.space.places
-        used, place = np.unique(self.space.place[window], return_inverse=True)
+        used, place = numbered(self.space.place[window])
         parts = partition(Places(places.shapes, places.shape[used], places.distance[used]))
         last, changed = self._before(parts), np.zeros((2, len(Unit), parts.count), np.bool_)
         for chunk in chunks(np.cumsum(np.diff(parts.starts)[place])):

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.hardware.isa import numbered
+
 Ints = NDArray[np.int64]
 
 
@@ -40,17 +42,15 @@ class Iterations:
 
         Both the classes and the iterations in each are in program order.
         """
-        number = np.zeros(self.count, np.int64)
+        number, count = np.zeros(self.count, np.int64), 1
         for column in signature:
             if len(column) and (column != column[0]).any():
-                number = _numbered(number, column)
+                values, which = numbered(column)
+                known, number = numbered(number * len(values) + which)
+                count = len(known)
+        if count == 1:
+            yield from (np.arange(self.count),) if self.count else ()
+            return
         order = np.argsort(number, kind="stable")
         groups = np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
-        yield from sorted(filter(len, groups), key=lambda group: int(group[0]))
-
-
-def _numbered(a: Ints, b: Ints) -> Ints:
-    """Equal numbers for equal pairs."""
-    _, high = np.unique(a, return_inverse=True)
-    values, low = np.unique(b, return_inverse=True)
-    return np.asarray(high * len(values) + low, np.int64)
+        yield from sorted(groups, key=lambda group: int(group[0]))

@@ -301,13 +301,16 @@ def _merged(parts: list[_Rows]) -> _Rows:
     parts = [rows for rows in parts if len(rows.form)]
     if len(parts) == 1:
         return parts[0]
-    width = max((rows.numbers.shape[1] for rows in parts), default=1)
-    padded = [np.pad(rows.numbers, ((0, 0), (0, width - rows.numbers.shape[1]))) for rows in parts]
     none = np.zeros(0, np.int64)
     iteration = np.concatenate([none, *(rows.iteration for rows in parts)])
-    order = np.argsort(iteration, kind="stable")
     form = np.concatenate([none, *(rows.form for rows in parts)])
-    return _Rows(iteration[order], form[order], np.concatenate([np.zeros((0, width), np.int64), *padded])[order])
+    width = max((rows.numbers.shape[1] for rows in parts), default=1)
+    numbers, start = np.zeros((len(form), width), np.int64), 0
+    for rows in parts:
+        numbers[start : start + len(rows.form), : rows.numbers.shape[1]] = rows.numbers
+        start += len(rows.form)
+    order = np.argsort(iteration, kind="stable")
+    return _Rows(iteration[order], form[order], numbers[order])
 
 
 def _of_outer(rows: _Rows, extent: int) -> _Rows:

@@ -8,8 +8,9 @@ in which only the bases differ: a base is an int64[n] with one position for each
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +75,13 @@ class EntryAccess:
                 rest.append((known, scale))
             else:
                 base += scale * int(evaluate(known, {}))
-        return replace(self, base=base, steps=steps, rest=tuple(rest))
+        return EntryAccess(self.place, base, steps, tuple(rest))
+
+    def at_zero(self, names: Collection[str]) -> EntryAccess:
+        """The access with loops at 0."""
+        if any(self.irregular(var) for var in names):
+            return reduce(lambda access, var: access.fix(var, 0), names, self)
+        return EntryAccess(self.place, self.base, {v: s for v, s in self.steps.items() if v not in names}, self.rest)
 
     def offsets_along(self, var: str, extent: int) -> npt.NDArray[np.int64] | None:
         """The sum of `rest` in each iteration of the loop, None if other loops change it too."""
@@ -94,11 +101,11 @@ class EntryAccess:
         step = int(offsets[first + 1] - offsets[first]) if extent > 1 else 0
         rest = tuple((e, scale) for e, scale in self.rest if ir.Var(var) not in ir.walk_expr(e))
         base = self.base + self.step(var) * first + int(offsets[first])
-        return replace(self, base=base, steps={**self.steps, var: self.step(var) + step}, rest=rest)
+        return EntryAccess(self.place, base, {**self.steps, var: self.step(var) + step}, rest)
 
     def merge(self, outer: Loop) -> EntryAccess:
         """The access after `outer` has been merged into the loop inside it."""
-        return replace(self, steps={v: s for v, s in self.steps.items() if v != outer.var})
+        return EntryAccess(self.place, self.base, {v: s for v, s in self.steps.items() if v != outer.var}, self.rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +198,7 @@ def affine_pieces(nest: TensorizedNest, loop: Loop) -> list[tuple[int, int]]:
 
 def simplify_loops(nest: TensorizedNest) -> TensorizedNest:
     """The nest without loops of one iteration, with adjacent loops merged where possible."""
-    for loop in nest.loops:
-        if loop.extent == 1:
-            nest = nest.fix(loop, 0)
+    nest = _without_single(nest)
     position = len(nest.loops) - 2
     while position >= 0:
         outer, inner = nest.loops[position : position + 2]
@@ -201,6 +206,25 @@ def simplify_loops(nest: TensorizedNest) -> TensorizedNest:
             nest = _merge(nest, outer, inner)
         position -= 1
     return nest
+
+
+def _without_single(nest: TensorizedNest) -> TensorizedNest:
+    """The nest without loops of one iteration."""
+    single = [loop.var for loop in nest.loops if loop.extent == 1]
+    if not single:
+        return nest
+    epilogue = nest.epilogue
+    if epilogue is not None:
+        epilogue = Epilogue(epilogue.match, {operand: a.at_zero(single) for operand, a in epilogue.access.items()})
+    padding = any(var in nest.valid and not nest.valid[var][0] <= 0 < nest.valid[var][1] for var in single)
+    return replace(
+        nest,
+        loops=tuple(loop for loop in nest.loops if loop.extent != 1),
+        access={operand: a.at_zero(single) for operand, a in nest.access.items()},
+        epilogue=epilogue,
+        valid={var: bounds for var, bounds in nest.valid.items() if var not in single},
+        all_padding=nest.all_padding or padding,
+    )
 
 
 def _mergeable(nest: TensorizedNest, outer: Loop, inner: Loop) -> bool:

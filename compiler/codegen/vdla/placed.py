@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,17 @@ class Placed:
 
     def __len__(self) -> int:
         return len(self.form)
+
+    @cached_property
+    def extremes(self) -> tuple[Ints, Ints, Ints]:
+        """The forms that have rows, and [form, field] the least and the greatest value of each."""
+        order = np.argsort(self.form, kind="stable")
+        form = self.form[order]
+        starts = np.flatnonzero(np.diff(form, prepend=-1))
+        values = np.stack([self.fields[name] for name in ROW_FIELDS], axis=1)[order]
+        if not len(starts):
+            return form, values, values
+        return form[starts], np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
 
     def instruction(self, row: int) -> isa.Instruction:
         """The instruction of a row."""
@@ -96,12 +108,28 @@ def place(config: Config, ops: MacroOps, addresses: Mapping[BufferTile, int], pl
 
 
 def form_table(config: Config, placed: Placed) -> Ints:
-    """The columns of each form, with the largest value of its rows in each field of ROW_FIELDS.
+    """The columns of each form, with the greatest value of its rows in each field of ROW_FIELDS.
 
     IsaError where a field of a form does not fit.
     """
     table = isa.instruction_columns(config, [form.instruction for form in placed.forms])
-    for form, rows in placed.rows():
-        for name in fields_of(placed.forms[form].instruction):
-            table[form, COL[name]] = placed.fields[name][rows].max()
+    used, _, greatest = placed.extremes
+    for column, name in enumerate(ROW_FIELDS):
+        table[used, COL[name]] = greatest[:, column]
     return table
+
+
+def fields_fit(config: Config, placed: Placed) -> bool:
+    """Whether the values of all forms and rows fit their fields."""
+    try:
+        table = isa.instruction_columns(config, [form.instruction for form in placed.forms])
+    except isa.IsaError:
+        return False
+    used, least, greatest = placed.extremes
+    for opcode, slots in isa.layout(config).items():
+        limits = {slot.field.name: (slot.low, slot.high) for slot in slots}
+        low, high = np.array([limits.get(name, (0, 0)) for name in ROW_FIELDS], np.int64).T
+        own = table[used, COL["opcode"]] == opcode
+        if (least[own] < low).any() or (greatest[own] > high).any():
+            return False
+    return True

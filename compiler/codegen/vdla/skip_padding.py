@@ -85,11 +85,12 @@ class _Columns:
             if neutral is None:
                 continue
             src = self.ops.offsets[rows, _source(self.ops.forms[form])]
-            kinds, which = np.unique(np.stack([contents[rows], src]), axis=1, return_inverse=True)
-            for kind, (held, _) in enumerate(kinds.T.tolist()):
+            (held_in, tile), (bases, base) = isa.numbered(contents[rows]), isa.numbered(src)
+            kinds, which = isa.numbered(tile * len(bases) + base)
+            for kind, held in enumerate(held_in[kinds // max(1, len(bases))].tolist()):
                 if held < 0 or not (self.contents[held] == neutral).any():
                     continue
-                alike = rows[which.reshape(-1) == kind]
+                alike = rows[which == kind]
                 yield alike, self._parts(self.ops[int(alike[0])], self.contents[held] == neutral)
 
     def _parts(self, op: MacroOp, padding: _Bools) -> list[tuple[int, _Ints]]:

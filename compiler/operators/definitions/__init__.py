@@ -6,6 +6,10 @@ A definition says what is computed, on arrays as a user has them; nothing in it 
 from vdla.compiler.operators.definitions.convolution import convolution
 from vdla.compiler.operators.definitions.correlation import correlation
 from vdla.compiler.operators.definitions.definition import Definition, DefinitionError, requantised
+from vdla.compiler.operators.definitions.depthwise import depthwise_convolution
+from vdla.compiler.operators.definitions.element_wise import extremum, leaky_relu, rescaling, residual_addition
+from vdla.compiler.operators.definitions.layers import of_workload
+from vdla.compiler.operators.definitions.pooling import pooling
 from vdla.compiler.operators.definitions.products import (
     attention_scores,
     attention_values,
@@ -14,6 +18,7 @@ from vdla.compiler.operators.definitions.products import (
     lstm_gates,
     matrix_vector,
 )
+from vdla.compiler.operators.definitions.transposed import transposed_convolution
 
 __all__ = [
     "Definition",
@@ -24,7 +29,15 @@ __all__ = [
     "convolution",
     "correlation",
     "dense",
+    "depthwise_convolution",
+    "extremum",
+    "leaky_relu",
     "lstm_gates",
     "matrix_vector",
+    "of_workload",
+    "pooling",
     "requantised",
+    "rescaling",
+    "residual_addition",
+    "transposed_convolution",
 ]

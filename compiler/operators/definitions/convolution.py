@@ -9,12 +9,10 @@ from vdla.compiler.operators.definitions.definition import (
     Definition,
     DefinitionError,
     defined,
-    per_axis,
     product,
     require_extents,
 )
-
-_PLACES = ("z", "y", "x")  # the spatial axes, the last ones where there are fewer
+from vdla.compiler.operators.definitions.sliding import sliding
 
 
 def convolution(
@@ -38,36 +36,19 @@ def convolution(
     """
     where = "convolution"
     require_extents(where, batch=batch, in_channels=in_channels, out_channels=out_channels, groups=groups)
-    size = tuple(size)
-    if not 1 <= len(size) <= len(_PLACES):
-        raise DefinitionError(f"{where}: size must have 1 to {len(_PLACES)} axes, got {list(size)}")
+    window = sliding(where, size, kernel, strides, pads, dilations)
     for what, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
         if channels % groups:
             raise DefinitionError(f"{where}: groups must divide {what} = {channels}, got {groups}")
-    taps, steps, before, spread = (
-        per_axis(where, what, value, len(size), least)
-        for what, value, least in (
-            ("kernel", kernel, 1), ("strides", strides, 1), ("pads", pads, 0), ("dilations", dilations, 1),
-        )
-    )  # fmt: skip
-    places = [
-        (extent + 2 * pad - (k - 1) * d - 1) // step + 1
-        for extent, pad, k, d, step in zip(size, before, taps, spread, steps, strict=True)
-    ]
-    if min(places) < 1:
-        raise DefinitionError(f"{where}: kernel must fit the padded input of {list(size)}, got {list(taps)}")
-    data = te.placeholder((batch, in_channels, *size), dtype, "data")
-    weight = te.placeholder((out_channels, in_channels // groups, *taps), weight_dtype, "weight")
-    image = te.pad(data, (0, 0, *before), (0, 0, *before), 0, "padded") if any(before) else data
-    channel = te.reduce_axis(in_channels // groups, "c")
-    window = [te.reduce_axis(extent, f"k{name}") for name, extent in zip(_PLACES[-len(size) :], taps, strict=True)]
+    data = te.placeholder((batch, in_channels, *window.size), dtype, "data")
+    weight = te.placeholder((out_channels, in_channels // groups, *window.taps), weight_dtype, "weight")
+    image, taps, channel = window.padded(data, 0), window.axes(), te.reduce_axis(in_channels // groups, "c")
 
     def total(*at: te.Value) -> te.Value:
         n, o, *place = at
         first = o // (out_channels // groups) * (in_channels // groups) if groups > 1 else 0
-        read = [p * step + k * d for p, step, k, d in zip(place, steps, window, spread, strict=True)]
-        term = product(image[(n, channel + first, *read)], weight[(o, channel, *window)])
-        return te.sum(term, axis=[channel, *window])
+        term = product(image[(n, channel + first, *window.reads(place, taps))], weight[(o, channel, *taps)])
+        return te.sum(term, axis=[channel, *taps])
 
-    sums = te.compute((batch, out_channels, *places), te.with_axes(["n", "o", *_PLACES[-len(size) :]], total), "sums")
+    sums = te.compute((batch, out_channels, *window.places), te.with_axes(["n", "o", *window.names], total), "sums")
     return defined(where, [data, weight], sums, None if raw else 1, dtype)

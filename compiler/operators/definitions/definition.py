@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vdla.compiler import te
@@ -60,10 +60,23 @@ def requantised(
 
     `scale` has one element of `numerics.pack_scale` for each index of the axis `channels`.
     """
+    return requantised_by(sums, (sums.shape[channels],), lambda i: (i[channels],), dtype, zero_point)
+
+
+def requantised_by(
+    sums: te.Tensor,
+    shape: Sequence[int],
+    lane: Callable[[tuple[te.Value, ...]], tuple[te.Value, ...]],
+    dtype: str = "int8",
+    zero_point: int = 0,
+) -> tuple[te.Tensor, te.Tensor]:
+    """(scale, result): sums in the type of activations; `lane` is the element of a scale of `shape`
+    for the index of a sum.
+    """
     low, high = (int(limit) for limit in limits(dtype))
-    scale = te.placeholder((sums.shape[channels],), "int64", "scale")
+    scale = te.placeholder(tuple(shape), "int64", "scale")
 
     def value(*i: te.Value) -> te.Value:
-        return requantisation(sums[i], scale[i[channels]], zero_point, low, high, dtype)
+        return requantisation(sums[i], scale[lane(i)], zero_point, low, high, dtype)
 
     return scale, te.compute(sums.shape, value, "result")

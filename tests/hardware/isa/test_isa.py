@@ -45,7 +45,7 @@ from vdla.hardware.isa import (
     unit_of,
     uop_columns,
     uop_layout,
-    with_field,
+    with_fields,
 )
 
 PYNQ = Config.preset("pynq_z1")
@@ -164,10 +164,12 @@ def test_each_instruction_belongs_to_its_unit():
     assert {unit_of(Gemm()), unit_of(Vector(VectorOp.MOV))} == {Unit.COMPUTE}
 
 
-def test_with_field_changes_one_field():
-    instructions = [Load(Buffer.INP, dram=1), Gemm(), Store(dram=2)]
-    moved = with_field(PYNQ, encode(PYNQ, instructions), "dram", np.array([7, 8, 9]))
-    assert decode(PYNQ, moved) == (Load(Buffer.INP, dram=7), Gemm(), Store(dram=9))
+def test_with_fields_changes_fields_where_a_format_has_them():
+    instructions = [Load(Buffer.INP, dram=1), Gemm(), Store(dram=2, sram=5)]
+    words = encode(PYNQ, instructions)
+    moved = with_fields(PYNQ, words, {"dram": np.array([7, 8, 9]), "sram": np.array([3, 4, 0])})
+    assert decode(PYNQ, moved) == (Load(Buffer.INP, dram=7, sram=3), Gemm(), Store(dram=9))
+    assert decode(PYNQ, words) == tuple(instructions)
 
 
 REQUANT = Gemm(emit=Emit.REQUANT, clip_lo=-128, clip_hi=127)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.hardware.isa import Places, Where, partition
+from vdla.hardware.isa import Places, Where, numbered, partition
 from vdla.hardware.isa.index_set import compact
 
 
@@ -77,3 +77,11 @@ def test_histories_are_sorted_by_part_and_position(count):
     assert sorted(zip(*found.of(sets), strict=True)) == sorted(zip(position, part, strict=True))
     assert first.tolist() == [part.tolist().index(p) for p in part.tolist()]
     assert [len(column) for column in found.histories(sets[:0])] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("values", [[], [5], [3, -2, 3, 7], [1 << 40, 0, 1 << 40, -(1 << 50)], [0] * 9])
+def test_numbered_values_are_those_of_numpy(values: list[int]):
+    found, position = numbered(np.array(values, np.int64))
+    wanted, inverse = np.unique(np.array(values, np.int64), return_inverse=True)
+    assert found.tolist() == wanted.tolist()
+    assert position.tolist() == inverse.tolist()

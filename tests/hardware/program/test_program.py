@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from vdla.benchmarks.programs.random_instructions import unordered_program
 from vdla.hardware.config import PRESETS, Config, Dram
-from vdla.hardware.isa import Buffer, Gemm, Load, Store, decode, encode
+from vdla.hardware.isa import Buffer, Gemm, Load, Store, columns, decode, encode
 from vdla.hardware.program import STREAM, Program, ProgramError, ProgramTensor, load, place
 from vdla.support.sealed_file import HEADER, PREFIX_BYTES
 
@@ -242,7 +242,9 @@ def test_the_hash_covers_exactly_what_the_machine_executes():
 
 
 def test_link_relocates_only_instructions_with_a_tensor():
-    linked = decode(PYNQ, small().link({"x": 0x1000, "y": 0x2000}))
+    words = small().link({"x": 0x1000, "y": 0x2000})
+    assert (small().linked_columns({"x": 0x1000, "y": 0x2000}) == columns(PYNQ, words)).all()
+    linked = decode(PYNQ, words)
     assert [getattr(i, "dram", None) for i in linked] == [0x1000 // 8 + 1, 0, None, 0x2000 // 8 + 2]
     assert linked[2] == Gemm()
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.token_model import Edge, ends_before, most_in_flight, tokens_of
 
+from vdla.compiler.codegen.vdla import tokens
 from vdla.compiler.codegen.vdla.dependences import NEVER, dependences
 from vdla.compiler.codegen.vdla.tokens import IssuedOp, assign_tokens
 from vdla.compiler.codegen.vdla.touches import Touch, UnitOp
@@ -216,14 +217,14 @@ def test_tokens_in_flight_stay_within_the_depth(depth):
 # --- random lists ---------------------------------------------------------------------------------
 
 
-def random_steps(seed: int, count: int, entries: int = 6) -> list[UnitOp]:
+def random_steps(seed: int, count: int, entries: int = 6, *, relays: bool = True) -> list[UnitOp]:
     rng = np.random.default_rng(seed)
 
     def some() -> tuple[int, ...]:
         return tuple(rng.choice(entries, rng.integers(1, 4), replace=False).tolist())
 
     def step() -> UnitOp:
-        tensor = [None, None, None, "t"][rng.integers(4)]
+        tensor = [None, None, None, "t"][rng.integers(4)] if relays else None
         match rng.integers(3):
             case 0:
                 return load(*some(), tensor=tensor)
@@ -240,6 +241,14 @@ def test_random_lists_are_ordered_by_a_minimal_set_of_tokens():
         print(f"seed {seed}")
         steps = random_steps(seed, 18)
         check_minimal(steps, check(steps, depth=MANY))
+
+
+@pytest.mark.parametrize("depth", [1, 2, MANY])
+def test_lists_that_need_no_relays_get_the_tokens_of_the_walk(depth, monkeypatch):
+    lists = [random_steps(seed, 40, relays=False) for seed in range(60)]
+    found = [check(steps, depth) for steps in lists]
+    monkeypatch.setattr(tokens, "_needs_relays", lambda unit, bounds: True)
+    assert found == [assign_tokens(steps, depth) for steps in lists]
 
 
 def test_random_lists_on_one_space_of_all_units_get_minimal_tokens():

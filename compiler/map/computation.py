@@ -1,0 +1,217 @@
+"""A plain computation as intrinsics see it: which tensor each operand reads, in which steps.
+
+An axis that the expression divides, as a channel of a grouped convolution, is split into its digits
+first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from vdla.compiler import ir, te
+from vdla.compiler.arith import Range, simplify
+from vdla.compiler.map.access import Access, access_of
+from vdla.compiler.map.cores import Core
+from vdla.compiler.map.errors import MapError
+from vdla.compiler.te import Stage
+from vdla.compiler.te.expr import axis_name
+from vdla.compiler.tensorize import Intrinsic
+
+
+@dataclass(frozen=True, slots=True)
+class FromOperand:
+    """An entry of an operand of the computation."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FromStep:
+    """The result of an earlier step."""
+
+    name: str
+
+
+Read = FromOperand | FromStep | ir.Const
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One intrinsic on entries, and what each of its operands reads."""
+
+    name: str
+    intrinsic: Intrinsic
+    reads: Mapping[str, Read]
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """The sums of an operator, in steps of which only the last one may accumulate.
+
+    `spatial` and `reduce` have the extents of the axes by name; `digits` has, for each dimension of
+    the result, the axes that it is made of, the last varying fastest. `held` is the operand that is
+    loaded as weights; windows move over the others.
+    """
+
+    stage: Stage
+    spatial: Mapping[str, int]
+    reduce: Mapping[str, int]
+    digits: tuple[tuple[str, ...], ...]
+    operands: Mapping[str, Access]
+    steps: tuple[Step, ...]
+    held: str | None = None
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """The extents of all axes."""
+        return {**self.spatial, **self.reduce}
+
+    @property
+    def core(self) -> Intrinsic:
+        """The intrinsic of the last step."""
+        return self.steps[-1].intrinsic
+
+    @property
+    def streamed(self) -> tuple[str, ...]:
+        """The operands over which windows move."""
+        return tuple(name for name in self.operands if name != self.held)
+
+    @property
+    def macs(self) -> int:
+        """Terms of all sums."""
+        return prod(self.spatial.values()) * prod(self.reduce.values())
+
+
+def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
+    """The ways in which the stage of `sums` accumulates what an intrinsic does.
+
+    Raises:
+        MapError: it computes something else, or an index has no form.
+    """
+    stage, wanted = sums.stage, core.pattern.output.stage
+    assert isinstance(wanted, Stage)
+    if not isinstance(stage, Stage) or stage.reduction is None:
+        raise MapError("the stage must be a reduction, got a plain computation")
+    assert wanted.reduction is not None
+    name, expected = stage.reduction.reducer.name, wanted.reduction.reducer.name
+    if name != expected or stage.reduction.starts != wanted.reduction.starts:
+        raise MapError(f"the stage must accumulate by {expected} from {_start(wanted)}, got {name}")
+    axes = PlainAxes.of(stage, stage.value.expr)
+    bindings = list(_unify(wanted.value.expr, axes.value))
+    if not bindings:
+        got = f"{ir.expr_text(axes.value)}"
+        raise MapError(f"the value must have the form {ir.expr_text(wanted.value.expr)}, got {got}")
+    tensors = {tensor.name: tensor for tensor in stage.reads}
+    entries = {tensor.name: tensor for tensor in wanted.reads}
+    for binding in _of_dtypes(bindings, tensors, entries):
+        operands = {name: access_of(tensors[load.buffer], load) for name, load in binding.items()}
+        step = Step(stage.name, core.issued, {name: FromOperand(name) for name in operands})
+        yield Computation(
+            stage=stage,
+            spatial=axes.spatial,
+            reduce=axes.reduce,
+            digits=axes.digits,
+            operands=operands,
+            steps=(step,),
+            held=core.held,
+        )
+
+
+def _of_dtypes(
+    bindings: Sequence[dict[str, ir.Load]], tensors: Mapping[str, te.Tensor], entries: Mapping[str, te.Tensor]
+) -> list[dict[str, ir.Load]]:
+    """The bindings whose tensors have the types of the entries; MapError if there are none."""
+    types = [{name: tensors[load.buffer].dtype for name, load in binding.items()} for binding in bindings]
+    wanted = {name: entries[name].dtype for name in types[0]}
+    found = [binding for binding, own in zip(bindings, types, strict=True) if own == wanted]
+    if not found:
+        rule = f"{', '.join(wanted)} must be {', '.join(wanted.values())}"
+        raise MapError(f"{rule}, got {', '.join(types[0].values())}")
+    return found
+
+
+def _start(stage: Stage) -> str:
+    assert stage.reduction is not None
+    return ", ".join(map(ir.expr_text, stage.reduction.starts))
+
+
+# --- axes -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PlainAxes:
+    """The axes of a stage: its value over them, their extents, the digits of each dimension."""
+
+    value: ir.Expr
+    spatial: Mapping[str, int]
+    reduce: Mapping[str, int]
+    digits: tuple[tuple[str, ...], ...]
+
+    @staticmethod
+    def of(stage: Stage, value: ir.Expr) -> PlainAxes:
+        """The axes of `value` at the index of a stage; those that it divides are split."""
+        axes = [axis_name(axis) for axis in stage.axes]
+        extents: dict[str, int] = dict(zip(axes, stage.shape, strict=True))
+        if stage.reduction is not None:
+            extents |= {axis_name(axis.name): axis.extent for axis in stage.reduction.axes}
+        found: dict[str, tuple[str, ...]] = {axis: (axis,) for axis in extents}
+        for axis, divisor in _divisors(value, extents).items():
+            high, low = f"{axis}_h", f"{axis}_l"
+            extents |= {high: extents[axis] // divisor, low: divisor}
+            del extents[axis]
+            whole = ir.Binary("add", ir.Binary("mul", ir.Var(high), ir.Const(divisor)), ir.Var(low))
+            value, found[axis] = ir.substitute(value, {axis: whole}), (high, low)
+        digits = tuple(found[axis] for axis in axes)
+        result = [axis for dimension in digits for axis in dimension]
+        return PlainAxes(
+            value=_simplified_indices(value, {axis: (0, extent - 1) for axis, extent in extents.items()}),
+            spatial={axis: extents[axis] for axis in result},
+            reduce={axis: extent for axis, extent in extents.items() if axis not in result},
+            digits=digits,
+        )
+
+
+def _simplified_indices(expr: ir.Expr, ranges: Mapping[str, Range]) -> ir.Expr:
+    """`expr` with the indices of its loads simplified."""
+    if isinstance(expr, ir.Load):
+        return ir.Load(expr.buffer, tuple(simplify(index, ranges) for index in expr.indices))
+    old = ir.operands(expr)
+    new = tuple(_simplified_indices(operand, ranges) for operand in old)
+    return expr if new == old else ir.with_operands(expr, new)
+
+
+def _divisors(value: ir.Expr, extents: Mapping[str, int]) -> dict[str, int]:
+    """The constant by which each axis is divided, where it divides the extent."""
+    found: dict[str, int] = {}
+    for e in ir.walk_expr(value):
+        match e:
+            case ir.Binary(op="floordiv" | "mod", a=ir.Var(name=axis), b=ir.Const(value=divisor)):
+                if 1 < int(divisor) < extents[axis] and extents[axis] % int(divisor) == 0:
+                    found.setdefault(axis, int(divisor))
+    return found
+
+
+# --- operands -------------------------------------------------------------------------------------
+
+
+def _unify(pattern: ir.Expr, target: ir.Expr) -> Iterator[dict[str, ir.Load]]:
+    """The loads that the operands of a pattern stand for, with commuted operands as well."""
+    match pattern, target:
+        case ir.Load(buffer=name), ir.Load():
+            yield {name: target}
+        case ir.Cast(dtype=one, value=a), ir.Cast(dtype=other, value=b) if one == other:
+            yield from _unify(a, b)
+        case ir.Binary(op=one, a=a, b=b), ir.Binary(op=other, a=c, b=d) if one == other:
+            yield from _pairs(_unify(a, c), list(_unify(b, d)))
+            if one in ir.COMMUTATIVE_OPS:
+                yield from _pairs(_unify(a, d), list(_unify(b, c)))
+        case ir.Const(), ir.Const() if pattern == target:
+            yield {}
+
+
+def _pairs(ones: Iterator[dict[str, ir.Load]], others: Sequence[dict[str, ir.Load]]) -> Iterator[dict[str, ir.Load]]:
+    for one in ones:
+        for other in others:
+            yield {**one, **other}

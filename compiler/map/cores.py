@@ -1,0 +1,81 @@
+"""The intrinsics that the mapper maps onto, and in which form a plain expression has each of them.
+
+Activations of the vector unit lie in the input buffer, or in the accumulator where a block of
+results is no multiple of one of inputs. A plain expression knows nothing of that: it is compared
+with the *pattern*, and the *issued* intrinsic reads the same operands from where they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vdla.compiler.codegen.vdla.intrinsics import vector
+from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
+from vdla.compiler.te import Stage
+from vdla.compiler.tensorize import IMMEDIATE, Intrinsic
+from vdla.hardware.config import Config
+from vdla.hardware.isa import Operand, Source, VectorOp
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """An intrinsic as plain expressions have it, and as it is issued."""
+
+    pattern: Intrinsic
+    issued: Intrinsic
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether it is a step of a reduction."""
+        stage = self.pattern.output.stage
+        assert isinstance(stage, Stage)
+        return stage.reduction is not None
+
+    @property
+    def held(self) -> str | None:
+        """The operand that is loaded as weights."""
+        return next((name for name, scope in self.pattern.scopes.items() if scope == "wgt"), None)
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The operands that are entries of a buffer, the weights last."""
+        skipped = (self.pattern.output.name, self.held)
+        own = [n for n, s in self.pattern.scopes.items() if s != IMMEDIATE and n not in skipped]
+        return (*own, *([self.held] if self.held else []))
+
+
+def machine_cores(config: Config) -> list[Core]:
+    """The intrinsics of a machine: those that accumulate, then those of element-wise steps."""
+    source = Source.INP if config.block_out % config.block_in == 0 else Source.ACC
+    reductions = [
+        Core(vector.reduction(config, op), vector.reduction(config, op, source))
+        for op in (VectorOp.ADD, VectorOp.MAX, VectorOp.MIN)
+    ]
+    depthwise = Core(vector.mac(config, Operand.WGT), vector.mac(config, Operand.WGT, source))
+    return [*of_intrinsics([gemm(config)]), depthwise, *reductions, *_element_wise(config, source)]
+
+
+def of_intrinsics(intrinsics: Sequence[Intrinsic]) -> list[Core]:
+    """Intrinsics that are issued as they are declared."""
+    return [Core(intrinsic, intrinsic) for intrinsic in intrinsics]
+
+
+def _element_wise(config: Config, source: Source) -> list[Core]:
+    """Steps on a window or an immediate, then those on another accumulator entry."""
+    ops = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL, VectorOp.MIN, VectorOp.MAX)
+    imm, src, acc = Operand.IMM, Operand.SRC, Source.ACC
+    windows = [
+        Core(vector.mac_in_place(config, imm), vector.mac_in_place(config, imm, source)),
+        Core(vector.product(config, imm), vector.product(config, imm, source)),
+        *(Core(vector.in_place(config, op, src), vector.in_place(config, op, src, source)) for op in ops),
+        Core(vector.move(config, src), vector.move(config, src, source)),
+    ]
+    entries = [
+        *(vector.in_place(config, op, imm) for op in ops),
+        vector.product(config, imm, acc),
+        vector.mac_in_place(config, imm, acc),
+        *(vector.in_place(config, op, src, acc) for op in ops),
+        vector.move(config, src, acc),
+    ]
+    return [*windows, *of_intrinsics(entries)]

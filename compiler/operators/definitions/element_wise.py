@@ -1,0 +1,117 @@
+"""Element-wise operators: integer multiples of activations, added or compared, and requantised.
+
+Activations are [batch, channels, *size]; an input's zero point is subtracted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from vdla.compiler import te
+from vdla.compiler.operators.definitions.definition import (
+    Definition,
+    DefinitionError,
+    defined,
+    require_extents,
+)
+from vdla.compiler.operators.definitions.sliding import place_names
+from vdla.support.integers import is_int
+
+Element = Callable[[tuple[te.Value, ...]], te.Value]
+
+
+def rescaling(
+    *, batch: int, channels: int, size: Sequence[int], zero_point: int = 0, raw: bool = True, dtype: str = "int8"
+) -> Definition:
+    """An activation in 32 bits without its zero point, which a scale multiplies."""
+    data, names = _activations("rescaling", ["data"], batch, channels, size, dtype)
+    element = _centred(data[0], zero_point)
+    sums = te.compute(data[0].shape, te.with_axes(names, lambda *i: element(i)), "sums")
+    return defined("rescaling", data, sums, None if raw else 1, dtype)
+
+
+def residual_addition(
+    *,
+    batch: int,
+    channels: int,
+    size: Sequence[int],
+    factors: Sequence[int] = (1, 1),
+    zero_points: Sequence[int] = (0, 0),
+    raw: bool = True,
+    dtype: str = "int8",
+) -> Definition:
+    """factors[0] * data + factors[1] * other, of inputs without their zero points."""
+    where = "residual_addition"
+    inputs, names = _activations(where, ["data", "other"], batch, channels, size, dtype)
+    first, second = _pair(where, "factors", factors)
+    a, b = map(_centred, inputs, _pair(where, "zero_points", zero_points))
+    sums = te.compute(inputs[0].shape, te.with_axes(names, lambda *i: a(i) * first + b(i) * second), "sums")
+    return defined(where, inputs, sums, None if raw else 1, dtype)
+
+
+def extremum(
+    *,
+    kind: str,
+    batch: int,
+    channels: int,
+    size: Sequence[int],
+    factors: Sequence[int] = (1, 1),
+    zero_points: Sequence[int] = (0, 0),
+    raw: bool = True,
+    dtype: str = "int8",
+) -> Definition:
+    """The greater or the smaller one of factors[0] * data and factors[1] * other; `kind` is maximum
+    or minimum.
+    """
+    where = "extremum"
+    choices = {"maximum": te.maximum, "minimum": te.minimum}
+    if kind not in choices:
+        raise DefinitionError(f"{where}: kind must be maximum or minimum, got {kind!r}")
+    inputs, names = _activations(where, ["data", "other"], batch, channels, size, dtype)
+    first, second = _pair(where, "factors", factors)
+    a, b = map(_centred, inputs, _pair(where, "zero_points", zero_points))
+    body = te.with_axes(names, lambda *i: choices[kind](a(i) * first, b(i) * second))
+    return defined(where, inputs, te.compute(inputs[0].shape, body, "sums"), None if raw else 1, dtype)
+
+
+def leaky_relu(
+    *,
+    batch: int,
+    channels: int,
+    size: Sequence[int],
+    factors: Sequence[int],
+    zero_point: int = 0,
+    raw: bool = True,
+    dtype: str = "int8",
+) -> Definition:
+    """The greater one of factors[0] * data and factors[1] * data, without its zero point."""
+    where = "leaky_relu"
+    data, names = _activations(where, ["data"], batch, channels, size, dtype)
+    steep, flat = _pair(where, "factors", factors)
+    element = _centred(data[0], zero_point)
+    body = te.with_axes(names, lambda *i: te.maximum(element(i) * steep, element(i) * flat))
+    return defined(where, data, te.compute(data[0].shape, body, "sums"), None if raw else 1, dtype)
+
+
+def _activations(
+    where: str, names: Sequence[str], batch: int, channels: int, size: Sequence[int], dtype: str
+) -> tuple[list[te.Tensor], list[str]]:
+    """Inputs of one shape, and the names of its axes."""
+    places = place_names(where, size)
+    require_extents(where, batch=batch, channels=channels, **dict(zip(places, size, strict=True)))
+    return [te.placeholder((batch, channels, *size), dtype, name) for name in names], ["n", "c", *places]
+
+
+def _pair(where: str, what: str, values: Sequence[int]) -> tuple[int, int]:
+    pair = tuple(values) if isinstance(values, tuple | list) else ()
+    if len(pair) != 2 or not all(map(is_int, pair)):
+        raise DefinitionError(f"{where}: {what} must be two integers, got {values!r}")
+    return pair[0], pair[1]
+
+
+def _centred(tensor: te.Tensor, zero_point: int) -> Element:
+    """The elements of a tensor in 32 bits without its zero point."""
+    if zero_point == 0:
+        return lambda i: te.cast("int32", tensor[i])
+    stage = te.compute(tensor.shape, lambda *i: te.cast("int32", tensor[i]) - zero_point, f"{tensor.name}_centred")
+    return lambda i: stage[i]

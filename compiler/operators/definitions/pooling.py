@@ -1,0 +1,88 @@
+"""Pooling: the maximum or the sum of each window, requantised to the maximum or the average."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vdla.compiler import te
+from vdla.compiler.ir import limits
+from vdla.compiler.operators.definitions.definition import (
+    Definition,
+    DefinitionError,
+    requantised_by,
+    require_extents,
+)
+from vdla.compiler.operators.definitions.sliding import Sliding, sliding
+
+_KINDS = ("max", "average")
+
+
+def pooling(
+    *,
+    kind: str,
+    batch: int,
+    channels: int,
+    size: Sequence[int],
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    pads: int | Sequence[int] = 0,
+    dilations: int | Sequence[int] = 1,
+    count_include_pad: bool = True,
+    raw: bool = True,
+    dtype: str = "int8",
+) -> Definition:
+    """Each window of [batch, channels, *size] as its maximum, or as its sum for an average.
+
+    The scale has the multiplier of each channel, which for an average has the count of elements in
+    it; without `count_include_pad`, it has one for each channel and each class of places whose
+    windows lack as many elements: [channels, *classes].
+    """
+    where = "pooling"
+    require_extents(where, batch=batch, channels=channels)
+    if kind not in _KINDS:
+        raise DefinitionError(f"{where}: kind must be max or average, got {kind!r}")
+    window = sliding(where, size, kernel, strides, pads, dilations)
+    if any(pad >= taps for pad, taps in zip(window.pads, window.taps, strict=True)):
+        got = f"{list(window.pads)} for {list(window.taps)}"
+        raise DefinitionError(f"{where}: pads must be less than the kernel, got {got}")
+    data = te.placeholder((batch, channels, *window.size), dtype, "data")
+    image, taps = window.padded(data, int(limits(dtype)[0]) if kind == "max" else 0), window.axes()
+    reduce = te.max if kind == "max" else te.sum
+
+    def total(*at: te.Value) -> te.Value:
+        n, c, *place = at
+        return reduce(te.cast("int32", image[(n, c, *window.reads(place, taps))]), axis=taps)
+
+    sums = te.compute((batch, channels, *window.places), te.with_axes(["n", "c", *window.names], total), "sums")
+    if raw:
+        return Definition(where, (data,), sums)
+    excluding = kind == "average" and not count_include_pad
+    classes = [_classes(window, axis) for axis in range(len(window.size))] if excluding else []
+    shape = (channels, *(extent for extent, _, _ in classes))
+    scale, result = requantised_by(sums, shape, lambda i: (i[1], *map(_class_of, i[2:], classes)), dtype)
+    return Definition(where, (data, scale), result)
+
+
+def _classes(window: Sliding, axis: int) -> tuple[int, int, int]:
+    """(classes, places at the front, places before the end).
+
+    A place whose window reaches padding is a class of its own, and all others are one.
+    """
+    places, step, pad = window.places[axis], window.strides[axis], window.pads[axis]
+    span = (window.taps[axis] - 1) * window.dilations[axis] + 1
+    front = sum(place * step < pad for place in range(places))
+    end = next((place for place in range(places) if place * step - pad + span > window.size[axis]), places)
+    if end <= front:
+        return places, places, places
+    return front + 1 + places - end, front, end
+
+
+def _class_of(place: te.Value, classes: tuple[int, int, int]) -> te.Value:
+    """The class of a place: it rises along the borders and is constant between them."""
+    extent, front, end = classes
+    if extent == 1:
+        return te.const(0, "int32")
+    if front == end or end - front == 1:
+        return place
+    rising = te.minimum(place, front) if front else te.const(0, "int32")
+    return rising + te.maximum(place - (end - 1), 0) if extent > front + 1 else rising

@@ -1,0 +1,87 @@
+"""Windows that slide over one to three spatial axes: extents, padding and indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vdla.compiler import te
+from vdla.compiler.operators.definitions.definition import DefinitionError, per_axis
+
+_PLACES = ("z", "y", "x")  # the spatial axes, the last ones where there are fewer
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """A window over `size`: `taps` elements, `dilations` apart, `strides` from place to place; each
+    axis has `pads` elements of padding in front and behind.
+    """
+
+    size: tuple[int, ...]
+    taps: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilations: tuple[int, ...]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Windows along each axis."""
+        each = zip(self.size, self.taps, self.strides, self.pads, self.dilations, strict=True)
+        return tuple((extent + 2 * pad - (k - 1) * d - 1) // step + 1 for extent, k, step, pad, d in each)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the spatial axes."""
+        return _PLACES[-len(self.size) :]
+
+    def axes(self) -> list[te.ReduceAxis]:
+        """The axes within a window."""
+        return [te.reduce_axis(extent, f"k{name}") for name, extent in zip(self.names, self.taps, strict=True)]
+
+    def padded(self, data: te.Tensor, fill: int) -> te.Tensor:
+        """`data`, whose last axes are the spatial ones, with its padding."""
+        if not any(self.pads):
+            return data
+        before = (0,) * (len(data.shape) - len(self.size)) + self.pads
+        padded: te.Tensor = te.pad(data, before, before, fill, "padded")
+        return padded
+
+    def reads(self, places: Sequence[te.Value], taps: Sequence[te.ReduceAxis]) -> list[te.Value]:
+        """The element of the padded input under each tap."""
+        each = zip(places, self.strides, taps, self.dilations, strict=True)
+        return [place * step + tap * d for place, step, tap, d in each]
+
+
+def place_names(where: str, size: Sequence[int]) -> tuple[str, ...]:
+    """The names of spatial axes; DefinitionError if there are none or too many."""
+    if not 1 <= len(size) <= len(_PLACES):
+        raise DefinitionError(f"{where}: size must have 1 to {len(_PLACES)} axes, got {list(size)}")
+    return _PLACES[-len(size) :]
+
+
+def sliding(
+    where: str,
+    size: Sequence[int],
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int],
+    pads: int | Sequence[int],
+    dilations: int | Sequence[int],
+) -> Sliding:
+    """The window of checked options.
+
+    Raises:
+        DefinitionError: an option is out of range, or the kernel exceeds the padded input.
+    """
+    size = tuple(size)
+    axes = len(place_names(where, size))
+    window = Sliding(
+        size=size,
+        taps=per_axis(where, "kernel", kernel, axes, 1),
+        strides=per_axis(where, "strides", strides, axes, 1),
+        pads=per_axis(where, "pads", pads, axes, 0),
+        dilations=per_axis(where, "dilations", dilations, axes, 1),
+    )
+    if min(window.places) < 1:
+        got = list(window.taps)
+        raise DefinitionError(f"{where}: kernel must fit the padded input of {list(size)}, got {got}")
+    return window

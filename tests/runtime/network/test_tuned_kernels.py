@@ -1,0 +1,68 @@
+"""Networks on CPUs take the best known schedules of their kernels, found by content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.graphs import small_graph
+
+import vdla
+from vdla.compiler.graph import Graph, Node
+from vdla.compiler.operators import OperatorError
+from vdla.compiler.target import host
+from vdla.compiler.tune import CpuTask, Point, kernel_task
+from vdla.runtime.executor import ModelError
+from vdla.runtime.network import compile_network, kernel_graphs
+from vdla.runtime.tune import TaskRun, Trial, TuningLog
+
+
+@pytest.fixture(scope="module")
+def network() -> Graph:
+    rng = np.random.default_rng(0)
+    nodes = [Node("Conv", ("x", "w"), ("a",), {"pads": (1, 1, 1, 1)}), Node("Relu", ("a",), ("y",))]
+    weight, results = rng.standard_normal((16, 8, 3, 3)).astype(np.float32), (1, 16, 8, 8)
+    return small_graph(nodes, (1, 8, 8, 8), shapes={"a": results, "y": results}, w=weight)
+
+
+@pytest.fixture(scope="module")
+def task(network: Graph) -> CpuTask:
+    (graph,) = kernel_graphs(network)
+    return kernel_task(graph, host(), "layer")
+
+
+def tuned_point(task: CpuTask) -> Point:
+    """A point of another algorithm than the default."""
+    return next(point for point in task.space.points() if point["algorithm"] == "winograd4")
+
+
+def test_a_network_takes_the_schedule_of_a_log(network: Graph, task: CpuTask, tmp_path: Path) -> None:
+    run = TaskRun(task.key, task.name, task.target.cpu, task.space.name, "given", 0)
+    with TuningLog(tmp_path / "log.jsonl") as log:
+        log.append(run, Trial(task.default, 2e-6, "seconds"))
+        log.append(run, Trial(tuned_point(task), 1e-6, "seconds"))
+    image = np.random.default_rng(1).standard_normal((1, 8, 8, 8)).astype(np.float32)
+    plain = vdla.compile(network, "host")
+    tuned = vdla.compile(network, "host", tuned=tmp_path / "log.jsonl")
+    wanted = np.asarray(plain(image))
+    assert np.abs(np.asarray(tuned(image)) - wanted).max() < 1e-5 * np.abs(wanted).max()
+    assert (6, 6) in [array.shape[:2] for array in tuned.artifact.constants.values()]
+    assert (6, 6) not in [array.shape[:2] for array in plain.artifact.constants.values()]
+
+
+def test_kernels_are_looked_up_by_the_keys_of_their_tasks(network: Graph, task: CpuTask) -> None:
+    asked: list[str] = []
+    compile_network(network, kernel_points=asked.append)
+    assert asked == [task.key]
+
+
+def test_a_point_of_another_space_is_refused(network: Graph) -> None:
+    with pytest.raises(OperatorError, match=r"^schedule: point must have .*, got schedule$"):
+        compile_network(network, kernel_points=lambda key: {"schedule": "default"})
+
+
+def test_kernels_are_those_of_a_cpu(network: Graph) -> None:
+    with pytest.raises(ModelError) as raised:
+        kernel_graphs(network, "pynq_z1")
+    assert str(raised.value) == "kernel_graphs: cpu must be a CPU, got the accelerator pynq_z1"
