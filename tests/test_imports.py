@@ -99,7 +99,7 @@ ROOMS: dict[str, str] = {
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
     "runtime.tune": (
         "support hardware hardware.program compiler.abi compiler.target compiler.te compiler.operators.vdla "
-        "compiler.map compiler.tune simulator.timing runtime.devices runtime.native"
+        "compiler.map compiler.tune simulator.timing runtime.devices runtime.native runtime.artifact"
     ),
     "runtime.numpy_operators": "hardware",
     "runtime.evaluate": (
@@ -122,8 +122,8 @@ ROOMS: dict[str, str] = {
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target "
         "compiler.codegen.llvm compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "compiler.graph.rules compiler.graph.layouts compiler.graph.onnx compiler.tune simulator.stats simulator.verify "
-        "simulator.timing runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor "
+        "compiler.graph.rules compiler.graph.layouts compiler.graph.onnx compiler.tune simulator.stats "
+        "simulator.verify simulator.timing runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor "
         "compiler.graph.accelerator runtime.quantise"
     ),
     "runtime.quantise": (

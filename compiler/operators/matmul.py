@@ -62,25 +62,26 @@ def dense(
     weight_layout: str = "OI",
     name: str | None = None,
 ) -> te.Tensor:
-    """x [M, K], weight [N, K], bias [N] -> [M, N], the product with the transposed weight.
+    """x [..., M, K], weight [N, K], bias [N] -> [..., M, N]: x times the weight transposed.
 
     `weight_layout` "OI16o" is a weight that `pack_dense` packed for 16 lanes, [N / 16, K, 16], of
     which the first `out_features` are used.
     """
     where = "dense"
-    check_rank(where, "x", x, 2, 2)
+    check_rank(where, "x", x, 2)
     check_number(where, "x", x)
     lanes = block_size(where, "weight_layout", weight_layout, "OI", "o")
     check_layout(where, "weight", weight, weight_layout, lanes)
     features = _out_features(where, weight, lanes, out_features)
-    _check_operands(where, x, weight, bias, x.shape[1], weight.shape[1], features)
-    k = te.reduce_axis(x.shape[1], "k")
+    _check_operands(where, x, weight, bias, x.shape[-1], weight.shape[1], features)
+    k = te.reduce_axis(x.shape[-1], "k")
 
-    def value(m: te.Value, n: te.Value) -> te.Value:
+    def value(*i: te.Value) -> te.Value:
+        *row, n = i
         factor = weight[n, k] if lanes is None else weight[n // lanes, k, n % lanes]
-        return te.sum(to_accumulator(x[m, k]) * to_accumulator(factor), axis=k)
+        return te.sum(to_accumulator(x[(*row, k)]) * to_accumulator(factor), axis=k)
 
-    return _with_bias(x, bias, (x.shape[0], features), value, result_name(x, where, name))
+    return _with_bias(x, bias, (*x.shape[:-1], features), value, result_name(x, where, name))
 
 
 def pack_dense(weight: Array, target: Target | str = "host") -> Array:

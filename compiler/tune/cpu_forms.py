@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from vdla.compiler import ir
-from vdla.compiler.graph import Array, Graph, Node
+from vdla.compiler.graph import Array, Graph
 from vdla.compiler.graph.rules import DeclinedError
-from vdla.compiler.graph.rules.convolutions import ALGORITHM
+from vdla.compiler.graph.rules.algorithm import ALGORITHM
 from vdla.compiler.graph.rules.graph_function import GraphFunction, graph_function
+from vdla.compiler.graph.rules.products import PACKED, PLAIN
 from vdla.compiler.operators.convolution_plan import ALGORITHMS
 from vdla.compiler.target import Target
 from vdla.compiler.tune.space import Point
@@ -21,7 +22,7 @@ DEFAULT = "default"
 """The label of the only form of a kernel."""
 ALGORITHM_KNOB = "algorithm"
 """The knob of the form, where there are several."""
-_CONVOLUTIONS = ("Conv", "vdla.BlockedConv")
+_ALGORITHMS = {"Conv": ALGORITHMS, "vdla.BlockedConv": ALGORITHMS, "MatMul": (PLAIN, PACKED)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,8 @@ def graph_forms(graph: Graph, target: Target) -> Mapping[str, CpuForm]:
         DeclinedError: a node without a tensor expression.
     """
     default = graph_function(graph, target)
-    found = {name: made for name in ALGORITHMS if (made := _computed_by(graph, name, target)) is not None}
+    names = dict.fromkeys(name for node in graph.nodes for name in _ALGORITHMS.get(node.op, ()))
+    found = {name: made for name in names if (made := _computed_by(graph, name, target)) is not None}
     text = str(default.function)
     first = next((name for name, made in found.items() if str(made.function) == text), None)
     if first is None or len(found) == 1:
@@ -52,9 +54,7 @@ def _form(made: GraphFunction) -> CpuForm:
 
 
 def _computed_by(graph: Graph, algorithm: str, target: Target) -> GraphFunction | None:
-    """The function with an algorithm; None if there is no convolution, or not for its windows."""
-    if not any(map(_is_convolution, graph.nodes)):
-        return None
+    """The function with an algorithm; None if it does not compute a node."""
     try:
         return graph_function(with_algorithm(graph, algorithm), target)
     except DeclinedError:
@@ -67,15 +67,13 @@ def chosen_form(graph: Graph, point: Point) -> Graph:
 
 
 def with_algorithm(graph: Graph, algorithm: str) -> Graph:
-    """The graph whose convolutions are computed by an algorithm, which may be DEFAULT."""
+    """The graph whose nodes are computed by an algorithm, those that know it; it may be DEFAULT."""
     if algorithm == DEFAULT:
         return graph
     nodes = (
-        replace(node, attributes={**node.attributes, ALGORITHM: algorithm}) if _is_convolution(node) else node
+        replace(node, attributes={**node.attributes, ALGORITHM: algorithm})
+        if algorithm in _ALGORITHMS.get(node.op, ())
+        else node
         for node in graph.nodes
     )
     return replace(graph, nodes=tuple(nodes))
-
-
-def _is_convolution(node: Node) -> bool:
-    return node.op in _CONVOLUTIONS

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from vdla.compiler.abi.signature import Argument
 from vdla.compiler.target import host
 from vdla.compiler.tune import CpuTask, Point, TuningTask
+from vdla.runtime.artifact import aligned_bytes
 from vdla.runtime.native import BoundCall, Kernel, build, set_threads
 from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.trial import SECONDS
@@ -89,24 +91,26 @@ class _Default:
 
     def __init__(self, task: CpuTask, seed: int, clock: Clock) -> None:
         self._task, self._seed = task, seed
-        self.call, self._outputs = self._bound(task.default, None)
+        self._outputs: Arrays = []
+        self.call = self._bound(task.default)
         self.call()
         self._results = [output.copy() for output in self._outputs]
         self.seconds = min(_seconds(self.call, 1, clock) for _ in range(5))
 
     def candidate(self, point: Point) -> BoundCall:
         """The kernel of a point, which writes the same arrays as that of the default schedule."""
-        call, outputs = self._bound(point, self._outputs)
+        call = self._bound(point)
         call()
-        for found, expected in zip(outputs, self._results, strict=True):
+        for found, expected in zip(self._outputs, self._results, strict=True):
             _check_equal(self._task.name, found, expected)
         return call
 
-    def _bound(self, point: Point, outputs: Arrays | None) -> tuple[BoundCall, Arrays]:
+    def _bound(self, point: Point) -> BoundCall:
         kernel = build(self._task.build(point), self._task.target, cached=False)
         inputs = arguments(kernel, self._task.form(point).constants, self._seed)
-        call = kernel.bind(*inputs, out=None if outputs is None else outputs)
-        return call, list(call.outputs)
+        if not self._outputs:
+            self._outputs = [_zeros(argument) for argument in kernel.signature.outputs]
+        return kernel.bind(*inputs, out=self._outputs)
 
 
 @lru_cache(_TASKS_KEPT)
@@ -117,14 +121,26 @@ def _default(task: CpuTask, seed: int, clock: Clock) -> _Default:
 def arguments(kernel: Kernel, constants: Mapping[str, NDArray[Any]], seed: int) -> Arrays:
     """Constants where a parameter has one, else random values, the same for a name and shape.
 
-    Floats are normally distributed, integers uniform over those of 8 bits.
+    Floats are normally distributed, integers uniform over those of 8 bits. Arrays are aligned as
+    those of compiled networks.
     """
-    return [constants[one.name] if one.name in constants else _random(one, seed) for one in kernel.signature.inputs]
+    found = []
+    for argument in kernel.signature.inputs:
+        array = _zeros(argument)
+        array[...] = constants[argument.name] if argument.name in constants else _random(argument, seed)
+        found.append(array)
+    return found
+
+
+def _zeros(argument: Argument) -> NDArray[Any]:
+    """An aligned array for an argument."""
+    if argument.static is None:
+        raise TuningError(f"tune: {argument.name} must have known extents, got {list(argument.shape)}")
+    kind = np.dtype(argument.dtype)
+    return aligned_bytes(prod(argument.static) * kind.itemsize).view(kind).reshape(argument.static)
 
 
 def _random(argument: Argument, seed: int) -> NDArray[Any]:
-    if argument.static is None:
-        raise TuningError(f"tune: {argument.name} must have known extents, got {list(argument.shape)}")
     rng = np.random.default_rng([seed, *argument.name.encode()])
     kind = np.dtype(argument.dtype)
     if kind.kind == "f":

@@ -10,7 +10,7 @@ from functools import partial
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Attribute
-from vdla.compiler.graph.rules.convolutions import ALGORITHM
+from vdla.compiler.graph.rules.algorithm import ALGORITHM
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.graph.rules.windows import window_options
 from vdla.compiler.target import Target

@@ -9,12 +9,11 @@ import numpy as np
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
+from vdla.compiler.graph.rules.algorithm import ALGORITHM
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.graph.rules.windows import pads_of, spatial_options
 from vdla.compiler.ir import SMALL_FLOATS
 
-ALGORITHM = "vdla.algorithm"
-"""The attribute that names the algorithm of a convolution; by default the fastest is taken."""
 _PLANE = 2  # spatial dimensions of the fast forms
 
 

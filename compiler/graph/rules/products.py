@@ -8,11 +8,14 @@ import numpy as np
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
+from vdla.compiler.graph.rules.algorithm import ALGORITHM
 from vdla.compiler.graph.rules.precision import in_float32
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.ir import storage_dtype
 from vdla.compiler.operators.roles import PLACED
 
+PLAIN, PACKED = "plain", "packed"
+"""How a matrix product reads a constant matrix on the right: as it is, or packed in lanes."""
 _C = 2  # input of Gemm
 _MATRIX = 2  # dimensions
 _SHORT_ROW = 512  # columns; of longer rows few tiles are incomplete
@@ -26,7 +29,10 @@ def _matmul(call: NodeCall) -> te.Tensor:
 def product(call: NodeCall, a: te.Tensor, b: te.Tensor, name: str) -> te.Tensor:
     """A matrix product as NumPy's matmul: a vector is a row on the left, a column on the right."""
     known = call.constants[1] if b is call.tensor(1) else None
-    if len(a.shape) == len(b.shape) == _MATRIX and known is not None:
+    default = PACKED if len(a.shape) == len(b.shape) == _MATRIX and known is not None else PLAIN
+    if call.attribute(ALGORITHM, default) == PACKED:
+        if known is None or len(b.shape) != _MATRIX or len(a.shape) < _MATRIX:
+            call.decline("have a constant matrix on the right to pack")
         return _packed_product(call, a, np.ascontiguousarray(known.T), None, name)
     if len(a.shape) > 1 and len(b.shape) > 1:
         return batched_product(call, a, b, name)

@@ -32,6 +32,13 @@ def convolution(kernel: int = 3, strides: int = 1) -> Graph:
     return Graph("convolution", ("x",), ("y",), (node,), {"w": weight}, types)
 
 
+def product(shape: tuple[int, ...]) -> Graph:
+    weight = np.ones((4, 24), np.float32)
+    types = {name: TensorType("float32", extents) for name, extents in (("x", shape), ("w", weight.shape))}
+    types["y"] = TensorType("float32", (*shape[:-1], 24))
+    return Graph("product", ("x",), ("y",), (Node("MatMul", ("x", "w"), ("y",)),), {"w": weight}, types)
+
+
 def task(kernel: int = 3, strides: int = 1) -> CpuTask:
     return kernel_task(convolution(kernel, strides), CPU)
 
@@ -49,6 +56,19 @@ def test_the_default_is_first_in_the_draft_and_builds_the_default_schedule(kerne
     assert made.space.point(int(order[0])) == made.default
     plain = default_schedule(next(iter(made.forms.values())).function, CPU).fn
     assert str(made.build(made.default)) == str(plain)
+
+
+def test_constant_matrices_are_plain_or_packed() -> None:
+    made = kernel_task(product((2, 6, 4)), CPU)
+    assert list(made.forms) == ["plain", "packed"]
+    shapes = [form.constants.values() for form in made.forms.values()]
+    assert [[array.shape for array in arrays] for arrays in shapes] == [[(4, 24)], [(2, 4, 16)]]
+    assert list(kernel_task(product((6, 4)), CPU).forms) == ["packed", "plain"]
+
+
+def test_only_constant_matrices_are_packed() -> None:
+    moving = replace(product((2, 6, 4)), inputs=("x", "w"), constants={})
+    assert list(kernel_task(moving, CPU).forms) == ["default"]
 
 
 def test_forms_have_weights_of_their_own() -> None:

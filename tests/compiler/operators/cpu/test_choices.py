@@ -16,11 +16,13 @@ from vdla.compiler.operators import (
     blocked_qdepthwise_conv2d,
     conv2d,
     conv_transpose,
+    dense,
     depthwise_conv2d,
     matmul,
     pack_blocked_depthwise_conv2d,
     pack_blocked_qdepthwise_conv2d,
     pack_conv2d,
+    pack_dense,
     pack_qconv2d,
     pack_qdense,
     pack_qdepthwise_conv2d,
@@ -66,6 +68,12 @@ def winograd(tile):
 
 def product():
     return lambda a, b: matmul(a, b), (floats(2, 9, 12), floats(2, 12, 40))
+
+
+def packed_product():
+    lanes = HOST.lanes(4)
+    layout = f"OI{lanes}o"
+    return lambda x, w: dense(x, w, None, 40, layout), (floats(2, 9, 12), pack_dense(floats(40, 12), HOST))
 
 
 def depthwise():
@@ -120,6 +128,7 @@ KERNELS = {
     "blocked_direct": blocked_direct,
     "winograd4": lambda: winograd(4),
     "product": product,
+    "packed_product": packed_product,
     "depthwise": depthwise,
     "blocked_depthwise": blocked_depthwise,
     "transposed": transposed,
