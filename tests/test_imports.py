@@ -129,6 +129,11 @@ ROOMS: dict[str, str] = {
     "runtime.quantise": (
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
     ),
+    "runtime.check_intrinsic": (
+        "support hardware.isa hardware compiler.ir compiler.target compiler.te compiler.interpret compiler.tensorize "
+        "compiler.schedule compiler.codegen.vdla compiler.codegen.vdla.intrinsics simulator.verify simulator "
+        "runtime.native"
+    ),
     "runtime.compare": (
         "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "
         "simulator.stats simulator.verify runtime.devices runtime.numpy_operators runtime.artifact "

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vdla.compiler.tensorize import Intrinsic
     from vdla.hardware.config import Buffer, Config, Dram
     from vdla.hardware.program import Program, ProgramTensor
+    from vdla.runtime.check_intrinsic import check_intrinsic
     from vdla.runtime.compile import compile
     from vdla.runtime.devices import open_device
     from vdla.runtime.executor.model import Model
@@ -44,6 +45,7 @@ __all__ = [
     "Result",
     "Schedule",
     "Target",
+    "check_intrinsic",
     "compile",
     "default_schedule",
     "definitions",
@@ -79,6 +81,7 @@ _HOMES = {
     "Result": "vdla.simulator.stats",
     "Schedule": "vdla.compiler.schedule",
     "Target": "vdla.compiler.target",
+    "check_intrinsic": "vdla.runtime.check_intrinsic",
     "compile": "vdla.runtime.compile",
     "default_schedule": "vdla.compiler.operators.cpu",
     "interpret": "vdla.compiler.interpret",

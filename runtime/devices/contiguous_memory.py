@@ -116,9 +116,7 @@ class ContiguousMemory:
         key = require_integer(self._link.where, "address to free", address)
         block = self._blocks.pop(key, None)
         if block is None:
-            raise DeviceError(
-                f"{self._link.where}: address to free must be one that allocate returned, got {address}"
-            )
+            raise DeviceError(f"{self._link.where}: address to free must be one that allocate returned, got {address}")
         if self._link.lost is not None:
             self._left.append(block)
         self._link.release("free a buffer", block.buffer.freebuffer)

@@ -95,9 +95,7 @@ class PynqDevice:
     def _begin(self, overlay: LoadedOverlay, accept_build: str | None) -> None:
         """Identify the machine, and end what an earlier process left running on it."""
         parameters = overlay.parameters
-        builds = Builds(
-            parameters.get("BUILD"), parameters.get("FINGERPRINT"), source_build(self.config), accept_build
-        )
+        builds = Builds(parameters.get("BUILD"), parameters.get("FINGERPRINT"), source_build(self.config), accept_build)
         self.driver.identify(self.config, builds)
         if self.driver.flag("STATUS", "busy") and not self.completion.reset():
             raise DeviceError(f"{self.driver.where}: {_STUCK}")

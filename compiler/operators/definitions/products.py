@@ -76,15 +76,11 @@ def attention_values(
     return Definition("attention_values", (shares, values), sums)
 
 
-def lstm_gates(
-    *, batch: int, inputs: int, hidden: int, dtype: str = "int8", weight_dtype: str = "int8"
-) -> Definition:
+def lstm_gates(*, batch: int, inputs: int, hidden: int, dtype: str = "int8", weight_dtype: str = "int8") -> Definition:
     """The sums of the four gates: [batch, inputs + hidden] times [4, hidden, inputs + hidden]."""
     require_extents("lstm_gates", batch=batch, inputs=inputs, hidden=hidden)
     state = te.placeholder((batch, inputs + hidden), dtype, "state")
     weight = te.placeholder((4, hidden, inputs + hidden), weight_dtype, "weight")
     k = te.reduce_axis(inputs + hidden, "k")
-    sums = te.compute(
-        (batch, 4, hidden), lambda n, g, u: te.sum(product(state[n, k], weight[g, u, k]), axis=k), "sums"
-    )
+    sums = te.compute((batch, 4, hidden), lambda n, g, u: te.sum(product(state[n, k], weight[g, u, k]), axis=k), "sums")
     return Definition("lstm_gates", (state, weight), sums)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,13 +26,6 @@ from vdla.simulator.simulate import Mode, simulate
 CONFIG = Config.preset("pynq_z1")
 ENTRY = (1, 16)
 PIXELS = (20, *ENTRY)
-
-
-def test_the_examples_of_the_intrinsics_page_run(root: Path) -> None:
-    page = (root / "docs" / "intrinsics.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 8
-    exec(compile("\n".join(blocks), "docs/intrinsics.md", "exec"), {})
 
 
 # --- declarations ---------------------------------------------------------------------------------
