@@ -9,6 +9,8 @@ A search proposes points; what they cost comes from outside.
 from vdla.compiler.tune.cpu_features import CPU_FEATURES
 from vdla.compiler.tune.cpu_task import CpuTask, function_task, kernel_task
 from vdla.compiler.tune.errors import TuneError
+from vdla.compiler.tune.knob_task import KnobTask, knob_task
+from vdla.compiler.tune.knobs import Knobs
 from vdla.compiler.tune.layer_task import layer_task
 from vdla.compiler.tune.space import Knob, Point, Space, Value
 from vdla.compiler.tune.task import Built, TuningTask
@@ -19,6 +21,8 @@ __all__ = [
     "Built",
     "CpuTask",
     "Knob",
+    "KnobTask",
+    "Knobs",
     "Point",
     "Space",
     "TuneError",
@@ -28,6 +32,7 @@ __all__ = [
     "expression_task",
     "function_task",
     "kernel_task",
+    "knob_task",
     "layer_task",
     "template_task",
 ]

@@ -99,7 +99,13 @@ class SpaceSearch(ABC):
 
 
 def ranked_sample(search: SpaceSearch, most: int) -> Ints:
-    """All points, or `most` at random where there are more, from the lowest estimate up."""
+    """All points, or `most` at random where there are more, from the lowest estimate up.
+
+    They are in random order where the estimate says nothing.
+    """
     space = search.task.space
     indices = np.arange(space.size) if space.size <= most else space.sample_indices(search.rng, most)
-    return indices[np.argsort(search.task.estimate(indices), kind="stable")]
+    estimates = search.task.estimate(indices)
+    if estimates.min() == estimates.max():
+        return search.rng.permutation(indices)
+    return indices[np.argsort(estimates, kind="stable")]

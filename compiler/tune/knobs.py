@@ -1,0 +1,119 @@
+"""Knobs of a schedule function: the function asks for values, and what it may ask for is a space.
+
+    def schedule(knobs):
+        outer, inner = knobs.split("y", extent=56)
+        order = knobs.choice("order", ["yx", "xy"])
+        ...
+        return function
+
+The function runs once to declare its knobs, with the first value of each, and then for each point.
+It must ask for the same knobs every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TypeVar
+
+import numpy as np
+
+from vdla.compiler.tune.errors import TuneError
+from vdla.compiler.tune.space import Bools, Columns, Knob, Point, Rule, Space, Value
+from vdla.support.integers import is_int
+
+Choice = TypeVar("Choice", int, str, bool)
+
+
+class Knobs:
+    """What a schedule function asks, and the answers of a point; by default the first values."""
+
+    def __init__(self, point: Point | None = None) -> None:
+        self._point = point
+        self._knobs: dict[str, Knob] = {}
+        self._rules: list[Rule] = []
+
+    def choice(self, name: str, values: Sequence[Choice]) -> Choice:
+        """One of some values.
+
+        Raises:
+            TuneError: there is none, or the name is taken.
+        """
+        if name in self._knobs:
+            raise TuneError(f"knobs: name must be new, got {name} twice")
+        self._knobs[name] = Knob(name, tuple(values))
+        if self._point is None:
+            return values[0]
+        if name not in self._point:
+            raise TuneError(f"knobs: schedule must ask for the same knobs at every point, got {name} as well")
+        return values[self._knobs[name].digit("knobs", self._point[name])]
+
+    def flag(self, name: str) -> bool:
+        """Yes or no."""
+        return self.choice(name, [False, True])
+
+    def split(self, name: str, extent: int, parts: int = 2, most: int | None = None) -> tuple[int, ...]:
+        """Factors of an extent, outermost first; the inner ones are at most `most`.
+
+        There is a knob for each inner factor: `name`, or `name.1`, `name.2`, ... for several.
+
+        Raises:
+            TuneError: an argument is out of range, or the name is taken.
+        """
+        limit = extent if most is None else most
+        for what, value, least in (("extent", extent, 1), ("parts", parts, 2), ("most", limit, 1)):
+            if not is_int(value) or value < least:
+                raise TuneError(f"knob {name}: {what} must be an integer from {least}, got {value!r}")
+        names = [name] if parts == 2 else [f"{name}.{number}" for number in range(1, parts)]
+        factors = [size for size in range(1, min(extent, limit) + 1) if extent % size == 0]
+        inner = [self.choice(each, factors) for each in names]
+        if parts > 2:
+            self.require(lambda columns: np.asarray(extent % prod(columns[each] for each in names) == 0))
+        return extent // prod(inner), *inner
+
+    def require(self, rule: Rule) -> None:
+        """Only points for which a rule holds are legal; it judges columns of the knobs."""
+        self._rules.append(rule)
+
+    def space(self, name: str) -> Space:
+        """The space of what was asked.
+
+        Raises:
+            TuneError: nothing was, or no point is legal.
+        """
+        if not self._knobs:
+            raise TuneError(f"tune {name}: the schedule must ask for a knob, got none")
+        knobs = tuple(self._knobs.values())
+        return Space.where(name, knobs, self._are_legal) if self._rules else Space(name, knobs)
+
+    def _are_legal(self, columns: Columns) -> Bools:
+        count = len(next(iter(columns.values())))
+        judged = [np.broadcast_to(np.asarray(rule(columns), bool), count) for rule in self._rules]
+        return np.asarray(np.logical_and.reduce(judged), np.bool_)
+
+    def check_all_asked(self) -> None:
+        """TuneError unless every value of the point was asked for."""
+        left = [name for name in self._point or {} if name not in self._knobs]
+        if left:
+            raise TuneError(f"knobs: schedule must ask for the same knobs at every point, got none for {left[0]}")
+
+
+def knob_features(space: Space, columns: Columns) -> tuple[tuple[str, ...], list[np.ndarray]]:
+    """Names and columns of features: log2 of integers, 1 or 0 for flags and for each word."""
+    names: list[str] = []
+    found: list[np.ndarray] = []
+    for knob in space.knobs:
+        column = columns[knob.name]
+        if knob.is_ordered:
+            names.append(f"log2 {knob.name}")
+            found.append(np.log2(np.maximum(column, 0) + 1.0))
+            continue
+        for value in _words(knob):
+            names.append(f"{knob.name} is {value}")
+            found.append((column == value).astype(float))
+    return tuple(names), found
+
+
+def _words(knob: Knob) -> tuple[Value, ...]:
+    """The values that have a feature each; of two, one is enough."""
+    return knob.values[1:] if len(knob.values) == 2 else knob.values
