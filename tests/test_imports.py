@@ -78,7 +78,7 @@ ROOMS: dict[str, str] = {
     "compiler.graph.quantise": "support compiler.graph compiler.graph.integer",
     "compiler.graph.onnx": "compiler.graph compiler.graph.rules",
     "compiler.tune": (
-        "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te "
+        "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.schedule compiler.te "
         "compiler.operators.vdla compiler.operators compiler.map compiler.operators.cpu compiler.graph "
         "compiler.graph.rules"
     ),

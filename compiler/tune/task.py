@@ -49,6 +49,10 @@ class TuningTask(Protocol):
         """What a measurer runs."""
         ...
 
+    def draft(self, point: Point) -> Built:
+        """The same as `build`, for a trial: without checks of what is legal by construction."""
+        ...
+
     def overhead(self, point: Point) -> float:
         """What is added to a measured cost: work outside of what is built."""
         ...

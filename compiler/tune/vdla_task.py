@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from vdla.compiler import te
 from vdla.compiler.operators.vdla import Operator
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
+from vdla.compiler.schedule import unchecked
 from vdla.compiler.tune.errors import TuneError
 from vdla.compiler.tune.features import FEATURES, tile_features
 from vdla.compiler.tune.space import Bools, Ints, Point, Space
@@ -64,6 +65,11 @@ class VdlaTask:
     def build(self, point: Point) -> Program:
         """The program of a point."""
         return self._form(point).program(tiling_of(point))
+
+    def draft(self, point: Point) -> Program:
+        """The program of a point, whose schedule is not checked."""
+        with unchecked():
+            return self.build(point)
 
     def overhead(self, point: Point) -> float:
         """Cycles of the host, which lays out elements several times."""

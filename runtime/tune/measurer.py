@@ -61,7 +61,7 @@ class SimMeasurer:
         """The cycles of the program of a point."""
         from vdla.simulator.timing import time_program
 
-        program = _program(task, task.build(point))
+        program = _program(task, task.draft(point))
         return time_program(program).total_cycles + task.overhead(point)
 
 

@@ -30,6 +30,9 @@ class ToyTask:
     def build(self, point: Point) -> Point:
         return point
 
+    def draft(self, point: Point) -> Point:
+        return point
+
     def overhead(self, point: Point) -> float:
         return 0.0
 

@@ -19,6 +19,7 @@ from vdla.hardware.isa.index_set import end
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 NEVER = -1
+_UNITS = tuple(map(int, Unit))
 _WINDOW = 2048
 """Touches that share a partition."""
 _MOST_ROWS = 1 << 18
@@ -95,26 +96,26 @@ class _History:
             return
         part = np.repeat(parts.label, np.diff(parts.cuts))  # of each index from the first cut to the last
         for wrote in range(2):
-            for unit in Unit:
+            for unit in _UNITS:
                 if changed[wrote, unit].any():
                     past = self.last[wrote, unit, parts.cuts[0] : parts.cuts[-1]]
                     past[:] = np.where(changed[wrote, unit, part], last[wrote, unit, part], past)
 
     def _scan(self, op: Ints, part: Ints, first: Ints, writes: Bools, last: Ints, changed: Bools, found: Ints) -> None:
         """Touches sorted by part, each part's in program order; `first` is that of each part."""
-        unit, place = self.units[op], np.arange(len(op))
+        unit = self.units[op]
         for wrote in (False, True):
-            for other in Unit:
-                chosen = (writes == wrote) & (unit == other)
+            for other in _UNITS:
+                matches = (writes == wrote) & (unit == other)
+                chosen = np.flatnonzero(matches)
                 before = last[int(wrote), other]
-                if not chosen.any() and (before == NEVER).all():
+                if not len(chosen) and (before == NEVER).all():
                     continue
-                at = np.maximum.accumulate(np.where(chosen, place, NEVER))
-                source = np.where(at >= first, op[at], before[part])
-                ordered = (unit != other) & (source != NEVER)
-                if not wrote:
-                    ordered &= writes
-                np.maximum.at(found[:, other], op[ordered], source[ordered])
+                later = np.flatnonzero(unit != other) if wrote else np.flatnonzero(writes & (unit != other))
+                at = np.append(chosen, NEVER)[np.cumsum(matches)[later] - 1]  # the last one before each
+                source = np.where(at >= first[later], op[at], before[part[later]])
+                known = source != NEVER
+                np.maximum.at(found[:, other], op[later[known]], source[known])
                 before[part[chosen]] = op[chosen]  # the last of a part is assigned last
                 changed[int(wrote), other, part[chosen]] = True
 

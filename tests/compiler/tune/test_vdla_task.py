@@ -68,6 +68,18 @@ def test_a_pickled_task_builds_the_same_program(task: VdlaTask) -> None:
         assert again.build(point).hash == task.build(point).hash
 
 
+@pytest.mark.parametrize("kind", ["template", "expression", "depthwise"])
+def test_the_draft_of_a_point_is_its_program(kind: str) -> None:
+    options = {"batch": 1, "height": 7, "width": 5, "kernel": 3, "strides": 2, "pads": 1}
+    tasks = {
+        "template": template_task(conv2d, TINY, **options, in_channels=12, out_channels=20),
+        "expression": expression(channels=12),
+        "depthwise": template_task(depthwise_conv2d, TINY, **options, channels=12),
+    }
+    for point in tasks[kind].space.sample(np.random.default_rng(7), 6):
+        assert tasks[kind].draft(point).hash == tasks[kind].build(point).hash
+
+
 def test_estimates_are_those_of_the_tile_search_and_of_the_host() -> None:
     task = expression()
     estimates = task.estimate(np.arange(task.space.size))
