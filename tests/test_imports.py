@@ -169,6 +169,10 @@ ROOMS: dict[str, str] = {
         "support compiler.target compiler.graph.onnx runtime.native runtime.network runtime.quantise "
         "benchmarks.harness benchmarks.networks benchmarks.cpu"
     ),
+    "benchmarks.tune": (
+        "compiler.target compiler.tune.searches compiler.graph compiler.graph.rules compiler.tune "
+        "runtime.network runtime.tune benchmarks.harness benchmarks.networks benchmarks.cpu"
+    ),
     "benchmarks.hostile": (
         "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.numpy_operators "
         "runtime.evaluate runtime.artifact runtime.executor runtime runtime.network benchmarks.harness "

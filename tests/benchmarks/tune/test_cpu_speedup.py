@@ -1,0 +1,73 @@
+"""Kernels of networks are found and tuned; a schedule that is not faster leaves the default one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from vdla.benchmarks.tune.cpu_speedup import kernel_speedup, speedup_figures
+from vdla.benchmarks.tune.network_kernels import NetworkKernel, largest_kernels
+from vdla.compiler.tune import Point, TuningTask
+from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Measurer, Workers
+
+
+@pytest.fixture(scope="module")
+def kernels() -> list[NetworkKernel]:
+    return largest_kernels("vit_small", 3, image=16, patch=8, width=16, depth=2, heads=2, classes=4)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCosts(CpuMeasurer):
+    """A packed matrix costs `packed` of what the default schedule does, any other point twice."""
+
+    packed: float = 0.5
+
+    def measure(self, task: TuningTask, point: Point) -> float:
+        default = task.space.point(int(task.estimate(np.arange(task.space.size)).argmin()))
+        return 1.0 if point == default else self.packed if point["algorithm"] == "packed" else 2.0
+
+
+@pytest.fixture
+def product(kernels: list[NetworkKernel]) -> NetworkKernel:
+    return next(kernel for kernel in kernels if "MatMul" in kernel.task.name)
+
+
+def inline(task: TuningTask, measurer: Measurer) -> Workers:
+    return InlineWorkers(task, measurer)
+
+
+def test_kernels_come_by_their_multiply_adds(kernels: list[NetworkKernel]) -> None:
+    assert [(kernel.uses, kernel.macs) for kernel in kernels] == [(1, 12288), (2, 4096), (2, 4096)]
+    assert len({kernel.task.key for kernel in kernels}) == 3
+
+
+def test_a_faster_schedule_is_taken(product: NetworkKernel) -> None:
+    costs = KnownCosts(packed=0.5)
+    found = kernel_speedup(product, trials=8, quick=costs, fresh=costs, make_workers=inline)
+    assert found.speedup == 2.0
+    assert found.changed["algorithm"] == "plain to packed"
+    assert found.row["trials"] == 8
+    assert found.row["changed"].startswith("algorithm plain to packed")
+
+
+def test_the_default_stays_where_nothing_is_faster(product: NetworkKernel) -> None:
+    seeming = KnownCosts(packed=0.9)  # in the trials only
+    found = kernel_speedup(product, trials=8, quick=seeming, fresh=KnownCosts(packed=0.995), make_workers=inline)
+    assert (found.speedup, found.row["changed"]) == (1.0, "nothing")
+
+
+def test_figures_are_the_mean_and_the_worst(product: NetworkKernel) -> None:
+    found = [
+        kernel_speedup(product, trials=8, quick=costs, fresh=costs, make_workers=inline)
+        for costs in (KnownCosts(packed=0.5), KnownCosts(packed=1.0))
+    ]
+    assert speedup_figures(found) == {"cpu_speedup": 1.4142, "cpu_speedup_worst": 1.0, "cpu_failed": 0}
+
+
+def test_kernels_run(product: NetworkKernel) -> None:
+    quick = CpuMeasurer(rounds=1, round_s=1e-5)
+    found = kernel_speedup(product, trials=1, quick=quick, fresh=quick, make_workers=inline)
+    assert found.report.failed == 0
+    assert found.speedup == 1.0  # the only trial is the default schedule
