@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
-from vdla.compiler.operators.vdla import Chain, ChainStep, Operator, conv2d, dense, pool2d, residual_add
 from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, workload
+from vdla.compiler.templates import Chain, ChainStep, Operator, conv2d, dense, pool2d, residual_add
 from vdla.hardware.config import Config
 from vdla.hardware.program import input_tensors
 from vdla.runtime.executor import operator_cycles

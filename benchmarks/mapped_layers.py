@@ -8,8 +8,8 @@ from typing import Any
 
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition, of_workload
-from vdla.compiler.operators.vdla import Operator, conv2d_transpose, dense, depthwise_conv2d, pool2d, residual_add
 from vdla.compiler.operators.workloads import Workload, workloads
+from vdla.compiler.templates import Operator, conv2d_transpose, dense, depthwise_conv2d, pool2d, residual_add
 from vdla.hardware.config import Config
 from vdla.runtime.layers import layer_operator
 

@@ -50,8 +50,8 @@ ROOMS: dict[str, str] = {
         "support compiler.abi compiler.ir compiler.target compiler.arith compiler.tensorize compiler.lowering"
     ),
     "compiler.operators.vdla": (
-        "support hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize "
-        "compiler.codegen.vdla compiler.schedule compiler.codegen.vdla.intrinsics"
+        "support hardware hardware.program compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla "
+        "compiler.schedule compiler.codegen.vdla.intrinsics"
     ),
     "compiler.codegen.llvm.intrinsics": "compiler.target compiler.te compiler.tensorize compiler.codegen.llvm",
     "compiler.intrinsics": "compiler.codegen.vdla compiler.codegen.vdla.intrinsics compiler.codegen.llvm.intrinsics",
@@ -77,10 +77,13 @@ ROOMS: dict[str, str] = {
     "compiler.graph.integer": "hardware compiler.operators compiler.graph compiler.graph.passes",
     "compiler.graph.quantise": "support compiler.graph compiler.graph.integer",
     "compiler.graph.onnx": "compiler.graph compiler.graph.rules",
+    "compiler.templates": (
+        "support hardware compiler.ir compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
+    ),
     "compiler.tune": (
-        "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.schedule compiler.te "
-        "compiler.operators.vdla compiler.operators compiler.map compiler.operators.cpu compiler.graph "
-        "compiler.graph.rules"
+        "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te compiler.schedule "
+        "compiler.operators.vdla compiler.map compiler.operators compiler.operators.cpu compiler.graph "
+        "compiler.graph.rules compiler.templates"
     ),
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",
@@ -118,7 +121,7 @@ ROOMS: dict[str, str] = {
         "compiler.map simulator.support simulator.stats simulator.timing simulator runtime.devices runtime.native "
         "runtime.evaluate runtime.executor runtime.network runtime.tune"
     ),
-    "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph",
+    "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph compiler.templates",
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target "
         "compiler.codegen.llvm compiler.operators.cpu compiler.graph compiler.graph.passes "
@@ -180,8 +183,8 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks.onnx": "support compiler.graph.onnx runtime benchmarks.harness",
     "benchmarks.programs": (
-        "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.operators.vdla "
-        "simulator.stats simulator.verify simulator.timing runtime.devices runtime.compare"
+        "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.templates simulator.stats "
+        "simulator.verify simulator.timing runtime.devices runtime.compare"
     ),
     "benchmarks.board": (
         "support hardware hardware.program simulator.stats runtime.devices runtime.artifact runtime runtime.network "
@@ -197,23 +200,21 @@ ROOMS: dict[str, str] = {
         "simulator.timing runtime.devices benchmarks.harness benchmarks.programs"
     ),
     "benchmarks": (
-        "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.te "
-        "compiler.interpret compiler.codegen.llvm compiler.map compiler.tune compiler.operators.vdla "
-        "compiler.operators compiler.operators.cpu compiler.operators.definitions "
-        "compiler.graph compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.stats "
-        "simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.evaluate runtime.artifact "
-        "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.compare boards "
-        "benchmarks.harness benchmarks.networks benchmarks.cpu benchmarks.programs benchmarks.coverage"
+        "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
+        "compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators compiler.operators.definitions "
+        "compiler.operators.cpu compiler.graph compiler.graph.integer compiler.graph.quantise compiler.templates "
+        "compiler.tune simulator.adversary simulator.stats simulator.verify simulator.timing simulator runtime.devices "
+        "runtime.native runtime.evaluate runtime.artifact runtime.executor runtime compiler.graph.accelerator "
+        "runtime.network runtime.quantise runtime.compare boards benchmarks.harness benchmarks.networks benchmarks.cpu "
+        "benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
-        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "
-        "compiler.ir compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla "
-        "compiler.operators compiler.operators.definitions compiler.operators.cpu compiler.graph "
-        "compiler.graph.passes compiler.graph.onnx "
-        "simulator.function simulator.stats simulator.verify "
-        "simulator.timing simulator runtime.devices runtime runtime.quantise runtime.artifact "
-        "runtime.executor runtime.network runtime.compare runtime.evaluate "
-        "benchmarks.harness benchmarks.networks"
+        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm compiler.ir "
+        "compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla compiler.operators "
+        "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.graph.passes "
+        "compiler.graph.onnx compiler.templates simulator.function simulator.stats simulator.verify simulator.timing "
+        "simulator runtime.devices runtime.evaluate runtime.artifact runtime.executor runtime runtime.network "
+        "runtime.quantise runtime.compare benchmarks.harness benchmarks.networks"
     ),
     "commands.board": (
         "support hardware commands runtime.devices runtime.remote runtime.selftest boards boards.vivado boards.virtual"

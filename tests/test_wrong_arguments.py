@@ -27,10 +27,10 @@ from vdla import (
 from vdla import compile as compile_for
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.interpret.memory import InterpretError
-from vdla.compiler.operators.vdla import conv2d, dense, pool2d, residual_add
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.schedule import ScheduleError
+from vdla.compiler.templates import conv2d, dense, pool2d, residual_add
 from vdla.compiler.tensorize import IntrinsicError
 from vdla.hardware.asm import AsmError, assemble
 from vdla.hardware.checks import ConfigError

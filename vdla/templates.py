@@ -1,5 +1,5 @@
-"""The public names of `vdla.compiler.operators.vdla`, as `vdla.templates`."""
+"""The public names of `vdla.compiler.templates`, as `vdla.templates`."""
 
-from vdla.compiler.operators.vdla import *
-from vdla.compiler.operators.vdla import __all__ as __all__
-from vdla.compiler.operators.vdla import __doc__ as __doc__
+from vdla.compiler.templates import *
+from vdla.compiler.templates import __all__ as __all__
+from vdla.compiler.templates import __doc__ as __doc__

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from vdla.compiler.operators.vdla import (
+from vdla.compiler.templates import (
     Operator,
     batched_matmul,
     conv2d,

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vdla.compiler import ir, te
+from vdla.compiler import te
 from vdla.compiler.map.computation import Computation, contractions
 from vdla.compiler.map.cores import Core, machine_cores, of_intrinsics
 from vdla.compiler.map.element_wise import element_wise
 from vdla.compiler.map.errors import MapError
+from vdla.compiler.map.expression_parts import sums_of, viewed
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import Mapping, Refusal, mappings
 from vdla.compiler.map.packed_form import PackedForm
@@ -20,7 +21,6 @@ from vdla.compiler.map.packing import packed_inputs
 from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tiling import best_tiling
-from vdla.compiler.te import Stage
 from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Config
 
@@ -129,26 +129,3 @@ def _chunks(mapping: Mapping) -> list[str]:
     """The axes along which windows may be read in pieces: where no axis is added up inside."""
     reduced = [axis for axis, extent in mapping.computation.reduce.items() if extent > 1]
     return [axis for axis in reduced if not mapping.mapped & set(reduced)] if mapping.computation.held is None else []
-
-
-# --- parts of an expression -----------------------------------------------------------------------
-
-
-def viewed(output: te.Tensor) -> tuple[te.Tensor, te.Tensor | None]:
-    """(result, view): the result that `output` has elements of, None where it is one itself."""
-    stage = output.stage
-    if isinstance(stage, Stage) and stage.reduction is None and isinstance(stage.value.expr, ir.Load):
-        (source,) = stage.reads
-        if source.stage is not None:
-            return source, output
-    return output, None
-
-
-def sums_of(output: te.Tensor) -> te.Tensor:
-    """The sums of a result: itself where it has 32 bits, or what its epilogue reads."""
-    stage = output.stage
-    if isinstance(stage, Stage) and stage.reduction is None and output.dtype != "int32":
-        computed = [tensor for tensor in stage.reads if tensor.stage is not None]
-        if len(computed) == 1:
-            return computed[0]
-    return output

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.intrinsics import vector
 from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
 from vdla.compiler.te import Stage
-from vdla.compiler.tensorize import IMMEDIATE, Intrinsic
+from vdla.compiler.te.expr import axis_name
+from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Operand, Source, VectorOp
 
@@ -33,16 +35,20 @@ class Core:
         return stage.reduction is not None
 
     @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of the intrinsic: those of the result, and those of a reduction over entries."""
+        stage = self.pattern.output.stage
+        assert isinstance(stage, Stage)
+        loads = [e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load)]
+        indices = {index.name for load in loads for index in load.indices if isinstance(index, ir.Var)}
+        reduced = stage.reduction.axes if stage.reduction else ()
+        inner = [name for name in (axis_name(axis.name) for axis in reduced) if name in indices]
+        return (*map(axis_name, stage.axes), *inner)
+
+    @property
     def held(self) -> str | None:
         """The operand that is loaded as weights."""
         return next((name for name, scope in self.pattern.scopes.items() if scope == "wgt"), None)
-
-    @property
-    def entries(self) -> tuple[str, ...]:
-        """The operands that are entries of a buffer, the weights last."""
-        skipped = (self.pattern.output.name, self.held)
-        own = [n for n, s in self.pattern.scopes.items() if s != IMMEDIATE and n not in skipped]
-        return (*own, *([self.held] if self.held else []))
 
 
 def machine_cores(config: Config) -> list[Core]:

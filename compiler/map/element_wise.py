@@ -36,7 +36,7 @@ def element_wise(sums: te.Tensor, cores: Sequence[Core]) -> tuple[Core, Computat
     axes = PlainAxes.of(stage, plan.value(stage))
     plan.append(axes.value, stage.name)
     core = next(core for core in cores if core.issued is plan.steps[-1].intrinsic)
-    operands = {name: access_of(plan.tensors[load.buffer], load) for load, name in plan.operands.items()}
+    operands = {name: access_of(plan.tensors[load.buffer], load) for load, name in plan.read_in_order(stage)}
     return core, Computation(
         stage=stage,
         spatial=axes.spatial,
@@ -175,6 +175,11 @@ class _Plan:
             self.operands[load] = f"{load.buffer}_{same}" if same else load.buffer
         return self.operands[load]
 
+    def read_in_order(self, stage: Stage) -> list[tuple[ir.Load, str]]:
+        """The operands in the order in which the expression of a stage reads their tensors."""
+        order = {tensor.name: place for place, tensor in enumerate(_inputs(stage))}
+        return sorted(self.operands.items(), key=lambda entry: order[entry[0].buffer])
+
     # -- the choice
 
     def _cover(self, expr: ir.Expr) -> _Cover | None:
@@ -233,6 +238,15 @@ class _Plan:
         """The smallest part of `expr` that no intrinsic computes."""
         parts = [e for e in ir.operands(expr) if isinstance(e, ir.Binary | ir.Call | ir.Select | ir.Cast)]
         return next((self._uncovered(part) for part in parts if self._cover(part) is None), expr)
+
+
+def _inputs(stage: Stage) -> list[te.Tensor]:
+    """The tensors below a stage that are no steps, in the order in which they are read."""
+    found: list[te.Tensor] = []
+    for tensor in stage.reads:
+        inner = tensor.stage
+        found += _inputs(inner) if _is_step(tensor) and isinstance(inner, Stage) else [tensor]
+    return list(te.expr.merge_unique(tuple(found)))
 
 
 def _entry_dtype(core: Core, name: str) -> str:

@@ -31,12 +31,14 @@ Groups = MappingOf[str, tuple[str, ...]]
 class Mapping:
     """The axes of a computation, fused in order, that become each axis of its last intrinsic.
 
-    Windows are read in pieces along `chunk`, an axis of the reduction, or whole.
+    Windows are read in pieces along `chunk`, an axis of the reduction, or whole. Blocks of rows of
+    results may be tiled, if `tile_rows`, or are one after the other.
     """
 
     computation: Computation
     groups: Groups
     chunk: str | None = None
+    tile_rows: bool = True
 
     @property
     def intrinsic(self) -> Intrinsic:
@@ -121,7 +123,7 @@ def mappings(computation: Computation, core: Core) -> Iterator[Mapping]:
 def _signature_groups(computation: Computation, core: Core) -> Iterator[Groups]:
     """Groups of axes of equal signature, beside weights."""
     itself = next(contractions(core.pattern.output, Core(core.pattern, core.pattern)))
-    own = {axis: signature for axis, signature in signatures(itself).items() if signature}
+    own = {axis: signatures(itself)[axis] for axis in core.axes}
     extents, found = intrinsic_extents(core.pattern), signatures(computation)
     choices = [_choices(found, signature, extents[axis], core.held) for axis, signature in own.items()]
     for chosen in product(*choices):

@@ -13,7 +13,8 @@ from typing import Any
 from vdla.compiler import ir, te
 from vdla.compiler.map.access import place_name
 from vdla.compiler.map.computation import FromOperand, FromStep, Step
-from vdla.compiler.map.packed_form import ROWS, PackedForm, packed_name
+from vdla.compiler.map.outer_loops import ROW_BLOCKS
+from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_operand import (
     BlockDim,
     LoopDim,
@@ -93,16 +94,16 @@ def result_axes(form: PackedForm) -> tuple[list[str], list[int]]:
     """The names and extents of the axes of packed sums."""
     extents = form.computation.extents
     rows, lanes, _ = form.axes
-    axes = {packed_name(axis): extents[axis] for axis in form.loops.sections} | form.batches
+    axes = {form.name(axis): extents[axis] for axis in form.loops.sections} | form.batches
     axes |= {"co": form.mapping.blocks(lanes)} | form.tiled
-    axes |= {packed_name(axis): extents[axis] for axis in form.loops.phases}
+    axes |= {form.name(axis): extents[axis] for axis in form.loops.phases}
     axes |= {"b": form.entry_extent(rows), "o": form.entry_extent(lanes)}
     return list(axes), list(axes.values())
 
 
 def _reduce_axes(form: PackedForm) -> dict[str, te.ReduceAxis]:
     """The reduce axes of the sums by name: blocks, taps, terms."""
-    terms, taps = form.axes[2], {packed_name(axis): form.computation.extents[axis] for axis in form.loops.taps}
+    terms, taps = form.axes[2], {form.name(axis): form.computation.extents[axis] for axis in form.loops.taps}
     blocks = {} if terms is None else {"ci": form.mapping.blocks(terms)}
     inner = {} if terms is None else {"i": form.entry_extent(terms)}
     return {name: te.reduce_axis(extent, name) for name, extent in (blocks | taps | inner).items()}
@@ -129,10 +130,10 @@ def _entry(
 def _indices(form: PackedForm, operand: PackedOperand, named: dict[str, Any]) -> tuple[Any, ...]:
     """The place in a packed operand that a term reads."""
     rows, lanes, terms = form.axes
-    blocks, entry = {rows: named[ROWS], lanes: named["co"]}, {rows: named["b"], lanes: named["o"]}
+    blocks, entry = {rows: named[form.name(ROW_BLOCKS)], lanes: named["co"]}, {rows: named["b"], lanes: named["o"]}
     if terms is not None:
         blocks[terms], entry[terms] = named["ci"], named["i"]
-    places = {axis: named[packed_name(axis)] for axis in form.computation.extents if packed_name(axis) in named}
+    places = {axis: named[form.name(axis)] for axis in form.computation.extents if form.name(axis) in named}
     found: list[Any] = []
     vector: list[Any] = []
     for dimension in operand.dimensions:

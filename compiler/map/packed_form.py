@@ -19,20 +19,21 @@ from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.hardware.config import Buffer, Config
 
-ROWS = "n"
-"""The name of the loop over blocks of rows of results in a packed expression."""
-
-_NO_BATCHES = "batch"
-_TILED = ("y", "x")  # the names of rows and columns where no axis is tiled
+_ROWS, _CHUNKS, _TILED = "n", "ci", ("y", "x")
+"""The names of parts of the schedule: blocks of rows of results, chunks, the tiled axes."""
 
 
 @dataclass(frozen=True)
 class PackedForm:
-    """A mapping for a machine; `output` is the plain result of `mapping.computation`."""
+    """A mapping for a machine; `output` is the plain result of `mapping.computation`.
+
+    The program's tensors are called like the plain ones, and `suffix`.
+    """
 
     config: Config
     mapping: Mapping
     output: te.Tensor
+    suffix: str = "_packed"
 
     def __post_init__(self) -> None:
         require_covered(self.mapping)
@@ -55,10 +56,11 @@ class PackedForm:
         name = self.computation.held
         if name is None:
             return None
-        bits = ir.INTEGER_BITS[self.computation.operands[name].source.dtype]
         own = pack_operand(self.mapping, name)
-        vectors = self.config.wgt_entry_bytes * 8 // (prod(own.lanes) * bits)
-        return own if vectors == 1 else pack_operand(self.mapping, name, vectors)
+        if len(own.entry) > 1:
+            return own
+        vector = prod(own.lanes) * ir.INTEGER_BITS[own.source.dtype]
+        return pack_operand(self.mapping, name, self.config.wgt_entry_bytes * 8 // vector)
 
     @property
     def operands(self) -> dict[str, PackedOperand]:
@@ -70,7 +72,7 @@ class PackedForm:
         """The program's tensor of an operand, called like the plain one where that is read once."""
         source = self.operands[name].source
         alone = sum(operand.source is source for operand in self.operands.values()) == 1
-        return packed_parameter(source.name if alone else f"{source.name}_{name}")
+        return (source.name if alone else f"{source.name}_{name}") + self.suffix
 
     def window(self, name: str) -> Role:
         """The stage of a streamed operand's window."""
@@ -126,46 +128,32 @@ class PackedForm:
         """The axes around the intrinsic."""
         return OuterLoops(self.mapping)
 
+    def name(self, axis: str) -> str:
+        """The name of an axis, or of ROW_BLOCKS, in the packed expression: by its part in the
+        schedule, or its own, apart from the names of parts.
+        """
+        if axis in self.loops.tiled:
+            return _TILED[self.loops.tiled.index(axis)]
+        if axis == ROW_BLOCKS:
+            return _ROWS
+        return _CHUNKS if axis == self.mapping.chunk else f"{axis.removeprefix('v')}_"
+
     @property
     def tile_axes(self) -> TileAxes:
         """The axes of the packed sums by their part in the schedule."""
-        rows, cols = self.tiled
-        chunk = self.mapping.chunk
-        return TileAxes(
-            sections=tuple(axis_name(packed_name(axis)) for axis in self.loops.sections),
-            batches=tuple(map(axis_name, self.batches)),
-            rows=axis_name(rows),
-            cols=axis_name(cols),
-            chunks="vci" if chunk is None else axis_name(packed_name(chunk)),
-        )
+        sections = tuple(axis_name(self.name(axis)) for axis in self.loops.sections)
+        return TileAxes(sections=sections, batches=tuple(map(axis_name, self.batches)))
 
     @property
     def batches(self) -> dict[str, int]:
         """The names and extents of the packed loops of results that are not tiled, at least one."""
-        extents = self.computation.extents
-        rows = {} if self.loops.rows_are_tiled else {ROWS: self.mapping.blocks(self.axes[0])}
-        found = rows | {packed_name(axis): extents[axis] for axis in self.loops.batches}
-        return found or {_NO_BATCHES: 1}
+        axes = {axis: self.computation.extents[axis] for axis in self.loops.batches}
+        rows = {} if self.loops.rows_are_tiled else {ROW_BLOCKS: self.mapping.blocks(self.axes[0])}
+        return {self.name(axis): extent for axis, extent in (rows | axes).items()} or {_ROWS: 1}
 
     @property
     def tiled(self) -> dict[str, int]:
         """The names and extents of the packed rows and columns."""
-        found: dict[str, int] = {}
-        for default, axis in zip(_TILED, self.loops.tiled, strict=True):
-            if axis is None:
-                found[default] = 1
-            elif axis == ROW_BLOCKS:
-                found[ROWS] = self.mapping.blocks(self.axes[0])
-            else:
-                found[packed_name(axis)] = self.computation.extents[axis]
-        return found
-
-
-def packed_name(axis: str) -> str:
-    """The name of an axis in a packed expression, apart from the names of the form itself."""
-    return f"{axis.removeprefix('v')}_"
-
-
-def packed_parameter(name: str) -> str:
-    """The name of the program's tensor that holds a plain one."""
-    return f"{name}_packed"
+        extents = {**self.computation.extents, ROW_BLOCKS: self.mapping.blocks(self.axes[0])}
+        placed = zip(_TILED, self.loops.tiled, strict=True)
+        return {name: 1 if axis is None else extents[axis] for name, axis in placed}

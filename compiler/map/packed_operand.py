@@ -196,8 +196,10 @@ def _guarded(element: te.Value, conditions: list[te.Value], fill: int) -> te.Val
 # --- making one -----------------------------------------------------------------------------------
 
 
-def pack_operand(mapping: Mapping, name: str, vectors: int = 1) -> PackedOperand:
-    """The packed form of an operand of the computation, of which `vectors` share a buffer entry."""
+def pack_operand(mapping: Mapping, name: str, vectors: int | None = None) -> PackedOperand:
+    """The packed form of an operand of the computation; with `vectors`, so many share an entry of
+    the buffer.
+    """
     computation, outer = mapping.computation, OuterLoops(mapping)
     access, streamed = computation.operands[name], name != computation.held
     loops: list[str] = []
@@ -218,7 +220,7 @@ def pack_operand(mapping: Mapping, name: str, vectors: int = 1) -> PackedOperand
     entry = _entry_axes(mapping, name)
     last = [axis for axis in entry[:1] if streamed and outer.rows_are_tiled]
     blocks = [BlockDim(axis) for axis in entry if axis not in last]
-    inner: list[Dimension] = [VectorDim(tuple(others), vectors)] if vectors > 1 else [*map(LoopDim, others)]
+    inner: list[Dimension] = [VectorDim(tuple(others), vectors)] if vectors else [*map(LoopDim, others)]
     moved = _placed(outer, stepped, [*map(BlockDim, last)])
     return PackedOperand(mapping, access, entry, (*map(LoopDim, sections), *blocks, *inner, *moved))
 

@@ -1,7 +1,7 @@
 """The packed scale of a requantisation: lanes of results in blocks, and classes of positions.
 
-A dimension of the plain scale that lanes index is packed with them; one that only positions index,
-as the borders of an average or the phases of a transposed convolution, is kept.
+A dimension of the plain scale that lanes index is packed with them; any other, as the borders of an
+average or the phases of a transposed convolution, is kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.arith import simplify, var_names
 from vdla.compiler.map.access import IndexForm
 from vdla.compiler.map.errors import MapError
-from vdla.compiler.map.packed_form import PackedForm, packed_name, packed_parameter
+from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_operand import at_places, axis_values
 from vdla.compiler.operators.vdla.roles import SCALE
 from vdla.compiler.te.expr import axis_name
@@ -53,7 +53,7 @@ class PackedScale:
 
     @cached_property
     def kept(self) -> list[int]:
-        """The plain dimensions that only positions outside of the intrinsic index.
+        """The plain dimensions that at most positions outside of the intrinsic index.
 
         Raises:
             MapError: lanes and positions index one dimension together.
@@ -62,7 +62,7 @@ class PackedScale:
         found = []
         for dimension, index in enumerate(self._index):
             axes = var_names(index)
-            if axes <= lanes:
+            if axes and axes <= lanes:
                 continue
             if axes & (lanes | self.form.mapping.mapped):
                 got = f"{self.plain.name}[{', '.join(map(ir.expr_text, self._index))}]"
@@ -90,7 +90,7 @@ class PackedScale:
     def indices(self, named: MappingOf[str, Any]) -> tuple[Any, ...]:
         """Its index for a packed result, by the names of the packed axes."""
         form = self.form
-        places = {axis: named[packed_name(axis)] for axis in form.computation.spatial if packed_name(axis) in named}
+        places = {axis: named[form.name(axis)] for axis in form.computation.spatial if form.name(axis) in named}
         kept = [self._at(dimension, places) for dimension in self.kept]
         return (*(places[axis] for axis in form.loops.sections), named["co"], *kept, named["o"])
 
@@ -107,7 +107,7 @@ class PackedScale:
             element = self.plain[tuple(index)]
             return te.select(te.all_of(*valid), element, te.const(0, element.dtype)) if valid else element
 
-        scale: te.Tensor = te.compute(self.shape, value, packed_parameter(self.plain.name))
+        scale: te.Tensor = te.compute(self.shape, value, f"{self.plain.name}_packed")
         return scale
 
     def _at(self, dimension: int, values: MappingOf[str, Any]) -> te.Value:

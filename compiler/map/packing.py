@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from vdla.compiler import ir, te
+from vdla.compiler.map.outer_loops import ROW_BLOCKS
 from vdla.compiler.map.packed_expression import packed_tensors, result_axes
-from vdla.compiler.map.packed_form import ROWS, PackedForm, packed_name
+from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_scale import PackedScale, radices
 from vdla.compiler.operators.vdla.roles import OUTPUT, SCALE
 from vdla.compiler.te import Stage
@@ -42,8 +43,11 @@ def _packed_index(form: PackedForm, at: tuple[te.Value, ...]) -> tuple[Any, ...]
     rows, lanes, _ = form.axes
     values = _digit_values(form, at)
     fused = {axis: _fused(form, axis, values) for axis in (rows, lanes)}
-    named = {packed_name(axis): value for axis, value in values.items()}
-    named |= {ROWS: fused[rows] // form.entry_extent(rows), "co": fused[lanes] // form.entry_extent(lanes)}
+    named = {form.name(axis): value for axis, value in values.items()}
+    named |= {
+        form.name(ROW_BLOCKS): fused[rows] // form.entry_extent(rows),
+        "co": fused[lanes] // form.entry_extent(lanes),
+    }
     named |= {"b": fused[rows] % form.entry_extent(rows), "o": fused[lanes] % form.entry_extent(lanes)}
     return tuple(named.get(name, 0) for name in result_axes(form)[0])
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vdla.compiler.operators.vdla import conv2d, conv2d_transpose, depthwise_conv2d
 from vdla.compiler.operators.workloads import Workload
+from vdla.compiler.templates import conv2d, conv2d_transpose, depthwise_conv2d
 from vdla.compiler.tune.vdla_task import VdlaTask, template_task
 from vdla.hardware.config import Config
 

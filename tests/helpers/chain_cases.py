@@ -13,7 +13,7 @@ import numpy as np
 
 from helpers import reference
 from helpers.template_cases import Draw
-from vdla.compiler.operators.vdla import Chain, ChainStep, Operator, conv2d, depthwise_conv2d, pool2d, residual_add
+from vdla.compiler.templates import Chain, ChainStep, Operator, conv2d, depthwise_conv2d, pool2d, residual_add
 from vdla.hardware.config import Config
 
 Array = np.ndarray[Any, Any]

@@ -17,11 +17,11 @@ from vdla.compiler.operators.vdla.batched_matmul import batched_matmul
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
 from vdla.compiler.operators.vdla.dense import dense
-from vdla.compiler.operators.vdla.depthwise_conv2d import depthwise_conv2d
-from vdla.compiler.operators.vdla.elementwise import extremum, leaky_relu, rescale
 from vdla.compiler.operators.vdla.operator import Operator
-from vdla.compiler.operators.vdla.pool2d import pool2d
-from vdla.compiler.operators.vdla.residual_add import residual_add
+from vdla.compiler.templates.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.templates.elementwise import extremum, leaky_relu, rescale
+from vdla.compiler.templates.pool2d import pool2d
+from vdla.compiler.templates.residual_add import residual_add
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import Mode, simulate
 

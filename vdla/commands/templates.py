@@ -26,9 +26,9 @@ CHOICES = {"kind": "max|average", "activation": "none|relu", "packing": "auto|ch
 
 def templates() -> dict[str, Template]:
     """Every template by name."""
-    from vdla.compiler.operators import vdla
+    from vdla.compiler import templates as room
 
-    exported = {name: getattr(vdla, name) for name in vdla.__all__}
+    exported = {name: getattr(room, name) for name in room.__all__}
     return {name: item for name, item in exported.items() if inspect.isfunction(item) and _gives_operator(item)}
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from vdla.compiler import templates
 from vdla.compiler.graph.accelerator.call import MachineNode, OperatorCall, made
 from vdla.compiler.graph.accelerator.errors import decline
 from vdla.compiler.graph.accelerator.packing import Channels, PackedLayout, PatchWindow
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.operators import vdla as templates
 from vdla.compiler.operators.vdla import Operator
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from vdla.compiler import templates
 from vdla.compiler.graph.accelerator.call import MachineNode, OperatorCall, made
 from vdla.compiler.graph.accelerator.packing import Broadcast, Channels, PackedLayout
-from vdla.compiler.operators import vdla as templates
 from vdla.compiler.operators.vdla import Operator
 
 

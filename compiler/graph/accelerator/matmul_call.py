@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from math import prod
 
+from vdla.compiler import templates
 from vdla.compiler.graph.accelerator.call import MachineNode, OperatorCall, made
 from vdla.compiler.graph.accelerator.errors import decline
 from vdla.compiler.graph.accelerator.packing import Channels, InputLayout, PackedLayout
 from vdla.compiler.graph.accelerator.product_layouts import FactorLayout, LanesLayout, row_terms
-from vdla.compiler.operators import vdla as templates
 from vdla.compiler.operators.vdla.roles import DATA, OTHER, SCALE
 from vdla.hardware.numerics import pack_scale, scale_from_float
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from vdla.compiler import templates
 from vdla.compiler.graph.accelerator.call import MachineNode, OperatorCall
 from vdla.compiler.graph.accelerator.concat_call import concat
 from vdla.compiler.graph.accelerator.convolution_calls import conv, conv_transpose, dense
@@ -17,7 +18,6 @@ from vdla.compiler.graph.accelerator.errors import NotAcceleratedError, decline
 from vdla.compiler.graph.accelerator.matmul_call import matmul
 from vdla.compiler.graph.accelerator.packing import PackedLayout
 from vdla.compiler.graph.graph import Graph, Node
-from vdla.compiler.operators import vdla as templates
 from vdla.compiler.operators.vdla import TemplateError
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import NumericsError

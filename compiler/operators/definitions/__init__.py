@@ -5,7 +5,7 @@ A definition says what is computed, on arrays as a user has them; nothing in it 
 
 from vdla.compiler.operators.definitions.convolution import convolution
 from vdla.compiler.operators.definitions.correlation import correlation
-from vdla.compiler.operators.definitions.definition import Definition, DefinitionError, requantised
+from vdla.compiler.operators.definitions.definition import Definition, DefinitionError, requantised, requantised_by
 from vdla.compiler.operators.definitions.depthwise import depthwise_convolution
 from vdla.compiler.operators.definitions.element_wise import extremum, leaky_relu, rescaling, residual_addition
 from vdla.compiler.operators.definitions.layers import of_workload
@@ -37,6 +37,7 @@ __all__ = [
     "of_workload",
     "pooling",
     "requantised",
+    "requantised_by",
     "rescaling",
     "residual_addition",
     "transposed_convolution",

@@ -26,13 +26,15 @@ def convolution(
     pads: int | Sequence[int] = 0,
     dilations: int | Sequence[int] = 1,
     groups: int = 1,
+    fill: int = 0,
     raw: bool = True,
     dtype: str = "int8",
     weight_dtype: str = "int8",
 ) -> Definition:
     """[batch, in_channels, *size] convolved with [out_channels, in_channels / groups, *kernel].
 
-    Every axis of `size` is padded by as much in front as behind.
+    `pads` are one integer, one for each axis of `size`, or all in front and then all behind;
+    padding holds `fill`.
     """
     where = "convolution"
     require_extents(where, batch=batch, in_channels=in_channels, out_channels=out_channels, groups=groups)
@@ -42,7 +44,7 @@ def convolution(
             raise DefinitionError(f"{where}: groups must divide {what} = {channels}, got {groups}")
     data = te.placeholder((batch, in_channels, *window.size), dtype, "data")
     weight = te.placeholder((out_channels, in_channels // groups, *window.taps), weight_dtype, "weight")
-    image, taps, channel = window.padded(data, 0), window.axes(), te.reduce_axis(in_channels // groups, "c")
+    image, taps, channel = window.padded(data, fill), window.axes(), te.reduce_axis(in_channels // groups, "c")
 
     def total(*at: te.Value) -> te.Value:
         n, o, *place = at

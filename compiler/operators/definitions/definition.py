@@ -69,11 +69,12 @@ def requantised_by(
     lane: Callable[[tuple[te.Value, ...]], tuple[te.Value, ...]],
     dtype: str = "int8",
     zero_point: int = 0,
+    bounds: tuple[int, int] | None = None,
 ) -> tuple[te.Tensor, te.Tensor]:
-    """(scale, result): sums in the type of activations; `lane` is the element of a scale of `shape`
-    for the index of a sum.
+    """(scale, result): sums in the type of activations, clipped to `bounds`; `lane` is the element
+    of a scale of `shape` for the index of a sum.
     """
-    low, high = (int(limit) for limit in limits(dtype))
+    low, high = bounds or (int(limit) for limit in limits(dtype))
     scale = te.placeholder(tuple(shape), "int64", "scale")
 
     def value(*i: te.Value) -> te.Value:

@@ -18,20 +18,22 @@ def depthwise_convolution(
     strides: int | Sequence[int] = 1,
     pads: int | Sequence[int] = 0,
     dilations: int | Sequence[int] = 1,
+    fill: int = 0,
     raw: bool = True,
     dtype: str = "int8",
     weight_dtype: str = "int8",
 ) -> Definition:
     """[batch, channels, *size] convolved, channel by channel, with [channels, *kernel].
 
-    Every axis of `size` is padded by as much in front as behind.
+    `pads` are one integer, one for each axis of `size`, or all in front and then all behind;
+    padding holds `fill`.
     """
     where = "depthwise_convolution"
     require_extents(where, batch=batch, channels=channels)
     window = sliding(where, size, kernel, strides, pads, dilations)
     data = te.placeholder((batch, channels, *window.size), dtype, "data")
     weight = te.placeholder((channels, *window.taps), weight_dtype, "weight")
-    image, taps = window.padded(data, 0), window.axes()
+    image, taps = window.padded(data, fill), window.axes()
 
     def total(*at: te.Value) -> te.Value:
         n, c, *place = at

@@ -113,5 +113,5 @@ def _centred(tensor: te.Tensor, zero_point: int) -> Element:
     """The elements of a tensor in 32 bits without its zero point."""
     if zero_point == 0:
         return lambda i: te.cast("int32", tensor[i])
-    stage = te.compute(tensor.shape, lambda *i: te.cast("int32", tensor[i]) - zero_point, f"{tensor.name}_centred")
+    stage = te.compute(tensor.shape, lambda *i: te.cast("int32", tensor[i]) + -zero_point, f"{tensor.name}_centred")
     return lambda i: stage[i]

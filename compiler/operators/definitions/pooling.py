@@ -28,25 +28,28 @@ def pooling(
     pads: int | Sequence[int] = 0,
     dilations: int | Sequence[int] = 1,
     count_include_pad: bool = True,
+    fill: int = 0,
     raw: bool = True,
     dtype: str = "int8",
 ) -> Definition:
     """Each window of [batch, channels, *size] as its maximum, or as its sum for an average.
 
-    The scale has the multiplier of each channel, which for an average has the count of elements in
-    it; without `count_include_pad`, it has one for each channel and each class of places whose
-    windows lack as many elements: [channels, *classes].
+    `pads` are those of `convolution`; in a sum they hold `fill`. The scale has the multiplier of
+    each channel, which for an average has the count of elements in it; without
+    `count_include_pad`, it has one for each channel and each class of places whose windows lack as
+    many elements: [channels, *classes].
     """
     where = "pooling"
     require_extents(where, batch=batch, channels=channels)
     if kind not in _KINDS:
         raise DefinitionError(f"{where}: kind must be max or average, got {kind!r}")
     window = sliding(where, size, kernel, strides, pads, dilations)
-    if any(pad >= taps for pad, taps in zip(window.pads, window.taps, strict=True)):
-        got = f"{list(window.pads)} for {list(window.taps)}"
+    sides = (*window.before, *window.after)
+    if any(pad >= taps for pad, taps in zip(sides, window.taps * 2, strict=True)):
+        got = f"{list(sides)} for {list(window.taps)}"
         raise DefinitionError(f"{where}: pads must be less than the kernel, got {got}")
     data = te.placeholder((batch, channels, *window.size), dtype, "data")
-    image, taps = window.padded(data, int(limits(dtype)[0]) if kind == "max" else 0), window.axes()
+    image, taps = window.padded(data, int(limits(dtype)[0]) if kind == "max" else fill), window.axes()
     reduce = te.max if kind == "max" else te.sum
 
     def total(*at: te.Value) -> te.Value:
@@ -68,7 +71,7 @@ def _classes(window: Sliding, axis: int) -> tuple[int, int, int]:
 
     A place whose window reaches padding is a class of its own, and all others are one.
     """
-    places, step, pad = window.places[axis], window.strides[axis], window.pads[axis]
+    places, step, pad = window.places[axis], window.strides[axis], window.before[axis]
     span = (window.taps[axis] - 1) * window.dilations[axis] + 1
     front = sum(place * step < pad for place in range(places))
     end = next((place for place in range(places) if place * step - pad + span > window.size[axis]), places)

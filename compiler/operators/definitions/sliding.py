@@ -14,20 +14,22 @@ _PLACES = ("z", "y", "x")  # the spatial axes, the last ones where there are few
 @dataclass(frozen=True, slots=True)
 class Sliding:
     """A window over `size`: `taps` elements, `dilations` apart, `strides` from place to place; each
-    axis has `pads` elements of padding in front and behind.
+    axis has padding `before` and `after` it.
     """
 
     size: tuple[int, ...]
     taps: tuple[int, ...]
     strides: tuple[int, ...]
-    pads: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
     dilations: tuple[int, ...]
 
     @property
     def places(self) -> tuple[int, ...]:
         """Windows along each axis."""
-        each = zip(self.size, self.taps, self.strides, self.pads, self.dilations, strict=True)
-        return tuple((extent + 2 * pad - (k - 1) * d - 1) // step + 1 for extent, k, step, pad, d in each)
+        padded = (sum(each) for each in zip(self.size, self.before, self.after, strict=True))
+        each = zip(padded, self.taps, self.strides, self.dilations, strict=True)
+        return tuple((extent - (k - 1) * d - 1) // step + 1 for extent, k, step, d in each)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -40,10 +42,10 @@ class Sliding:
 
     def padded(self, data: te.Tensor, fill: int) -> te.Tensor:
         """`data`, whose last axes are the spatial ones, with its padding."""
-        if not any(self.pads):
+        if not any((*self.before, *self.after)):
             return data
-        before = (0,) * (len(data.shape) - len(self.size)) + self.pads
-        padded: te.Tensor = te.pad(data, before, before, fill, "padded")
+        others = (0,) * (len(data.shape) - len(self.size))
+        padded: te.Tensor = te.pad(data, (*others, *self.before), (*others, *self.after), fill, "padded")
         return padded
 
     def reads(self, places: Sequence[te.Value], taps: Sequence[te.ReduceAxis]) -> list[te.Value]:
@@ -67,18 +69,21 @@ def sliding(
     pads: int | Sequence[int],
     dilations: int | Sequence[int],
 ) -> Sliding:
-    """The window of checked options.
+    """The window of checked options; `pads` may also be all those in front, then all behind.
 
     Raises:
         DefinitionError: an option is out of range, or the kernel exceeds the padded input.
     """
     size = tuple(size)
     axes = len(place_names(where, size))
+    several = isinstance(pads, tuple | list) and len(pads) == 2 * axes
+    sides = per_axis(where, "pads", pads, 2 * axes if several else axes, 0)
     window = Sliding(
         size=size,
         taps=per_axis(where, "kernel", kernel, axes, 1),
         strides=per_axis(where, "strides", strides, axes, 1),
-        pads=per_axis(where, "pads", pads, axes, 0),
+        before=sides[:axes],
+        after=sides[-axes:],
         dilations=per_axis(where, "dilations", dilations, axes, 1),
     )
     if min(window.places) < 1:

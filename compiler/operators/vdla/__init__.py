@@ -1,6 +1,5 @@
-"""Operator templates for the accelerator, for any shape and configuration.
-
-Each template is a function from a `Config` and keyword options to an `Operator`.
+"""Tiles of an operator of the accelerator: their search and schedule, packed layouts, and the
+templates of the GEMM.
 """
 
 from vdla.compiler.operators.vdla.batched_matmul import batched_matmul
@@ -9,12 +8,8 @@ from vdla.compiler.operators.vdla.compile_operators import TemplateCall, compile
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
 from vdla.compiler.operators.vdla.dense import dense
-from vdla.compiler.operators.vdla.depthwise_conv2d import depthwise_conv2d
-from vdla.compiler.operators.vdla.elementwise import extremum, leaky_relu, rescale
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError
-from vdla.compiler.operators.vdla.pool2d import pool2d
-from vdla.compiler.operators.vdla.residual_add import residual_add
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.hardware.factors import residual_factors, slope_factors
 
@@ -31,12 +26,6 @@ __all__ = [
     "conv2d",
     "conv2d_transpose",
     "dense",
-    "depthwise_conv2d",
-    "extremum",
-    "leaky_relu",
-    "pool2d",
-    "rescale",
-    "residual_add",
     "residual_factors",
     "slope_factors",
 ]

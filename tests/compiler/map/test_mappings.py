@@ -90,8 +90,8 @@ def test_a_depthwise_convolution_has_its_own_intrinsic_or_a_section_for_each_cha
     ("kind", "steps"),
     [
         ("residual", ["product_inp_imm", "mac_in_place_inp_imm"]),
-        ("rescaling", ["mov_inp_src", "sub_inp_imm"]),
-        ("leaky_relu", ["mov_inp_src", "sub_inp_imm", "product_acc_imm", "max_acc_src"]),  # 10 x and x
+        ("rescaling", ["mov_inp_src", "add_inp_imm"]),
+        ("leaky_relu", ["mov_inp_src", "add_inp_imm", "product_acc_imm", "max_acc_src"]),  # 10 x and x
     ],
 )
 def test_element_wise_expressions_take_the_fewest_steps(kind, steps):

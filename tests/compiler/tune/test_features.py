@@ -14,9 +14,9 @@ import pytest
 from vdla.compiler import ir
 from vdla.compiler.arith import evaluate
 from vdla.compiler.operators import definitions
-from vdla.compiler.operators.vdla import conv2d, depthwise_conv2d, pool2d
 from vdla.compiler.operators.vdla.operator import Operator
 from vdla.compiler.operators.vdla.schedule import TileAxes
+from vdla.compiler.templates import conv2d, depthwise_conv2d, pool2d
 from vdla.compiler.tune import VdlaTask, expression_task, template_task
 from vdla.compiler.tune.features import FEATURES
 from vdla.compiler.tune.tile_nest import LEVELS, OPERANDS, TileNest

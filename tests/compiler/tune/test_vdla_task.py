@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from vdla.compiler.operators import definitions
-from vdla.compiler.operators.vdla import Tiling, conv2d, depthwise_conv2d
 from vdla.compiler.operators.vdla.tiling import best_tiling, fits
+from vdla.compiler.templates import Tiling, conv2d, depthwise_conv2d
 from vdla.compiler.tune import TuneError, VdlaTask, expression_task, template_task
 from vdla.compiler.tune.vdla_space import tile_sizes, tiling_of
 from vdla.hardware.config import Config

@@ -23,7 +23,7 @@ from vdla.compiler.codegen.vdla.skip_padding import (
     skip_padding_of_tiles,
 )
 from vdla.compiler.codegen.vdla.webs import split_tiles
-from vdla.compiler.operators.vdla import Operator, conv2d, depthwise_conv2d, pool2d
+from vdla.compiler.templates import Operator, conv2d, depthwise_conv2d, pool2d
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, Gemm, Load, MicroOp, Opcode, Source, Vector, VectorOp
 from vdla.hardware.program import Program

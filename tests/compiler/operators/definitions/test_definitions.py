@@ -10,8 +10,7 @@ from vdla.compiler.operators.definitions import DefinitionError
 
 def naive_transposed(data, weight, stride, pad, dilation, extra):
     """Every input element scattered by the kernel, along one axis."""
-    _, channels, size = data.shape
-    taps = weight.shape[2]
+    size, taps = data.shape[2], weight.shape[2]
     full = np.zeros((len(data), weight.shape[1], (size - 1) * stride + (taps - 1) * dilation + 1 + extra), np.int64)
     for i in range(size):
         for k in range(taps):
@@ -56,7 +55,7 @@ def test_options_out_of_range_are_refused():
     )
     assert refusal(pooling, **window, kind="min") == "pooling: kind must be max or average, got 'min'"
     assert refusal(pooling, **window, kind="max", pads=3) == (
-        "pooling: pads must be less than the kernel, got [3, 3] for [3, 3]"
+        "pooling: pads must be less than the kernel, got [3, 3, 3, 3] for [3, 3]"
     )
     assert refusal(definitions.transposed_convolution, **transposed, strides=2, output_padding=2) == (
         "transposed_convolution: output_padding must be less than the stride or the dilation of x, got 2"

@@ -10,7 +10,7 @@ import pytest
 from helpers.chain_cases import ChainCase, chain_case
 
 from vdla.compiler.codegen.vdla import LoweringError, chain
-from vdla.compiler.operators.vdla import (
+from vdla.compiler.templates import (
     Chain,
     ChainStep,
     Operator,

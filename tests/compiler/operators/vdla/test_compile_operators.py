@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from vdla.compiler.operators.vdla import TemplateCall, TemplateError, compile_operators, conv2d, dense, pool2d
 from vdla.compiler.operators.vdla import compile_operators as _function
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.templates import TemplateCall, TemplateError, compile_operators, conv2d, dense, pool2d
 from vdla.hardware.config import Config
 
 TINY, PYNQ = Config.preset("tiny"), Config.preset("pynq_z1")

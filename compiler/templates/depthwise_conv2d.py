@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.codegen.vdla.intrinsics import dma, vector
-from vdla.compiler.operators.vdla.channelwise_window import ChannelwiseWindow
+from vdla.compiler.map.mapped_operator import MappedOperator
+from vdla.compiler.map.tile_facts import tiling_problem
+from vdla.compiler.operators.definitions import depthwise_convolution
 from vdla.compiler.operators.vdla.layouts import Layout, depthwise_weight_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, template
 from vdla.compiler.operators.vdla.packing import blocks, check_array, pad_to
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.roles import SUMS, WEIGHT, WINDOW
-from vdla.compiler.operators.vdla.schedule import schedule_tiles
+from vdla.compiler.operators.vdla.roles import WEIGHT
 from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Operand
+from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
+from vdla.hardware.config import Config
 
 
 @template
@@ -78,17 +78,13 @@ def depthwise_conv2d(
     )
     conv.check()
     check_threads(name, virtual_threads)
-    problem = replace(conv.problem(weights=conv.weight_shape[1]), chained=chained)
+    form = conv.form(conv.sums())
+    problem = replace(tiling_problem(form), chained=chained)
     chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
-    fn = schedule_tiles(
-        config, conv.expression(), problem, chosen, vector.mac(config, Operand.WGT, conv.source), name,
-        windows={WINDOW: conv.load()},
-        weights=dma.load(config, Buffer.WGT, (config.block_in, config.block_out)),
-    )  # fmt: skip
     return Operator(
         name=name,
         config=config,
-        function=fn,
+        function=MappedOperator(name, form, chosen).function,
         macs=conv.steps,
         pack=conv.pack,
         pack_inputs=conv.pack_inputs,
@@ -108,22 +104,23 @@ class _DepthwiseConv2d(ChannelwiseWindow):
     def weight_shape(self) -> tuple[int, int, int, int]:
         """Shape of the packed weights in DRAM."""
         config = self.config
-        return self.shape[1], blocks(self.taps, config.block_in), config.block_in, config.block_out
+        outer = blocks(self.in_channels, config.block_out)
+        return outer, blocks(self.taps, config.block_in), config.block_in, config.block_out
 
-    def expression(self) -> list[te.Tensor]:
-        """[data, weight, (scale,) output] as tensor expressions."""
-        (kh, kw), entry = self.kernel, self.config.block_in
-        data = self.data()
-        weight = te.placeholder(self.weight_shape, self.config.wgt_dtype, WEIGHT)
-        image = self.padded_image(data)
-        ky, kx = te.reduce_axis(kh, "ky"), te.reduce_axis(kw, "kx")
-
-        def total(n: te.Value, co: te.Value, y: te.Value, x: te.Value, b: te.Value, o: te.Value) -> te.Value:
-            tap = ky * kw + kx
-            factor = te.cast("int32", weight[co, tap // entry, tap % entry, o])
-            return te.sum(self.element(image, ky, kx, n, co, y, x, b, o) * factor, axis=[ky, kx])
-
-        return [data, weight, *self.results.tensors(te.compute(self.results_shape, total, SUMS))]
+    def sums(self) -> te.Tensor:
+        """The plain sums of each channel."""
+        return depthwise_convolution(
+            batch=self.batch,
+            channels=self.in_channels,
+            size=(self.height, self.width),
+            kernel=self.kernel,
+            strides=self.strides,
+            pads=self.pads,
+            dilations=self.dilations,
+            fill=self.fill,
+            dtype=self.config.inp_dtype,
+            weight_dtype=self.config.wgt_dtype,
+        ).output
 
     @property
     def layouts(self) -> dict[str, Layout]:

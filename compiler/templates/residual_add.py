@@ -7,23 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.codegen.vdla.intrinsics import vector
-from vdla.compiler.operators.vdla.channelwise_window import ChannelwiseWindow
+from vdla.compiler.map.mapped_operator import MappedOperator
+from vdla.compiler.map.tile_facts import tiling_problem
+from vdla.compiler.operators.definitions import residual_addition
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.packing import check_range
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.roles import DATA, OTHER, SUMS, Role
-from vdla.compiler.operators.vdla.schedule import schedule_tiles
+from vdla.compiler.operators.vdla.roles import DATA, OTHER
 from vdla.compiler.operators.vdla.sliding_window import check_threads
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
 from vdla.hardware.config import Config
 from vdla.hardware.factors import MAX_FACTOR
-from vdla.hardware.isa import Operand
 from vdla.support.integers import is_int
-
-_FIRST, _SECOND, _PRODUCT = Role("first_window"), Role("second_window"), Role("product")
 
 
 @template
@@ -81,17 +79,13 @@ def residual_add(
     )
     add.check()
     check_threads(name, virtual_threads)
-    problem = add.problem(inputs=2)
+    form = add.form(add.sums())
+    problem = tiling_problem(form)
     chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
-    fn = schedule_tiles(
-        config, add.expression(), problem, chosen, vector.mac_in_place(config, Operand.IMM, add.source), name,
-        windows={_FIRST: add.load(), _SECOND: add.load()},
-        before={_PRODUCT: vector.product(config, Operand.IMM, add.source)},
-    )  # fmt: skip
     return Operator(
         name=name,
         config=config,
-        function=fn,
+        function=MappedOperator(name, form, chosen).function,
         macs=2 * add.steps,
         pack=add.pack,
         pack_inputs=add.pack_inputs,
@@ -126,23 +120,15 @@ class _ResidualAdd(ChannelwiseWindow):
         if self.results.raw and any(self.zero_points):
             raise TemplateError(f"{self.name}: input_zero_points must be 0 for raw sums, got {self.zero_points}")
 
-    def expression(self) -> list[te.Tensor]:
-        """[data, other, (scale,) output] as tensor expressions."""
-        data, other = self.data(), self.data(OTHER)
-        first, second = self.padded_image(data, _FIRST), self.padded_image(other, _SECOND)
-        product = te.compute(
-            self.results_shape,
-            lambda fn, fc, fy, fx, fb, fo: te.cast("int32", first[fn, fc, fy, fx, fb, fo]) * self.factors[0],
-            _PRODUCT,
-        )
-        sums = te.compute(
-            self.results_shape,
-            lambda n, co, y, x, b, o: (
-                product[n, co, y, x, b, o] + te.cast("int32", second[n, co, y, x, b, o]) * self.factors[1]
-            ),
-            SUMS,
-        )
-        return [data, other, *self.results.tensors(sums)]
+    def sums(self) -> te.Tensor:
+        """The plain sums; the zero points are in the bias."""
+        return residual_addition(
+            batch=self.batch,
+            channels=self.in_channels,
+            size=(self.height, self.width),
+            factors=self.factors,
+            dtype=self.config.inp_dtype,
+        ).output
 
     @property
     def layouts(self) -> dict[str, Layout]:

@@ -7,30 +7,28 @@ terms, the operator takes the greater or the smaller one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.codegen.vdla.intrinsics import vector
-from vdla.compiler.operators.vdla.channelwise_window import ChannelwiseWindow
+from vdla.compiler.map.mapped_operator import MappedOperator
+from vdla.compiler.map.tile_facts import tiling_problem
+from vdla.compiler.operators import definitions
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.packing import check_range
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.roles import DATA, OTHER, SUMS, Role
-from vdla.compiler.operators.vdla.schedule import schedule_tiles
+from vdla.compiler.operators.vdla.roles import DATA, OTHER
 from vdla.compiler.operators.vdla.sliding_window import check_threads
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.tensorize import Intrinsic
+from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
 from vdla.hardware.config import Config
 from vdla.hardware.factors import MAX_FACTOR
-from vdla.hardware.isa import Operand, Source, VectorOp
 from vdla.support.integers import is_int
 
-_WINDOWS, _MOVED = (Role("first_window"), Role("second_window")), (Role("first"), Role("second"))
-_CENTRED, _TERMS = (Role("first_centred"), Role("second_centred")), (Role("first_term"), Role("second_term"))
-_EXTREMA = {"maximum": VectorOp.MAX, "minimum": VectorOp.MIN}
+_EXTREMA = ("maximum", "minimum")
 
 
 @template
@@ -129,7 +127,7 @@ def extremum(
         config=config, name=name, activation=activation, floor=floor, ceiling=ceiling, zero_point=zero_point
     )
     terms, shape = ((0, first), (1, second)), (batch, channels, height, width)
-    return _operator(results, shape, terms, input_zero_points, virtual_threads, tiling, _EXTREMA[kind])
+    return _operator(results, shape, terms, input_zero_points, virtual_threads, tiling, kind)
 
 
 def _checked_factors(name: str, factors: tuple[int, int]) -> tuple[int, int]:
@@ -146,7 +144,7 @@ def _operator(
     zero_points: tuple[int, ...],
     threads: int,
     tiling: Tiling | None,
-    op: VectorOp = VectorOp.MAX,
+    kind: str = "maximum",
 ) -> Operator:
     """The operator for activations of a shape [N, C, H, W]."""
     batch, channels, height, width = shape
@@ -166,7 +164,7 @@ def _operator(
         results=results,
         terms=terms,
         zero_points=zero_points,
-        op=op,
+        kind=kind,
     )
     passes.check()
     check_threads(results.name, threads)
@@ -179,7 +177,7 @@ class _Elementwise(ChannelwiseWindow):
 
     terms: tuple[tuple[int, int], ...] = ((0, 1),)
     zero_points: tuple[int, ...] = (0,)
-    op: VectorOp = VectorOp.MAX
+    kind: str = "maximum"
 
     def check(self) -> None:
         """Also reject zero points out of range."""
@@ -189,15 +187,13 @@ class _Elementwise(ChannelwiseWindow):
 
     def operator(self, threads: int, tiling: Tiling | None) -> Operator:
         """The operator."""
-        tensors, before = self._stages()
-        problem = self.problem(inputs=len(self.zero_points), sums=self._sums)
+        form = self.form(self._sums())
+        problem = tiling_problem(form)
         chosen = choose_tiling(self.config, problem, threads, tiling, self.name)
-        windows = {_WINDOWS[k]: self.load() for k in range(len(self.zero_points))}
-        fn = schedule_tiles(self.config, tensors, problem, chosen, self._core, self.name, windows, before)
         return Operator(
             name=self.name,
             config=self.config,
-            function=fn,
+            function=MappedOperator(self.name, form, chosen).function,
             macs=self.steps * len(self.terms),
             pack=self.pack if len(self.zero_points) == 1 else self.pack_pair,
             pack_inputs=self.pack_inputs,
@@ -208,56 +204,19 @@ class _Elementwise(ChannelwiseWindow):
             description=str(chosen),
         )
 
-    @property
-    def _sums(self) -> int:
-        """Accumulator entries for each result: one a term, and one for an input that both read."""
-        shared = len(self.terms) > len(self.zero_points) and self.zero_points[0] != 0
-        return len(self.terms) + shared
+    def _sums(self) -> te.Tensor:
+        """The plain terms, or the greater or the smaller one of two.
 
-    @property
-    def _core(self) -> Intrinsic:
-        """What computes the sums."""
+        The zero point of a single term is in the bias.
+        """
+        shape: dict[str, Any] = {"batch": self.batch, "channels": self.in_channels, "size": (self.height, self.width)}
+        shape["dtype"] = self.config.inp_dtype
         if len(self.terms) == 1:
-            return vector.move(self.config, Operand.SRC, self.source)
-        return vector.in_place(self.config, self.op, Operand.SRC, Source.ACC)
-
-    def _stages(self) -> tuple[list[te.Tensor], dict[Role, Intrinsic]]:
-        """[data, (other, scale,) output] as tensor expressions, and the stages before the sums."""
-        inputs = [self.data(role) for role in (DATA, OTHER)[: len(self.zero_points)]]
-        windows = [self.padded_image(data, role) for data, role in zip(inputs, _WINDOWS, strict=False)]
-        shape, before = self.results_shape, dict[Role, Intrinsic]()
-        if len(self.terms) == 1:
-            sums = te.compute(shape, lambda n, co, y, x, b, o: te.cast("int32", windows[0][n, co, y, x, b, o]), SUMS)
-            return [*inputs, *self.results.tensors(sums)], before
-        sources = [self._centred(k, window, before) for k, window in enumerate(windows)]
-        terms = []
-        for role, (k, factor) in zip(_TERMS, self.terms, strict=True):
-            tensor, source = sources[k]
-            alone = source is Source.ACC and self.zero_points[k] != 0 and len(self.zero_points) > 1
-            before[role] = self._multiplication(source, in_place=alone)
-            terms.append(te.compute(shape, lambda *i, x=tensor, f=factor: te.cast("int32", x[i]) * f, role))
-        choose = te.maximum if self.op is VectorOp.MAX else te.minimum
-        first, second = terms
-        sums = te.compute(
-            shape, lambda n, co, y, x, b, o: choose(first[n, co, y, x, b, o], second[n, co, y, x, b, o]), SUMS
-        )
-        return [*inputs, *self.results.tensors(sums)], before
-
-    def _multiplication(self, source: Source, in_place: bool) -> Intrinsic:
-        """A product with an immediate; in place, where nothing else reads the centred input."""
-        if in_place:
-            return vector.in_place(self.config, VectorOp.MUL, Operand.IMM)
-        return vector.product(self.config, Operand.IMM, source)
-
-    def _centred(self, k: int, window: te.Tensor, before: dict[Role, Intrinsic]) -> tuple[te.Tensor, Source]:
-        """Input k without its zero point, and the buffer that holds it."""
-        zero, shape = self.zero_points[k], self.results_shape
-        if zero == 0:
-            return window, self.source
-        before[_MOVED[k]] = vector.move(self.config, Operand.SRC, self.source)
-        before[_CENTRED[k]] = vector.in_place(self.config, VectorOp.ADD, Operand.IMM)
-        moved = te.compute(shape, lambda *i: te.cast("int32", window[i]), _MOVED[k])
-        return te.compute(shape, lambda *i: moved[i] + -zero, _CENTRED[k]), Source.ACC
+            return definitions.rescaling(**shape).output
+        factors = [factor for _, factor in self.terms]
+        if len(self.zero_points) == 1:
+            return definitions.leaky_relu(**shape, factors=factors, zero_point=self.zero_points[0]).output
+        return definitions.extremum(**shape, kind=self.kind, factors=factors, zero_points=self.zero_points).output
 
     @property
     def layouts(self) -> dict[str, Layout]:

@@ -8,23 +8,24 @@ its own lanes of the scale.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from vdla.compiler import te
-from vdla.compiler.codegen.vdla.intrinsics import vector
 from vdla.compiler.ir import limits
-from vdla.compiler.operators.vdla.channelwise_window import ChannelwiseWindow
+from vdla.compiler.map.mapped_operator import MappedOperator
+from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.tile_facts import tiling_problem
+from vdla.compiler.operators.definitions import pooling
 from vdla.compiler.operators.vdla.layouts import Layout, scale_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.roles import SCALE, SUMS, WINDOW
-from vdla.compiler.operators.vdla.schedule import schedule_tiles
+from vdla.compiler.operators.vdla.roles import SCALE
 from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
 from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate, fits_somehow
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
+from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
 from vdla.hardware.config import Config
-from vdla.hardware.isa import VectorOp
 
 _KINDS = ("max", "average")
 
@@ -98,14 +99,10 @@ def pool2d(
     pool.check()
     check_threads(name, virtual_threads)
     pool, chosen = _form(pool, virtual_threads, tiling)
-    core = vector.reduction(config, VectorOp.MAX if kind == "max" else VectorOp.ADD, pool.source)
-    fn = schedule_tiles(
-        config, pool.expression(), pool.tiling_problem, chosen, core, name, windows={WINDOW: pool.load()}
-    )
     return Operator(
         name=name,
         config=config,
-        function=fn,
+        function=MappedOperator(name, pool.packed, chosen).function,
         macs=pool.steps,
         pack=pool.pack,
         pack_inputs=pool.pack_inputs,
@@ -154,17 +151,29 @@ class _Pool2d(ChannelwiseWindow):
             raise TemplateError(f"{self.name}: count_include_pad must be True for raw sums, got False")
 
     @property
-    def neutral_fill(self) -> bool:
-        """Whether padding changes no result."""
-        return self.kind == "max" or self.fill == 0
-
-    @property
     def tiling_problem(self) -> TilingProblem:
         """The operator as the tile search sees it."""
-        whole = self.problem(lanes=self.extents[0] * self.extents[1] if self.by_class else 1)
-        if not self.by_rows:
-            return whole
-        return replace(whole, in_blocks=self.kernel[0], taps=self.kernel[1], row_span=self.dilations[0])
+        return tiling_problem(self.packed)
+
+    @cached_property
+    def packed(self) -> PackedForm:
+        """The program's form."""
+        definition = pooling(
+            kind=self.kind,
+            batch=self.batch,
+            channels=self.in_channels,
+            size=(self.height, self.width),
+            kernel=self.kernel,
+            strides=self.strides,
+            pads=self.pads,
+            dilations=self.dilations,
+            fill=self.fill,
+            dtype=self.config.inp_dtype,
+        )
+        (rows, cols), chunk = self.borders, "ky" if self.by_rows else None
+        if not self.by_class:
+            return self.form(definition.output, chunk=chunk)
+        return self.form(definition.output, self.extents, lambda i: (rows.class_of(i[2]), cols.class_of(i[3])), chunk)
 
     @property
     def by_class(self) -> bool:
@@ -176,22 +185,6 @@ class _Pool2d(ChannelwiseWindow):
         """Classes of rows and of columns."""
         rows, cols = self.borders
         return rows.classes, cols.classes
-
-    def expression(self) -> list[te.Tensor]:
-        """[data, (scale,) output] as tensor expressions."""
-        data = self.data()
-        image = self.padded_image(data)
-        ky, kx = te.reduce_axis(self.kernel[0], "ci" if self.by_rows else "ky"), te.reduce_axis(self.kernel[1], "kx")
-        reduce = te.max if self.kind == "max" else te.sum
-
-        def total(n: te.Value, co: te.Value, y: te.Value, x: te.Value, b: te.Value, o: te.Value) -> te.Value:
-            return reduce(self.element(image, ky, kx, n, co, y, x, b, o), axis=[ky, kx])
-
-        sums = te.compute(self.results_shape, total, SUMS)
-        if not self.by_class:
-            return [data, *self.results.tensors(sums)]
-        rows, cols = self.borders
-        return [data, *self.results.tensors(sums, self.extents, lambda i: (rows.class_of(i[2]), cols.class_of(i[3])))]
 
     @property
     def layouts(self) -> dict[str, Layout]:

@@ -1,0 +1,60 @@
+"""The form of an expression whose axes have fixed places in the intrinsic.
+
+Operators that exchange packed tensors agree on these places instead of searching them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from vdla.compiler import te
+from vdla.compiler.map.computation import Computation, contractions
+from vdla.compiler.map.cores import machine_cores
+from vdla.compiler.map.element_wise import element_wise
+from vdla.compiler.map.errors import MapError
+from vdla.compiler.map.expression_parts import sums_of, viewed
+from vdla.compiler.map.mapping import Mapping as AxisMapping
+from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.te.expr import axis_name
+from vdla.hardware.config import Config
+
+
+def fixed_form(
+    config: Config, output: te.Tensor, groups: Mapping[str, tuple[str, ...]], chunk: str | None = None
+) -> PackedForm:
+    """The form in which each axis of the intrinsic has the axes of `groups`, by their plain names.
+
+    Tensors of the program have the names of the plain ones. Windows are read in pieces along
+    `chunk`.
+
+    Raises:
+        MapError: no intrinsic with these axes computes the expression so.
+    """
+    result, _ = viewed(output)
+    named = {axis_name(axis): tuple(map(axis_name, members)) for axis, members in groups.items()}
+    reasons = []
+    for computation in _computations(config, sums_of(result), set(named)):
+        mapping = AxisMapping(computation, named, None if chunk is None else axis_name(chunk), tile_rows=False)
+        try:
+            return PackedForm(config, mapping, result, suffix="")
+        except MapError as error:
+            reasons.append(str(error))
+    why = reasons[0] if reasons else f"none with the axes {', '.join(groups)}"
+    raise MapError(f"map {output.name}: some intrinsic must have its axes at fixed places, got {why}")
+
+
+def _computations(config: Config, sums: te.Tensor, axes: set[str]) -> Iterator[Computation]:
+    """The ways to compute sums by an intrinsic with these axes."""
+    cores = [core for core in machine_cores(config) if set(core.axes) == axes]
+    for core in cores:
+        if core.accumulates:
+            try:
+                yield from contractions(sums, core)
+            except MapError:
+                continue
+    steps = [core for core in cores if not core.accumulates]
+    if steps:
+        try:
+            yield element_wise(sums, steps)[1]
+        except MapError:
+            return

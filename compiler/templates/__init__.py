@@ -1,0 +1,43 @@
+"""Operator templates for the accelerator, for any shape and configuration.
+
+Each template is a function from a `Config` and keyword options to an `Operator`. Those of the
+vector unit are plain definitions, which the mapper packs so that channels are the lanes of entries.
+"""
+
+from vdla.compiler.operators.vdla.batched_matmul import batched_matmul
+from vdla.compiler.operators.vdla.chain import Chain, ChainStep
+from vdla.compiler.operators.vdla.compile_operators import TemplateCall, compile_operators
+from vdla.compiler.operators.vdla.conv2d import conv2d
+from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
+from vdla.compiler.operators.vdla.dense import dense
+from vdla.compiler.operators.vdla.layouts import Layout
+from vdla.compiler.operators.vdla.operator import Operator, TemplateError
+from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.templates.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.templates.elementwise import extremum, leaky_relu, rescale
+from vdla.compiler.templates.pool2d import pool2d
+from vdla.compiler.templates.residual_add import residual_add
+from vdla.hardware.factors import residual_factors, slope_factors
+
+__all__ = [
+    "Chain",
+    "ChainStep",
+    "Layout",
+    "Operator",
+    "TemplateCall",
+    "TemplateError",
+    "Tiling",
+    "batched_matmul",
+    "compile_operators",
+    "conv2d",
+    "conv2d_transpose",
+    "dense",
+    "depthwise_conv2d",
+    "extremum",
+    "leaky_relu",
+    "pool2d",
+    "rescale",
+    "residual_add",
+    "residual_factors",
+    "slope_factors",
+]
