@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 
 from vdla.compiler import te
 from vdla.compiler.map import MapError, MappedOperator, Refusal, candidates
 from vdla.hardware.config import Config
+from vdla.runtime.tune import TunedSchedules
 from vdla.simulator.timing import time_program
 from vdla.support.integers import is_int
 
@@ -70,17 +72,28 @@ def _cost(timed: tuple[int, MappedOperator]) -> float:
 
 
 def map_expression(
-    output: te.Tensor, target: Config | str, *, threads: int = 2, measured: int = MEASURED, name: str = ""
+    output: te.Tensor,
+    target: Config | str,
+    *,
+    threads: int = 2,
+    measured: int = MEASURED,
+    name: str = "",
+    tuned: TunedSchedules | str | Path | None = None,
 ) -> MappedOperator:
     """A program for a plain tensor expression, on the intrinsics of a machine.
 
     `target` is a machine or the name of one. Of the first `measured` mappings, the one with the
-    fewest cycles is taken; what the host lays out several times counts.
+    fewest cycles is taken; what the host lays out several times counts. With `tuned`, it is the
+    best mapping with its tiles in a log of `vdla tune`, if the log knows the expression.
 
     Raises:
         MapError: no intrinsic of the machine covers the expression.
+        TuningError: the log cannot be read or has another version.
     """
     config = Config.preset(target) if isinstance(target, str) else target
     if not isinstance(config, Config):
         raise MapError(f"map: target must be a Config or the name of one, got {target!r}")
+    known = None if tuned is None else TunedSchedules.of(tuned).mapped(output, config, name)
+    if known is not None:
+        return known
     return explore_mappings(output, config, threads, measured, name).operators[0]

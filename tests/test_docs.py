@@ -18,8 +18,8 @@ from vdla.commands.board_command import SUBCOMMANDS, load_subcommand
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
-    "pynq-z2.md", "mapping.md", "board-selftest.md", "boards.md", "overview.md", "commands.md", "networks.md",
-    "quantisation.md", "graph.md", "intrinsics.md",
+    "pynq-z2.md", "mapping.md", "tuning.md", "board-selftest.md", "boards.md", "overview.md", "commands.md",
+    "networks.md", "quantisation.md", "graph.md", "intrinsics.md",
 )  # fmt: skip
 
 

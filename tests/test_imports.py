@@ -173,8 +173,9 @@ ROOMS: dict[str, str] = {
         "benchmarks.harness benchmarks.networks benchmarks.cpu"
     ),
     "benchmarks.tune": (
-        "compiler.target compiler.tune.searches compiler.graph compiler.graph.rules compiler.tune "
-        "runtime.network runtime.tune benchmarks.harness benchmarks.networks benchmarks.cpu"
+        "hardware compiler.target compiler.templates compiler.operators compiler.graph compiler.graph.rules "
+        "compiler.tune compiler.tune.searches runtime.network runtime.tune benchmarks.harness benchmarks.networks "
+        "benchmarks.cpu"
     ),
     "benchmarks.hostile": (
         "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.numpy_operators "
@@ -212,9 +213,10 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm compiler.ir "
         "compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla compiler.operators "
         "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "compiler.graph.onnx compiler.templates simulator.function simulator.stats simulator.verify simulator.timing "
+        "compiler.graph.onnx compiler.templates compiler.tune compiler.tune.searches "
+        "simulator.function simulator.stats simulator.verify simulator.timing "
         "simulator runtime.devices runtime.evaluate runtime.artifact runtime.executor runtime runtime.network "
-        "runtime.quantise runtime.compare benchmarks.harness benchmarks.networks"
+        "runtime.quantise runtime.compare runtime.tune benchmarks.harness benchmarks.networks"
     ),
     "commands.board": (
         "support hardware commands runtime.devices runtime.remote runtime.selftest boards boards.vivado boards.virtual"

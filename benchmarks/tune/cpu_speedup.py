@@ -65,7 +65,9 @@ class KernelSpeedup:
 
 def one_worker(task: TuningTask, measurer: Measurer) -> Workers:
     """A process that a kernel may crash."""
-    return LocalWorkers(task, measurer, 1)
+    workers = LocalWorkers(measurer, 1)
+    workers.begin(task)
+    return workers
 
 
 def cpu_speedup(seed: int, progress: Progress = silent) -> tuple[dict[str, float], list[Row]]:

@@ -21,7 +21,9 @@ from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
-_NOT_DEFINING = ("config", "name", "tiling", "virtual_threads")
+_NOT_DEFINING = (
+    "config", "name", "tiling", "virtual_threads", "activation", "floor", "ceiling", "zero_point", "factors",
+)  # fmt: skip
 _SMALLEST = Tiling(rows=1, cols=1, out_blocks=1, in_blocks=1, keep_weights=False, threads=1, threads_over=LOOPS[1])
 
 
@@ -154,13 +156,13 @@ class TemplateSource:
 
     @property
     def definition(self) -> str:
-        """The template and all its options but the name and the tiles, each spelled in one way."""
-        parameters = inspect.signature(self.template).parameters.values()
-        defaults = {
-            parameter.name: parameter.default for parameter in parameters if parameter.name not in _NOT_DEFINING
-        }
-        given = {key: value for key, value in self.options.items() if key not in _NOT_DEFINING}
-        options = {key: _spelled(value) for key, value in {**defaults, **given}.items()}
+        """The template and the options on which cycles depend, each spelled in one way.
+
+        The name does not count, nor do numbers that only fill fields of instructions.
+        """
+        defaults = {key: option.default for key, option in inspect.signature(self.template).parameters.items()}
+        every = {**defaults, **self.options}
+        options = {key: _spelled(key, value) for key, value in every.items() if key not in _NOT_DEFINING}
         return json.dumps([self.template.__name__, options], sort_keys=True)
 
     def forms(self, config: Config) -> list[Form]:
@@ -173,11 +175,15 @@ class TemplateSource:
         return [form for form in every if _fits(form)] or [*every[:1]]
 
 
-def _spelled(value: object) -> object:
-    """An option as JSON; a sequence that repeats one number, as a square kernel, is the number."""
-    if isinstance(value, tuple | list):
-        return value[0] if len(set(value)) == 1 else list(value)
-    return value
+def _spelled(key: str, value: object) -> object:
+    """An option as JSON: a sequence that repeats one value, as a square kernel, is that value.
+
+    Of a zero point of inputs, it matters whether it is 0: padding with others takes instructions.
+    """
+    values = [*value] if isinstance(value, tuple | list) else [value]
+    if key.startswith("input_zero_point"):
+        values = [bool(each) for each in values]
+    return values[0] if len(set(values)) == 1 else values
 
 
 def _fits(form: TemplateForm) -> bool:

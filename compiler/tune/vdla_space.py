@@ -79,7 +79,9 @@ class _Table:
         for start in range(0, grid.size, _MOST_AT_ONCE):
             columns = grid.columns(np.arange(start, min(start + _MOST_AT_ONCE, grid.size)))
             candidates = candidates_of(columns)
-            chosen = fitting(self._config, self._problem, candidates) & _is_canonical(self._problem, candidates)
+            first = LOOPS.index(str(self.knobs["threads_over"][0]))
+            canonical = _is_canonical(self._problem, candidates, first)
+            chosen = fitting(self._config, self._problem, candidates) & canonical
             if chosen.any():
                 yield {name: column[chosen] for name, column in columns.items()}
 
@@ -91,10 +93,10 @@ def tile_sizes(extent: int, most: int) -> tuple[int, ...]:
     return tuple(sizes[sizes == -(-extent // tiles)].tolist())
 
 
-def _is_canonical(problem: TilingProblem, c: Candidates) -> Bools:
-    """Whether a candidate is the one spelling of its choice of threads."""
+def _is_canonical(problem: TilingProblem, c: Candidates, first: int) -> Bools:
+    """Whether a candidate is the one spelling of its choice of threads; one tile's is `first`."""
     iterations = c.iterations(problem)
-    innermost = (iterations > 1).argmax(axis=0)
+    innermost = np.where((iterations > 1).any(axis=0), (iterations > 1).argmax(axis=0), first)
     dealt = iterations[c.over, np.arange(len(c))]
     # Around other tile loops, threads with fewer iterations would hold more than a tile.
     even = (c.over == innermost) | (dealt % c.threads == 0)

@@ -7,7 +7,7 @@ from vdla.runtime.tune.log import LoggedTrial, TaskRun, TrialIndex, TuningLog, r
 from vdla.runtime.tune.measurer import DeviceMeasurer, Measurer, SimMeasurer
 from vdla.runtime.tune.ray_workers import RayWorkers
 from vdla.runtime.tune.trial import Trial
-from vdla.runtime.tune.tune import TuningProgress, TuningReport, tune
+from vdla.runtime.tune.tune import Search, TuningProgress, TuningReport, tune
 from vdla.runtime.tune.workers import InlineWorkers, LocalWorkers, Workers
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "LoggedTrial",
     "Measurer",
     "RayWorkers",
+    "Search",
     "SimMeasurer",
     "TaskRun",
     "Trial",

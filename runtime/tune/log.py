@@ -7,14 +7,19 @@ one torn line, the last: readers leave it out, and the next writer cuts it off.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.trial import Trial
@@ -50,11 +55,35 @@ class TaskRun:
 
 
 @dataclass(frozen=True, slots=True)
+class PointFeatures:
+    """The features of a point, float32, and which they are: a hash of their names."""
+
+    names: str
+    values: bytes
+
+    @staticmethod
+    def of(names: Sequence[str], values: NDArray[np.float32]) -> PointFeatures:
+        """Of a row of features."""
+        return PointFeatures(feature_set(names), np.asarray(values, "<f4").tobytes())
+
+    @property
+    def row(self) -> NDArray[np.float32]:
+        """The features."""
+        return np.frombuffer(self.values, "<f4").astype(np.float32)
+
+
+def feature_set(names: Sequence[str]) -> str:
+    """Twelve hexadecimal digits that tell sets of features apart."""
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
 class LoggedTrial:
-    """A line of a log."""
+    """A line of a log; the features are those from which other runs can learn."""
 
     run: TaskRun
     trial: Trial
+    features: PointFeatures | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +151,15 @@ def _entry(where: str, line: bytes) -> LoggedTrial:
     if found != LOG_VERSION:
         raise TuningError(f"{where}: version of the log must be {LOG_VERSION}, got {found!r} (made by another vdla)")
     try:
-        return LoggedTrial(TaskRun.from_dict(values), Trial.from_dict(values))
+        return LoggedTrial(TaskRun.from_dict(values), Trial.from_dict(values), _features(values))
     except (ValueError, KeyError, TypeError):
         raise TuningError(f"{where} must be a trial in JSON, got {_shown(line)}") from None
+
+
+def _features(values: Mapping[str, Any]) -> PointFeatures | None:
+    if "features" not in values:
+        return None
+    return PointFeatures(str(values["feature_set"]), b64decode(values["features"], validate=True))
 
 
 def _shown(line: bytes) -> str:
@@ -171,15 +206,17 @@ class TuningLog:
             os.ftruncate(self._file, whole)
         return entries
 
-    def append(self, run: TaskRun, trial: Trial) -> None:
+    def append(self, run: TaskRun, trial: Trial, features: PointFeatures | None = None) -> None:
         """Write a trial; it is on disk when this returns."""
         entry = {"version": LOG_VERSION, **run.to_dict(), **trial.to_dict(), **self._origin}
+        if features is not None:
+            entry |= {"feature_set": features.names, "features": b64encode(features.values).decode()}
         line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
         written = os.write(self._file, line)
         while written < len(line):
             written += os.write(self._file, line[written:])
         os.fsync(self._file)
-        self.index.add(LoggedTrial(run, trial))
+        self.index.add(LoggedTrial(run, trial, features))
 
     def close(self) -> None:
         """Give the file free."""

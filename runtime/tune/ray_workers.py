@@ -9,7 +9,6 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,25 +16,22 @@ from vdla.compiler.tune import Point, TuningTask
 from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.measurer import Measurer
 from vdla.runtime.tune.trial import Trial
-from vdla.runtime.tune.workers import TIMEOUT_S, TuningJob, measured, missing_of, timeout_text
+from vdla.runtime.tune.workers import TIMEOUT_S, TuningJob, Warn, measured, missing_of, timeout_text
 
 RAY = "ray"
 _SCHEME = "ray://"
 
 
 class PointMeasurer:
-    """What an actor is: it measures points of one job."""
+    """What an actor is: it measures points of jobs."""
 
-    def __init__(self, job: TuningJob) -> None:
-        self._job = job
+    def missing(self, job: TuningJob) -> str:
+        """Why the node cannot measure a job, or empty."""
+        return missing_of(job)
 
-    def missing(self) -> str:
-        """Why the node cannot measure the job, or empty."""
-        return missing_of(self._job)
-
-    def measured(self, point: Point) -> Trial:
+    def measured(self, job: TuningJob, point: Point) -> Trial:
         """The trial of a point."""
-        return measured((self._job, point))
+        return measured((job, point))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,32 +51,38 @@ class RayWorkers:
     By default as many as the cluster has processors.
 
     Raises:
-        TuningError: Ray is not installed, or the cluster cannot be reached.
+        TuningError: the address is none, Ray is not installed, or the cluster cannot be reached.
     """
 
     def __init__(
         self,
-        task: TuningTask,
         measurer: Measurer,
         address: str = RAY,
         count: int | None = None,
         timeout_s: float = TIMEOUT_S,
-        warn: Callable[[str], None] = lambda message: None,
+        warn: Warn = lambda message: None,
     ) -> None:
-        self._ray, self._name, self._unit = _ray(), task.name, measurer.unit
+        if address != RAY and not address.startswith(_SCHEME):
+            raise TuningError(f"tune: workers must be a number, ray or ray://HOST:PORT, got {address}")
+        self._ray = _ray()
         self._started_here = _join(self._ray, address)
-        self.count = count or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-        if count is None and measurer.most_workers is not None:
-            self.count = min(self.count, measurer.most_workers)
-        self._job = self._ray.put(TuningJob.of(task, measurer))
+        self.count = _count(self._ray, measurer) if count is None else count
         self._actor = self._ray.remote(num_cpus=1, max_restarts=0)(PointMeasurer)
-        self._timeout_s, self._warn = timeout_s, warn
+        self._measurer, self._timeout_s, self._warn = measurer, timeout_s, warn
+        self._name, self._job = "", None
         self._waiting: deque[tuple[int, Point]] = deque()
-        self._idle: list[tuple[Any, int]] = []
+        self._idle: dict[int, Any] = {}
         self._calls: dict[Any, _Call] = {}
         self._unable = 0
+
+    def begin(self, task: TuningTask) -> None:
+        """As `Workers`."""
+        self._job, self._name, self._unable = self._ray.put(TuningJob.of(task, self._measurer)), task.name, 0
+        for call in self._calls.values():  # actors that still start, for the last task
+            self._ray.kill(call.actor)
+        self._calls.clear()
         for place in range(self.count):
-            self._start(place)
+            self._ask(place, self._idle.pop(place, None) or self._actor.remote())
 
     def submit(self, number: int, point: Point) -> None:
         """As `Workers`."""
@@ -98,7 +100,7 @@ class RayWorkers:
 
     def close(self) -> None:
         """As `Workers`; ends the cluster if it was started for this."""
-        for actor in [call.actor for call in self._calls.values()] + [actor for actor, _ in self._idle]:
+        for actor in [*(call.actor for call in self._calls.values()), *self._idle.values()]:
             self._ray.kill(actor)
         self._calls.clear()
         self._idle.clear()
@@ -107,15 +109,15 @@ class RayWorkers:
 
     # --- actors
 
-    def _start(self, place: int) -> None:
-        """Start an actor, whose first call is what it lacks."""
-        actor = self._actor.remote(self._job)
-        self._calls[actor.missing.remote()] = _Call(actor, place)
+    def _ask(self, place: int, actor: Any) -> None:  # noqa: ANN401  of Ray
+        """Ask an actor what it lacks."""
+        self._calls[actor.missing.remote(self._job)] = _Call(actor, place)
 
     def _hand_out(self) -> None:
         while self._waiting and self._idle:
-            (number, point), (actor, place) = self._waiting.popleft(), self._idle.pop(0)
-            self._calls[actor.measured.remote(dict(point))] = _Call(actor, place, number, point, time.monotonic())
+            (number, point), (place, actor) = self._waiting.popleft(), self._idle.popitem()
+            reference = actor.measured.remote(self._job, dict(point))
+            self._calls[reference] = _Call(actor, place, number, point, time.monotonic())
 
     def _patience_s(self) -> float | None:
         """Seconds until the first trial is late; None while actors only start."""
@@ -133,7 +135,7 @@ class RayWorkers:
             self._ray.kill(call.actor)
             self._set_aside(call.place, result)
             return None
-        self._idle.append((call.actor, call.place))
+        self._idle[call.place] = call.actor
         return None if call.point is None else (call.number, result)
 
     def _lost(self, call: _Call, reason: str) -> tuple[int, Trial] | None:
@@ -141,9 +143,9 @@ class RayWorkers:
         if call.point is None:
             self._set_aside(call.place, f"actor must start, got {reason}")
             return None
-        self._start(call.place)
+        self._ask(call.place, self._actor.remote())
         error = f"trial: its worker must not end, got {reason}"
-        return call.number, Trial.failed(call.point, self._unit, error, time.monotonic() - call.begun_s)
+        return call.number, Trial.failed(call.point, self._measurer.unit, error, time.monotonic() - call.begun_s)
 
     def _late(self) -> tuple[int, Trial] | None:
         """The first trial that took too long; its actor is replaced."""
@@ -152,9 +154,9 @@ class RayWorkers:
             if call.point is not None and now - call.begun_s >= self._timeout_s:
                 del self._calls[reference]
                 self._ray.kill(call.actor)
-                self._start(call.place)
+                self._ask(call.place, self._actor.remote())
                 return call.number, Trial.failed(
-                    call.point, self._unit, timeout_text(self._timeout_s), now - call.begun_s
+                    call.point, self._measurer.unit, timeout_text(self._timeout_s), now - call.begun_s
                 )
         return None
 
@@ -173,10 +175,14 @@ def _ray() -> Any:  # noqa: ANN401  a module
     return ray
 
 
+def _count(ray: Any, measurer: Measurer) -> int:  # noqa: ANN401  a module
+    """One actor a processor of the cluster, or as many as the measurer allows."""
+    processors = max(1, int(ray.cluster_resources().get("CPU", 1)))
+    return processors if measurer.most_workers is None else min(processors, measurer.most_workers)
+
+
 def _join(ray: Any, address: str) -> bool:  # noqa: ANN401  a module
     """Whether Ray was not yet in use, and is now."""
-    if address != RAY and not address.startswith(_SCHEME):
-        raise TuningError(f"tune: workers must be a number, ray or ray://HOST:PORT, got {address}")
     if ray.is_initialized():
         return False
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}

@@ -17,7 +17,7 @@ import numpy as np
 
 from vdla.compiler.tune import Point, TuningTask
 from vdla.runtime.tune.errors import TuningError
-from vdla.runtime.tune.log import TaskRun, TuningLog
+from vdla.runtime.tune.log import PointFeatures, TaskRun, TuningLog
 from vdla.runtime.tune.trial import Trial, best_trial
 from vdla.runtime.tune.workers import Workers
 
@@ -101,7 +101,8 @@ def tune(
     for name, value in (("trials", trials), ("batch", batch)):
         if value < 1:
             raise TuningError(f"tune {task.name}: {name} must be at least 1, got {value}")
-    loop = _Loop(search=search, run=run, workers=workers, trials=trials, log=log, show=show)
+    workers.begin(task)
+    loop = _Loop(task=task, search=search, run=run, workers=workers, trials=trials, log=log, show=show)
     loop.tell_others()
     while loop.propose(batch):
         loop.tell_first()
@@ -112,6 +113,7 @@ def tune(
 class _Loop:
     """The state of a run. Trials are numbered in the order of proposal."""
 
+    task: TuningTask
     search: Search
     run: TaskRun
     workers: Workers
@@ -162,13 +164,17 @@ class _Loop:
             number, trial = self.workers.take()
             self.ended[number] = trial
             if self.log is not None:
-                self.log.append(self.run, trial)
+                self.log.append(self.run, trial, self._features(trial.point))
             self._show()
         found = [self.ended[number] for number in numbers]
         self.told += found
         self.search.tell(points, [trial.cost for trial in found])
         self.batches.popleft()
         self._show()
+
+    def _features(self, point: Point) -> PointFeatures:
+        row = self.task.features(np.array([self.task.space.index(point)]))[0]
+        return PointFeatures.of(self.task.feature_names, row)
 
     def _show(self) -> None:
         self.show(TuningProgress(len(self.ended), self.trials, best_trial(self.ended.values())))

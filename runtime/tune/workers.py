@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread, Timer
+from threading import Event, Lock, Thread, Timer
 from typing import Protocol
 
 from vdla.compiler.tune import Point, TuningTask
@@ -28,12 +28,23 @@ TIMEOUT_S = 60.0
 _TASKS_KEPT = 2  # of a worker; a task derives much from its definition
 
 
+Warn = Callable[[str], None]
+
+
 class Workers(Protocol):
-    """Processes that measure points of one task."""
+    """Processes that measure points of one task after another."""
 
     @property
     def count(self) -> int:
         """How many measure at once."""
+        ...
+
+    def begin(self, task: TuningTask) -> None:
+        """Measure points of this task from now on; those of the last one have been taken.
+
+        Raises:
+            TuningError: the task cannot be pickled.
+        """
         ...
 
     def submit(self, number: int, point: Point) -> None:
@@ -112,9 +123,14 @@ class InlineWorkers:
 
     count = 1
 
-    def __init__(self, task: TuningTask, measurer: Measurer) -> None:
-        self._task, self._measurer = task, measurer
+    def __init__(self, measurer: Measurer) -> None:
+        self._measurer = measurer
+        self._task: TuningTask | None = None
         self._waiting: list[tuple[int, Point]] = []
+
+    def begin(self, task: TuningTask) -> None:
+        """As `Workers`."""
+        self._task = task
 
     def submit(self, number: int, point: Point) -> None:
         """As `Workers`."""
@@ -122,6 +138,7 @@ class InlineWorkers:
 
     def take(self) -> tuple[int, Trial]:
         """As `Workers`."""
+        assert self._task is not None  # nothing waits before a task
         number, point = self._waiting.pop(0)
         return number, trial_of(self._measurer, self._task, point)
 
@@ -133,25 +150,35 @@ class InlineWorkers:
 
 
 class LocalWorkers:
-    """Processes of this machine, by default one a processor; `warn` gets what befalls them."""
+    """Processes of this machine, by default one a processor; `warn` gets what befalls them.
+
+    A process is started for its first trial and stays for later tasks.
+    """
 
     def __init__(
         self,
-        task: TuningTask,
         measurer: Measurer,
         count: int | None = None,
         timeout_s: float = TIMEOUT_S,
-        warn: Callable[[str], None] = lambda message: None,
+        warn: Warn = lambda message: None,
     ) -> None:
-        self.count = local_count(measurer, count)
-        self._job, self._timeout_s, self._warn = TuningJob.of(task, measurer), timeout_s, warn
-        self._unit, self._name = measurer.unit, task.name
+        self.count = _local_count(measurer, count)
+        self._measurer, self._timeout_s, self._warn = measurer, timeout_s, warn
+        self._job = TuningJob(b"", measurer)
+        self._name = ""
         self._points: SimpleQueue[tuple[int, Point] | None] = SimpleQueue()
         self._trials: SimpleQueue[tuple[int, Trial] | str] = SimpleQueue()
+        self._unable = 0
         self._lock = Lock()
         self._closed = False
         self._processes: dict[int, Worker] = {}
-        self._unable: list[str] = []
+        self._threads: list[Thread] = []
+
+    def begin(self, task: TuningTask) -> None:
+        """As `Workers`."""
+        job = TuningJob.of(task, self._measurer)
+        self._end_threads()
+        self._job, self._name, self._unable = job, task.name, 0
         self._threads = [Thread(target=self._drive, args=(place,), daemon=True) for place in range(self.count)]
         for thread in self._threads:
             thread.start()
@@ -166,8 +193,8 @@ class LocalWorkers:
             found = self._trials.get()
             if not isinstance(found, str):
                 return found
-            self._unable.append(found)
-            if len(self._unable) == self.count:
+            self._unable += 1
+            if self._unable == self.count:
                 raise TuningError(f"tune {self._name}: {found}")
             self._warn(f"tune {self._name}: {found}; the run goes on without it")
 
@@ -180,76 +207,94 @@ class LocalWorkers:
         with suppress(Empty):
             while True:
                 self._points.get_nowait()
+        self._end_threads()
+        for process in self._processes.values():
+            process.close()
+
+    def _end_threads(self) -> None:
         for _ in self._threads:
             self._points.put(None)
         for thread in self._threads:
             thread.join()
+        with suppress(Empty):  # of threads that had ended before
+            while True:
+                self._points.get_nowait()
 
     # --- one worker, in a thread of its own
 
     def _drive(self, place: int) -> None:
         """Measure points, with a new process whenever the old one has ended."""
-        process: Worker | None = None
+        able = False
         while (work := self._points.get()) is not None:
-            if process is None:
-                process, reason = self._start(place)
-                if process is None:
-                    self._points.put(work)
-                    self._trials.put(reason)
-                    return
-            trial, alive = self._measure(process, work[1])
+            reason = "" if able else self._ready(place)
+            if reason:
+                self._points.put(work)
+                self._trials.put(reason)
+                return
+            trial, able = self._measure(self._processes[place], work[1])
             if self._closed:
-                break
-            if not alive:
-                process.close()
-                process = None
+                return
+            if not able:
+                self._end(place)
             self._trials.put((work[0], trial))
-        if process is not None:
-            process.kill()
-            process.close()
 
-    def _start(self, place: int) -> tuple[Worker | None, str]:
-        """A process that can measure the task, or why there is none."""
+    def _ready(self, place: int) -> str:
+        """Have a process that can measure the task; why there is none, or empty."""
+        error: BaseException | None = None
+        for _ in range(2):  # the process of the last task may have been killed since
+            process = self._processes.get(place) or self._start(place)
+            if process is None:
+                return f"worker {place}: process must start, got one that ended"
+            outcome = process.call(missing_of, self._job)
+            if outcome.error is None and process.ready():
+                return f"worker {place}: {outcome.result}" if outcome.result else ""
+            error = outcome.error
+            self._end(place)
+        return f"worker {place}: task must arrive, got {error}"
+
+    def _start(self, place: int) -> Worker | None:
         try:
             process = Worker()
-        except OSError as error:
-            return None, f"worker {place}: process must start, got {error.strerror}"
+        except OSError:
+            return None
         with self._lock:
             self._processes[place] = process
             if self._closed:
                 process.kill()
-        outcome = process.call(missing_of, self._job) if process.ready() else None
-        if outcome is not None and outcome.error is None and not outcome.result and process.ready():
-            return process, ""
+        if process.ready():
+            return process
+        self._end(place)
+        return None
+
+    def _end(self, place: int) -> None:
+        with self._lock:
+            process = self._processes.pop(place)
         process.kill()
         process.close()
-        what = "process must start, got one that ended" if outcome is None else outcome.result or str(outcome.error)
-        return None, f"worker {place}: {what}"
 
     def _measure(self, process: Worker, point: Point) -> tuple[Trial, bool]:
         """The trial of a point, and whether the process can go on."""
-        start, late = time.perf_counter(), []
+        start, late = time.perf_counter(), Event()
 
         def end() -> None:
-            late.append(True)
+            late.set()
             process.kill()
 
         timer = Timer(self._timeout_s, end)
+        timer.daemon = True
         timer.start()
         outcome = process.call(measured, (self._job, point))
         timer.cancel()
         if outcome.error is None and process.ready():
             return outcome.result, True
-        seconds = time.perf_counter() - start
-        error = timeout_text(self._timeout_s) if late else _death(outcome.error)
-        process.kill()
-        return Trial.failed(point, self._unit, error, seconds), False
+        error = timeout_text(self._timeout_s) if late.is_set() else _death(outcome.error)
+        return Trial.failed(point, self._measurer.unit, error, time.perf_counter() - start), False
 
 
-def local_count(measurer: Measurer, count: int | None) -> int:
+def _local_count(measurer: Measurer, count: int | None) -> int:
     """How many processes measure at once on this machine."""
-    most = measurer.most_workers
     if count is None:
+        most = measurer.most_workers
         return processors() if most is None else min(most, processors())
     if count < 1:
         raise TuningError(f"tune: workers must be at least 1, got {count}")

@@ -13,6 +13,7 @@ from vdla.commands.compile_model import FOR_MODELS, SUFFIX, add_model_arguments,
 from vdla.commands.completion import complete_with
 from vdla.commands.console import progress
 from vdla.commands.machine_options import add_machine_arguments, machine, positive
+from vdla.commands.tuned_option import best_known
 from vdla.support.atomic import write_text
 from vdla.support.suggest import did_you_mean
 
@@ -27,6 +28,7 @@ EXAMPLES = """\
   vdla compile --list                        templates, their options, layers
   vdla compile C6 -o c6.vdla                 a layer of ResNet-18 or MobileNet
   vdla compile C6 --threads 1 -o slow.vdla   the same without virtual threads
+  vdla compile C5 --tuned shipped            its best known schedule
   vdla compile conv2d --shape height=14 width=14 in_channels=20 \\
       out_channels=40 kernel=3 pads=1 -o conv.vdla
   vdla compile dense --preset int4 --shape rows=4 in_features=100 \\
@@ -56,6 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="the file (default: OPERATOR.vdla, MODEL.vdla)"
     )
+    parser.add_argument(
+        "--tuned", metavar="LOG", help="use the best schedules in a log of vdla tune, or in the one that is shipped"
+    )
     parser.add_argument("--schedule", type=Path, metavar="FILE", help="write the scheduled loop nest as text there")
     add_machine_arguments(parser)
     add_model_arguments(parser)
@@ -72,7 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.commands.templates import virtual_threads
     from vdla.simulator.verify import verify
 
-    operator = _operator(arguments)
+    with best_known(arguments.tuned) as schedules:
+        operator = _operator(arguments)
     with progress(f"compile {operator.name}") as show:
         show("loop nest to instructions", 0, 2)
         program = operator.program
@@ -87,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(arguments.schedule, f"{operator.function}\n")
     print(f"{target}: {operator.name} for {program.config.name}, {len(program):,} instructions, hash {program.hash}")
     if operator.description:
-        print(f"tiles: {operator.description}")
+        print(f"tiles: {operator.description}{', tuned' if schedules.used else ''}")
     threads = virtual_threads(operator)
     if threads < arguments.threads:
         print(f"virtual threads: {threads} instead of {arguments.threads}; the tiles or the buffers allow no more")
@@ -100,7 +106,7 @@ def _operator(arguments: argparse.Namespace) -> Operator:
 
     name, config = arguments.operator, machine(arguments)
     if name in templates():
-        return from_settings(name, config, arguments.shape, arguments.threads)
+        return from_settings("compile", name, config, arguments.shape, arguments.threads)
     if (name or "").upper() not in workloads():
         got = f"{name}{did_you_mean(name, _names())}" if name else "nothing"
         raise CommandError(f"compile: operator must be one of {', '.join(_names())}, got {got}")

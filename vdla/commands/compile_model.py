@@ -12,6 +12,7 @@ from vdla.commands.calibration import calibration_data
 from vdla.commands.console import output, progress
 from vdla.commands.files import require_folder
 from vdla.commands.machine_options import DEFAULT_PRESET, integer, key_and_value, read_config
+from vdla.commands.tuned_option import best_known
 
 if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
@@ -61,7 +62,7 @@ def compile_model(arguments: argparse.Namespace) -> int:
     path = Path(path)
     require_folder("compile", "--output", path)
     data = None if arguments.calibration is None else [calibration_data(file) for file in arguments.calibration]
-    with progress(f"compile {source.name}") as show:
+    with progress(f"compile {source.name}") as show, best_known(arguments.tuned) as schedules:
         model = compile_network(
             source,
             _target(arguments),
@@ -73,10 +74,13 @@ def compile_model(arguments: argparse.Namespace) -> int:
             keep_float=arguments.float or (),
             observe=_printer(arguments.print_after),
             progress=show,
+            kernel_points=schedules.kernel_point,
         )
         show("write", 1, 1)
         model.save(path)
     _show(model, path)
+    if arguments.tuned:
+        print(f"{len(schedules.used)} operators with their best schedule in {arguments.tuned}")
     return OK
 
 

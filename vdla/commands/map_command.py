@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import inspect
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import OK, CommandError
 from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress, table
-from vdla.commands.machine_options import add_machine_arguments, integer, key_and_value, machine, positive
+from vdla.commands.machine_options import add_machine_arguments, machine, positive
+from vdla.commands.plain_expressions import definition_of, definitions, expression_of_file
 from vdla.support.atomic import write_text
 from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from vdla.compiler.operators.definitions import Definition
     from vdla.runtime.mapping import MappingReport
 
 EXAMPLES = """\
@@ -32,7 +29,6 @@ EXAMPLES = """\
 """
 
 _SHOWN = 8  # rows, without --all
-_BATCH = {"batch": 1}  # of the command line, where the definition has no default
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +73,7 @@ def _tensor(arguments: argparse.Namespace) -> tuple[str, Any]:
 
     name = arguments.operator
     if ".py" in name:
-        return _from_file(name)
+        return expression_of_file("map", name)
     if name.upper() in workloads():
         if arguments.shape:
             raise CommandError(f"map {name}: --shape must be left out for a named layer, got {arguments.shape[0]}")
@@ -87,17 +83,7 @@ def _tensor(arguments: argparse.Namespace) -> tuple[str, Any]:
             f"map: operator must be one of {', '.join(_names())}, or FILE.py:NAME, "
             f"got {name}{did_you_mean(name, _names())}"
         )
-    return name, _from_settings(name, arguments.shape).output
-
-
-def definitions() -> dict[str, Callable[..., Definition]]:
-    """Every definition by name."""
-    from vdla.compiler.operators import definitions as room
-
-    exported = [getattr(room, name) for name in room.__all__]
-    functions = {f.__name__: inspect.signature(f) for f in exported if inspect.isfunction(f)}
-    own = [name for name, signature in functions.items() if str(signature.return_annotation) == "Definition"]
-    return {name: getattr(room, name) for name in own if name != room.of_workload.__name__}
+    return name, definition_of("map", name, arguments.shape).output
 
 
 def _names() -> list[str]:
@@ -105,64 +91,6 @@ def _names() -> list[str]:
     from vdla.compiler.operators.workloads import workloads
 
     return [*definitions(), *workloads()]
-
-
-def _from_settings(name: str, settings: list[str]) -> Definition:
-    """A definition with options as KEY=VALUE words."""
-    define = definitions()[name]
-    options = inspect.signature(define).parameters
-    known = [key for key in options if "dtype" not in key]
-    values: dict[str, Any] = {}
-    for setting in settings:
-        key, text = key_and_value("--shape", setting)
-        if key not in known:
-            hint = did_you_mean(key, known)
-            raise CommandError(f"map {name}: key must be one of {', '.join(known)}, got {key}{hint}")
-        values[key] = _value(f"map {name}: {key}", options[key], text)
-    missing = [k for k, p in options.items() if p.default is p.empty and k not in {**_BATCH, **values}]
-    if missing:
-        example = " ".join(f"{key}=N" for key in missing)
-        raise CommandError(f"map {name}: shape must give {', '.join(missing)}, got none (--shape {example})")
-    own = {key: value for key, value in _BATCH.items() if key in options}
-    return define(**{**own, **values})
-
-
-def _value(where: str, option: inspect.Parameter, text: str) -> Any:  # noqa: ANN401  of the option
-    if option.annotation == "str":
-        return text
-    if isinstance(option.default, bool):
-        if text not in ("yes", "no"):
-            raise CommandError(f"{where} must be yes or no, got {text!r}")
-        return text == "yes"
-    if "Sequence" in str(option.annotation):
-        parts = tuple(integer(where, part) for part in text.split("x"))
-        return parts[0] if len(parts) == 1 and "int |" in str(option.annotation) else parts
-    return integer(where, text)
-
-
-def _from_file(where: str) -> tuple[str, Any]:
-    """The tensor that a function of the user's file returns."""
-    from vdla.compiler import te
-
-    path, _, name = where.partition(":")
-    if not name:
-        raise CommandError(f"map: FILE.py must be followed by the name of a function, as {path}:NAME, got {where}")
-    if not Path(path).is_file():
-        raise CommandError(f"{path}: file must exist, got none")
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        function = getattr(module, name, None)
-        tensor = function() if callable(function) else None
-    except Exception as error:
-        raise CommandError(f"{where}: the file must run without errors, got {type(error).__name__}: {error}") from error
-    if not callable(function):
-        raise CommandError(f"{path}: {name} must be a function, got {'none' if function is None else repr(function)}")
-    if not isinstance(tensor, te.Tensor):
-        raise CommandError(f"{where}: the function must return a tensor, got {tensor!r}")
-    return name, tensor
 
 
 # --- reports --------------------------------------------------------------------------------------

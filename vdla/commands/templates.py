@@ -64,20 +64,20 @@ def _default(value: object) -> str:
     return "N" if value is None else str(value)
 
 
-def from_settings(name: str, config: Config, settings: list[str], threads: int) -> Operator:
+def from_settings(command: str, name: str, config: Config, settings: list[str], threads: int) -> Operator:
     """The operator of a template with options as KEY=VALUE words."""
     template = templates()[name]
     values: dict[str, object] = {}
     for setting in settings:
-        key, value = _setting(f"compile {name}", _parameters(template), setting)
+        key, value = _setting(f"{command} {name}", _parameters(template), setting)
         if key in values:
-            raise CommandError(f"compile {name}: {key} must be given once, got it twice")
+            raise CommandError(f"{command} {name}: {key} must be given once, got it twice")
         values[key] = value
     defaults = keys(template)
     missing = [key for key, default in defaults.items() if default is inspect.Parameter.empty and key not in values]
     if missing:
         example = " ".join(f"{key}=N" for key in missing)
-        raise CommandError(f"compile {name}: shape must give {', '.join(missing)}, got none (--shape {example})")
+        raise CommandError(f"{command} {name}: shape must give {', '.join(missing)}, got none (--shape {example})")
     own = {key: default for key, default in _DEFAULTS.items() if key in defaults}
     return template(config, **{**own, **values}, virtual_threads=threads)
 

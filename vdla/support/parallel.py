@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from io import FileIO
 from threading import Event, Lock, Thread
 from typing import Any, Generic, TypeVar
 
@@ -217,19 +218,26 @@ def serve() -> None:
     Results go to standard output, and what functions print to standard error.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
-    with os.fdopen(os.dup(1), "wb") as output:
-        os.dup2(2, 1)
+    output = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    with suppress(BrokenPipeError):  # the process that started this one was killed
         while True:
             output.write(b".")
-            output.flush()
             try:
                 message = pickle.load(sys.stdin.buffer)
             except EOFError:
                 return
             except Exception as error:
-                output.write(_failure(error))
+                _send(output, _failure(error))
             else:
-                output.write(_answer(*message))
+                _send(output, _answer(*message))
+
+
+def _send(output: FileIO, content: bytes) -> None:
+    """Write all of it; a pipe may take less at once."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[output.write(rest) :]
 
 
 def _answer(function: Callable[[Any], Any], item: object) -> bytes:

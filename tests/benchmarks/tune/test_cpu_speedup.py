@@ -35,7 +35,9 @@ def product(kernels: list[NetworkKernel]) -> NetworkKernel:
 
 
 def inline(task: TuningTask, measurer: Measurer) -> Workers:
-    return InlineWorkers(task, measurer)
+    workers = InlineWorkers(measurer)
+    workers.begin(task)
+    return workers
 
 
 def test_kernels_come_by_their_multiply_adds(kernels: list[NetworkKernel]) -> None:

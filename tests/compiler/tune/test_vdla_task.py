@@ -15,6 +15,7 @@ from vdla.compiler.templates import Tiling, conv2d, depthwise_conv2d
 from vdla.compiler.tune import TuneError, VdlaTask, expression_task, template_task
 from vdla.compiler.tune.vdla_space import tile_sizes, tiling_of
 from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, columns
 
 TINY = Config.preset("tiny")
 SHAPE = {"batch": 1, "height": 6, "width": 5, "in_channels": 8, "out_channels": 8, "kernel": 3, "pads": 1}
@@ -50,6 +51,24 @@ def test_the_untuned_choice_is_a_point() -> None:
     problem = task.forms["channels"].problem
     points = [tiling_of(point) for point in task.space.points()]
     assert {best_tiling(TINY, problem, threads) for threads in (1, 2, 3)} <= set(points)
+
+
+def test_the_untuned_choice_is_a_point_where_one_tile_is_all() -> None:
+    task = template_task(depthwise_conv2d, TINY, batch=1, height=2, width=2, channels=4, kernel=1)
+    problem = task.forms["template"].problem
+    points = [tiling_of(point) for point in task.space.points()]
+    untuned = best_tiling(TINY, problem, 2)
+    assert (untuned.rows, untuned.cols, untuned.threads) == (2, 2, 1)
+    assert replace(untuned, threads_over="cols") in points  # no loop iterates: it does not matter which
+
+
+def test_equal_keys_are_equal_programs_but_for_numbers_in_fields() -> None:
+    first = template_task(conv2d, TINY, **SHAPE, activation="relu", zero_point=3, input_zero_point=-5)
+    second = template_task(conv2d, TINY, **{**SHAPE, "kernel": (3, 3)}, ceiling=40, input_zero_point=7, name="other")
+    assert first.key == second.key
+    assert first.key != template_task(conv2d, TINY, **SHAPE).key
+    opcodes = [columns(TINY, task.build(first.space.point(7)).words)[:, COL["opcode"]] for task in (first, second)]
+    assert np.array_equal(*opcodes)
 
 
 def test_a_template_has_the_layouts_that_fit() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import vdla
-from vdla.compiler.operators.vdla import conv2d
 from vdla.compiler.operators.vdla.operator import chosen_options
+from vdla.compiler.templates import conv2d
 from vdla.compiler.tune import Point, VdlaTask, template_task
 from vdla.hardware.config import Config
 from vdla.runtime.tune import (

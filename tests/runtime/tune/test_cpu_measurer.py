@@ -142,8 +142,9 @@ def test_programs_are_no_kernels() -> None:
 
 def trial_error(task: CpuTask, timeout_s: float) -> list[str]:
     """The errors of a point of another kernel, and of the default after it."""
-    workers = LocalWorkers(task, QUICK, 1, timeout_s)
+    workers = LocalWorkers(QUICK, 1, timeout_s)
     try:
+        workers.begin(task)
         workers.submit(0, {"schedule": "other"})
         workers.submit(1, task.default)
         found = dict(workers.take() for _ in range(2))

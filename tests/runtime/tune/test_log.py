@@ -6,10 +6,12 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.toy_tuning import toy_run
 
 from vdla.runtime.tune import Trial, TuningError, TuningLog, read_logs
+from vdla.runtime.tune.log import PointFeatures
 
 OK = Trial({"a": 1, "b": 2}, 125.0, "cycles", seconds=0.5)
 FAILED = Trial.failed({"a": 3, "b": 2}, "cycles", "no")
@@ -29,6 +31,15 @@ def test_a_log_gives_back_what_was_appended(path: Path) -> None:
     assert [entry.trial for entry in found] == [OK, FAILED]
     assert [entry.run for entry in found] == [toy_run(), toy_run(1)]
     assert math.isinf(found[1].trial.cost) and not found[1].trial.ok
+
+
+def test_features_come_back(tmp_path: Path) -> None:
+    features = PointFeatures.of(("x", "y"), np.array([1.5, -2.25], np.float32))
+    with TuningLog(tmp_path / "log.jsonl") as log:
+        log.append(toy_run(), OK, features)
+    (entry,) = read_logs(tmp_path).of_key(toy_run().key)
+    assert entry.features == features and entry.features.row.tolist() == [1.5, -2.25]
+    assert features.names != PointFeatures.of(("y", "x"), features.row).names
 
 
 def test_a_line_says_where_and_with_what_it_was_measured(path: Path) -> None:

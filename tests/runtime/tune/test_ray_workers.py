@@ -16,8 +16,9 @@ TASK = ToyTask()
 @pytest.mark.filterwarnings("ignore")  # of Ray
 def test_deaths_hangs_and_refusals_cost_their_trials() -> None:
     pytest.importorskip("ray")
-    workers = RayWorkers(TASK, ToyMeasurer(dies=3, hangs=9, refused=4), count=2, timeout_s=0.5)
+    workers = RayWorkers(ToyMeasurer(dies=3, hangs=9, refused=4), count=2, timeout_s=0.5)
     try:
+        workers.begin(TASK)
         for number, a in enumerate((3, 9, 4, 5, 6)):
             workers.submit(number, {"a": a, "b": 7})
         trials = dict(workers.take() for _ in range(5))
@@ -33,8 +34,9 @@ def test_deaths_hangs_and_refusals_cost_their_trials() -> None:
 @pytest.mark.filterwarnings("ignore")  # of Ray
 def test_a_task_that_no_actor_can_measure_ends_the_run() -> None:
     pytest.importorskip("ray")
-    workers = RayWorkers(TASK, ToyMeasurer(lacking="processor must have avx512f, got none"), count=1)
+    workers = RayWorkers(ToyMeasurer(lacking="processor must have avx512f, got none"), count=1)
     try:
+        workers.begin(TASK)
         workers.submit(0, {"a": 1, "b": 1})
         with pytest.raises(TuningError) as raised:
             workers.take()
@@ -46,5 +48,5 @@ def test_a_task_that_no_actor_can_measure_ends_the_run() -> None:
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(TuningError) as raised:
-        RayWorkers(TASK, ToyMeasurer())
+        RayWorkers(ToyMeasurer())
     assert str(raised.value) == "tune: workers on Ray need the package ray, got none (pip install 'vdla[ray]')"

@@ -18,7 +18,7 @@ class Counting(InlineWorkers):
     """Counts what is measured."""
 
     def __init__(self, measurer: ToyMeasurer) -> None:
-        super().__init__(TASK, measurer)
+        super().__init__(measurer)
         self.measured: list[Point] = []
 
     def submit(self, number: int, point: Point) -> None:

@@ -18,7 +18,7 @@ TASK = ToyTask()
 def run(
     measurer: ToyMeasurer, count: int, trials: int, timeout_s: float = 60.0, warnings: list[str] | None = None
 ) -> TuningReport:
-    workers = LocalWorkers(TASK, measurer, count, timeout_s, [].append if warnings is None else warnings.append)
+    workers = LocalWorkers(measurer, count, timeout_s, [].append if warnings is None else warnings.append)
     try:
         return tune(TASK, ShuffledSearch(TASK), toy_run(), workers, trials=trials)
     finally:
@@ -26,8 +26,9 @@ def run(
 
 
 def test_deaths_hangs_and_refusals_cost_their_trials() -> None:
-    workers = LocalWorkers(TASK, ToyMeasurer(dies=3, hangs=9, refused=4), 2, timeout_s=0.2)
+    workers = LocalWorkers(ToyMeasurer(dies=3, hangs=9, refused=4), 2, timeout_s=0.2)
     try:
+        workers.begin(TASK)
         for number, a in enumerate((3, 9, 4, 5, 6)):
             workers.submit(number, {"a": a, "b": 7})
         trials = dict(workers.take() for _ in range(5))
@@ -45,8 +46,9 @@ def test_deaths_hangs_and_refusals_cost_their_trials() -> None:
 
 def test_a_worker_that_is_killed_costs_its_trial(tmp_path: Path) -> None:
     begun = tmp_path / "pid"
-    workers = LocalWorkers(TASK, ToyMeasurer(busy_s=0.3, pid_file=str(begun)), 1)
+    workers = LocalWorkers(ToyMeasurer(busy_s=0.3, pid_file=str(begun)), 1)
     try:
+        workers.begin(TASK)
         workers.submit(0, {"a": 0, "b": 0})
         workers.submit(1, {"a": 1, "b": 0})
         while not begun.exists() or not begun.read_text():
@@ -80,11 +82,11 @@ def test_a_task_that_cannot_be_pickled_is_refused() -> None:
         pass
 
     with pytest.raises(TuningError) as raised:
-        LocalWorkers(Local(), ToyMeasurer())
+        LocalWorkers(ToyMeasurer()).begin(Local())
     assert str(raised.value).startswith("tune toy: task must be one that can be pickled, got Can't pickle")
 
 
 def test_the_number_of_workers_must_be_positive() -> None:
     with pytest.raises(TuningError) as raised:
-        LocalWorkers(TASK, ToyMeasurer(), 0)
+        LocalWorkers(ToyMeasurer(), 0)
     assert str(raised.value) == "tune: workers must be at least 1, got 0"

@@ -1,0 +1,79 @@
+"""Tuning runs that are killed at random moments and resumed: nothing is lost, nothing repeated.
+
+A trial is lost if the run had it on disk and the log has it no more, and repeated if a later run
+measures it again. Those that were being measured at a kill are neither.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from vdla.benchmarks.harness import Progress, silent
+from vdla.benchmarks.tune.kill_process import killed_task, spelling
+from vdla.runtime.tune import read_logs
+
+_MOST_S = 0.25  # from the first worker's start to the kill
+_START_S = 60.0
+_START = (
+    "import sys; sys.path[:] = {path!r}; from vdla.benchmarks.tune.kill_process import run_until_killed; "
+    "run_until_killed({log!r}, {journal!r}, {trials}, {seed})"
+)
+
+
+def kills(count: int, trials: int, seed: int, progress: Progress = silent) -> dict[str, int]:
+    """Figures of a run of `trials` that is killed `count` times: `kills`, `lost`, `repeated`.
+
+    `left` trials of the finished run must be 0.
+    """
+    rng, killed, repeated, acknowledged = np.random.default_rng(seed), 0, 0, Counter[str]()
+    with TemporaryDirectory() as folder:
+        log, journal = Path(folder, "log.jsonl"), Path(folder, "journal")
+        for number in range(count + 1):
+            progress("runs killed", number, count)
+            before = set(_logged(log))
+            delay_s = float(rng.uniform(0, _MOST_S)) if number < count else None
+            killed += _run(log, journal, trials, seed, delay_s)
+            lines = [line.partition(" ") for line in _whole_lines(journal)]
+            begun = [point for word, _, point in lines if word == "begin"]
+            acknowledged.update(point for word, _, point in lines if word == "logged")
+            repeated += sum(point in before for point in begun)
+            journal.unlink(missing_ok=True)
+        found = Counter(_logged(log))
+    return {
+        "kills": killed,
+        "lost": len(set(acknowledged) - set(found)),
+        "repeated": repeated + sum(number - 1 for number in found.values()),
+        "left": trials - len(found),
+    }
+
+
+def _run(log: Path, journal: Path, trials: int, seed: int, delay_s: float | None) -> int:
+    """Run, and kill `delay_s` after the first worker is ready; whether it was killed."""
+    text = _START.format(path=sys.path, log=str(log), journal=str(journal), trials=trials, seed=seed)
+    process = subprocess.Popen([sys.executable, "-c", text])
+    if delay_s is None:
+        process.wait()
+        return 0
+    late = time.monotonic() + _START_S
+    while not journal.exists() and process.poll() is None and time.monotonic() < late:
+        time.sleep(0.002)
+    time.sleep(delay_s)
+    process.kill()
+    return int(process.wait() < 0)
+
+
+def _whole_lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def _logged(log: Path) -> list[str]:
+    """The points in the log."""
+    entries = read_logs(log).of_key(killed_task().key) if log.exists() else []
+    return [spelling(entry.trial.point) for entry in entries]

@@ -1,0 +1,258 @@
+"""`vdla tune`: the best schedules of an operator, or of all those of a model, by measurement."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from operator import mul
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vdla.commands import OK, CommandError
+from vdla.commands.completion import complete_with
+from vdla.commands.console import errors, output, progress
+from vdla.commands.device_options import device_names
+from vdla.commands.files import require_folder
+from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments, natural, positive
+from vdla.commands.tune_picture import Curve, picture
+from vdla.commands.tune_tables import TunedResult, show_result, show_results
+from vdla.commands.tune_tasks import TunedOperator, operator_names, operator_to_tune, operators_of_model
+from vdla.support.atomic import write_text
+from vdla.support.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from vdla.runtime.tune import Measurer, Search, TrialIndex, TuningLog, TuningProgress, Workers
+
+EXAMPLES = """\
+  vdla tune C5                          a layer of ResNet-18, on pynq_z1
+  vdla tune C5 --trials 500 --picture c5.svg --search random --seed 1
+  vdla tune my.py:attention --preset ultra96    a function of yours that
+                                        returns the tensor of its result
+  vdla tune model.onnx --log model.jsonl        every operator of a model
+  vdla compile model.onnx --tuned model.jsonl   use what was found
+  vdla tune C8 --from logs/             begin with what other runs learnt
+  vdla tune C5 --workers ray://10.0.0.5:10001   on a cluster
+"""
+
+SUFFIX = ".onnx"
+LOG = Path("tuning.jsonl")
+SEARCH = "annealing"
+TRIALS = 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What is tuned, how long, by whom, and what is written."""
+    name = parser.add_argument(
+        "operator", metavar="OPERATOR", help="a layer such as C6, a template, FILE.py:NAME, or MODEL.onnx"
+    )
+    complete_with(name, operator_names)
+    parser.add_argument("--shape", nargs="+", default=[], metavar="KEY=N", help="the template's options")
+    parser.add_argument(
+        "--calibration", type=Path, nargs="+", metavar="FILE", help="quantise a float model, as vdla compile does"
+    )
+    parser.add_argument("--trials", type=positive, default=TRIALS, metavar="N", help=f"of each operator ({TRIALS})")
+    search = parser.add_argument("--search", default=SEARCH, metavar="NAME", help=f"what proposes points ({SEARCH})")
+    complete_with(search, _searches)
+    parser.add_argument("--seed", type=natural, default=0, help="seed of the search (default 0)")
+    parser.add_argument("--log", type=Path, default=LOG, metavar="FILE", help=f"append every trial there ({LOG})")
+    parser.add_argument("--from", dest="prior", nargs="+", type=Path, default=[], metavar="LOG",
+                        help="logs, or folders of them, of other operators: they train the cost model")  # fmt: skip
+    parser.add_argument("--workers", default="", metavar="N", help="processes, or ray, or ray://HOST:PORT")
+    parser.add_argument("--timeout", type=positive, default=60, metavar="S", help="seconds for a trial (default 60)")
+    device = parser.add_argument("--device", default="sim", metavar="NAME", help="what measures (default sim)")
+    complete_with(device, device_names)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the best program of one operator")
+    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw the best so far against trials")
+    parser.add_argument("--json", metavar="FILE", help="write the results as JSON; - is standard output")
+    add_machine_arguments(parser)
+    add_dram_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Tune, then show, write and draw."""
+    _check(arguments)
+    is_model = arguments.operator.lower().endswith(SUFFIX)
+    operators = operators_of_model(arguments) if is_model else [operator_to_tune(arguments)]
+    results = _tuned(arguments, operators)
+    if arguments.output:
+        _write_program(arguments.output, results[0])
+    if arguments.picture:
+        write_text(arguments.picture, picture(*_drawn(results)))
+    if arguments.json:
+        _write_json(arguments.json, results)
+    if arguments.json != "-":
+        _show(arguments, results, is_model)
+    return OK
+
+
+def _searches() -> list[str]:
+    from vdla.compiler.tune.searches import SEARCHES
+
+    return list(SEARCHES)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuse options before the work starts."""
+    is_model = arguments.operator.lower().endswith(SUFFIX)
+    for option in ("log", "picture", "output", "json"):
+        path = getattr(arguments, option)
+        if path not in (None, "-"):
+            require_folder("tune", f"--{option}", Path(path))
+    if is_model and arguments.output:
+        raise CommandError(f"tune: --output must be left out for a model, got {arguments.output}")
+    if not is_model and arguments.calibration:
+        raise CommandError(f"tune: --calibration must be left out for an operator, got {arguments.calibration[0]}")
+    if arguments.picture and arguments.picture.suffix != ".svg":
+        raise CommandError(f"tune: --picture must end in .svg, got {arguments.picture}")
+    from vdla.compiler.tune.searches import SEARCHES
+
+    if arguments.search not in SEARCHES:
+        hint = did_you_mean(arguments.search, SEARCHES)
+        raise CommandError(f"tune: --search must be one of {', '.join(SEARCHES)}, got {arguments.search}{hint}")
+    if arguments.prior and not SEARCHES[arguments.search].takes_prior:
+        raise CommandError(
+            f"tune: --search must be one that learns with --from, such as {SEARCH}, got {arguments.search}"
+        )
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def _tuned(arguments: argparse.Namespace, operators: Sequence[TunedOperator]) -> list[TunedResult]:
+    """The results of all operators, one after the other, with the same workers and log."""
+    from vdla.runtime.tune import DeviceMeasurer, SimMeasurer, TuningLog, read_logs
+
+    prior = read_logs(*arguments.prior) if arguments.prior else None
+    measurer = SimMeasurer() if arguments.device == "sim" else DeviceMeasurer(arguments.device)
+    with ExitStack() as stack:
+        log = stack.enter_context(TuningLog(arguments.log))
+        workers = stack.enter_context(_workers(arguments, measurer))
+        return [_result(arguments, operator, log, workers, prior) for operator in operators]
+
+
+def _result(
+    arguments: argparse.Namespace,
+    operator: TunedOperator,
+    log: TuningLog,
+    workers: Workers,
+    prior: TrialIndex | None,
+) -> TunedResult:
+    from vdla.runtime.tune import TaskRun, tune
+    from vdla.simulator.timing import time_program
+
+    task, config = operator.task, operator.task.config
+    machine = f"{config.name} {config.fingerprint}"
+    run = TaskRun(task.key, task.name, machine, task.space.name, arguments.search, arguments.seed)
+    with progress(f"tune {task.name}") as show:
+        search = _search(arguments, operator, prior)
+        shown = _Shown(operator, show)
+        report = tune(task, search, run, workers, trials=arguments.trials, log=log, show=shown)
+        show("the untuned choice", arguments.trials, arguments.trials)
+        untuned, best = operator.untuned(), task.build(report.best.point)
+        return TunedResult(operator, report, time_program(untuned), time_program(best))
+
+
+def _search(arguments: argparse.Namespace, operator: TunedOperator, prior: TrialIndex | None) -> Search:
+    from vdla.compiler.tune.searches import new_search
+    from vdla.runtime.tune.transfer import prior_of
+
+    groups = () if prior is None else prior_of(operator.task, prior)
+    return new_search(arguments.search, operator.task, arguments.seed, groups)
+
+
+@contextmanager
+def _workers(arguments: argparse.Namespace, measurer: Measurer) -> Iterator[Workers]:
+    """The workers that --workers asks for; what befalls them is printed."""
+    from vdla.runtime.tune import LocalWorkers, RayWorkers
+
+    text, timeout_s, warn = arguments.workers, float(arguments.timeout), errors().print
+    workers: Workers
+    if text.isdecimal() or not text:
+        workers = LocalWorkers(measurer, int(text) if text else None, timeout_s, warn)
+    else:
+        workers = RayWorkers(measurer, text, timeout_s=timeout_s, warn=warn)
+    try:
+        yield workers
+    finally:
+        workers.close()
+
+
+class _Shown:
+    """Puts the best so far, its distance from the bound and the time left on the progress bar."""
+
+    def __init__(self, operator: TunedOperator, show: Callable[[str, int, int], None]) -> None:
+        self._operator, self._show = operator, show
+        self._start: tuple[float, int] | None = None
+
+    def __call__(self, progress: TuningProgress) -> None:
+        words = [self._best(progress), self._left(progress)]
+        self._show(", ".join(filter(None, words)), progress.done, progress.total)
+
+    def _best(self, progress: TuningProgress) -> str:
+        if progress.best is None:
+            return "none has succeeded"
+        limit = self._operator.bound_cycles
+        over = "" if limit is None else f", {progress.best.cost / limit:.4f} times the bound"
+        return f"best {progress.best.cost:,.0f} {progress.best.unit}{over}"
+
+    def _left(self, progress: TuningProgress) -> str:
+        """By the rate since the first trial, so that the log's do not count."""
+        now = time.monotonic()
+        if self._start is None:
+            self._start = (now, progress.done)
+        begun_s, before = self._start
+        measured = progress.done - before
+        if not measured:
+            return ""
+        seconds = round((now - begun_s) / measured * (progress.total - progress.done))
+        return f"{seconds // 60}:{seconds % 60:02d} left"
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+def _show(arguments: argparse.Namespace, results: list[TunedResult], is_model: bool) -> None:
+    if is_model:
+        show_results(results)
+    else:
+        show_result(results[0])
+    use = results[0].operator.use.replace("OPERATOR", arguments.operator).format(log=str(arguments.log))
+    output().print(f"\n{arguments.log}: every trial; {use} uses the best", soft_wrap=True)
+    for option in ("output", "picture"):
+        path = getattr(arguments, option)
+        if path:
+            output().print(f"wrote {path}")
+
+
+def _write_program(path: Path, result: TunedResult) -> None:
+    from vdla.simulator.verify import require_verified
+
+    program = result.operator.task.build(result.report.best.point)
+    require_verified(program)
+    program.save(path)
+
+
+def _drawn(results: Sequence[TunedResult]) -> tuple[str, str, list[Curve]]:
+    """Title, quantity and line of the picture; a model's line is the sum of its operators."""
+    first = results[0]
+    lines = [result.report.best_so_far() for result in results]
+    longest, counts = max(map(len, lines)), [result.operator.count for result in results]
+    padded = [[*line, *[line[-1]] * (longest - len(line))] for line in lines]
+    costs = [sum(map(mul, counts, column)) for column in zip(*padded, strict=True)]
+    untuned = sum(map(mul, counts, (result.untuned.total_cycles for result in results)))
+    bound = first.operator.bound_cycles if len(results) == 1 else None
+    name = first.name if len(results) == 1 else f"{len(results)} operators"
+    title = f"{name} on {first.best.config.name}, {first.report.run.search}"
+    quantity = "best cycles over the bound" if bound else "best cycles over those of the last trial"
+    return title, quantity, [Curve(name, costs, float(bound or costs[-1]), float(untuned))]
+
+
+def _write_json(target: str, results: Sequence[TunedResult]) -> None:
+    text = json.dumps({"operators": [result.to_dict() for result in results]}, indent=2) + "\n"
+    if target == "-":
+        print(text, end="")
+    else:
+        write_text(Path(target), text)
