@@ -206,8 +206,8 @@ ROOMS: dict[str, str] = {
         "compiler.operators.cpu compiler.graph compiler.graph.integer compiler.graph.quantise compiler.templates "
         "compiler.tune simulator.adversary simulator.stats simulator.verify simulator.timing simulator runtime.devices "
         "runtime.native runtime.evaluate runtime.artifact runtime.executor runtime compiler.graph.accelerator "
-        "runtime.network runtime.quantise runtime.compare boards benchmarks.harness benchmarks.networks benchmarks.cpu "
-        "benchmarks.programs benchmarks.coverage"
+        "runtime.network runtime.quantise runtime.tune runtime.compare boards benchmarks.harness benchmarks.networks "
+        "benchmarks.cpu benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm compiler.ir "

@@ -8,7 +8,7 @@ stride, dtype or scope) and its remedy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from vdla.compiler import ir
@@ -42,9 +42,9 @@ def tensorize(fn: ir.Function, name: str, intrinsic: Intrinsic) -> ir.Function:
 
 def _find_nest(fn: ir.Function, name: str, intrinsic: Intrinsic) -> tuple[ir.For, ir.Block, Match]:
     """The outermost loop of the nest that `name` denotes, its block, and its match."""
-    every = _paths(fn.body)
-    loops = [path[-1] for path in every if isinstance(path[-1], ir.For) and path[-1].var == name]
-    blocks = [path for path in every if isinstance(path[-1], ir.Block) and path[-1].name == name]
+    found = list(_paths_to(fn.body, name, []))
+    loops = [path[-1] for path in found if isinstance(path[-1], ir.For)]
+    blocks = [path for path in found if isinstance(path[-1], ir.Block)]
     match loops, blocks:
         case [loop], []:
             return loop, *_match_nest(fn, loop, intrinsic)
@@ -105,11 +105,15 @@ def _match_nest(fn: ir.Function, nest: ir.For, intrinsic: Intrinsic) -> tuple[ir
         raise error
 
 
-def _paths(stmt: ir.Stmt, above: tuple[ir.Stmt, ...] = ()) -> list[tuple[ir.Stmt, ...]]:
-    """The paths of all loops and blocks."""
-    here = (*above, stmt)
-    found = [here] if isinstance(stmt, ir.For | ir.Block) else []
-    return found + [path for child in ir.children(stmt) for path in _paths(child, here)]
+def _paths_to(stmt: ir.Stmt, name: str, above: list[ir.Stmt]) -> Iterator[tuple[ir.Stmt, ...]]:
+    """The paths of the loops and blocks of a name; `above` has the statements around."""
+    above.append(stmt)
+    own = stmt.var if isinstance(stmt, ir.For) else stmt.name if isinstance(stmt, ir.Block) else None
+    if own is not None and own == name:
+        yield tuple(above)
+    for child in ir.children(stmt):
+        yield from _paths_to(child, name, above)
+    above.pop()
 
 
 def _loop_names(fn: ir.Function) -> list[str]:

@@ -195,7 +195,7 @@ def encode(config: Sizes, instructions: Sequence[Instruction]) -> Words:
         IsaError: an instruction is invalid.
     """
     table = instruction_columns(config, instructions)
-    _check_rules(config, table)
+    check_rules(config, table)
     return pack(config, table)
 
 
@@ -245,7 +245,7 @@ def check(config: Sizes, words: Words) -> Values:
         lane = int(np.flatnonzero(stray[row])[0])
         bit = 64 * lane + (int(stray[row, lane]) & -int(stray[row, lane])).bit_length() - 1
         raise IsaError(_where(int(row), int(table[row, COL["opcode"]])), f"bit {bit} must be 0, got 1")
-    _check_rules(config, table)
+    check_rules(config, table)
     return table
 
 
@@ -267,7 +267,11 @@ def _check_enums(config: Sizes, table: Values) -> None:
                 raise IsaError(_where(row, opcode), f"{slot.field.name} must {_range_rule(slot)}, got {got}")
 
 
-def _check_rules(config: Sizes, table: Values) -> None:
+def check_rules(config: Sizes, table: Values) -> None:
+    """Refuse columns, whose values fit their fields, that break a rule of the instruction set.
+
+    IsaError names the first.
+    """
     broken = first_broken(config, table, COL)
     if broken is not None:
         row, rule = broken

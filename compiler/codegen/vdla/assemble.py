@@ -22,6 +22,7 @@ from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp,
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
 from vdla.compiler.codegen.vdla.placed import NO_OP, ROW_FIELDS, Placed, fields_fit, form_table, place
 from vdla.compiler.codegen.vdla.tokens import IssuedOps, issue
+from vdla.compiler.codegen.vdla.touches import SpaceTouches
 from vdla.compiler.codegen.vdla.uops import UopPlan, plan_uops
 from vdla.hardware import isa
 from vdla.hardware.config import Config
@@ -54,10 +55,7 @@ def assemble(
     plan = plan_uops(config.uop_depth, kernels, ops.form, lambda index: op_name(index, ops[index], source_lines))
     ops = replace(ops, forms=tuple(map(_with_uops, ops.forms, plan.kernels)))
     placed = place(config, ops, addresses, plan)
-    if not fields_fit(config, placed):
-        _refuse(config, placed, ops, addresses, tensors, source_lines)
-    table = form_table(config, placed)
-    touches = form_touches(config, placed, table, addresses, tensors)
+    table, touches = _touches(config, placed, addresses, tensors)
     if touches is None:
         _refuse(config, placed, ops, addresses, tensors, source_lines)
     units = np.array([isa.unit_of(form.instruction) for form in placed.forms], np.int64)[placed.form]
@@ -134,6 +132,21 @@ def _uop_tensor(config: Config, plan: UopPlan) -> ProgramTensor:
 # --- checks --------------------------------------------------------------------------------------
 
 
+def _touches(
+    config: Config, placed: Placed, addresses: Mapping[BufferTile, int], tensors: Sequence[ProgramTensor]
+) -> tuple[Ints, list[SpaceTouches] | None]:
+    """The table of forms, and the touches of all operations; None where one does not fit its
+    fields, tiles or tensor.
+    """
+    try:
+        table = form_table(config, placed)
+    except isa.IsaError:
+        return np.zeros((0, len(isa.COL)), np.int64), None
+    if not fields_fit(config, placed, table):
+        return table, None
+    return table, form_touches(config, placed, table, addresses, tensors)
+
+
 def _refuse(
     config: Config,
     placed: Placed,
@@ -179,15 +192,15 @@ def _encoded(config: Config, placed: Placed, table: Ints, issued: IssuedOps, lin
     """
     form = np.append(placed.form, _NONE)[issued.op]
     form = np.where(form == _NONE, len(table) + issued.unit, form)
-    packed = isa.pack(config, np.concatenate([table, isa.instruction_columns(config, [Sync(unit) for unit in Unit])]))
+    every = np.concatenate([table, isa.instruction_columns(config, [Sync(unit) for unit in Unit])])
     fields = {name: np.append(placed.fields[name], 0)[issued.op] for name in ROW_FIELDS}
     for verb, units in (("pop", issued.pops), ("push", issued.pushes)):
         for side, step in (("prev", -1), ("next", 1)):
             neighbour = issued.unit + step
             fields[f"{verb}_{side}"] = units >> np.maximum(neighbour, 0) & (neighbour >= 0)
-    words = isa.with_fields(config, packed[form], fields)
+    words = isa.with_fields(config, isa.pack(config, every)[form], fields)
     try:
-        isa.check(config, packed)
+        isa.check_rules(config, every)
     except isa.IsaError:
         _refuse_words(config, words, placed, issued, lines)
     return words

@@ -119,12 +119,8 @@ def form_table(config: Config, placed: Placed) -> Ints:
     return table
 
 
-def fields_fit(config: Config, placed: Placed) -> bool:
-    """Whether the values of all forms and rows fit their fields."""
-    try:
-        table = isa.instruction_columns(config, [form.instruction for form in placed.forms])
-    except isa.IsaError:
-        return False
+def fields_fit(config: Config, placed: Placed, table: Ints) -> bool:
+    """Whether the values of all rows fit their fields; `table` is that of `form_table`."""
     used, least, greatest = placed.extremes
     for opcode, slots in isa.layout(config).items():
         limits = {slot.field.name: (slot.low, slot.high) for slot in slots}
