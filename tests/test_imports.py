@@ -173,9 +173,9 @@ ROOMS: dict[str, str] = {
         "benchmarks.harness benchmarks.networks benchmarks.cpu"
     ),
     "benchmarks.tune": (
-        "hardware compiler.target compiler.templates compiler.operators compiler.graph compiler.graph.rules "
-        "compiler.tune compiler.tune.searches runtime.network runtime.tune benchmarks.harness benchmarks.networks "
-        "benchmarks.cpu"
+        "support hardware compiler.target compiler.templates compiler.operators compiler.graph compiler.graph.rules "
+        "compiler.tune compiler.tune.searches simulator.timing runtime.network runtime.tune benchmarks.harness "
+        "benchmarks.networks benchmarks.cpu"
     ),
     "benchmarks.hostile": (
         "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.numpy_operators "

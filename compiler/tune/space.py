@@ -168,8 +168,8 @@ class Space:
         return np.asarray(rng.choice(self.size, min(count, self.size), replace=False), np.int64)
 
     def mutated(self, rng: np.random.Generator, indices: Ints) -> Ints:
-        """For each point another one that differs in one knob, at random; the point itself where
-        none was found in a few tries.
+        """For each point another one that differs in one knob, at random; any point where none was
+        found in a few tries.
         """
         found, left = np.array(indices, np.int64), np.arange(len(indices))
         several = np.flatnonzero(self._sizes > 1)
@@ -181,6 +181,7 @@ class Space:
             changed = self.indices(digits)
             found[left] = np.where(changed >= 0, changed, found[left])
             left = left[changed < 0]
+        found[left] = rng.integers(self.size, size=len(left))
         return found
 
     # --- one point

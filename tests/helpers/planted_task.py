@@ -34,6 +34,9 @@ class PlantedTask:
     def build(self, point: Point) -> Built:
         raise NotImplementedError
 
+    def draft(self, point: Point) -> Built:
+        return self.build(point)
+
     def overhead(self, point: Point) -> float:
         return 0.0
 

@@ -35,6 +35,8 @@ EXAMPLES = """\
   vdla bench equality --long        10,000 random programs on simulator and RTL
   vdla bench fuzz                   random schedules of random expressions
   vdla bench network vit_small      one network in place of four
+  vdla bench tune convergence --picture tune.svg
+                                    trials that searches need
 """
 
 # Figures that decide the exit code: they must be 1, or 0.
@@ -59,6 +61,7 @@ _MUST_BE_ZERO = (
     "canary_changed",
     "canary_read",
     "memory_unbounded",
+    "invalid_measured",
 )
 
 # Options of some benchmarks, and the rule that others break.
@@ -66,6 +69,7 @@ _OPTIONS = {
     "preset": "--preset must be for a benchmark of any machine",
     "long": "--long must be for a benchmark with a long form",
     "subjects": "subjects must be for a benchmark that takes some",
+    "picture": "--picture must be for a benchmark that draws",
 }
 
 
@@ -73,12 +77,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The benchmark, its seed, the form of the result."""
     name = parser.add_argument("name", nargs="?", metavar="NAME", help="the benchmark; --list shows all")
     complete_with(name, _descriptions)
-    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help="what to measure (network); all by default")
+    parser.add_argument(
+        "subjects", nargs="*", metavar="SUBJECT", help="what to measure (network, tune); all by default"
+    )
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
     parser.add_argument("--seed", type=natural, default=0, help="seed of all random data (default 0)")
     preset = parser.add_argument("--preset", metavar="NAME", help="the machine (area; layers, default pynq_z1)")
     complete_with(preset, preset_names)
+    parser.add_argument("--picture", metavar="FILE", help="draw the result as SVG (tune)")
     parser.add_argument("--long", action="store_true", help="the long form (area, board, equality, fuzz, rtl_mutants)")
 
 
@@ -88,6 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _list()
     if arguments.json not in (None, "-"):
         require_folder("bench", "--json", Path(arguments.json))
+    if arguments.picture:
+        require_folder("bench", "--picture", Path(arguments.picture))
     options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name)}
     result = _run_benchmark(arguments.name, arguments.seed, options)
     if arguments.json == "-":

@@ -55,6 +55,7 @@ class AnnealingSearch(SpaceSearch):
 
     @cached_property
     def _by_estimate(self) -> Ints:
+        """Points in the order of the first batch."""
         return ranked_sample(self, _MOST_RANKED)
 
     # --- the model
@@ -66,21 +67,25 @@ class AnnealingSearch(SpaceSearch):
         told = np.array(sorted(self.told), np.int64)
         costs = np.array([self.told[index] for index in told.tolist()])
         own = [(self._features(told), costs)] if len(told) else []
-        self._model.train([*own, *self._prior])
+        self._model.train([*own, *((self._seen(features), costs) for features, costs in self._prior)])
         self._is_new, self._kept = False, None
 
     @cached_property
     def _table(self) -> Features | None:
         """The features of all points, unless there are too many."""
         size = self.task.space.size
-        return self.task.features(np.arange(size)) if size <= _MOST_KEPT else None
+        return self._seen(self.task.features(np.arange(size))) if size <= _MOST_KEPT else None
 
     def _features(self, indices: Ints) -> Features:
-        return self.task.features(indices) if self._table is None else self._table[indices]
+        return self._seen(self.task.features(indices)) if self._table is None else self._table[indices]
+
+    def _seen(self, features: Features) -> Features:
+        """What the model sees of features."""
+        return features
 
     def _scores(self, indices: Ints) -> Floats:
         if self._table is None:
-            return self._model.scores(self.task.features(indices))
+            return self._model.scores(self._features(indices))
         if self._kept is None:
             self._kept = self._model.scores(self._table)
         return self._kept[indices]
@@ -114,6 +119,8 @@ class AnnealingSearch(SpaceSearch):
 
     def _varied(self, indices: Ints, count: int) -> list[int]:
         """`count` of the indices with high scores and many values of the knobs between them."""
+        if not len(indices):
+            return []
         scores, digits = self._scores(indices), self.task.space.digits(indices)
         spread = float(scores.std()) or 1.0
         chosen: list[int] = []

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from vdla.compiler.tune.cost_model import Group
 from vdla.compiler.tune.errors import TuneError
 from vdla.compiler.tune.searches.annealing import AnnealingSearch
+from vdla.compiler.tune.searches.blind import BlindSearch
 from vdla.compiler.tune.searches.estimate import EstimateSearch
 from vdla.compiler.tune.searches.exhaustive import ExhaustiveSearch
 from vdla.compiler.tune.searches.genetic import GeneticSearch
@@ -22,6 +23,7 @@ SEARCHES: Mapping[str, type[SpaceSearch]] = {
     search.name: search
     for search in (
         AnnealingSearch,
+        BlindSearch,
         EstimateSearch,
         RandomSearch,
         GeneticSearch,

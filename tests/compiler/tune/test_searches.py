@@ -101,6 +101,14 @@ def test_measurements_of_another_task_help() -> None:
     assert 2 * helped <= alone
 
 
+def test_a_blind_search_does_not_depend_on_the_estimate() -> None:
+    class OtherEstimate(PlantedTask):
+        def estimate(self, indices: np.ndarray) -> np.ndarray:
+            return 1.0 + indices % 7
+
+    assert proposals("blind", TASK, 0, batches=5) == proposals("blind", OtherEstimate(), 0, batches=5)
+
+
 def test_the_first_batch_of_annealing_is_in_the_order_of_the_estimate() -> None:
     indices = np.argsort(TASK.estimate(np.arange(TASK.space.size)), kind="stable")[:8].tolist()
     assert AnnealingSearch(TASK).propose(8) == [TASK.space.point(index) for index in indices]
@@ -121,7 +129,7 @@ def error(function: object, *arguments: object) -> str:
 
 
 def test_wrong_use_is_one_sentence() -> None:
-    names = "annealing, estimate, random, genetic, grid, exhaustive, optuna, nevergrad"
+    names = "annealing, blind, estimate, random, genetic, grid, exhaustive, optuna, nevergrad"
     assert DEFAULT_SEARCH == "annealing"
     assert error(new_search, "aneal", TASK) == (
         f"tune planted: search must be one of {names}, got aneal (did you mean annealing?)"

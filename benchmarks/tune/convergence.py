@@ -1,0 +1,157 @@
+"""Trials that searches need to come within one percent of the best known point.
+
+Layers count where random search needs many. `vs_random` and `vs_genetic` are the trials of the
+default search over theirs, in sum over layers of medians over seeds; `vs_estimate` is the worst
+layer's ratio to the order of the estimate alone. Where the estimate is right, there is nothing left
+to learn: `blind_vs_random` and `blind_vs_genetic` are of the search that does not know it, and
+`with_transfer` is that search with measurements of all other layers, over without.
+`seeded_with_transfer` is the same of the default search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vdla.benchmarks.tune.picture import SearchCurve, convergence_picture
+from vdla.benchmarks.tune.pool import Pool, PoolTask, measured_pool
+from vdla.benchmarks.tune.replay import median_trials, replay
+from vdla.benchmarks.tune.section import SectionRequest, TuneSection
+from vdla.compiler.operators.workloads import workload
+from vdla.compiler.tune import layer_task
+from vdla.compiler.tune.cost_model import Group
+from vdla.compiler.tune.searches import DEFAULT_SEARCH
+from vdla.hardware.config import Config
+from vdla.support.atomic import write_text
+
+POINTS = 500  # of a pool
+SEEDS = 10
+HARD = 100  # trials of random search, the median
+TRANSFERRED = 100  # points of another layer
+BLIND = "blind"
+MODELS = (DEFAULT_SEARCH, BLIND)
+BASELINES = ("random", "genetic", "estimate")
+_LAST = 200  # trial in the picture
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A layer on a machine; `slow` makes its memory take two cycles a beat and 120 to answer."""
+
+    layer: str
+    raw: bool = False
+    slow: bool = False
+
+    @property
+    def config(self) -> Config:
+        """The machine."""
+        config = Config.preset("pynq_z1")
+        if not self.slow:
+            return config
+        return replace(config, name="slow memory", dram=replace(config.dram, beat_cycles=2, read_latency=120))
+
+
+CASES = (
+    *(Case(layer) for layer in ("C5", "C8", "C10", "C11", "C12", "D6", "D8")),
+    Case("C5", raw=True),
+    Case("C8", slow=True),
+)
+
+SHOWN = (
+    DEFAULT_SEARCH,
+    f"{DEFAULT_SEARCH} with transfer",
+    BLIND,
+    f"{BLIND} with transfer",
+    "estimate",
+    "genetic",
+    "random",
+)
+"""The searches, as in the picture."""
+
+Runs = Mapping[str, Sequence[Sequence[float]]]
+"""For each search, the costs of its trials with each seed."""
+
+
+def measure_convergence(request: SectionRequest) -> TuneSection:
+    """Pools of all layers, then every search on each."""
+    pools: list[Pool] = []
+    for case in CASES:
+        request.report(f"points of {case.layer} on {case.config.name}")
+        task = layer_task(workload(case.layer), case.config, raw=case.raw)
+        pools.append(measured_pool(task, POINTS, request.seed))
+    rows, runs = [], []
+    for pool in pools:
+        request.report(f"searches on {pool.task.name}")
+        runs.append(_runs(pool, _others(pool, pools), request.seed))
+        rows.append(_row(pool, runs[-1]))
+    hard = [number for number, row in enumerate(rows) if row["random"] >= HARD]
+    if request.picture:
+        curves = _curves([(pools[number].best, runs[number]) for number in hard])
+        write_text(request.picture, convergence_picture(curves, len(hard)))
+    return TuneSection(_figures([rows[number] for number in hard], pools), rows)
+
+
+def _others(pool: Pool, pools: Sequence[Pool]) -> list[Pool]:
+    """The pools of other operators."""
+    return [other for other in pools if other.task.source.definition != pool.task.source.definition]
+
+
+def _runs(pool: Pool, others: Sequence[Pool], seed: int) -> Runs:
+    """Every search with every seed."""
+    task, prior = PoolTask(pool), [_group(other, seed) for other in others]
+    seeds = range(seed, seed + SEEDS)
+    found = {name: [replay(name, task, each) for each in seeds] for name in (*MODELS, *BASELINES)}
+    return found | {transferred(name): [replay(name, task, each, prior) for each in seeds] for name in MODELS}
+
+
+def transferred(name: str) -> str:
+    """The name of a search with measurements of other layers."""
+    return f"{name} with transfer"
+
+
+def _group(pool: Pool, seed: int) -> Group:
+    """Some measured points of another layer, as a log has them."""
+    chosen = np.random.default_rng(seed).choice(len(pool.indices), min(TRANSFERRED, len(pool.indices)), replace=False)
+    return pool.task.features(pool.indices[chosen]), pool.costs[chosen]
+
+
+def _row(pool: Pool, runs: Runs) -> dict[str, Any]:
+    trials = {name: median_trials(each) for name, each in runs.items()}
+    return {
+        "layer": pool.task.name,
+        "machine": pool.task.config.name,
+        "space": pool.task.space.size,
+        "points": len(pool.indices),
+        "failed": pool.failed,
+        "best_cycles": round(pool.best),
+        **trials,
+        "hard": int(trials["random"] >= HARD),
+    }
+
+
+def _figures(hard: Sequence[Mapping[str, Any]], pools: Sequence[Pool]) -> dict[str, float]:
+    """The ratios over the hard layers."""
+    total = {name: sum(row[name] for row in hard) for name in SHOWN}
+    return {
+        "hard_layers": len(hard),
+        "vs_random": round(total[DEFAULT_SEARCH] / total["random"], 4),
+        "vs_genetic": round(total[DEFAULT_SEARCH] / total["genetic"], 4),
+        "vs_estimate": round(max(row[DEFAULT_SEARCH] / row["estimate"] for row in hard), 4),
+        "blind_vs_random": round(total[BLIND] / total["random"], 4),
+        "blind_vs_genetic": round(total[BLIND] / total["genetic"], 4),
+        "with_transfer": round(total[transferred(BLIND)] / total[BLIND], 4),
+        "seeded_with_transfer": round(total[transferred(DEFAULT_SEARCH)] / total[DEFAULT_SEARCH], 4),
+        "invalid_measured": sum(pool.failed for pool in pools),
+    }
+
+
+def _curves(hard: Sequence[tuple[float, Runs]]) -> list[SearchCurve]:
+    """The mean over layers and seeds of the best known cost over the best so far."""
+    return [SearchCurve(name, [_reached(hard, name, trial) for trial in range(1, _LAST + 1)]) for name in SHOWN]
+
+
+def _reached(hard: Sequence[tuple[float, Runs]], name: str, trial: int) -> float:
+    return float(np.mean([best / min(costs[:trial]) for best, runs in hard for costs in runs[name]]))
