@@ -34,7 +34,7 @@ def fixed_form(
     named = {axis_name(axis): tuple(map(axis_name, members)) for axis, members in groups.items()}
     reasons = []
     for computation in _computations(config, sums_of(result), set(named)):
-        mapping = AxisMapping(computation, named, None if chunk is None else axis_name(chunk), tile_rows=False)
+        mapping = AxisMapping(computation, named, None if chunk is None else axis_name(chunk), fixed=True)
         try:
             return PackedForm(config, mapping, result, suffix="")
         except MapError as error:

@@ -31,14 +31,15 @@ Groups = MappingOf[str, tuple[str, ...]]
 class Mapping:
     """The axes of a computation, fused in order, that become each axis of its last intrinsic.
 
-    Windows are read in pieces along `chunk`, an axis of the reduction, or whole. Blocks of rows of
-    results may be tiled, if `tile_rows`, or are one after the other.
+    Windows are read in pieces along `chunk`, an axis of the reduction, or whole. In a `fixed`
+    mapping, which was not searched, blocks of rows of results are one after the other, and axes of
+    the weights and the result alone may stay outside, as results of one position.
     """
 
     computation: Computation
     groups: Groups
     chunk: str | None = None
-    tile_rows: bool = True
+    fixed: bool = False
 
     @property
     def intrinsic(self) -> Intrinsic:
@@ -161,7 +162,8 @@ def require_covered(mapping: Mapping) -> None:
     """MapError unless every axis is inside the intrinsic or can be a loop around it."""
     windows = set(mapping.computation.streamed)
     for axis, signature in signatures(mapping.computation).items():
-        if RESULT in signature and not windows & signature and axis not in mapping.mapped:
+        outside = axis not in mapping.mapped and not (mapping.fixed and mapping.computation.held in signature)
+        if RESULT in signature and not windows & signature and outside:
             names = " or ".join(sorted(windows))
             raise MapError(f"axis {axis} must index {names} or be mapped, got neither")
         if not signature - {RESULT}:

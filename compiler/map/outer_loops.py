@@ -37,7 +37,8 @@ class OuterLoops:
             elif computation.held not in signature:
                 found["free"].append(axis)
             else:
-                found["phases" if axis in divided else "sections"].append(axis)
+                alone = signature == {RESULT, computation.held}
+                found["phases" if alone or axis in divided else "sections"].append(axis)
         return found
 
     @property
@@ -47,7 +48,9 @@ class OuterLoops:
 
     @property
     def phases(self) -> list[str]:
-        """Axes in every operand, divided where they move a window: results of one position."""
+        """Axes of weights that are divided where they move a window, or move none: results of one
+        position.
+        """
         return self._parts["phases"]
 
     @property
@@ -60,7 +63,7 @@ class OuterLoops:
         """The axes of rows and of columns, ROW_BLOCKS among them; None where there is none."""
         free, extents = self._parts["free"], self.mapping.computation.extents
         rows = next(iter(self.mapping.groups))
-        blocks = [ROW_BLOCKS] if self.mapping.tile_rows and self.mapping.blocks(rows) > 1 else []
+        blocks = [ROW_BLOCKS] if not self.mapping.fixed and self.mapping.blocks(rows) > 1 else []
         several = blocks + [axis for axis in free if extents[axis] > 1]
         found = several[-_TILED:] if ROW_BLOCKS in several[-_TILED:] else free[-_TILED:]
         return [None] * (_TILED - len(found)) + found

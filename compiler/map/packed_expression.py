@@ -95,8 +95,11 @@ def result_axes(form: PackedForm) -> tuple[list[str], list[int]]:
     extents = form.computation.extents
     rows, lanes, _ = form.axes
     axes = {form.name(axis): extents[axis] for axis in form.loops.sections} | form.batches
-    axes |= {"co": form.mapping.blocks(lanes)} | form.tiled
-    axes |= {form.name(axis): extents[axis] for axis in form.loops.phases}
+    axes |= {"co": form.mapping.blocks(lanes)}
+    phases = {form.name(phase): extents[phase] for phase in form.loops.phases}
+    if len(phases) == len(form.tiled):  # a phase of rows, and one of columns
+        axes |= dict(entry for pair in zip(form.tiled.items(), phases.items(), strict=True) for entry in pair)
+    axes |= form.tiled | phases
     axes |= {"b": form.entry_extent(rows), "o": form.entry_extent(lanes)}
     return list(axes), list(axes.values())
 

@@ -61,6 +61,15 @@ def place_names(where: str, size: Sequence[int]) -> tuple[str, ...]:
     return _PLACES[-len(size) :]
 
 
+def both_sides(where: str, pads: int | Sequence[int], axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(in front, behind): the padding of each axis, from one integer, one for each axis, or all in
+    front and then all behind.
+    """
+    several = isinstance(pads, tuple | list) and len(pads) == 2 * axes
+    sides = per_axis(where, "pads", pads, 2 * axes if several else axes, 0)
+    return sides[:axes], sides[-axes:]
+
+
 def sliding(
     where: str,
     size: Sequence[int],
@@ -76,14 +85,13 @@ def sliding(
     """
     size = tuple(size)
     axes = len(place_names(where, size))
-    several = isinstance(pads, tuple | list) and len(pads) == 2 * axes
-    sides = per_axis(where, "pads", pads, 2 * axes if several else axes, 0)
+    before, after = both_sides(where, pads, axes)
     window = Sliding(
         size=size,
         taps=per_axis(where, "kernel", kernel, axes, 1),
         strides=per_axis(where, "strides", strides, axes, 1),
-        before=sides[:axes],
-        after=sides[-axes:],
+        before=before,
+        after=after,
         dilations=per_axis(where, "dilations", dilations, axes, 1),
     )
     if min(window.places) < 1:

@@ -23,7 +23,7 @@ from vdla.compiler.operators.definitions.definition import (
     requantised,
     require_extents,
 )
-from vdla.compiler.operators.definitions.sliding import place_names
+from vdla.compiler.operators.definitions.sliding import both_sides, place_names
 
 
 def transposed_convolution(
@@ -37,19 +37,22 @@ def transposed_convolution(
     pads: int | Sequence[int] = 0,
     output_padding: int | Sequence[int] = 0,
     dilations: int | Sequence[int] = 1,
+    fill: int = 0,
     raw: bool = True,
     dtype: str = "int8",
     weight_dtype: str = "int8",
 ) -> Definition:
     """The transpose of the convolution of [batch, out_channels, ...] with [in_channels,
     out_channels, *kernel], of [batch, in_channels, *size], as ONNX's ConvTranspose.
+
+    `pads` are those of `convolution`; beyond the input are elements of `fill`.
     """
     where = "transposed_convolution"
     require_extents(where, batch=batch, in_channels=in_channels, out_channels=out_channels)
     axes = _axes(where, tuple(size), kernel, strides, pads, output_padding, dilations)
     data = te.placeholder((batch, in_channels, *size), dtype, "data")
     weight = te.placeholder((in_channels, out_channels, *(axis.kernel for axis in axes)), weight_dtype, "weight")
-    image, phased = _padded(data, axes), _by_phase(weight, axes)
+    image, phased = _padded(data, axes, fill), _by_phase(weight, axes)
     channel = te.reduce_axis(in_channels, "c")
     taps = [te.reduce_axis(axis.taps, f"k{axis.name}") for axis in axes]
 
@@ -81,13 +84,15 @@ class _Axis:
     kernel: int
     stride: int
     pad: int
+    end: int
     extra: int
     dilation: int
 
     @property
     def results(self) -> int:
         """Elements of the result."""
-        return (self.size - 1) * self.stride - 2 * self.pad + (self.kernel - 1) * self.dilation + 1 + self.extra
+        full = (self.size - 1) * self.stride + (self.kernel - 1) * self.dilation + 1 + self.extra
+        return full - self.pad - self.end
 
     @property
     def places(self) -> int:
@@ -130,6 +135,10 @@ class _Axis:
 
     def offset(self, p: te.Value) -> te.Value:
         """The input element of the first tap at the place 0."""
+        if self.stride == 1:
+            return te.const(self.pad, "int32")
+        if self.dilation == 1:
+            return (p + self.pad) // self.stride
         return (p + self.pad - self.first_tap(p) * self.dilation) // self.stride
 
     @property
@@ -162,22 +171,29 @@ def _axes(
     dilations: int | Sequence[int],
 ) -> list[_Axis]:
     names = place_names(where, size)
-    given = {"kernel": (kernel, 1), "strides": (strides, 1), "pads": (pads, 0), "output_padding": (output_padding, 0)}
-    given["dilations"] = (dilations, 1)
-    columns = [per_axis(where, what, value, len(size), least) for what, (value, least) in given.items()]
-    axes = [_Axis(*row) for row in zip(names, size, *columns, strict=True)]
+    count = len(names)
+    front, end = both_sides(where, pads, count)
+    taps, steps, extra, spread = (
+        per_axis(where, what, value, count, least)
+        for what, value, least in (
+            ("kernel", kernel, 1), ("strides", strides, 1), ("output_padding", output_padding, 0),
+            ("dilations", dilations, 1),
+        )
+    )  # fmt: skip
+    axes = [_Axis(*row) for row in zip(names, size, taps, steps, front, end, extra, spread, strict=True)]
     for axis in axes:
         if axis.extra >= max(axis.stride, axis.dilation):
             rule = f"output_padding must be less than the stride or the dilation of {axis.name}"
             raise DefinitionError(f"{where}: {rule}, got {axis.extra}")
         if axis.results < 1:
-            raise DefinitionError(f"{where}: pads must leave at least one result along {axis.name}, got {axis.pad}")
+            rule = f"pads must leave at least one result along {axis.name}"
+            raise DefinitionError(f"{where}: {rule}, got {axis.pad} and {axis.end}")
     return axes
 
 
-def _padded(data: te.Tensor, axes: Sequence[_Axis]) -> te.Tensor:
+def _padded(data: te.Tensor, axes: Sequence[_Axis], fill: int) -> te.Tensor:
     before, after = ([0, 0, *(axis.padding[side] for axis in axes)] for side in (0, 1))
-    return te.pad(data, before, after, 0, "padded") if any((*before, *after)) else data
+    return te.pad(data, before, after, fill, "padded") if any((*before, *after)) else data
 
 
 def _by_phase(weight: te.Tensor, axes: Sequence[_Axis]) -> te.Tensor:

@@ -6,7 +6,6 @@ from vdla.compiler.operators.vdla.batched_matmul import batched_matmul
 from vdla.compiler.operators.vdla.chain import Chain, ChainStep
 from vdla.compiler.operators.vdla.compile_operators import TemplateCall, compile_operators
 from vdla.compiler.operators.vdla.conv2d import conv2d
-from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
 from vdla.compiler.operators.vdla.dense import dense
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError
@@ -24,7 +23,6 @@ __all__ = [
     "batched_matmul",
     "compile_operators",
     "conv2d",
-    "conv2d_transpose",
     "dense",
     "residual_factors",
     "slope_factors",

@@ -61,7 +61,7 @@ def test_options_out_of_range_are_refused():
         "transposed_convolution: output_padding must be less than the stride or the dilation of x, got 2"
     )
     assert refusal(definitions.transposed_convolution, **transposed, pads=3) == (
-        "transposed_convolution: pads must leave at least one result along x, got 3"
+        "transposed_convolution: pads must leave at least one result along x, got 3 and 3"
     )
     assert refusal(definitions.residual_addition, **plain, size=(2,), factors=(1, 2.5)) == (
         "residual_addition: factors must be two integers, got (1, 2.5)"

@@ -12,8 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.compiler import te
-from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
+from vdla.compiler.map.expression_parts import viewed
+from vdla.compiler.map.fixed_form import fixed_form
+from vdla.compiler.map.mapped_operator import MappedOperator
+from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.tile_facts import tiling_problem
+from vdla.compiler.operators.definitions import transposed_convolution
 from vdla.compiler.operators.vdla.layouts import (
     Layout,
     activation_layout,
@@ -24,10 +28,8 @@ from vdla.compiler.operators.vdla.layouts import (
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.packing import blocks, check_array, check_output, pack_activations, pad_to
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, SUMS, WEIGHT
-from vdla.compiler.operators.vdla.schedule import schedule_tiles
+from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
 from vdla.compiler.operators.vdla.sliding_window import (
-    PaddedImage,
     Pads,
     Pair,
     SlidingWindow,
@@ -37,7 +39,8 @@ from vdla.compiler.operators.vdla.sliding_window import (
     pair,
 )
 from vdla.compiler.operators.vdla.tiling import choose_tiling
-from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
+from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.templates.plain_result import plain_result
 from vdla.hardware.config import Config
 
 
@@ -101,13 +104,13 @@ def conv2d_transpose(
     )
     op.check()
     check_threads(name, virtual_threads)
-    problem = op.problem
+    form = op.form()
+    problem = tiling_problem(form)
     chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
-    fn = schedule_tiles(config, op.expression(), problem, chosen, gemm(config), name)
     return Operator(
         name=name,
         config=config,
-        function=fn,
+        function=MappedOperator(name, form, chosen).function,
         macs=op.macs,
         pack=op.pack,
         pack_inputs=op.pack_inputs,
@@ -157,71 +160,30 @@ class _Conv2dTranspose(SlidingWindow):
         """Whether each phase needs its own bias: the taps that the zero point meets differ."""
         return self.input_zero_point != 0 and self.strides != (1, 1)
 
-    @property
-    def problem(self) -> TilingProblem:
-        """The operator as the tile search sees it; each position has the results of all phases.
+    def form(self) -> PackedForm:
+        """The program's form, whose output is [n, c, y, phase, x, phase, b, o].
 
         `unpack` drops results beyond the output.
         """
-        config, (ty, tx), (sh, sw), (rows, cols) = self.config, self.phase_taps, self.strides, self.out_size
-        phases = sh * sw
-        return TilingProblem(
-            batches=blocks(self.batch, config.batch),
-            out_blocks=blocks(self.out_channels, config.block_out),
-            in_blocks=blocks(self.in_channels, config.block_in),
-            rows=blocks(rows, sh),
-            cols=blocks(cols, sw),
-            taps=ty * tx,
-            row_step=1,
-            row_span=self._window_extent(0),
-            col_step=1,
-            col_span=self._window_extent(1),
-            weights=ty * tx * phases,
-            raw=self.results.raw,
-            phases=phases,
-            lanes=phases if self.by_phase else 1,
+        definition = transposed_convolution(
+            batch=self.batch,
+            in_channels=self.in_channels,
+            out_channels=self.out_channels,
+            size=(self.height, self.width),
+            kernel=self.kernel,
+            strides=self.strides,
+            pads=self.pads,
+            output_padding=self.output_padding,
+            fill=self.input_zero_point,
+            dtype=self.config.inp_dtype,
+            weight_dtype=self.config.wgt_dtype,
         )
-
-    def _window_extent(self, axis: int) -> int:
-        """Padded input rows (or columns) that all phases of one position read."""
-        return self._last_phase(axis) + self.phase_taps[axis]
-
-    def _last_phase(self, axis: int) -> int:
-        """Offset of the last phase's window from the position, in input rows (or columns)."""
-        return (self.strides[axis] - 1 + self.pads[axis]) // self.strides[axis]
-
-    def expression(self) -> list[te.Tensor]:
-        """[data, weight, (scale,) output] as tensor expressions.
-
-        The output is [n, c, y, phase, x, phase, b, o].
-        """
-        config, problem, (ty, tx), (sh, sw) = self.config, self.problem, self.phase_taps, self.strides
-        image = (problem.batches, problem.in_blocks, self.height, self.width, config.batch, config.block_in)
-        kernel = (problem.out_blocks, problem.in_blocks, sh, sw, ty, tx, config.block_out, config.block_in)
-        data = te.placeholder(image, config.inp_dtype, DATA)
-        weight = te.placeholder(kernel, config.wgt_dtype, WEIGHT)
-        window = PaddedImage((ty - 1, tx - 1), problem.window_size, self.input_zero_point).stage(data, config.inp_dtype)
-        ci, ky, kx = te.reduce_axis(problem.in_blocks, "ci"), te.reduce_axis(ty, "ky"), te.reduce_axis(tx, "kx")
-        i = te.reduce_axis(config.block_in, "i")
-
-        def total(
-            n: te.Value, co: te.Value, y: te.Value, py: te.Value, x: te.Value, px: te.Value, b: te.Value, o: te.Value
-        ) -> te.Value:
-            row, col = y + self._first(py, 0) + ky, x + self._first(px, 1) + kx
-            factor = te.cast("int32", weight[co, ci, py, px, ky, kx, o, i])
-            return te.sum(te.cast("int32", window[n, ci, row, col, b, i]) * factor, axis=[ci, ky, kx, i])
-
-        places = (problem.rows, sh, problem.cols, sw)
-        shape = (problem.batches, problem.out_blocks, *places, config.batch, config.block_out)
-        sums = te.compute(shape, total, SUMS)
-        if not self.by_phase:
-            return [data, weight, *self.results.tensors(sums)]
-        return [data, weight, *self.results.tensors(sums, self.strides, lambda i: (i[3], i[5]))]
-
-    def _first(self, phase: te.Value, axis: int) -> te.Operand:
-        """Offset of a phase's window from the position."""
-        stride, padding = self.strides[axis], self.pads[axis]
-        return (phase + padding) // stride if stride > 1 else padding
+        sums, _ = viewed(definition.output)
+        if self.by_phase:
+            output = plain_result(self.results, sums, self.strides, lambda i: (i[4], i[5]))
+        else:
+            output = plain_result(self.results, sums)
+        return fixed_form(self.config, output, {"b": ("n",), "o": ("o",), "i": ("c",)})
 
     @property
     def layouts(self) -> dict[str, Layout]:
