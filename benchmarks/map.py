@@ -2,7 +2,8 @@
 
 A layer's choice is the best of its first 8 candidates by exact cycles. `over_template` is the
 geometric mean over layers and machines, `over_template_worst` the largest ratio. `operators` counts
-kinds of operators, each compared with the interpreter on several shapes.
+kinds of operators, each compared with the interpreter on several shapes. `seconds` is the CPU time
+of C2 to C12 on the first machine, from the expression to the verified program.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from vdla.hardware.numerics import pack_scale
 from vdla.runtime.mapping import explore_mappings
 from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program
+from vdla.simulator.verify import verify
 
 PRESETS = ("pynq_z1", "ultra96", "batch4")
 SHAPES = 3
@@ -61,10 +63,11 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
 
 
 def _layer_row(layer: MappedLayer, config: Config) -> dict[str, Any]:
-    """Cycles of the template and of the mapper's choice."""
+    """Cycles of the template and of the mapper's choice, which is verified."""
     template = time_program(layer.template(config).program).total_cycles
     start = time.process_time()
     report = explore_mappings(layer.definition(config).output, config)
+    verify(report.operators[0].program).raise_if_bad()
     seconds = time.process_time() - start
     return {
         "layer": layer.name,
