@@ -100,10 +100,6 @@ ROOMS: dict[str, str] = {
         "simulator.function simulator.stats simulator.verify simulator.timing"
     ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
-    "runtime.tune": (
-        "support hardware hardware.program compiler.abi compiler.target compiler.te compiler.operators.vdla "
-        "compiler.map compiler.tune simulator.timing runtime.devices runtime.native runtime.artifact"
-    ),
     "runtime.numpy_operators": "hardware",
     "runtime.evaluate": (
         "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.passes "
@@ -131,6 +127,11 @@ ROOMS: dict[str, str] = {
     ),
     "runtime.quantise": (
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
+    ),
+    "runtime.tune": (
+        "support hardware hardware.program compiler.abi compiler.target compiler.te compiler.operators.vdla "
+        "compiler.map compiler.tune.searches compiler.graph compiler.graph.rules compiler.tune simulator.timing "
+        "runtime.devices runtime.native runtime.artifact runtime.network"
     ),
     "runtime.check_intrinsic": (
         "support hardware.isa hardware compiler.ir compiler.target compiler.te compiler.interpret compiler.tensorize "
@@ -173,9 +174,8 @@ ROOMS: dict[str, str] = {
         "benchmarks.harness benchmarks.networks benchmarks.cpu"
     ),
     "benchmarks.tune": (
-        "support hardware compiler.target compiler.templates compiler.operators compiler.graph compiler.graph.rules "
-        "compiler.tune compiler.tune.searches simulator.timing runtime.network runtime.tune benchmarks.harness "
-        "benchmarks.networks benchmarks.cpu"
+        "support hardware compiler.operators compiler.tune.searches compiler.templates compiler.tune "
+        "simulator.timing runtime.tune benchmarks.harness benchmarks.networks benchmarks.cpu"
     ),
     "benchmarks.hostile": (
         "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.numpy_operators "

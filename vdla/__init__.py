@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vdla.runtime.native.kernel import Kernel
     from vdla.runtime.quantise.quantise import quantise
     from vdla.runtime.run import run
+    from vdla.runtime.tune.network_kernels import tune_kernels
     from vdla.simulator.simulate import simulate
     from vdla.simulator.stats import Result
     from vdla.simulator.verify import verify
@@ -64,6 +65,7 @@ __all__ = [
     "simulate",
     "te",
     "templates",
+    "tune_kernels",
     "verify",
 ]
 
@@ -91,6 +93,7 @@ _HOMES = {
     "quantise": "vdla.runtime.quantise",
     "run": "vdla.runtime.run",
     "simulate": "vdla.simulator.simulate",
+    "tune_kernels": "vdla.runtime.tune.network_kernels",
     "verify": "vdla.simulator.verify",
 }
 

@@ -9,12 +9,12 @@ speedup. Otherwise the default schedule stays, with a speedup of 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vdla.benchmarks.cpu.paired_timing import geomean
 from vdla.benchmarks.harness import Progress, Row, silent
-from vdla.benchmarks.tune.network_kernels import NetworkKernel, largest_kernels
+from vdla.benchmarks.networks.registry import network
 from vdla.compiler.tune import CpuTask, Point, TuningTask
 from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
 from vdla.runtime.tune import (
@@ -27,6 +27,7 @@ from vdla.runtime.tune import (
     Workers,
     tune,
 )
+from vdla.runtime.tune.network_kernels import NetworkKernel, network_kernels
 
 KERNELS: Mapping[str, int] = {"mobilenet_v2": 7, "resnet50": 7, "vit_small": 6}
 """How many kernels of each network."""
@@ -68,6 +69,15 @@ def one_worker(task: TuningTask, measurer: Measurer) -> Workers:
     workers = LocalWorkers(measurer, 1)
     workers.begin(task)
     return workers
+
+
+def largest_kernels(name: str, count: int, seed: int = 0, **parameters: object) -> list[NetworkKernel]:
+    """The `count` kernels of a network of the benchmarks with most multiply-adds over all uses.
+
+    `parameters` are those of the network.
+    """
+    found = network_kernels(network(name).build(seed=seed, **parameters))[:count]
+    return [replace(kernel, task=replace(kernel.task, name=f"{name} {kernel.task.name}")) for kernel in found]
 
 
 def cpu_speedup(seed: int, progress: Progress = silent) -> tuple[dict[str, float], list[Row]]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from vdla.benchmarks.tune.cpu_speedup import kernel_speedup, speedup_figures
-from vdla.benchmarks.tune.network_kernels import NetworkKernel, largest_kernels
+from vdla.benchmarks.tune.cpu_speedup import kernel_speedup, largest_kernels, speedup_figures
 from vdla.compiler.tune import Point, TuningTask
 from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Measurer, Workers
+from vdla.runtime.tune.network_kernels import NetworkKernel
 
 
 @pytest.fixture(scope="module")
