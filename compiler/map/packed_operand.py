@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd, prod
 from typing import Any
@@ -212,7 +212,7 @@ def pack_operand(mapping: Mapping, name: str, vectors: int | None = None) -> Pac
             windows.append(WindowDim(shift[0], place, shift[1], form, 1, _offsets(mapping, form)))
         else:
             loops += free
-    stepped = tuple(_with_step(window, window is windows[-1]) for window in windows)
+    stepped = tuple(_with_step(window, window is windows[-1], computation.extents) for window in windows)
     order = {axis: place for place, axis in enumerate(computation.extents)}
     unique = sorted(dict.fromkeys(loops), key=order.__getitem__)
     sections = [axis for axis in unique if axis in outer.sections]
@@ -262,10 +262,11 @@ def form_values(form: IndexForm, extents: MappingOf[str, int]) -> npt.NDArray[np
     return np.asarray(function(dict(zip(extents, grid, strict=True))), np.int64)
 
 
-def _with_step(window: WindowDim, innermost: bool) -> WindowDim:
+def _with_step(window: WindowDim, innermost: bool, extents: MappingOf[str, int]) -> WindowDim:
     """Only every `step`-th element is loaded, except of contiguous ones."""
-    step = 1 if innermost or window.form.divided else reduce(gcd, window.form.terms.values())
-    return WindowDim(window.dimension, window.place, window.before, window.form, step, window.offsets)
+    moving = [factor for axis, factor in window.form.terms.items() if extents[axis] > 1]
+    step = 1 if innermost or window.form.divided or not moving else reduce(gcd, moving)
+    return replace(window, step=step)
 
 
 def _entry_axes(mapping: Mapping, name: str) -> tuple[str, ...]:
