@@ -50,8 +50,8 @@ ROOMS: dict[str, str] = {
         "support compiler.abi compiler.ir compiler.target compiler.arith compiler.tensorize compiler.lowering"
     ),
     "compiler.operators.vdla": (
-        "support hardware hardware.program compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla "
-        "compiler.schedule compiler.codegen.vdla.intrinsics"
+        "support hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize "
+        "compiler.codegen.vdla compiler.schedule compiler.codegen.vdla.intrinsics"
     ),
     "compiler.codegen.llvm.intrinsics": "compiler.target compiler.te compiler.tensorize compiler.codegen.llvm",
     "compiler.intrinsics": "compiler.codegen.vdla compiler.codegen.vdla.intrinsics compiler.codegen.llvm.intrinsics",

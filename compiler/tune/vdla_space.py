@@ -71,6 +71,7 @@ class _Table:
             "keep_weights": (False, True),
             "threads": tuple(range(1, MOST_THREADS + 1)),
             "threads_over": loops,
+            "by_blocks": (False, True) if problem.in_blocks > 1 and not problem.separate else (False,),
         }
 
     def fitting(self) -> Iterator[Columns]:
@@ -94,20 +95,21 @@ def tile_sizes(extent: int, most: int) -> tuple[int, ...]:
 
 
 def _is_canonical(problem: TilingProblem, c: Candidates, first: int) -> Bools:
-    """Whether a candidate is the one spelling of its choice of threads; one tile's is `first`."""
+    """Whether a candidate is the one spelling of its choices; the loop of one tile is `first`."""
     iterations = c.iterations(problem)
     innermost = np.where((iterations > 1).any(axis=0), (iterations > 1).argmax(axis=0), first)
     dealt = iterations[c.over, np.arange(len(c))]
     # Around other tile loops, threads with fewer iterations would hold more than a tile.
     even = (c.over == innermost) | (dealt % c.threads == 0)
-    return np.asarray(np.where(c.threads == 1, c.over == innermost, (c.threads <= dealt) & even), np.bool_)
+    threads = np.where(c.threads == 1, c.over == innermost, (c.threads <= dealt) & even)
+    return np.asarray(threads & (~c.by_blocks | (c.in_blocks > 1)), np.bool_)
 
 
 def candidates_of(columns: Columns) -> Candidates:
     """Points in columns as candidates of the tile search."""
     order = np.argsort(LOOPS)
     over = order[np.searchsorted(LOOPS, columns["threads_over"], sorter=order)]
-    named = {name: columns[name] for name in (*_SIZES, "keep_weights", "threads")}
+    named = {name: columns[name] for name in (*_SIZES, "keep_weights", "threads", "by_blocks")}
     return Candidates(**named, over=over)
 
 
@@ -119,7 +121,7 @@ def tiling_of(point: Point) -> Tiling:
     """
     values = {field.name: point[field.name] for field in fields(Tiling)}
     for name, value in values.items():
-        wanted = str if name == "threads_over" else bool if name == "keep_weights" else int
+        wanted = str if name == "threads_over" else bool if name in ("keep_weights", "by_blocks") else int
         if type(value) is not wanted:
             raise TuneError(f"tiling: {name} must be a {wanted.__name__}, got {value!r}")
     return Tiling(**values)  # type: ignore[arg-type]  # checked above

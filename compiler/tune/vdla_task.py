@@ -24,7 +24,7 @@ from vdla.compiler.tune.vdla_space import FORM, candidates_of, tile_space, tilin
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
-SPACE_VERSION = 1
+SPACE_VERSION = 2
 """Points of another version mean something else."""
 
 

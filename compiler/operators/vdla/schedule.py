@@ -8,6 +8,13 @@
                 for y, x: for ci, ky, kx: accumulate; in the last chunk: requantise
                 in the last chunk: store
 
+`by_blocks` adds an input block at a time, whose part of the window and of the weights is loaded
+first:
+
+            for output block in the group, input block in the chunk:
+                for the first output block: load the window; load the weights
+                for y, x: for ky, kx: accumulate
+
 Stages are found by their roles (`roles.py`).
 """
 
@@ -72,15 +79,18 @@ def schedule_tiles(
     for stage, intrinsic in intrinsics.items():
         s.set_scope(stage, intrinsic.scopes[intrinsic.output.name])
     s.set_scope(RESULTS, "out")
-    outer, block, x = _tile(s, tiling, problem, axes)
-    for stage in (*reversed(list(before)), *windows):  # readers first
+    outer, block, part, x = _tile(s, tiling, problem, axes)
+    for stage in reversed(list(before)):  # readers first
         s.compute_at(stage, _last(outer))
+    for stage in windows:
+        first = block if tiling.out_blocks > 1 and not problem.separate else None
+        _place_window(s, stage, outer, part if tiling.by_blocks and not before else None, first)
     for stage in before:
         s.store_at(stage, _tile_loop(outer))
     if factor in s.fn.params:
-        stage = _place_weights(s, outer, block, tiling.keep_weights, all_weights_fit(config, problem), factor)
+        stage = _place_weights(s, outer, part, tiling.keep_weights, all_weights_fit(config, problem), factor)
         intrinsics[stage] = weights or dma.load(config, Buffer.WGT)
-    _place_results(s, outer, block, x)
+    _place_results(s, outer, part, x)
     if not problem.raw:
         stage = _place_scale(s, outer, block if problem.lanes == 1 else None, all_lanes_fit(config, problem))
         intrinsics[stage] = dma.load(config, Buffer.SCL)
@@ -94,10 +104,11 @@ def schedule_tiles(
 _Outer = dict[str, list[str]]
 
 
-def _tile(s: Schedule, tiling: Tiling, problem: TilingProblem, axes: TileAxes) -> tuple[_Outer, str, str]:
+def _tile(s: Schedule, tiling: Tiling, problem: TilingProblem, axes: TileAxes) -> tuple[_Outer, str, str, str]:
     """Split and order the loops of the sums.
 
-    Returns the tile loops, the loop over output blocks, and the innermost spatial loop.
+    Returns the tile loops, the loop over output blocks, the innermost loop around a pass over the
+    tile (the same one, or by blocks that over input blocks), and the innermost spatial loop.
     """
     loops = dict(zip(_axes(s), s.loops(SUMS), strict=True))
     outer: _Outer = {"batches": [loops[axis] for axis in axes.batches]}
@@ -119,11 +130,14 @@ def _tile(s: Schedule, tiling: Tiling, problem: TilingProblem, axes: TileAxes) -
     inner = [loops[a] for a in loops if a not in (*named, *_ENTRY_AXES)]
     entry = [loops[a] for a in _ENTRY_AXES if a in loops]
     tiles = [loop for which in _TILE_LOOPS for loop in outer.get(which, [])]
-    spatial = [loops[axes.groups], loops[axes.rows], loops[axes.cols]]
-    s.reorder(*tiles, *spatial, *_spatial_first(s, inner), *entry)
+    around = [loops[axes.groups]]
+    if tiling.by_blocks and axes.chunks in loops:
+        around.append(loops[axes.chunks])
+    inside = [loop for loop in _spatial_first(s, inner) if loop not in around]
+    s.reorder(*tiles, *around, loops[axes.rows], loops[axes.cols], *inside, *entry)
     if tiling.threads > 1:
         s.vthread(outer[tiling.threads_over][-1])
-    return outer, loops[axes.groups], _innermost_spatial(s, [loops[axes.cols], *inner])
+    return outer, around[0], around[-1], _innermost_spatial(s, [loops[axes.cols], *inner])
 
 
 def _axes(s: Schedule) -> list[str]:
@@ -161,13 +175,27 @@ def _tile_loop(outer: _Outer) -> str:
     return outer["cols"][-1]
 
 
-def _place_weights(s: Schedule, outer: _Outer, block: str, keep: bool, all_fit: bool, factor: str) -> str:
-    """Load the weights of each output block before its first use; returns the stage.
+def _place_window(s: Schedule, stage: str, outer: _Outer, part: str | None, block: str | None) -> None:
+    """Load a window for each chunk, or each part of it just before its first use.
+
+    `block` is the loop over the output blocks that read the same window.
+    """
+    if part is None:
+        s.compute_at(stage, _last(outer))
+        return
+    s.compute_at(stage, part)
+    if block is not None:
+        s.compute_once(stage, block)
+    s.store_at(stage, _last(outer))
+
+
+def _place_weights(s: Schedule, outer: _Outer, part: str, keep: bool, all_fit: bool, factor: str) -> str:
+    """Load the weights of each pass over the tile before their first use; returns the stage.
 
     With `keep`, the weights of a group stay on the chip for all its tiles.
     """
     weights = s.cache_read(SUMS, factor, "wgt")
-    s.compute_at(weights, block)
+    s.compute_at(weights, part)
     if keep:
         s.compute_once(weights, *outer["batches"], *outer["rows"], *outer["cols"])
         _allocate(s, weights, outer, all_fit)
@@ -200,9 +228,9 @@ def _allocate(s: Schedule, stage: str, outer: _Outer, all_groups: bool) -> None:
         s.store_at(stage, outer["groups"][-1])
 
 
-def _place_results(s: Schedule, outer: _Outer, block: str, x: str) -> None:
+def _place_results(s: Schedule, outer: _Outer, part: str, x: str) -> None:
     """Emit each result in the pass that completes its sum; store each completed output block."""
     s.reverse_compute_at(RESULTS, x)
-    s.reverse_compute_at(OUTPUT, block)
+    s.reverse_compute_at(OUTPUT, part)
     for stage in (SUMS, RESULTS):
         s.store_at(stage, _tile_loop(outer))

@@ -7,8 +7,8 @@ exact cycles come from the simulator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ class Candidates:
     keep_weights: Bools
     threads: Ints
     over: Ints
+    by_blocks: Bools
 
     @staticmethod
     def of(tiling: Tiling) -> Candidates:
@@ -50,7 +51,34 @@ class Candidates:
             keep_weights=np.array([tiling.keep_weights]),
             threads=count,
             over=over,
+            by_blocks=np.array([tiling.by_blocks]),
         )
+
+    @staticmethod
+    def grid(sizes: Sequence[Ints], keep_weights: Bools, by_blocks: Bools) -> Candidates:
+        """All combinations, the last varying fastest, with one thread.
+
+        `sizes` are those of `in_blocks`, `cols`, `rows` and `out_blocks`.
+        """
+        in_blocks, cols, rows, out_blocks = sizes
+        lengths = [len(axis) for axis in (*sizes, keep_weights, by_blocks)]
+        chunk, wide, high, group, keep, part = np.indices(lengths).reshape(len(lengths), -1)
+        return Candidates(
+            rows=rows[high],
+            cols=cols[wide],
+            out_blocks=out_blocks[group],
+            in_blocks=in_blocks[chunk],
+            keep_weights=keep_weights[keep],
+            threads=np.ones(len(keep), np.int64),
+            over=np.zeros(len(keep), np.int64),
+            by_blocks=by_blocks[part],
+        )
+
+    @staticmethod
+    def joined(tables: Sequence[Candidates]) -> Candidates:
+        """The candidates of all tables in order."""
+        columns = ((f.name, [getattr(table, f.name) for table in tables]) for f in fields(Candidates))
+        return Candidates(**{name: np.concatenate(parts) for name, parts in columns})
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -58,6 +86,13 @@ class Candidates:
     def take(self, chosen: Bools) -> Candidates:
         """The chosen candidates."""
         return Candidates(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+
+    def dealt(self, problem: TilingProblem, threads: int) -> Candidates:
+        """The candidates with up to `threads` virtual threads over the innermost iterating loop."""
+        iterations = self.iterations(problem)
+        over = (iterations > 1).argmax(axis=0)  # the first loop where none iterates
+        several = np.minimum(threads, iterations[over, np.arange(len(over))])
+        return replace(self, threads=several, over=over)
 
     def tiling(self, index: int) -> Tiling:
         """One candidate."""
@@ -69,6 +104,7 @@ class Candidates:
             keep_weights=bool(self.keep_weights[index]),
             threads=int(self.threads[index]),
             threads_over=LOOPS[self.over[index]],
+            by_blocks=bool(self.by_blocks[index]),
         )
 
     def iterations(self, problem: TilingProblem) -> Ints:
@@ -116,21 +152,8 @@ def _product(
     problem: TilingProblem, threads: int, in_blocks: Ints, cols: Ints, rows: Ints, out_blocks: Ints
 ) -> Candidates:
     """The candidates of all sizes, the last varying fastest, with weights kept and not kept."""
-    grid = np.meshgrid(in_blocks, cols, rows, out_blocks, np.array([True, False]), indexing="ij")
-    in_blocks, cols, rows, out_blocks, keep = (axis.reshape(-1) for axis in grid)
-    bare = Candidates(
-        rows=rows,
-        cols=cols,
-        out_blocks=out_blocks,
-        in_blocks=in_blocks,
-        keep_weights=keep,
-        threads=np.ones(len(rows), np.int64),
-        over=np.zeros(len(rows), np.int64),
-    )
-    iterations = bare.iterations(problem)
-    over = (iterations > 1).argmax(axis=0)  # the first loop where none iterates
-    several = np.minimum(threads, iterations[over, np.arange(len(over))])
-    return Candidates(**{**{f.name: getattr(bare, f.name) for f in fields(bare)}, "threads": several, "over": over})
+    keep = np.array([True, False])
+    return Candidates.grid((in_blocks, cols, rows, out_blocks), keep, np.array([False])).dealt(problem, threads)
 
 
 def fitting(config: Config, problem: TilingProblem, c: Candidates) -> Bools:
@@ -149,8 +172,25 @@ def fitting(config: Config, problem: TilingProblem, c: Candidates) -> Bools:
         & (results * copies * slot <= config.out_depth)
         & (lanes <= config.scl_depth)
         & ((problem.sections == 1) | (problem.out_blocks % c.out_blocks == 0))  # tiles do not cross sections
+        & ~_window_outgrows_tile(problem, c)
     )
     return good
+
+
+def _window_outgrows_tile(problem: TilingProblem, c: Candidates) -> Bools:
+    """Whether the window cannot be allocated for one tile.
+
+    A window that does not depend on the output block is loaded under a condition on the loop over
+    groups where threads do not share its iterations evenly, or where it is loaded by blocks for the
+    first block of groups of different sizes. It would stay allocated around that loop, for all
+    inner tiles at once. With sections it depends on the loop over groups.
+    """
+    *inner, groups = c.iterations(problem)
+    uneven = (c.over == _GROUPS) & (groups % c.threads != 0)
+    apart = c.by_blocks & (problem.out_blocks % c.out_blocks != 0)
+    if problem.sections > 1:
+        return np.asarray(uneven | (c.by_blocks & (not problem.separate)))
+    return np.asarray(((uneven & (np.max(inner, axis=0) > 1)) | apart) & (not problem.separate), np.bool_)
 
 
 def estimated(config: Config, problem: TilingProblem, c: Candidates) -> NDArray[np.float64]:

@@ -1,7 +1,4 @@
-"""The choice of tile sizes: the lowest estimate of cycles that fits the buffers, or a given tiling.
-
-Candidates are judged in columns, many at once.
-"""
+"""The choice of tile sizes: the best that the search finds, or a given tiling that fits."""
 
 from __future__ import annotations
 
@@ -9,36 +6,32 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 
 from vdla.compiler.operators.vdla.operator import TemplateError
-from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated, fitting, fitting_candidates
+from vdla.compiler.operators.vdla.tile_candidates import Candidates, fitting, fitting_candidates
+from vdla.compiler.operators.vdla.tile_search import search
+from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.support.integers import is_int, to_python
 
 
 def best_tiling(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> Tiling:
-    """The tiling with the lowest estimate.
+    """The tiling with the lowest estimate that a short search finds.
 
     It has fewer than `threads` virtual threads if the buffers cannot hold that many tiles.
 
     Raises:
         TemplateError: the smallest tile does not fit the buffers.
     """
-    best: tuple[float, Tiling] | None = None
-    for candidates in fitting_candidates(config, problem, threads):
-        estimates = estimated(config, problem, candidates)
-        least = int(estimates.argmin())
-        if best is None or estimates[least] < best[0]:
-            best = float(estimates[least]), candidates.tiling(least)
-    if best is None and threads > 1:
-        return best_tiling(config, problem, threads - 1, name)
-    if best is None:
-        raise TemplateError(
-            f"{name}: one pixel, one output block and one input block must fit the buffers inp={config.inp_depth} "
-            f"wgt={config.wgt_depth} scl={config.scl_depth} acc={config.acc_depth} out={config.out_depth} entries, got "
-            f"a window of {problem.window(1, 1)}, {problem.weights} weights, {problem.lanes} lanes, "
-            f"{problem.phases} sums"
-        )
-    return best[1]
+    for count in range(threads, 0, -1):
+        found = search(config, problem, count)
+        if found is not None:
+            return found
+    raise TemplateError(
+        f"{name}: one pixel, one output block and one input block must fit the buffers inp={config.inp_depth} "
+        f"wgt={config.wgt_depth} scl={config.scl_depth} acc={config.acc_depth} out={config.out_depth} entries, got "
+        f"a window of {problem.window(1, 1)}, {problem.weights} weights, {problem.lanes} lanes, "
+        f"{problem.phases} sums"
+    )
 
 
 def choose_tiling(config: Config, problem: TilingProblem, threads: int, given: Tiling | None, name: str) -> Tiling:
@@ -72,13 +65,14 @@ def _check(problem: TilingProblem, given: Tiling, name: str) -> Tiling:
         raise TemplateError(f"{name}: {rule}, got {given.threads_over!r}")
     if not is_int(given.threads) or given.threads < 1:
         raise TemplateError(f"{name}: threads of the tiling must be at least 1, got {given.threads!r}")
-    if not isinstance(given.keep_weights, bool):
-        raise TemplateError(f"{name}: keep_weights of the tiling must be True or False, got {given.keep_weights!r}")
+    for what in ("keep_weights", "by_blocks"):
+        if not isinstance(getattr(given, what), bool):
+            raise TemplateError(f"{name}: {what} of the tiling must be True or False, got {getattr(given, what)!r}")
     return given
 
 
 def tilings(config: Config, problem: TilingProblem, threads: int) -> Iterator[Tiling]:
-    """All tilings that fit the buffers."""
+    """All tilings of even sizes that fit the buffers."""
     for candidates in fitting_candidates(config, problem, threads):
         yield from (candidates.tiling(index) for index in range(len(candidates)))
 
@@ -94,5 +88,5 @@ def fits_somehow(config: Config, problem: TilingProblem) -> bool:
 
 
 def estimate(config: Config, problem: TilingProblem, tiling: Tiling) -> float:
-    """A rough estimate of the cycles of the operator."""
-    return float(estimated(config, problem, Candidates.of(tiling))[0])
+    """An estimate of the cycles of the operator, within a few per cent of the simulator's."""
+    return float(timeline(config, problem, Candidates.of(tiling))[0])

@@ -78,7 +78,10 @@ class Tiling:
     """Sizes of one tile in blocks and pixels.
 
     With `keep_weights`, the weights of a group of output blocks stay on the chip for all its tiles.
-    The iterations of the loop `threads_over` are dealt to `threads` virtual threads.
+    The iterations of the loop `threads_over` are dealt to `threads` virtual threads. Sizes need not
+    divide extents: the last tile is what is left. With `by_blocks`, the sums of an output block
+    grow by one input block at a time, whose window and weights are loaded just before, so that the
+    first computation begins early.
     """
 
     rows: int
@@ -88,9 +91,11 @@ class Tiling:
     keep_weights: bool
     threads: int
     threads_over: str
+    by_blocks: bool = False
 
     def __str__(self) -> str:
         kept = ", weights kept on chip" if self.keep_weights else ""
+        kept += ", block by block" if self.by_blocks else ""
         return (
             f"{self.rows}x{self.cols} pixels, {self.out_blocks} output and {self.in_blocks} input blocks{kept}, "
             f"{self.threads} virtual thread{'s' * (self.threads > 1)} over {self.threads_over}"

@@ -9,7 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators import definitions
+from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
 from vdla.compiler.operators.vdla.tiling import best_tiling, fits
 from vdla.compiler.templates import Tiling, conv2d, depthwise_conv2d
 from vdla.compiler.tune import TuneError, VdlaTask, expression_task, template_task
@@ -38,10 +40,12 @@ def test_the_points_of_a_template_are_the_tilings_that_fit() -> None:
     sizes = [tile_sizes(getattr(problem, name), 64) for name in names]
     whole = tuple(getattr(problem, name) for name in names)
     wanted = set()
-    for *size, keep in product(*sizes, (False, True)):
+    for *size, keep, by_blocks in product(*sizes, (False, True), (False, True)):
         if size[3] == problem.in_blocks and tuple(size) != whole:
             continue  # the innermost loop that iterates is another one
-        wanted.add(Tiling(*size, keep_weights=keep, threads=1, threads_over="chunks"))
+        if by_blocks and size[3] == 1:
+            continue  # the chunk is a block
+        wanted.add(Tiling(*size, keep_weights=keep, threads=1, threads_over="chunks", by_blocks=by_blocks))
     found = {tiling for tiling in tilings if tiling.threads == 1 and tiling.threads_over == "chunks"}
     assert found == {tiling for tiling in wanted if fits(TINY, problem, tiling)}
 
@@ -105,7 +109,8 @@ def test_estimates_are_those_of_the_tile_search_and_of_the_host() -> None:
     for index in (0, task.space.size // 2, task.space.size - 1):
         point = task.space.point(index)
         operator = replace(task.forms[str(point["form"])].operator, tiling=tiling_of(point))  # type: ignore[attr-defined]
-        assert estimates[index] == operator.cost
+        tile = Candidates.of(operator.tiling)
+        assert estimates[index] == estimated(TINY, tiling_problem(operator.form), tile)[0] + operator.extra_cycles
         assert task.overhead(point) == operator.extra_cycles
 
 

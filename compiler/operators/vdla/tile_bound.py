@@ -1,0 +1,52 @@
+"""Cycles that a candidate needs at least by the coarse model: its busiest unit, without any waits.
+
+It is in closed form and never far above the estimate of `tile_timeline.py`, so the candidates worth
+running are those with the least bounds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vdla.compiler.operators.vdla.tile_candidates import Candidates
+from vdla.compiler.operators.vdla.tile_steps import Floats
+from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
+from vdla.hardware import timing
+from vdla.hardware.config import Config
+from vdla.hardware.isa.formats import instruction_bytes
+
+
+def least_cycles(config: Config, problem: TilingProblem, c: Candidates) -> Floats:
+    """The bound of each candidate, float64[n]."""
+    chunks, cols, rows, batches, groups = c.iterations(problem)
+    tiles, passes = batches * rows * cols, np.where(c.by_blocks, c.in_blocks, 1)
+    per_byte = config.dram.beat_cycles / config.axi_bytes
+    latency = config.dram.read_latency + timing.read_delay(config)
+    depth = timing.ISSUE_DELAY + timing.compute_depth(config)
+    sums = problem.taps * problem.kept * problem.in_blocks
+    computation = batches * problem.out_blocks * problem.results(problem.rows, problem.cols) * sums
+    window = problem.unit * problem.inputs * config.inp_entry_bytes * per_byte
+    high, wide = (
+        (extent - count) * step + count * span
+        for extent, count, step, span in (
+            (problem.rows, rows, problem.row_step, problem.row_span),
+            (problem.cols, cols, problem.col_step, problem.col_span),
+        )
+    )
+    weights = problem.weights * config.wgt_entry_bytes * per_byte
+    blocks = problem.window_blocks(problem.out_blocks, problem.in_blocks) * np.where(problem.separate, 1, groups)
+    loads = problem.out_blocks * problem.in_blocks * np.where(c.keep_weights, 1, tiles)
+    commands = tiles * chunks * (groups + passes * problem.out_blocks * np.where(c.keep_weights, 1, 2))
+    fetched = (commands + 2 * tiles * problem.out_blocks) * instruction_bytes(config) * per_byte
+    reads = batches * blocks * high * wide * window + loads * weights + fetched
+    entry = config.acc_entry_bytes if problem.raw else config.out_entry_bytes
+    results = problem.results(c.rows, c.cols) * entry * per_byte * config.axi_ports
+    stored = problem.results(problem.rows, problem.cols) * entry * per_byte * config.axi_ports
+    writes = batches * problem.out_blocks * (stored + rows * cols * problem.phases * (timing.STORE_SETUP + 1))
+    one = problem.results(c.rows, c.cols) * c.in_blocks * problem.taps * problem.kept  # computation
+    part = problem.window_blocks(c.out_blocks, c.in_blocks) / passes
+    first = 2 * latency + part * problem.window(c.rows, c.cols) * window + c.in_blocks / passes * weights
+    last = depth + results + config.dram.write_latency
+    computed = first + computation + last + np.where(c.threads == 1, reads, 0)
+    read, written = 2 * latency + reads + one + last, first + one + writes
+    return np.asarray(np.maximum(computed, np.maximum(read, written)), np.float64)

@@ -1,0 +1,163 @@
+"""What each step of the tile loops costs each unit, in columns over steps and candidates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.compiler.operators.vdla.tile_candidates import Candidates
+from vdla.compiler.operators.vdla.tile_steps import Floats, Ints, TileSteps
+from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem, all_weights_fit
+from vdla.hardware import timing
+from vdla.hardware.config import Config
+from vdla.hardware.isa.formats import instruction_bytes
+
+_CHUNKS, _COLS, _ROWS = (LOOPS.index(name) for name in ("chunks", "cols", "rows"))
+
+
+@dataclass(frozen=True, slots=True)
+class TileRates:
+    """Cycles in arrays of [step, candidate]; `weights`, `computation` and `store` are of one output
+    block.
+
+    `window` and `padding`: to transfer the data of a window and to write its padding. `weights`: to
+    transfer weights, and lanes of the scale. `computation`: the sums of an output block, in `parts`
+    passes; `computations` are the instructions of all blocks. `store`: its results. `fetched`: to
+    fetch the instructions of the step.
+    """
+
+    window: Floats
+    padding: Ints
+    weights: Floats
+    computation: Floats
+    parts: Ints
+    computations: Floats
+    store: Floats
+    fetched: Floats
+    read_latency: float
+    write_latency: float
+    depth: float  # from the last iteration of a computation to its result
+    command_depth: int
+    all_weights_fit: bool
+    chained: bool
+
+    @staticmethod
+    def of(config: Config, problem: TilingProblem, c: Candidates, steps: TileSteps) -> TileRates:
+        """The rates of a machine."""
+        latency = config.dram.read_latency + timing.read_delay(config)
+        parts = np.where(c.by_blocks, steps.in_blocks, 1)
+        loads = _weight_loads(problem, c, steps)
+        computations = steps.out_blocks * parts * _pieces_of_padding(problem, steps)
+        commands = 1 + computations + steps.out_blocks * (parts * loads + 2 * steps.completes)
+        padding = _padding(problem, steps)
+        computation = _computation(config, problem, c, steps)
+        if problem.through_acc:  # the vector unit loads the windows itself
+            through = _window(config, problem, c, steps, padding) / steps.out_blocks
+            computation, window = computation + through + latency, np.zeros_like(through)
+        else:
+            window = _window(config, problem, c, steps, padding)
+        return TileRates(
+            window=window,
+            padding=problem.window_blocks(steps.out_blocks, steps.in_blocks) * padding,
+            weights=_weights(config, problem, loads, steps),
+            computation=computation,
+            parts=parts,
+            computations=computations,
+            store=_store(config, problem, c, steps),
+            fetched=_fetched(commands * instruction_bytes(config) * _per_byte(config), padding, latency),
+            read_latency=latency + timing.LOAD_SETUP + timing.LOAD_TAIL,
+            write_latency=config.dram.write_latency + timing.STORE_TAIL,
+            depth=timing.ISSUE_DELAY + timing.compute_depth(config),
+            command_depth=config.command_depth,
+            all_weights_fit=all_weights_fit(config, problem),
+            chained=problem.chained,
+        )
+
+
+def _per_byte(config: Config) -> float:
+    """Cycles of the read channel for a byte."""
+    return config.dram.beat_cycles / config.axi_bytes
+
+
+def _computation(config: Config, problem: TilingProblem, c: Candidates, steps: TileSteps) -> Floats:
+    """The sums of one output block; the vector unit waits at each of its operations."""
+    results = problem.results(steps.rows, steps.cols)
+    waiting = _pieces_of_padding(problem, steps) * timing.ISSUE_DELAY if problem.separate else 0.0
+    # The last turn, or part, of uneven chunks emits its results in a pass of their own.
+    uneven = (c.over == _CHUNKS) & (steps.counts[_CHUNKS] % c.threads != 0)
+    apart = (uneven | c.by_blocks & (problem.in_blocks % c.in_blocks != 0)) & steps.completes
+    drained = apart * (results + 2 * timing.compute_depth(config))
+    return np.asarray(results * steps.in_blocks * problem.taps * problem.kept + waiting + drained, np.float64)
+
+
+def _pieces_of_padding(problem: TilingProblem, steps: TileSteps) -> Floats:
+    """Operations, in the mean over all tiles, that compute one tile and skip its padding."""
+    tiles = steps.counts[[_ROWS, _COLS]]
+    return np.asarray(np.prod(1 + np.array(problem.cuts)[:, None] / tiles, axis=0))
+
+
+def _weight_loads(problem: TilingProblem, c: Candidates, steps: TileSteps) -> Ints:
+    """1 where the weights of a step are not on the chip."""
+    return (steps.first_tile | ~c.keep_weights).astype(np.int64) * bool(problem.weights)
+
+
+def _weights(config: Config, problem: TilingProblem, loads: Ints, steps: TileSteps) -> Floats:
+    """The weights of one output block, and its lanes of the scale."""
+    weights = loads * steps.in_blocks * problem.weights * config.wgt_entry_bytes
+    lanes = 0 if problem.raw else problem.lanes * config.scl_entry_bytes
+    return np.asarray((weights + lanes * (steps.completes & steps.first_tile)) * _per_byte(config), np.float64)
+
+
+def _padding(problem: TilingProblem, steps: TileSteps) -> Ints:
+    """Entries of padding of one window: a row or a column at each border of the image."""
+    high, wide = _window_size(problem, steps)
+    found = np.zeros_like(high)
+    for loop, cuts, length in zip((_ROWS, _COLS), problem.cuts, (wide, high), strict=True):
+        ends = (cuts > 0) * (steps.place[loop] == 0) + (cuts > 1) * (steps.place[loop] == steps.counts[loop] - 1)
+        found = found + ends * length
+    return found
+
+
+def _fetched(cycles: Floats, padding: Ints, latency: float) -> Floats:
+    """Cycles in which instructions delay loads: none while a load of a padded window waits."""
+    return np.asarray(np.where(padding > 0, np.maximum(0, cycles - padding - latency), cycles), np.float64)
+
+
+def _window_size(problem: TilingProblem, steps: TileSteps) -> tuple[Ints, Ints]:
+    """Rows and columns of a window."""
+    high = (steps.rows - 1) * problem.row_step + problem.row_span
+    return high, (steps.cols - 1) * problem.col_step + problem.col_span
+
+
+def _pieces(problem: TilingProblem, c: Candidates, steps: TileSteps, rows: Ints) -> Ints:
+    """Transfers of a tile: one for each row where it has fewer columns than the others."""
+    return np.where((steps.cols < c.cols) & (c.cols < problem.cols), rows, 1)
+
+
+def _window(config: Config, problem: TilingProblem, c: Candidates, steps: TileSteps, padding: Ints) -> Floats:
+    """The windows of all channel blocks: their bytes, or latencies that too few requests hide."""
+    high, wide = _window_size(problem, steps)
+    latency = config.dram.read_latency + timing.read_delay(config)
+    windows = problem.window_blocks(steps.out_blocks, steps.in_blocks) * problem.inputs
+    moved = windows * (high * wide - padding) * problem.unit * config.inp_entry_bytes * _per_byte(config)
+    whole_rows = (c.cols == problem.cols) & (problem.row_step == problem.col_step)  # follow one another
+    runs = np.where(whole_rows, 1, high)
+    beats = (high * wide - padding) / runs * problem.unit * config.inp_entry_bytes / config.axi_bytes
+    bursts = windows * runs * np.ceil(beats / config.burst_beats)
+    loads = windows * _pieces(problem, c, steps, high)
+    moved = np.maximum(moved, bursts * latency / timing.outstanding_reads(config))
+    moved = moved + loads * instruction_bytes(config) * _per_byte(config)
+    one_by_one = loads * np.where(loads > windows, latency, 0)  # they crowd out other commands
+    return np.asarray(np.maximum(moved, one_by_one), np.float64)
+
+
+def _store(config: Config, problem: TilingProblem, c: Candidates, steps: TileSteps) -> Floats:
+    """The results of one output block, through the first port."""
+    entry = config.acc_entry_bytes if problem.raw else config.out_entry_bytes
+    moved = problem.results(steps.rows, steps.cols) * entry * _per_byte(config) * config.axi_ports
+    bursts = np.where(c.cols < problem.cols, steps.rows, 1) * problem.phases
+    held = config.dram.write_latency + timing.PORT_DELAY  # of a place for a burst, after its last beat
+    moved = np.maximum(moved, (moved + bursts * held) / config.dram.outstanding_writes)
+    pieces = _pieces(problem, c, steps, steps.rows) * problem.phases
+    return np.asarray(moved + bursts * config.dram.burst_gap + pieces * (timing.STORE_SETUP + 1), np.float64)

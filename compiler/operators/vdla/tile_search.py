@@ -1,0 +1,106 @@
+"""The search for the tiling with the lowest estimate: even tiles first, then their neighbours.
+
+Sizes that divide the work evenly are judged in closed form, the best of them by a coarse run. From
+the best one, single choices are varied as long as that helps: any size, weights kept or not, block
+by block or not.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from vdla.compiler.operators.vdla.tile_bound import least_cycles
+from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated, fitting, fitting_candidates
+from vdla.compiler.operators.vdla.tile_steps import steps_of
+from vdla.compiler.operators.vdla.tile_timeline import timeline
+from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
+from vdla.hardware.config import Config
+
+_SIZES = ("in_blocks", "cols", "rows", "out_blocks")
+_FACTORS = 2.0 ** (np.arange(-3, 4) / 3)
+_FIRST, _MORE = 8, 32  # by each closed form
+_ROOM = 1.004  # over the bound: less is not worth a longer search
+_MOST_ROUNDS = 8
+_MOST_STEPS = 400
+_TIE = 0.997  # of estimates: the closed form decides
+_GAIN = 0.999  # of a step to a neighbour: less is below the accuracy of the estimate
+_SHORT_PROGRAM = 4096  # cycles of which a better choice saves less than it costs to find
+
+
+@lru_cache(maxsize=1024)
+def search(config: Config, problem: TilingProblem, threads: int) -> Tiling | None:
+    """The best tiling found; None if no tile fits the buffers with so many virtual threads."""
+    tables = list(fitting_candidates(config, problem, threads))
+    if not tables:
+        return None
+    bound = min(float(least_cycles(config, problem, table).min()) for table in tables)
+    promising = Candidates.joined([_promising(config, problem, table, _FIRST) for table in tables])
+    rough = estimated(config, problem, promising)
+    if rough.min() < _SHORT_PROGRAM:
+        return promising.tiling(int(rough.argmin()))
+    found = _Found(config, problem)
+    found.add(promising)
+    if found.cycles > _ROOM * bound:
+        found.add(Candidates.joined([_promising(config, problem, table, _MORE) for table in tables]))
+        for nearby in (_around, _around, *(_MOST_ROUNDS * [_beside])):
+            near = nearby(problem, found.tiling).dealt(problem, threads)
+            better = found.add(_promising(config, problem, near.take(fitting(config, problem, near)), _MORE))
+            if not better and nearby is _beside:
+                break
+    return found.tiling
+
+
+def _promising(config: Config, problem: TilingProblem, c: Candidates, count: int) -> Candidates:
+    """The best candidates by either closed form, in order."""
+    chosen = np.zeros(len(c), np.bool_)
+    for cycles in (estimated(config, problem, c), least_cycles(config, problem, c)):
+        chosen[np.argsort(cycles, kind="stable")[:count]] = True
+    return c.take(chosen)
+
+
+def _short(problem: TilingProblem, c: Candidates) -> Candidates:
+    """The candidates that do not take long to run, or those that take the least time."""
+    steps = steps_of(problem, c)
+    return c.take(steps <= np.maximum(_MOST_STEPS, steps.min())) if len(c) else c
+
+
+class _Found:
+    """The best of the candidates that were run."""
+
+    def __init__(self, config: Config, problem: TilingProblem) -> None:
+        self.config, self.problem = config, problem
+        self.cycles = np.inf
+
+    def add(self, candidates: Candidates) -> bool:
+        """Run candidates; whether one of them is clearly better."""
+        candidates = _short(self.problem, candidates)
+        cycles = timeline(self.config, self.problem, candidates)
+        least = float(cycles.min(initial=np.inf))
+        if not least < _GAIN * self.cycles:
+            return False
+        near = np.where(cycles <= least / _TIE, estimated(self.config, self.problem, candidates), np.inf)
+        self.tiling, self.cycles = candidates.tiling(int(near.argmin())), least
+        return True
+
+
+def _around(problem: TilingProblem, tiling: Tiling) -> Candidates:
+    """All combinations of sizes from half to twice as large, and of the other choices."""
+    sizes = []
+    for name in _SIZES:
+        size, most = getattr(tiling, name), getattr(problem, name)
+        sizes.append(np.unique(np.clip(np.round(size * _FACTORS).astype(np.int64), 1, most)))
+    return Candidates.grid(sizes, np.array([True, False]), np.array([False, True]))
+
+
+def _beside(problem: TilingProblem, tiling: Tiling) -> Candidates:
+    """Each size from half to twice as large, one at a time."""
+    tables = []
+    for varied in _SIZES:
+        sizes = {name: np.array([getattr(tiling, name)]) for name in _SIZES}
+        size, most = getattr(tiling, varied), getattr(problem, varied)
+        sizes[varied] = np.arange(max(1, size // 2), min(most, 2 * size) + 1)
+        other = (np.array([tiling.keep_weights]), np.array([tiling.by_blocks]))
+        tables.append(Candidates.grid(list(sizes.values()), *other))
+    return Candidates.joined(tables)
