@@ -1,6 +1,7 @@
-"""The tuner: how many trials its searches need.
+"""The tuner: how many trials its searches need, and what tuning gains on this CPU.
 
-`vdla bench tune convergence` runs one section. Trials are replayed on pools of measured points.
+`vdla bench tune convergence` runs one section. Its trials are replayed on pools of measured points;
+those of `cpu_speedup` are measured, which takes most of an hour.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from vdla.benchmarks.harness import BenchmarkResult, Progress, installed_version, receipt, silent
 from vdla.benchmarks.tune.convergence import CASES, measure_convergence
+from vdla.benchmarks.tune.cpu_speedup import KERNELS, measure_cpu_speedup
 from vdla.benchmarks.tune.section import SectionRequest, TuneSection
 from vdla.hardware.config import Config
 from vdla.support.errors import Error
@@ -19,6 +21,7 @@ from vdla.support.suggest import did_you_mean
 
 SECTIONS: Mapping[str, tuple[Callable[[SectionRequest], TuneSection], int]] = {
     "convergence": (measure_convergence, 2 * len(CASES)),
+    "cpu_speedup": (measure_cpu_speedup, sum(KERNELS.values())),
 }
 """Each section's function, and the number of steps that it reports."""
 

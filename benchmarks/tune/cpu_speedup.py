@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vdla.benchmarks.cpu.paired_timing import geomean
-from vdla.benchmarks.harness import Progress, Row, silent
 from vdla.benchmarks.networks.registry import network
+from vdla.benchmarks.tune.section import SectionRequest, TuneSection
 from vdla.compiler.tune import CpuTask, Point, TuningTask
 from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
 from vdla.runtime.tune import (
@@ -80,15 +80,14 @@ def largest_kernels(name: str, count: int, seed: int = 0, **parameters: object) 
     return [replace(kernel, task=replace(kernel.task, name=f"{name} {kernel.task.name}")) for kernel in found]
 
 
-def cpu_speedup(seed: int, progress: Progress = silent) -> tuple[dict[str, float], list[Row]]:
-    """The figures and rows of all kernels."""
-    kernels = [kernel for name, count in KERNELS.items() for kernel in largest_kernels(name, count, seed)]
+def measure_cpu_speedup(request: SectionRequest) -> TuneSection:
+    """Tune every kernel; with a step for each, of minutes."""
     found = []
-    for done, kernel in enumerate(kernels):
-        progress(kernel.task.name, done, len(kernels))
-        found.append(kernel_speedup(kernel, seed))
-    progress("done", len(kernels), len(kernels))
-    return speedup_figures(found), [speedup.row for speedup in found]
+    for name, count in KERNELS.items():
+        for kernel in largest_kernels(name, count, request.seed):
+            request.report(kernel.task.name)
+            found.append(kernel_speedup(kernel, request.seed))
+    return TuneSection(speedup_figures(found), [speedup.row for speedup in found])
 
 
 def kernel_speedup(

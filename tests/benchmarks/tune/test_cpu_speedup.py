@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from vdla.benchmarks.tune import cpu_speedup
 from vdla.benchmarks.tune.cpu_speedup import kernel_speedup, largest_kernels, speedup_figures
+from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler.tune import Point, TuningTask
 from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Measurer, Workers
 from vdla.runtime.tune.network_kernels import NetworkKernel
@@ -73,3 +75,17 @@ def test_kernels_run(product: NetworkKernel) -> None:
     found = kernel_speedup(product, trials=1, quick=quick, fresh=quick, make_workers=inline)
     assert found.report.failed == 0
     assert found.speedup == 1.0  # the only trial is the default schedule
+
+
+def test_the_section_has_a_row_and_a_step_for_each_kernel(
+    product: NetworkKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs, steps = KnownCosts(packed=0.5), []
+    speedup = kernel_speedup(product, trials=8, quick=costs, fresh=costs, make_workers=inline)
+    monkeypatch.setattr(cpu_speedup, "KERNELS", {"vit_small": 2})
+    monkeypatch.setattr(cpu_speedup, "largest_kernels", lambda name, count, seed: [product] * count)
+    monkeypatch.setattr(cpu_speedup, "kernel_speedup", lambda kernel, seed: speedup)
+    section = cpu_speedup.measure_cpu_speedup(SectionRequest(0, steps.append))
+    assert steps == [product.task.name] * 2
+    assert section.figures == {"cpu_speedup": 2.0, "cpu_speedup_worst": 2.0, "cpu_failed": 0}
+    assert [row["speedup"] for row in section.rows] == [2.0, 2.0]
