@@ -13,17 +13,10 @@ from typing import Any
 from vdla.compiler import ir, te
 from vdla.compiler.map.access import place_name
 from vdla.compiler.map.computation import FromOperand, FromStep, Step
+from vdla.compiler.map.operand_dimensions import BlockDim, LoopDim, VectorDim, WindowDim
 from vdla.compiler.map.outer_loops import ROW_BLOCKS
 from vdla.compiler.map.packed_form import PackedForm
-from vdla.compiler.map.packed_operand import (
-    BlockDim,
-    LoopDim,
-    PackedOperand,
-    VectorDim,
-    WindowDim,
-    at_places,
-    value_of,
-)
+from vdla.compiler.map.packed_operand import PackedOperand, at_places, value_of
 from vdla.compiler.map.packed_scale import PackedScale
 from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SUMS
 from vdla.compiler.te import Stage

@@ -14,85 +14,15 @@ from functools import reduce
 from math import gcd, prod
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from vdla.compiler import ir, te
-from vdla.compiler.arith import conjuncts, index_function
+from vdla.compiler.arith import conjuncts
 from vdla.compiler.map.access import Access, IndexForm, place_name
 from vdla.compiler.map.mapping import Mapping, intrinsic_extents
+from vdla.compiler.map.operand_dimensions import BlockDim, Dimension, LoopDim, VectorDim, WindowDim, form_values
 from vdla.compiler.map.outer_loops import ROW_BLOCKS, OuterLoops
 from vdla.compiler.te import Stage
 
 Index = Any  # an int, or an element of a tensor expression
-
-
-@dataclass(frozen=True, slots=True)
-class BlockDim:
-    """Blocks of an axis of the intrinsic."""
-
-    axis: str
-
-
-@dataclass(frozen=True, slots=True)
-class LoopDim:
-    """An axis of the computation outside of the intrinsic."""
-
-    axis: str
-
-
-@dataclass(frozen=True, slots=True)
-class VectorDim:
-    """Fused axes outside of the intrinsic; `count` of them share a buffer entry, and are its first
-    lanes.
-    """
-
-    axes: tuple[str, ...]
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class WindowDim:
-    """A dimension of the plain tensor over which a window moves, `step` elements apart.
-
-    `dimension` is one of the source, `before` elements of padding lie in front of it; `place` is
-    the dimension of the padded tensor. `offsets` are the least and the largest value of
-    `form.divided`.
-    """
-
-    dimension: int
-    place: int
-    before: int
-    form: IndexForm
-    step: int
-    offsets: tuple[int, int] = (0, 0)
-
-    @property
-    def strides(self) -> dict[str, int]:
-        """Elements of the window that each axis moves by."""
-        return {axis: factor // self.step for axis, factor in self.form.terms.items()}
-
-    @property
-    def first(self) -> int:
-        """The element of the padded tensor at which the window begins."""
-        return self.form.const + self.offsets[0]
-
-    @property
-    def reach(self) -> int:
-        """Elements that `form.divided` adds."""
-        return self.offsets[1] - self.offsets[0]
-
-    @property
-    def moves(self) -> IndexForm:
-        """The place within the window."""
-        return IndexForm(self.strides, -self.offsets[0], self.form.divided)
-
-    def extent(self, extents: MappingOf[str, int]) -> int:
-        """Elements that axes of these extents reach."""
-        return 1 + self.reach + sum(stride * (extents[axis] - 1) for axis, stride in self.strides.items())
-
-
-Dimension = BlockDim | LoopDim | VectorDim | WindowDim
 
 
 @dataclass(frozen=True)
@@ -254,14 +184,6 @@ def _offsets(mapping: Mapping, form: IndexForm) -> tuple[int, int]:
     return int(values.min()), int(values.max())
 
 
-def form_values(form: IndexForm, extents: MappingOf[str, int]) -> npt.NDArray[np.int64]:
-    """The values of an index, with a dimension for each axis of `extents`."""
-    function = index_function(form.expr())
-    assert function is not None, ir.expr_text(form.expr())
-    grid = np.ogrid[tuple(slice(0, extent) for extent in extents.values())]
-    return np.asarray(function(dict(zip(extents, grid, strict=True))), np.int64)
-
-
 def _with_step(window: WindowDim, innermost: bool, extents: MappingOf[str, int]) -> WindowDim:
     """Only every `step`-th element is loaded, except of contiguous ones."""
     moving = [factor for axis, factor in window.form.terms.items() if extents[axis] > 1]
@@ -323,17 +245,3 @@ def at_places(expr: ir.Expr, values: MappingOf[str, Any], dtype: str = "int32") 
     parts = {name: te.as_value(value, name) for name, value in values.items()}
     replaced = ir.substitute(expr, {name: value.expr for name, value in parts.items()})
     return te.Value(replaced, dtype, axes=te.expr.merge_unique(*(part.axes for part in parts.values())))
-
-
-__all__ = [
-    "BlockDim",
-    "LoopDim",
-    "PackedOperand",
-    "VectorDim",
-    "WindowDim",
-    "at_places",
-    "axis_values",
-    "form_values",
-    "pack_operand",
-    "value_of",
-]

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir
+from vdla.compiler.map.operand_dimensions import WindowDim, form_values
 from vdla.compiler.map.packed_form import PackedForm
-from vdla.compiler.map.packed_operand import WindowDim, form_values
 
 
 def share_read(form: PackedForm) -> float:
