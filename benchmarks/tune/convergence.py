@@ -88,7 +88,7 @@ def measure_convergence(request: SectionRequest) -> TuneSection:
         runs.append(_runs(pool, _others(pool, pools), request.seed))
         rows.append(_row(pool, runs[-1]))
     hard = [number for number, row in enumerate(rows) if row["random"] >= HARD]
-    if request.picture:
+    if request.picture and hard:
         curves = _curves([(pools[number].best, runs[number]) for number in hard])
         write_text(request.picture, convergence_picture(curves, len(hard)))
     return TuneSection(_figures([rows[number] for number in hard], pools), rows)
@@ -133,7 +133,9 @@ def _row(pool: Pool, runs: Runs) -> dict[str, Any]:
 
 
 def _figures(hard: Sequence[Mapping[str, Any]], pools: Sequence[Pool]) -> dict[str, float]:
-    """The ratios over the hard layers."""
+    """The ratios over the hard layers, if there are any."""
+    if not hard:
+        return {"hard_layers": 0, "invalid_measured": sum(pool.failed for pool in pools)}
     total = {name: sum(row[name] for row in hard) for name in SHOWN}
     return {
         "hard_layers": len(hard),

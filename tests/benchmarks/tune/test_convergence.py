@@ -73,6 +73,10 @@ def test_figures_are_ratios_of_trials(pool: Pool) -> None:
     }  # fmt: skip
 
 
+def test_without_hard_layers_there_is_nothing_to_compare(pool: Pool) -> None:
+    assert _figures([], [pool]) == {"hard_layers": 0, "invalid_measured": 0}
+
+
 def test_the_picture_has_a_curve_for_each_search(pool: Pool) -> None:
     runs = {name: [[2 * pool.best, pool.best]] for name in SHOWN}
     curves = _curves([(pool.best, runs)])
