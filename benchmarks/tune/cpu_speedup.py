@@ -2,8 +2,8 @@
 
 The kernels are those of three float32 networks at batch 1 with most multiply-adds, as the compiled
 networks run them: images in blocks, element-wise operators fused. A tuned schedule is taken if it
-is faster when the first of a run are measured again; then it is measured once more, and that is its
-speedup. Otherwise the default schedule stays, with a speedup of 1.
+is faster when the first of a run are measured again, and once more in another process; its speedup
+is measured after that. Otherwise the default schedule stays, with a speedup of 1.
 """
 
 from __future__ import annotations
@@ -120,7 +120,10 @@ def _taken(task: CpuTask, trials: Sequence[Trial], fresh: CpuMeasurer, make_work
     points = [trial.point for trial in best[:_AGAIN]]
     *costs, default = _costs(task, [*points, task.default], fresh, make_workers)
     cost, point = min(zip(costs, points, strict=True), key=lambda pair: pair[0])
-    return point if cost < _FASTER * default else task.default
+    if cost >= _FASTER * default:
+        return task.default
+    tuned, default = _costs(task, [point, task.default], fresh, make_workers)
+    return point if tuned < _FASTER * default else task.default
 
 
 def _costs(task: CpuTask, points: Sequence[Point], measurer: CpuMeasurer, make_workers: MakeWorkers) -> list[float]:

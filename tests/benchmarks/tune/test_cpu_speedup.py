@@ -89,3 +89,14 @@ def test_the_section_has_a_row_and_a_step_for_each_kernel(
     assert steps == [product.task.name] * 2
     assert section.figures == {"cpu_speedup": 2.0, "cpu_speedup_worst": 2.0, "cpu_failed": 0}
     assert [row["speedup"] for row in section.rows] == [2.0, 2.0]
+
+
+def test_a_schedule_that_is_faster_only_once_is_not_taken(product: NetworkKernel) -> None:
+    costs = iter((0.5, 0.5, 1.0))  # packed matrices in the trials, and in two processes after them
+
+    def make_workers(task: TuningTask, measurer: Measurer) -> Workers:
+        workers = InlineWorkers(KnownCosts(packed=next(costs)))
+        workers.begin(task)
+        return workers
+
+    assert kernel_speedup(product, trials=8, make_workers=make_workers).speedup == 1.0
