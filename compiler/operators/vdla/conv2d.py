@@ -148,8 +148,8 @@ def _has_borders(conv: _Conv2d, packing: str) -> bool:
 def _form(conv: _Conv2d, packing: str, threads: int, tiling: Tiling | None) -> tuple[_Conv2d, Tiling]:
     """The form of the convolution with the lowest estimate, and its tiling."""
     forms = [replace(conv, packing=p) for p in _PACKINGS if packing in ("auto", p)]
-    tried: list[tuple[float, int, _Conv2d, Tiling]] = []
-    for order, form in enumerate(forms):
+    tried: list[tuple[_Conv2d, Tiling]] = []
+    for form in forms:
         if tried and conv.in_channels >= conv.config.block_in:
             break  # channels fill their blocks: patches would only read the input several times
         try:
@@ -158,8 +158,10 @@ def _form(conv: _Conv2d, packing: str, threads: int, tiling: Tiling | None) -> t
             if form is forms[-1] and not tried:
                 raise
             continue
-        tried.append((estimate(conv.config, form.problem, chosen), order, form, chosen))
-    return min(tried)[2:]
+        tried.append((form, chosen))
+    if len(tried) == 1:
+        return tried[0]
+    return min(tried, key=lambda form: estimate(conv.config, form[0].problem, form[1]))
 
 
 @dataclass(frozen=True)
