@@ -1,4 +1,4 @@
-"""The tuner: how many trials its searches need, and what tuning gains on this CPU.
+"""The tuner: trials that searches need, runs that are killed, workers, and gains on this CPU.
 
 `vdla bench tune convergence` runs one section. Its trials are replayed on pools of measured points;
 those of `cpu_speedup` are measured, which takes most of an hour.
@@ -14,6 +14,7 @@ from typing import Any
 from vdla.benchmarks.harness import BenchmarkResult, Progress, installed_version, receipt, silent
 from vdla.benchmarks.tune.convergence import CASES, measure_convergence
 from vdla.benchmarks.tune.cpu_speedup import KERNELS, measure_cpu_speedup
+from vdla.benchmarks.tune.run_sections import KILL_STEPS, SCALING_STEPS, measure_kills, measure_workers
 from vdla.benchmarks.tune.section import SectionRequest, TuneSection
 from vdla.hardware.config import Config
 from vdla.support.errors import Error
@@ -22,6 +23,8 @@ from vdla.support.suggest import did_you_mean
 SECTIONS: Mapping[str, tuple[Callable[[SectionRequest], TuneSection], int]] = {
     "convergence": (measure_convergence, 2 * len(CASES)),
     "cpu_speedup": (measure_cpu_speedup, sum(KERNELS.values())),
+    "kills": (measure_kills, KILL_STEPS),
+    "workers": (measure_workers, SCALING_STEPS),
 }
 """Each section's function, and the number of steps that it reports."""
 

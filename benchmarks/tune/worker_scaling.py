@@ -26,7 +26,7 @@ from vdla.runtime.tune import LocalWorkers, RayWorkers, SimMeasurer, Trial, Work
 
 _LAYER = "C11"
 _POINTS = 40
-_ROUNDS = 3
+ROUNDS = 3
 
 Start = Callable[[int], Workers]
 
@@ -91,8 +91,8 @@ def _scaling(start: Start, seed: int, progress: Progress) -> Scaling:
     task = layer_task(workload(_LAYER), Config.preset("pynq_z1"))
     points = task.space.sample(np.random.default_rng(seed), _POINTS)
     found = []
-    for number in range(_ROUNDS):
-        progress("rounds", number, _ROUNDS)
+    for number in range(ROUNDS):
+        progress("rounds", number, ROUNDS)
         one, two = (_round(start(count), task, points) for count in (1, 2))
         found.append((one.cpu_s / two.cpu_s, two.under_way / one.under_way, one.wall_s / two.wall_s))
     cpu, under_way, wall = (round(statistics.median(ratios), 3) for ratios in zip(*found, strict=True))

@@ -4,14 +4,15 @@
     with chosen_options(schedules.options):
         operator = conv2d(config, ...)
 
-An operator that the logs do not know keeps the choice of its template.
+An operator that the logs do not know keeps the choice of its template, and so does one whose choice
+costs no more than the best trial.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.resources import as_file, files
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from vdla.runtime.tune.trial import Trial, best_trial
 
 SHIPPED = "shipped"
 """In place of a log: the one that comes with the package, of the paper's operators on presets."""
+
+SHIPPED_FILE = Path(__file__).with_name("shipped.jsonl")
 
 _CHOSEN = ("tiling", "virtual_threads")
 _THREADS = 2  # of templates, where the call does not say
@@ -51,25 +54,28 @@ class TunedSchedules:
             return source
         if str(source) != SHIPPED:
             return TunedSchedules(read_logs(source))
-        with as_file(files("vdla.runtime.tune").joinpath("shipped.jsonl")) as path:
-            return TunedSchedules(read_logs(path))
+        return TunedSchedules(read_logs(SHIPPED_FILE))
 
     def best(self, key: str, allowed: Callable[[Point], bool] = lambda point: True) -> Trial | None:
-        """The best trial of a task among allowed points, if there is one."""
-        trials = (entry.trial for entry in self.index.of_key(key))
-        return best_trial(trial for trial in trials if allowed(trial.point))
+        """The best trial of a task among allowed points, if there is one.
+
+        Its point is empty if nothing is better than what is built without tuning.
+        """
+        trials = [entry.trial for entry in self.index.of_key(key) if allowed(entry.trial.point)]
+        return best_trial(sorted(trials, key=lambda trial: bool(trial.point)))
 
     def options(self, template: Callable[..., Operator], config: Config, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of the best known schedule for a call of a template; none if it has tiles.
 
-        With at most as many virtual threads as the call asks for.
+        A call that asks for fewer virtual threads than the default gets no more than those.
         """
         if options.get("tiling") is not None or not self.index.by_key:
             return {}
         threads = options.get("virtual_threads", _THREADS)
         task = template_task(template, config, **{key: v for key, v in options.items() if key not in _CHOSEN})
-        found = self.best(task.key, lambda point: int(point["threads"]) <= threads)
-        if found is None:
+        most = inf if threads >= _THREADS else threads
+        found = self.best(task.key, lambda point: not point or int(point["threads"]) <= most)
+        if found is None or not found.point:
             return {}
         form, tiling = _choice(task, found.point)
         assert isinstance(form, TemplateForm)  # of a template's task
@@ -80,7 +86,7 @@ class TunedSchedules:
     def kernel_point(self, key: str) -> Point | None:
         """The point of the best known schedule of a CPU kernel, by the key of its task."""
         found = self.best(key)
-        if found is None:
+        if found is None or not found.point:
             return None
         self.used.append(key)
         return found.point

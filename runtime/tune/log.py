@@ -13,7 +13,7 @@ import os
 import platform
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from vdla.runtime.tune.trial import Trial
 
 LOG_VERSION = 1
 SUFFIX = ".jsonl"
+UNTUNED = "untuned"
+"""In place of a search: the cost of what is built without tuning, whose point is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,11 @@ class TrialIndex:
     def of_key(self, key: str) -> list[LoggedTrial]:
         """The lines of a task."""
         return self.by_key.get(key, [])
+
+    def untuned(self, key: str) -> Trial | None:
+        """What a task costs without tuning, if that was measured."""
+        found = (entry.trial for entry in self.of_key(key) if entry.run.search == UNTUNED)
+        return next(found, None)
 
     def __len__(self) -> int:
         return sum(map(len, self.by_key.values()))
@@ -217,6 +224,11 @@ class TuningLog:
             written += os.write(self._file, line[written:])
         os.fsync(self._file)
         self.index.add(LoggedTrial(run, trial, features))
+
+    def append_untuned(self, run: TaskRun, cost: float, unit: str) -> None:
+        """Write what the task costs without tuning, once."""
+        if self.index.untuned(run.key) is None:
+            self.append(replace(run, search=UNTUNED, seed=0), Trial({}, cost, unit))
 
     def close(self) -> None:
         """Give the file free."""

@@ -44,7 +44,9 @@ def test_a_run_writes_log_program_picture_and_resumes(capsys: Capture) -> None:
     again = tuned(capsys, *words, "--trials", "9")
     assert (first["trials"], first["reused"], again["trials"], again["reused"]) == (4, 0, 9, 4)
     assert again["best_so_far"][:4] == first["best_so_far"]
-    assert len(read_logs("tuning.jsonl")) == 9
+    index = read_logs("tuning.jsonl")
+    assert len(index) == 9 + 1  # and the untuned choice
+    assert index.untuned(str(again["key"])).cost == again["untuned_cycles"]
     assert time_program(Program.load("best.vdla")).total_cycles == again["best"]
     assert "conv2d on tiny, random" in "".join(ET.parse("p.svg").getroot().itertext())
 
@@ -89,7 +91,7 @@ def test_a_function_of_a_file_is_tuned_with_its_mappings(capsys: Capture) -> Non
     [
         (["nope"], "tune: operator must be one of batched_matmul, conv2d, "),
         (["C5", "--shape", "height=3"], "tune C5: --shape must be left out for a named layer, got height=3"),
-        (["C5", "--search", "anealing"], "tune: --search must be one of annealing, estimate, "),
+        (["C5", "--search", "anealing"], "tune: --search must be one of annealing, "),
         (["C5", "--search", "random", "--from", "a.jsonl"],
          "tune: --search must be one that learns with --from, such as annealing, got random"),
         (["C5", "--picture", "p.png"], "tune: --picture must end in .svg, got p.png"),

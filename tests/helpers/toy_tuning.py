@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.tune import Knob, Point, Space, TuneError
-from vdla.runtime.tune import TaskRun
+from vdla.runtime.tune import InlineWorkers, TaskRun, TuningLog, tune
 
 
 @dataclass(frozen=True)
@@ -105,3 +105,18 @@ def toy_run(seed: int = 0) -> TaskRun:
     """The run of a shuffled search on the toy task."""
     task = ToyTask()
     return TaskRun(task.key, task.name, "paper", task.space.name, "shuffled", seed)
+
+
+def whole_toy_run(path: str | Path, measurer: ToyMeasurer) -> list[Point]:
+    """A run over all 256 points in this process; those that it measured."""
+    measured: list[Point] = []
+
+    class Counting(InlineWorkers):
+        def submit(self, number: int, point: Point) -> None:
+            measured.append(point)
+            super().submit(number, point)
+
+    task = ToyTask()
+    with TuningLog(path) as log:
+        tune(task, ShuffledSearch(task), toy_run(), Counting(measurer), trials=256, log=log)
+    return measured

@@ -7,6 +7,7 @@ import ast
 from importlib import import_module
 from importlib.resources import files
 from inspect import signature
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -55,6 +56,7 @@ _MUST_BE_ZERO = (
     "remote_wrong",
     "wrong",
     "lost",
+    "repeated",
     "duplicated",
     "leaked_buffers",
     "hangs",
@@ -171,12 +173,11 @@ def _show(result: BenchmarkResult) -> None:
     figures = table(result.name, "figure", "value")
     for name, value in result.figures.items():
         figures.add_row(name, _number(value))
-    if result.rows:
-        columns = list(result.rows[0])
-        rows = table("rows", *columns)
-        for row in result.rows:
-            rows.add_row(*(_number(row.get(column, "")) for column in columns))
-        output().print(rows)
+    for columns, rows in groupby(result.rows, tuple):
+        listing = table("rows", *columns)
+        for row in rows:
+            listing.add_row(*(_number(row[column]) for column in columns))
+        output().print(listing)
         output().print()
     output().print(figures)
 

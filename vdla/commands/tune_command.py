@@ -151,8 +151,11 @@ def _result(
         shown = _Shown(operator, show)
         report = tune(task, search, run, workers, trials=arguments.trials, log=log, show=shown)
         show("the untuned choice", arguments.trials, arguments.trials)
-        untuned, best = operator.untuned(), task.build(report.best.point)
-        return TunedResult(operator, report, time_program(untuned), time_program(best))
+        program, overhead = operator.untuned()
+        untuned, best = time_program(program), time_program(task.build(report.best.point))
+    if arguments.device == "sim":
+        log.append_untuned(run, untuned.total_cycles + overhead, report.best.unit)
+    return TunedResult(operator, report, untuned, best)
 
 
 def _search(arguments: argparse.Namespace, operator: TunedOperator, prior: TrialIndex | None) -> Search:

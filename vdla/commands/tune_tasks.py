@@ -29,13 +29,14 @@ _CHOSEN = ("tiling", "virtual_threads")  # by the tuner
 
 @dataclass(frozen=True, slots=True)
 class TunedOperator:
-    """An operator to tune: its task, the program without tuning, the bound on its cycles if known.
+    """An operator to tune: its task, and the bound on its cycles if known.
 
+    `untuned` gives the program without tuning, and the cycles of the host that count with it.
     `count` is how often a model has it; `use` says how to use the best, with `{log}`.
     """
 
     task: VdlaTask
-    untuned: Callable[[], Program]
+    untuned: Callable[[], tuple[Program, float]]
     bound_cycles: int | None = None
     count: int = 1
     use: str = "vdla compile OPERATOR --tuned {log}"
@@ -76,7 +77,7 @@ def _of_template(operator: Operator, bound_cycles: int | None = None) -> TunedOp
     assert operator.origin is not None  # a template made it
     options = {key: value for key, value in operator.origin.options.items() if key not in _CHOSEN}
     task = template_task(operator.origin.template, operator.config, **{**options, "name": operator.name})
-    return TunedOperator(task, lambda: operator.program, bound_cycles)
+    return TunedOperator(task, lambda: (operator.program, 0.0), bound_cycles)
 
 
 def _of_expression(name: str, tensor: te.Tensor, config: Config) -> TunedOperator:
@@ -86,7 +87,12 @@ def _of_expression(name: str, tensor: te.Tensor, config: Config) -> TunedOperato
 
     task = expression_task(tensor, config, name)
     use = "vdla.map_expression(..., tuned={log!r})"
-    return TunedOperator(task, lambda: map_expression(tensor, config, name=name).program, use=use)
+
+    def untuned() -> tuple[Program, float]:
+        operator = map_expression(tensor, config, name=name)
+        return operator.program, operator.extra_cycles
+
+    return TunedOperator(task, untuned, use=use)
 
 
 # --- models ---------------------------------------------------------------------------------------
@@ -124,7 +130,7 @@ class TemplateCalls:
             task = replace(template_task(template, config, **given), name=_label(template, options))
             known = self.found.get(task.key)
             count = 1 if known is None else known.count + 1
-            self.found[task.key] = TunedOperator(task, lambda: template(config, **options).program, count=count)
+            self.found[task.key] = TunedOperator(task, lambda: (template(config, **options).program, 0.0), count=count)
         return {}
 
 

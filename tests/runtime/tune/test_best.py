@@ -60,7 +60,28 @@ def test_a_template_takes_the_best_known_tiles(tmp_path: Path, task: VdlaTask) -
     assert unknown.description == conv2d(TINY, **{**SHAPE, "height": 7}).description
 
 
-def test_tiles_that_are_given_stay(tmp_path: Path, task: VdlaTask) -> None:
+def test_the_untuned_choice_stays_where_no_trial_is_better(tmp_path: Path, task: VdlaTask) -> None:
+    path, own = tmp_path / "log.jsonl", conv2d(TINY, **SHAPE)
+    logged(path, task, sampled(task, 2))
+    for cost, used in ((100.0, []), (101.0, ["conv2d"])):
+        with TuningLog(path) as log:
+            log.append_untuned(TaskRun(task.key, task.name, TINY.name, task.space.name, "given", 0), cost, "cycles")
+        schedules = TunedSchedules.of(path)
+        with chosen_options(schedules.options):
+            operator = conv2d(TINY, **SHAPE)
+        assert schedules.used == used
+        assert (operator.description == own.description) == (not used)
+        path.write_text("".join(line for line in path.read_text().splitlines(True) if '"untuned"' not in line))
+
+
+def test_more_virtual_threads_than_the_default_are_taken(tmp_path: Path, task: VdlaTask) -> None:
+    schedules = logged(tmp_path / "log.jsonl", task, sampled(task, 4))
+    with chosen_options(schedules.options):
+        operator = conv2d(TINY, **SHAPE)
+    assert operator.description.endswith("4 virtual threads over " + str(sampled(task, 4)["threads_over"]))
+
+
+def test_fewer_virtual_threads_than_the_default_are_kept(tmp_path: Path, task: VdlaTask) -> None:
     schedules = logged(tmp_path / "log.jsonl", task, sampled(task, 2))
     with chosen_options(schedules.options):
         one = conv2d(TINY, **SHAPE, virtual_threads=1)
