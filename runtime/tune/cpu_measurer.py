@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from vdla.compiler.abi.signature import Argument
 from vdla.compiler.target import host
 from vdla.compiler.tune import CpuTask, Point, TuningTask
+from vdla.compiler.tune.cpu_forms import CpuForm
 from vdla.runtime.artifact import aligned_bytes
 from vdla.runtime.native import BoundCall, Kernel, build, set_threads
 from vdla.runtime.tune.errors import TuningError
@@ -91,6 +92,7 @@ class _Default:
 
     def __init__(self, task: CpuTask, seed: int, clock: Clock) -> None:
         self._task, self._seed = task, seed
+        self._inputs: dict[CpuForm, Arrays] = {}  # shared, since where arrays lie changes times
         self._outputs: Arrays = []
         self.call = self._bound(task.default)
         self.call()
@@ -107,10 +109,12 @@ class _Default:
 
     def _bound(self, point: Point) -> BoundCall:
         kernel = build(self._task.build(point), self._task.target, cached=False)
-        inputs = arguments(kernel, self._task.form(point).constants, self._seed)
+        form = self._task.form(point)
+        if form not in self._inputs:
+            self._inputs[form] = arguments(kernel, form.constants, self._seed)
         if not self._outputs:
             self._outputs = [_zeros(argument) for argument in kernel.signature.outputs]
-        return kernel.bind(*inputs, out=self._outputs)
+        return kernel.bind(*self._inputs[form], out=self._outputs)
 
 
 @lru_cache(_TASKS_KEPT)
