@@ -58,7 +58,8 @@ def explore_mappings(
     for number, operator in enumerate(first):
         progress(str(operator.mapping), number, len(first))
         if operator.least_cycles + operator.extra_cycles < min(map(_cost, timed), default=inf):
-            timed.append((time_program(operator.program, config).total_cycles, operator))
+            best = operator.with_best_tiles(threads)
+            timed.append((time_program(best.program, config).total_cycles, best))
         else:
             others.append(operator)
     timed.sort(key=_cost)

@@ -1,7 +1,7 @@
 """The mapper: from a plain tensor expression to programs, by the declared intrinsics alone.
 
 found = candidates(output, config)
-operator = found.found[0]
+operator = found.found[0].with_best_tiles(threads=2)
 """
 
 from vdla.compiler.map.candidates import MappingCandidates, candidates

@@ -1,6 +1,7 @@
 """All ways to compute a plain expression on a machine, the lowest estimate first.
 
-The estimate only ranks; across mappings it is rough, so measure the first few.
+The estimate only ranks; across mappings it is rough, so measure the first few, each with the best
+tiles of its own (`MappedOperator.with_best_tiles`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packing import packed_inputs
 from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.vdla.operator import TemplateError
-from vdla.compiler.operators.vdla.tiling import best_tiling
+from vdla.compiler.operators.vdla.tiling import quick_tiling
 from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Config
 
@@ -70,7 +71,8 @@ def candidates(
         raise MapError(f"map {name}: some intrinsic must cover the expression, got none; {why}")
     if not found:
         raise MapError(f"map {name}: some mapping must be legal, got none; {refused[0].mapping}: {refused[0].reason}")
-    return MappingCandidates(tuple(sorted(found, key=lambda operator: operator.cost)), tuple(refused), tuple(named))
+    ordered = sorted(found, key=lambda operator: operator.rough_cost)
+    return MappingCandidates(tuple(ordered), tuple(refused), tuple(named))
 
 
 def _computations(
@@ -101,7 +103,7 @@ class PackedRequest:
 
 
 def _try(found: list[MappedOperator], refused: list[Refusal], mapping: Mapping, request: PackedRequest) -> None:
-    """Add the mapping with its best tiles, or the reason against it.
+    """Add the mapping with tiles that fit, or the reason against it.
 
     Where whole windows do not fit as many virtual threads as are wanted, windows are also read in
     pieces, along the first axis of the reduction that is outside of the intrinsic.
@@ -121,7 +123,7 @@ def _try(found: list[MappedOperator], refused: list[Refusal], mapping: Mapping, 
 def _operator(mapping: Mapping, request: PackedRequest) -> MappedOperator:
     form = PackedForm(request.config, mapping, request.result)
     packed_inputs(form)
-    tiling = best_tiling(request.config, tiling_problem(form), request.threads, request.name)
+    tiling = quick_tiling(request.config, tiling_problem(form), request.threads, request.name)
     return MappedOperator(request.name, form, tiling, request.view)
 
 

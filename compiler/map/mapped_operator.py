@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,8 @@ from vdla.compiler.map.skipped_padding import share_read
 from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.vdla.roles import OUTPUT, Role
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
-from vdla.compiler.operators.vdla.tiling import estimate
+from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
+from vdla.compiler.operators.vdla.tiling import best_tiling, estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Buffer, Config
@@ -68,9 +69,19 @@ class MappedOperator:
 
     @cached_property
     def estimate(self) -> float:
-        """Cycles, roughly; that of `best_tiling` is of one section."""
+        """Cycles, within a few per cent if the tiles are the best ones."""
+        return estimate(self.config, tiling_problem(self.form), self.tiling)
+
+    @cached_property
+    def rough_cost(self) -> float:
+        """Cycles in closed form, sections one after the other, and those of the host."""
         problem = tiling_problem(self.form)
-        return estimate(self.config, problem, self.tiling) * problem.sections
+        cycles = float(estimated(self.config, problem, Candidates.of(self.tiling))[0])
+        return cycles * problem.sections + self.extra_cycles
+
+    def with_best_tiles(self, threads: int) -> MappedOperator:
+        """The mapping with the best tiles that a search finds."""
+        return replace(self, tiling=best_tiling(self.config, tiling_problem(self.form), threads, self.name))
 
     @property
     def least_cycles(self) -> float:
@@ -93,11 +104,6 @@ class MappedOperator:
         port.
         """
         return self.extra_bytes / self.config.axi_bytes
-
-    @property
-    def cost(self) -> float:
-        """The estimate, and the cycles of the host."""
-        return self.estimate + self.extra_cycles
 
     @cached_property
     def function(self) -> ir.Function:

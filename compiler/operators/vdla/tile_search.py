@@ -13,7 +13,7 @@ import numpy as np
 
 from vdla.compiler.operators.vdla.tile_bound import least_cycles
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated, fitting, fitting_candidates
-from vdla.compiler.operators.vdla.tile_steps import steps_of
+from vdla.compiler.operators.vdla.tile_steps import Floats, steps_of
 from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
@@ -26,13 +26,24 @@ _MOST_ROUNDS = 8
 _MOST_STEPS = 400
 _TIE = 0.997  # of estimates: the closed form decides
 _GAIN = 0.999  # of a step to a neighbour: less is below the accuracy of the estimate
+_MOST_OPERATIONS = 1 << 20  # of a program, which compiles in some seconds
 _SHORT_PROGRAM = 4096  # cycles of which a better choice saves less than it costs to find
+
+
+@lru_cache(maxsize=1024)
+def quick_search(config: Config, problem: TilingProblem, threads: int) -> Tiling | None:
+    """The even tiling of the lowest closed form, without a run; None if no tile fits."""
+    tables = [_promising(config, problem, table, 1) for table in _tables(config, problem, threads)]
+    if not tables:
+        return None
+    promising = Candidates.joined(tables)
+    return promising.tiling(int(estimated(config, problem, promising).argmin()))
 
 
 @lru_cache(maxsize=1024)
 def search(config: Config, problem: TilingProblem, threads: int) -> Tiling | None:
     """The best tiling found; None if no tile fits the buffers with so many virtual threads."""
-    tables = list(fitting_candidates(config, problem, threads))
+    tables = _tables(config, problem, threads)
     if not tables:
         return None
     bound = min(float(least_cycles(config, problem, table).min()) for table in tables)
@@ -50,6 +61,18 @@ def search(config: Config, problem: TilingProblem, threads: int) -> Tiling | Non
             if not better and nearby is _beside:
                 break
     return found.tiling
+
+
+def _tables(config: Config, problem: TilingProblem, threads: int) -> list[Candidates]:
+    """The candidates that fit, without those of too long programs where there are shorter ones."""
+    tables = list(fitting_candidates(config, problem, threads))
+    short = [table.take(_loads_and_passes(problem, table) <= _MOST_OPERATIONS) for table in tables]
+    return [table for table in short if len(table)] or tables
+
+
+def _loads_and_passes(problem: TilingProblem, c: Candidates) -> Floats:
+    """About as many operations as the programs of the candidates have."""
+    return np.asarray(c.iterations(problem).prod(axis=0) * (1.0 + 4 * c.out_blocks) * problem.sections, np.float64)
 
 
 def _promising(config: Config, problem: TilingProblem, c: Candidates, count: int) -> Candidates:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, fitting, fitting_candidates
-from vdla.compiler.operators.vdla.tile_search import search
+from vdla.compiler.operators.vdla.tile_search import quick_search, search
 from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem
 from vdla.hardware.config import Config
@@ -22,8 +22,24 @@ def best_tiling(config: Config, problem: TilingProblem, threads: int, name: str 
     Raises:
         TemplateError: the smallest tile does not fit the buffers.
     """
+    return _first_found(search, config, problem, threads, name)
+
+
+def quick_tiling(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> Tiling:
+    """An even tiling with a low estimate in closed form, as `best_tiling` otherwise."""
+    return _first_found(quick_search, config, problem, threads, name)
+
+
+def _first_found(
+    found_by: Callable[[Config, TilingProblem, int], Tiling | None],
+    config: Config,
+    problem: TilingProblem,
+    threads: int,
+    name: str,
+) -> Tiling:
+    """What a search finds with the most virtual threads that fit."""
     for count in range(threads, 0, -1):
-        found = search(config, problem, count)
+        found = found_by(config, problem, count)
         if found is not None:
             return found
     raise TemplateError(

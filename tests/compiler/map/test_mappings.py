@@ -258,4 +258,4 @@ def test_the_host_is_charged_for_patches():
     found = candidates(definition.output, TINY).found
     patched = next(operator for operator in found if "o <- o, i <- ky x kx" in str(operator.mapping))
     assert patched.extra_bytes == 7 * 7 * 12 - 81 + 12 * 4 - 9 * 4
-    assert patched.cost == patched.estimate + patched.extra_bytes / TINY.axi_bytes
+    assert patched.extra_cycles == patched.extra_bytes / TINY.axi_bytes
