@@ -18,6 +18,7 @@ from vdla.simulator.timing import time_program
 from vdla.support.integers import is_int
 
 MEASURED = 8
+_ACCURACY = 0.9  # of estimates: a mapping whose estimate is further above the best is not timed
 Progress = Callable[[str, int, int], None]
 
 
@@ -57,11 +58,12 @@ def explore_mappings(
     first = found.found[:measured]
     for number, operator in enumerate(first):
         progress(str(operator.mapping), number, len(first))
-        if operator.least_cycles + operator.extra_cycles < min(map(_cost, timed), default=inf):
-            best = operator.with_best_tiles(threads)
+        least = min(map(_cost, timed), default=inf)
+        best = operator.with_best_tiles(threads) if operator.least_cycles + operator.extra_cycles < least else operator
+        if best is not operator and _ACCURACY * best.estimate + best.extra_cycles < least:
             timed.append((time_program(best.program, config).total_cycles, best))
         else:
-            others.append(operator)
+            others.append(best)
     timed.sort(key=_cost)
     operators = (*(operator for _, operator in timed), *others, *found.found[measured:])
     return MappingReport(operators, tuple(cycles for cycles, _ in timed), found.refused, found.others)

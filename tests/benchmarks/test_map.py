@@ -9,7 +9,7 @@ from vdla.hardware.config import Config
 LAYERS = {layer.name: layer for layer in mapped_layers()}
 
 
-@pytest.mark.parametrize(("layer", "ratio"), [("C11", 0.97), ("residual 7x7", 1.0), ("average pooling 7x7", 1.0)])
+@pytest.mark.parametrize(("layer", "ratio"), [("C11", 1.0), ("residual 7x7", 1.0), ("average pooling 7x7", 1.0)])
 def test_a_row_compares_the_mapper_with_the_template(layer, ratio):
     row = _layer_row(LAYERS[layer], Config.preset("pynq_z1"))
     assert row["over_template"] == round(row["cycles"] / row["template_cycles"], 5) <= ratio
