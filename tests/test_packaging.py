@@ -98,9 +98,10 @@ def test_the_wheel_works_without_the_repository(distributions: Path, tmp_path: P
     names = zipfile.ZipFile(wheel).namelist()
     assert {"vdla/py.typed", "vdla/hardware/rtl/vdla.sv", "vdla/runtime/harness/waves/lz4.h"} <= set(names)
     assert {"vdla/boards/pynq_z1/board.json", "vdla/boards/vivado/build.tcl"} <= set(names)
-    venv.create(tmp_path / "venv", with_pip=True)
+    venv.create(tmp_path / "venv")
     scripts = tmp_path / "venv" / "bin"
-    run(scripts / "python", "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", wheel)
+    pip = (sys.executable, "-m", "pip", "--python", scripts / "python")
+    run(*pip, "install", "--no-deps", "--no-index", "--quiet", wheel)
     borrow_libraries(tmp_path / "venv")
     assert run(scripts / "vdla", "--version", cwd=tmp_path).startswith("vdla 0.")
     where = "import vdla.hardware; print(vdla.hardware.__file__)"

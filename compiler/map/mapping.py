@@ -123,12 +123,17 @@ def mappings(computation: Computation, core: Core) -> Iterator[Mapping]:
 
 def _signature_groups(computation: Computation, core: Core) -> Iterator[Groups]:
     """Groups of axes of equal signature, beside weights."""
-    itself = next(contractions(core.pattern.output, Core(core.pattern, core.pattern)))
-    own = {axis: signatures(itself)[axis] for axis in core.axes}
+    own = intrinsic_signatures(core)
     extents, found = intrinsic_extents(core.pattern), signatures(computation)
     choices = [_choices(found, signature, extents[axis], core.held) for axis, signature in own.items()]
     for chosen in product(*choices):
         yield dict(zip(own, chosen, strict=True))
+
+
+def intrinsic_signatures(core: Core) -> dict[str, Signature]:
+    """The operands that each axis of an accumulating intrinsic indexes."""
+    itself = next(contractions(core.pattern.output, Core(core.pattern, core.pattern)))
+    return {axis: signatures(itself)[axis] for axis in core.axes}
 
 
 def _choices(

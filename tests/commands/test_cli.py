@@ -390,7 +390,8 @@ def test_long_work_without_a_terminal_prints_lines(capsys: Capture, monkeypatch:
     with console.progress("bench") as show:
         show("one", 0, 2)
         show("two", 1, 2)
-    assert capsys.readouterr() == ("", "bench: one (0/2)\nbench: two (1/2)\n")
+        show("three", 2, 0)
+    assert capsys.readouterr() == ("", "bench: one (0/2)\nbench: two (1/2)\nbench: three (2)\n")
 
 
 @pytest.mark.parametrize(("after_s", "shown"), [(0.0, True), (60.0, False)])

@@ -16,6 +16,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+_PROGRESS = re.compile(r"^[^\n]+: [^\n]+ \(\d+(/\d+)?\)\n", re.MULTILINE)
+"""The lines of progress that commands print without a terminal where they take longer."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -90,4 +92,4 @@ def _run_command(command: str, folder: Path) -> str:
         ["bash", "-c", functions + command], cwd=folder, env=environment, text=True, timeout=60,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    return done.stdout
+    return _PROGRESS.sub("", done.stdout)

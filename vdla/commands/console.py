@@ -59,14 +59,17 @@ def table(title: str, *columns: str) -> Table:
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A callback (what, done, total) that shows progress once the work has taken two seconds."""
+    """A callback (what, done, total) that shows progress once the work has taken two seconds.
+
+    A `total` of 0 is one that is not known.
+    """
     if not errors().is_terminal:
         yield _PlainProgress(sys.stderr, title)
         return
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
     with _LateProgress(*columns, console=errors(), transient=True) as bar:
         task = bar.add_task(title, total=None)
-        yield lambda what, done, total: bar.update(task, description=f"{title}: {what}", completed=done, total=total)
+        yield lambda what, done, total: bar.update(task, description=f"{title}: {what}", completed=done, total=total or None)
 
 
 class _LateProgress(Progress):
@@ -90,5 +93,6 @@ class _PlainProgress:
     def __call__(self, what: str, done: int, total: int) -> None:
         now = time.monotonic()
         if now - self._last_s >= PLAIN_EVERY_S:
-            print(f"{self._title}: {what} ({done}/{total})", file=self._stream, flush=True)
+            count = f"{done}/{total}" if total else done
+            print(f"{self._title}: {what} ({count})", file=self._stream, flush=True)
             self._last_s = now

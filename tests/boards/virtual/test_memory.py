@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vdla.boards.virtual.fabric import FabricError, MemoryWindow
-from vdla.boards.virtual.memory import BASE_ADDRESS, MOST_BUFFERS, BoardMemory, MemoryRefusal
+from vdla.boards.virtual.memory import BASE_ADDRESS, BoardMemory, MemoryRefusal
 from vdla.boards.virtual.page_map import PageMap
 
 PAGE = 4096
@@ -66,11 +66,13 @@ def test_an_identifier_of_another_run_names_nothing():
     assert "must be allocated" in refusal(other.buffer, buffer.identifier)
 
 
-def test_the_number_of_buffers_is_bounded():
-    memory = BoardMemory((MOST_BUFFERS + 1) * PAGE)
-    for _ in range(MOST_BUFFERS):
-        memory.allocate(1)
-    assert refusal(memory.allocate, 1) == f"contiguous memory: buffers must be at most {MOST_BUFFERS}, free some"
+def test_the_number_of_buffers_is_bounded(monkeypatch):
+    monkeypatch.setattr("vdla.boards.virtual.memory.MOST_BUFFERS", 40)
+    memory = BoardMemory(41 * PAGE)
+    buffers = [memory.allocate(1) for _ in range(40)]
+    assert refusal(memory.allocate, 1) == "contiguous memory: buffers must be at most 40, free some"
+    memory.free(buffers[7].identifier)
+    assert memory.allocate(1).offset == buffers[7].offset
 
 
 # --- what the machine reaches ---------------------------------------------------------------------
