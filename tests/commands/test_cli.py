@@ -334,7 +334,7 @@ def test_every_public_name_of_vdla_exists(name: str) -> None:
 @pytest.mark.parametrize(("name", "room"), [
     ("te", "vdla.compiler.te"),
     ("operators", "vdla.compiler.operators"),
-    ("templates", "vdla.compiler.operators.vdla"),
+    ("templates", "vdla.compiler.templates"),
     ("intrinsics", "vdla.compiler.intrinsics"),
     ("isa", "vdla.hardware.isa"),
 ])  # fmt: skip

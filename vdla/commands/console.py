@@ -69,7 +69,9 @@ def progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
     with _LateProgress(*columns, console=errors(), transient=True) as bar:
         task = bar.add_task(title, total=None)
-        yield lambda what, done, total: bar.update(task, description=f"{title}: {what}", completed=done, total=total or None)
+        yield lambda what, done, total: bar.update(
+            task, description=f"{title}: {what}", completed=done, total=total or None
+        )
 
 
 class _LateProgress(Progress):

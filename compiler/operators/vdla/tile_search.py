@@ -16,6 +16,7 @@ from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated, 
 from vdla.compiler.operators.vdla.tile_steps import Floats, steps_of
 from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
+from vdla.hardware import timing
 from vdla.hardware.config import Config
 
 _SIZES = ("in_blocks", "cols", "rows", "out_blocks")
@@ -49,7 +50,7 @@ def search(config: Config, problem: TilingProblem, threads: int) -> Tiling | Non
     bound = min(float(least_cycles(config, problem, table).min()) for table in tables)
     promising = Candidates.joined([_promising(config, problem, table, _FIRST) for table in tables])
     rough = estimated(config, problem, promising)
-    if rough.min() < _SHORT_PROGRAM:
+    if rough.min() < _SHORT_PROGRAM or _waits_for_memory(config):
         return promising.tiling(int(rough.argmin()))
     found = _Found(config, problem)
     found.add(promising)
@@ -61,6 +62,14 @@ def search(config: Config, problem: TilingProblem, threads: int) -> Tiling | Non
             if not better and nearby is _beside:
                 break
     return found.tiling
+
+
+def _waits_for_memory(config: Config) -> bool:
+    """Whether even full bursts leave the read channel idle: the coarse run is wrong there by up to
+    half, mostly for small tiles, and the closed form decides.
+    """
+    busy = timing.outstanding_reads(config) * config.burst_beats * config.dram.beat_cycles
+    return busy < config.dram.read_latency + timing.read_delay(config)
 
 
 def _tables(config: Config, problem: TilingProblem, threads: int) -> list[Candidates]:

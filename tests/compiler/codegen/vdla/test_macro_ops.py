@@ -72,9 +72,9 @@ def test_a_table_of_forms_has_equal_ones_once():
 
 def test_the_forms_of_a_large_operator_are_few():
     config = Config.preset("pynq_z1")
-    small, large = (lower(config, dense(config, rows=n, in_features=n, out_features=n).function) for n in (1024, 2048))
-    assert len(large) > 5 * len(small)
-    assert len(large.forms) < 40 > len(small.forms)
+    ops = lower(config, dense(config, rows=2048, in_features=2048, out_features=2048).function)
+    assert len(ops) > 250_000
+    assert len(ops.forms) < 40
 
 
 def one_by_one(self: Iterations, signature: object) -> list[np.ndarray]:
