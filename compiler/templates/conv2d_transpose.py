@@ -14,7 +14,6 @@ import numpy as np
 
 from vdla.compiler.map.expression_parts import viewed
 from vdla.compiler.map.fixed_form import fixed_form
-from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.definitions import transposed_convolution
@@ -40,6 +39,7 @@ from vdla.compiler.operators.vdla.sliding_window import (
 )
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.templates.mapped_template import mapped_template
 from vdla.compiler.templates.plain_result import plain_result
 from vdla.hardware.config import Config
 
@@ -107,19 +107,7 @@ def conv2d_transpose(
     form = op.form()
     problem = tiling_problem(form)
     chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
-    return Operator(
-        name=name,
-        config=config,
-        function=MappedOperator(name, form, chosen).function,
-        macs=op.macs,
-        pack=op.pack,
-        pack_inputs=op.pack_inputs,
-        pack_constants=op.pack_constants,
-        unpack=op.unpack,
-        layouts=op.layouts,
-        problem=problem,
-        description=str(chosen),
-    )
+    return mapped_template(op, form, problem, chosen, op.macs)
 
 
 @dataclass(frozen=True)

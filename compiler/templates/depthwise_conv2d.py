@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.definitions import depthwise_convolution
 from vdla.compiler.operators.vdla.layouts import Layout, depthwise_weight_layout
@@ -19,6 +18,7 @@ from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_thread
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
+from vdla.compiler.templates.mapped_template import mapped_template
 from vdla.hardware.config import Config
 
 
@@ -81,19 +81,7 @@ def depthwise_conv2d(
     form = conv.form(conv.sums())
     problem = replace(tiling_problem(form), chained=chained)
     chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
-    return Operator(
-        name=name,
-        config=config,
-        function=MappedOperator(name, form, chosen).function,
-        macs=conv.steps,
-        pack=conv.pack,
-        pack_inputs=conv.pack_inputs,
-        pack_constants=conv.pack_constants,
-        unpack=conv.unpack,
-        layouts=conv.layouts,
-        problem=problem,
-        description=str(chosen),
-    )
+    return mapped_template(conv, form, problem, chosen, conv.steps)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ terms, the operator takes the greater or the smaller one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.vdla.layouts import Layout
@@ -24,6 +24,7 @@ from vdla.compiler.operators.vdla.sliding_window import check_threads
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
+from vdla.compiler.templates.mapped_template import mapped_template
 from vdla.hardware.config import Config
 from vdla.hardware.factors import MAX_FACTOR
 from vdla.support.integers import is_int
@@ -190,19 +191,7 @@ class _Elementwise(ChannelwiseWindow):
         form = self.form(self._sums())
         problem = tiling_problem(form)
         chosen = choose_tiling(self.config, problem, threads, tiling, self.name)
-        return Operator(
-            name=self.name,
-            config=self.config,
-            function=MappedOperator(self.name, form, chosen).function,
-            macs=self.steps * len(self.terms),
-            pack=self.pack if len(self.zero_points) == 1 else self.pack_pair,
-            pack_inputs=self.pack_inputs,
-            pack_constants=self.pack_constants,
-            unpack=self.unpack,
-            layouts=self.layouts,
-            problem=problem,
-            description=str(chosen),
-        )
+        return mapped_template(self, form, problem, chosen, self.steps * len(self.terms))
 
     def _sums(self) -> te.Tensor:
         """The plain terms, or the greater or the smaller one of two.
@@ -224,7 +213,12 @@ class _Elementwise(ChannelwiseWindow):
         own = super().layouts
         return own | {OTHER: own[DATA]} if len(self.zero_points) > 1 else own
 
-    def pack(self, data: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+    @property
+    def pack(self) -> Callable[..., dict[str, Array]]:
+        """From one or two NCHW activations to the program's arrays."""
+        return self.pack_one if len(self.zero_points) == 1 else self.pack_pair
+
+    def pack_one(self, data: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
         """The program's arrays from an NCHW activation; without a multiplier, sums are clipped."""
         return self.pack_inputs(data) | self.pack_constants(bias, multiplier)
 

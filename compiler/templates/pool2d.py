@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 
 from vdla.compiler.ir import limits
-from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.definitions import pooling
@@ -25,6 +24,7 @@ from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_thread
 from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate, fits_somehow
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
+from vdla.compiler.templates.mapped_template import mapped_template
 from vdla.hardware.config import Config
 
 _KINDS = ("max", "average")
@@ -99,19 +99,8 @@ def pool2d(
     pool.check()
     check_threads(name, virtual_threads)
     pool, chosen = _form(pool, virtual_threads, tiling)
-    return Operator(
-        name=name,
-        config=config,
-        function=MappedOperator(name, pool.packed, chosen).function,
-        macs=pool.steps,
-        pack=pool.pack,
-        pack_inputs=pool.pack_inputs,
-        pack_constants=pool.pack_constants,
-        unpack=pool.unpack,
-        layouts=pool.layouts,
-        problem=pool.tiling_problem,
-        description=f"rows of windows: {chosen}" if pool.by_rows else str(chosen),
-    )
+    note = "rows of windows: " if pool.by_rows else ""
+    return mapped_template(pool, pool.packed, pool.tiling_problem, chosen, pool.steps, note)
 
 
 def _form(pool: _Pool2d, threads: int, tiling: Tiling | None) -> tuple[_Pool2d, Tiling]:

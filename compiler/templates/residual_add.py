@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.definitions import residual_addition
 from vdla.compiler.operators.vdla.layouts import Layout
@@ -19,6 +18,7 @@ from vdla.compiler.operators.vdla.sliding_window import check_threads
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
+from vdla.compiler.templates.mapped_template import mapped_template
 from vdla.hardware.config import Config
 from vdla.hardware.factors import MAX_FACTOR
 from vdla.support.integers import is_int
@@ -82,19 +82,7 @@ def residual_add(
     form = add.form(add.sums())
     problem = tiling_problem(form)
     chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
-    return Operator(
-        name=name,
-        config=config,
-        function=MappedOperator(name, form, chosen).function,
-        macs=2 * add.steps,
-        pack=add.pack,
-        pack_inputs=add.pack_inputs,
-        pack_constants=add.pack_constants,
-        unpack=add.unpack,
-        layouts=add.layouts,
-        problem=problem,
-        description=str(chosen),
-    )
+    return mapped_template(add, form, problem, chosen, 2 * add.steps)
 
 
 def _check_factors(name: str, factors: object) -> None:
