@@ -31,6 +31,7 @@ from vdla.runtime.native import build
 from vdla.simulator.simulate import simulate
 from vdla.simulator.verify import VerifyError
 from vdla.support.errors import Error
+from vdla.support.integers import is_int
 
 ROUNDS = 3
 """Programs of each nest of steps, with entries and immediates of their own."""
@@ -65,6 +66,8 @@ def check_intrinsic(intrinsic: Intrinsic, config: Config | str | None = None, *,
         LoweringError: every program is refused by the lowering.
     """
     runner = _runner(intrinsic, config)
+    if not is_int(seed) or seed < 0:
+        raise IntrinsicError(f"check_intrinsic {intrinsic.name}: seed must be an integer from 0, got {seed!r}")
     cases = enumerate(step_cases(intrinsic))
     checks = [_checked(intrinsic, case, runner, np.random.default_rng([seed, place])) for place, case in cases]
     refused = tuple(reason for check in checks for reason in check.refused)

@@ -52,6 +52,8 @@ class TunedSchedules:
         """
         if isinstance(source, TunedSchedules):
             return source
+        if not isinstance(source, str | Path):
+            raise TuningError(f"tuned: log must be a path, {SHIPPED} or TunedSchedules, got {source!r}")
         if str(source) != SHIPPED:
             return TunedSchedules(read_logs(source))
         return TunedSchedules(read_logs(SHIPPED_FILE))

@@ -15,6 +15,7 @@ from vdla.compiler.tune import Built, Point, TuningTask
 from vdla.hardware.program import STREAM, Program, initial_contents, input_tensors
 from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.trial import CYCLES
+from vdla.support.errors import Error
 
 if TYPE_CHECKING:
     from vdla.runtime.devices import Device
@@ -82,8 +83,14 @@ class DeviceMeasurer:
         return self.boards
 
     def missing(self, task: TuningTask) -> str:
-        """Nothing that can be known before a program, which the device is opened for, is there."""
-        return ""
+        """Why the device does not open for the task's machine, if it does not."""
+        from vdla.runtime.devices import open_device
+
+        try:
+            with open_device(self.device, _program(task, task.draft(task.space.point(0))).config):
+                return ""
+        except Error as error:
+            return str(error)
 
     def measure(self, task: TuningTask, point: Point) -> float:
         """The cycles of the program of a point, which do not depend on its inputs."""

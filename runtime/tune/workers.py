@@ -129,7 +129,9 @@ class InlineWorkers:
         self._waiting: list[tuple[int, Point]] = []
 
     def begin(self, task: TuningTask) -> None:
-        """As `Workers`."""
+        """As `Workers`; TuningError also if this process cannot measure the task."""
+        if reason := self._measurer.missing(task):
+            raise TuningError(f"tune {task.name}: {reason}")
         self._task = task
 
     def submit(self, number: int, point: Point) -> None:

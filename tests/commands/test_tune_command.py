@@ -107,6 +107,12 @@ def test_messages(words: list[str], text: str, capsys: Capture) -> None:
     assert capsys.readouterr().err.removeprefix("vdla: ").startswith(text)
 
 
+def test_a_device_that_there_is_not_ends_the_run_before_a_trial(capsys: Capture) -> None:
+    assert main(["tune", *SMALL, "--device", "nope"]) == 2
+    assert "device: name must be one of sim, rtl, pynq, got nope" in capsys.readouterr().err
+    assert Path("tuning.jsonl").read_text() == ""
+
+
 def test_a_log_that_is_none_is_named(capsys: Capture) -> None:
     Path("tuning.jsonl").write_text('{"version": 7}\n')
     assert main(["tune", *SMALL]) == 2

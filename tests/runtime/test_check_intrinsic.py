@@ -226,3 +226,10 @@ def test_what_cannot_be_checked_is_refused(intrinsic: Any, config: Any, message:
     with pytest.raises((IntrinsicError, LoweringError)) as caught:
         check_intrinsic(intrinsic, config)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("seed", [-1, "x"])
+def test_a_seed_is_an_integer_from_0(seed: Any) -> None:
+    with pytest.raises(IntrinsicError) as caught:
+        check_intrinsic(gemm.gemm(TINY), TINY, seed=seed)
+    assert str(caught.value) == f"check_intrinsic gemm: seed must be an integer from 0, got {seed!r}"

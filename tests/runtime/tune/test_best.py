@@ -101,6 +101,14 @@ def test_compile_takes_a_log(tmp_path: Path, task: VdlaTask) -> None:
     with pytest.raises(vdla.Error) as raised:
         vdla.compile(operator.function, "host", tuned="log.jsonl")
     assert str(raised.value) == "compile: tuned must be left out for the CPU host, got 'log.jsonl'"
+    with pytest.raises(vdla.Error) as raised:
+        vdla.compile(operator, "tiny", tuned=5)  # type: ignore[arg-type]
+    assert str(raised.value) == "tuned: log must be a path, shipped or TunedSchedules, got 5"
+
+
+def test_a_device_that_does_not_open_measures_nothing(task: VdlaTask) -> None:
+    assert DeviceMeasurer("sim").missing(task) == ""
+    assert DeviceMeasurer("nope").missing(task).startswith("device: name must be one of sim, rtl, pynq, got nope")
 
 
 def test_simulator_and_device_measure_the_same_cycles(task: VdlaTask) -> None:
