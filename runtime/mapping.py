@@ -5,8 +5,8 @@ The estimate only orders the candidates; across mappings it is too rough to choo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
@@ -36,6 +36,10 @@ class MappingReport:
     others: tuple[Refusal, ...]
 
 
+_Timed = Sequence[tuple[int, MappedOperator]]
+"""Cycles and the mapping that takes them."""
+
+
 def explore_mappings(
     output: te.Tensor,
     config: Config,
@@ -58,15 +62,30 @@ def explore_mappings(
     first = found.found[:measured]
     for number, operator in enumerate(first):
         progress(str(operator.mapping), number, len(first))
-        least = min(map(_cost, timed), default=inf)
-        best = operator.with_best_tiles(threads) if operator.least_cycles + operator.extra_cycles < least else operator
-        if best is not operator and _ACCURACY * best.estimate + best.extra_cycles < least:
+        if (equal := _equal(operator, timed)) is not None:
+            others.append(replace(operator, tiling=equal.tiling))
+        elif (best := _promising(operator, threads, timed)) is not None:
             timed.append((time_program(best.program, config).total_cycles, best))
         else:
-            others.append(best)
+            others.append(operator)
     timed.sort(key=_cost)
     operators = (*(operator for _, operator in timed), *others, *found.found[measured:])
     return MappingReport(operators, tuple(cycles for cycles, _ in timed), found.refused, found.others)
+
+
+def _equal(operator: MappedOperator, timed: _Timed) -> MappedOperator | None:
+    """A timed mapping of an equal problem: such differ in where elements lie, not in cycles."""
+    same = (other for _, other in timed if other.problem == operator.problem)
+    return next((other for other in same if other.extra_cycles <= operator.extra_cycles), None)
+
+
+def _promising(operator: MappedOperator, threads: int, timed: _Timed) -> MappedOperator | None:
+    """The mapping with its best tiles, if it can take less than what has been timed."""
+    least = min(map(_cost, timed), default=inf)
+    if operator.least_cycles + operator.extra_cycles >= least:
+        return None
+    best = operator.with_best_tiles(threads)
+    return best if _ACCURACY * best.estimate + best.extra_cycles < least else None
 
 
 def _cost(timed: tuple[int, MappedOperator]) -> float:

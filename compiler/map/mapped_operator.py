@@ -25,7 +25,7 @@ from vdla.compiler.operators.vdla.roles import OUTPUT, Role
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
 from vdla.compiler.operators.vdla.tiling import best_tiling, estimate
-from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.program import Program
@@ -68,25 +68,29 @@ class MappedOperator:
         return packed_tensors(self.form)
 
     @cached_property
+    def problem(self) -> TilingProblem:
+        """What its tiles cut up."""
+        return tiling_problem(self.form)
+
+    @cached_property
     def estimate(self) -> float:
         """Cycles, within a few per cent if the tiles are the best ones."""
-        return estimate(self.config, tiling_problem(self.form), self.tiling)
+        return estimate(self.config, self.problem, self.tiling)
 
     @cached_property
     def rough_cost(self) -> float:
         """Cycles in closed form, sections one after the other, and those of the host."""
-        problem = tiling_problem(self.form)
-        cycles = float(estimated(self.config, problem, Candidates.of(self.tiling))[0])
-        return cycles * problem.sections + self.extra_cycles
+        cycles = float(estimated(self.config, self.problem, Candidates.of(self.tiling))[0])
+        return cycles * self.problem.sections + self.extra_cycles
 
     def with_best_tiles(self, threads: int) -> MappedOperator:
         """The mapping with the best tiles that a search finds."""
-        return replace(self, tiling=best_tiling(self.config, tiling_problem(self.form), threads, self.name))
+        return replace(self, tiling=best_tiling(self.config, self.problem, threads, self.name))
 
     @property
     def least_cycles(self) -> float:
         """Cycles that no program of the mapping can be below: one for each step of an intrinsic."""
-        problem = tiling_problem(self.form)
+        problem = self.problem
         results = problem.batches * problem.sections * problem.out_blocks * problem.rows * problem.cols * problem.phases
         steps = problem.in_blocks * problem.taps * share_read(self.form) + len(self.form.computation.steps) - 1
         return results * steps
@@ -113,7 +117,7 @@ class MappedOperator:
         return schedule_tiles(
             self.config,
             self.tensors,
-            tiling_problem(form),
+            self.problem,
             self.tiling,
             core.intrinsic,
             self.name,
