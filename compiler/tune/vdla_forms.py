@@ -17,6 +17,8 @@ from vdla.compiler import te
 from vdla.compiler.map import MappedOperator, candidates
 from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.vdla import Operator, TemplateError, Tiling, conv2d
+from vdla.compiler.operators.vdla.conv2d import packings
+from vdla.compiler.operators.vdla.sliding_window import four_pads, pair
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
@@ -166,13 +168,23 @@ class TemplateSource:
         return json.dumps([self.template.__name__, options], sort_keys=True)
 
     def forms(self, config: Config) -> list[Form]:
-        """The layouts that fit the machine, or the template itself if it has no choice."""
+        """The layouts that fit the machine, or the template itself if it has no choice.
+
+        Where channels fill their blocks, all layouts have equal products: the one that reads least.
+        """
         options, several = self.options, self.options.get("packing", "auto") == "auto"
         if self.template is not conv2d or options.get("groups", 1) > 1 or not several:
             return [TemplateForm(self.template, config, options)]
-        packings = ("channels", "patches") if options["in_channels"] < config.block_in else ("channels",)
-        every = [TemplateForm(self.template, config, {**options, "packing": label}, label) for label in packings]
-        return [form for form in every if _fits(form)] or [*every[:1]]
+        every = [TemplateForm(conv2d, config, {**options, "packing": each}, each) for each in self._packings(config)]
+        found = [form for form in every if _fits(form)] or every[:1]
+        return [*found[: 1 if options["in_channels"] >= config.block_in else None]]
+
+    def _packings(self, config: Config) -> tuple[str, ...]:
+        """The layouts of a convolution."""
+        get, name = self.options.get, str(self.options.get("name", "conv2d"))
+        kernel, strides = (pair(name, what, get(what, 1), 1) for what in ("kernel", "strides"))
+        pads, chained = four_pads(name, get("pads", 0)), bool(get("chained", False))
+        return packings(config, self.options["in_channels"], kernel, strides, pads, chained)
 
 
 def _spelled(key: str, value: object) -> object:

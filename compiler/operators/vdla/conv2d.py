@@ -2,7 +2,8 @@
 
 Channels are padded to whole blocks. If that wastes most of the multipliers (a first layer of three
 channels), the operator reads *patches* instead: `pack` lays out the windows of the input (im2col),
-and kernel positions and channels share the blocks.
+and kernel positions and channels share the blocks. So it does where the windows lie apart, as those
+of a 1x1 kernel with strides do: what lies between them is never moved.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ def conv2d(
 
     Results are `config.out_dtype`, requantised with a bias and a real multiplier for each channel;
     with `raw` they are the int32 sums. `activation` is none or relu; `floor` and `ceiling` are clip
-    bounds (relu6). `packing` is channels, patches, or auto for the faster of the two by estimate;
-    `tiling` overrides the search, which assumes with `chained` that another operator runs before
+    bounds (relu6). `packing` is channels, patches, or auto for the better of `packings`; `tiling`
+    overrides the search, which assumes with `chained` that another operator runs before
     this one in a chain. With `groups`, weights are [out_channels, in_channels / groups, kh, kw],
     and `packing` is that of channels.
 
@@ -115,7 +116,6 @@ def conv2d(
     _check_packing(name, packing)
     if groups > 1:
         return grouped_conv2d(conv, groups, virtual_threads, tiling)
-    conv = replace(conv, by_border=_has_borders(conv, packing))
     form, chosen = _form(conv, packing, virtual_threads, tiling)
     fn = schedule_tiles(config, form.expression(), form.problem, chosen, gemm(config), name)
     return Operator(
@@ -133,25 +133,38 @@ def conv2d(
     )
 
 
+def packings(
+    config: Config, in_channels: int, kernel: Pair, strides: Pair, pads: Pads, chained: bool
+) -> tuple[str, ...]:
+    """The layouts, the one that reads less first where channels fill their blocks.
+
+    Patches have less than the image if windows lie apart; no other operator of a chain writes them.
+    """
+    apart = kernel != strides and all(size <= step for size, step in zip(kernel, strides, strict=True))
+    less = apart and in_channels >= config.block_in and not any(pads) and not chained
+    return _PACKINGS[::-1] if less else _PACKINGS
+
+
 def _check_packing(name: str, packing: str) -> None:
     if packing not in ("auto", *_PACKINGS):
         raise TemplateError(f"{name}: packing must be auto, channels or patches, got {packing!r}")
 
 
-def _has_borders(conv: _Conv2d, packing: str) -> bool:
+def _has_borders(conv: _Conv2d) -> bool:
     """Whether padding with a zero point is skipped: a few lanes of the scale tell borders apart."""
-    fills_blocks = packing == "channels" or conv.in_channels >= conv.config.block_in
     padded = bool(conv.input_zero_point) and not conv.results.raw and prod(conv.extents) > 1
-    return fills_blocks and padded and prod(conv.extents) <= min(_MOST_BORDERS, conv.config.scl_depth)
+    return padded and prod(conv.extents) <= min(_MOST_BORDERS, conv.config.scl_depth)
 
 
 def _form(conv: _Conv2d, packing: str, threads: int, tiling: Tiling | None) -> tuple[_Conv2d, Tiling]:
     """The form of the convolution with the lowest estimate, and its tiling."""
-    forms = [replace(conv, packing=p) for p in _PACKINGS if packing in ("auto", p)]
+    auto = packings(conv.config, conv.in_channels, conv.kernel, conv.strides, conv.pads, conv.chained)
+    layouts = auto if packing == "auto" else (packing,)
+    forms = [replace(conv, packing=each, by_border=each == "channels" and _has_borders(conv)) for each in layouts]
     tried: list[tuple[_Conv2d, Tiling]] = []
     for form in forms:
         if tried and conv.in_channels >= conv.config.block_in:
-            break  # channels fill their blocks: patches would only read the input several times
+            break  # both have the same products, and the first reads less
         try:
             chosen = choose_tiling(conv.config, form.problem, threads, tiling, conv.name)
         except TemplateError:

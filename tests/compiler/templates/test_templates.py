@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,6 +156,41 @@ def test_patches_are_chosen_where_channels_do_not_fit() -> None:
     data, weight = rng.integers(-128, 128, (1, 20, 5, 5)), rng.integers(-128, 128, (16, 20, 3, 3))
     found = operator.unpack(simulate(operator.program, operator.pack(data, weight)).outputs)
     np.testing.assert_array_equal(found, reference.conv2d(data, weight, (1, 1), (0, 0)))
+
+
+@pytest.mark.parametrize(
+    ("options", "layout"),
+    [
+        ({"kernel": 1, "strides": 2}, "patches"),
+        ({"kernel": 1, "strides": (1, 3)}, "patches"),
+        ({"kernel": (1, 2), "strides": 2}, "patches"),
+        ({"kernel": 2, "strides": 2}, "channels"),
+        ({"kernel": (1, 3), "strides": 2}, "channels"),
+        ({"kernel": 1, "strides": 2, "pads": 1}, "channels"),
+        ({"kernel": 1, "strides": 2, "chained": True}, "channels"),
+    ],
+)
+def test_patches_are_chosen_where_windows_lie_apart(options: dict[str, Any], layout: str) -> None:
+    rng = np.random.default_rng(0)
+    operator = conv2d(TINY, batch=1, height=5, width=6, in_channels=8, out_channels=4, raw=True, **options)
+    assert operator.description.startswith(layout)
+    data = rng.integers(-8, 8, (1, 8, 5, 6))
+    weight = rng.integers(-8, 8, (4, 8, *np.broadcast_to(options["kernel"], 2)))
+    found = operator.unpack(simulate(operator.program, operator.pack(data, weight)).outputs)
+    strides, pads = (tuple(np.broadcast_to(options.get(k, d), 2).tolist()) for k, d in (("strides", 1), ("pads", 0)))
+    np.testing.assert_array_equal(found, reference.conv2d(data, weight, strides, pads))
+
+
+def test_patches_of_a_padded_image_with_a_zero_point_equal_channels() -> None:
+    rng = np.random.default_rng(0)
+    data, weight = rng.integers(-8, 8, (1, 8, 4, 5)), rng.integers(-8, 8, (4, 8, 3, 3))
+    shape = {"batch": 1, "height": 4, "width": 5, "in_channels": 8, "out_channels": 4, "kernel": 3, "pads": 1}
+    found = []
+    for packing in ("channels", "patches"):
+        operator = conv2d(TINY, packing=packing, input_zero_point=3, **shape)
+        arrays = operator.pack(data, weight, np.zeros(4, np.int32), 1 / 16)
+        found.append(operator.unpack(simulate(operator.program, arrays).outputs))
+    np.testing.assert_array_equal(*found)
 
 
 def test_the_examples_of_the_template_page_run(root: Path) -> None:
