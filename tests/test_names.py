@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("vdla/commands", "vdla/support", "hardware", "compiler", "simulator", "runtime", "boards", "benchmarks")
+
+MOST_POSITIONAL = 3  # arguments
 
 # Shared names, and their common meaning.
 SHARED = {
@@ -22,38 +24,48 @@ SHARED = {
 }
 
 
-def parsed(folders: tuple[str, ...] = FOLDERS) -> Iterator[tuple[Path, ast.Module]]:
-    """The modules of folders, one at a time: all at once are many objects to collect."""
-    for folder in folders:
-        for path in (ROOT / folder).rglob("*.py"):
-            yield path, ast.parse(path.read_text(encoding="utf-8"))
+@dataclass(frozen=True)
+class Found:
+    """All classes, the files of each public one by name, and the calls of many arguments."""
+
+    classes: list[ast.ClassDef] = field(default_factory=list)
+    public: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    calls: list[ast.Call] = field(default_factory=list)
+
+    def look_at(self, path: Path, text: str) -> None:
+        """Adds what a file holds."""
+        tree = ast.parse(text)
+        for statement in tree.body:
+            if isinstance(statement, ast.ClassDef) and not statement.name.startswith("_"):
+                self.public[statement.name].add(str(path.relative_to(ROOT)))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                self.classes.append(node)
+            if isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL:
+                self.calls.append(node)
 
 
 @cache
-def classes() -> list[ast.ClassDef]:
-    """All classes."""
-    return [node for _, tree in parsed() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-
-
-def public_classes() -> dict[str, set[str]]:
-    """name: the files that define a public class of that name."""
-    found = defaultdict(set)
-    for path, tree in parsed():
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].add(str(path.relative_to(ROOT)))
+def sources() -> Found:
+    """What the package holds; parsing it takes seconds."""
+    found = Found()
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*.py"):
+            found.look_at(path, path.read_text(encoding="utf-8"))
     return found
 
 
 def test_names_of_public_classes_are_unique() -> None:
-    shared = {name: sorted(files) for name, files in public_classes().items() if len(files) > 1}
+    shared = {name: sorted(files) for name, files in sources().public.items() if len(files) > 1}
     assert {name: files for name, files in shared.items() if name not in SHARED} == {}
     assert sorted(shared) == sorted(SHARED)
 
 
 def test_every_error_derives_from_vdla_error() -> None:
     errors = {
-        node.name: {ast.unparse(base) for base in node.bases} for node in classes() if node.name.endswith("Error")
+        node.name: {ast.unparse(base) for base in node.bases}
+        for node in sources().classes
+        if node.name.endswith("Error")
     }
     assert len(errors) > 20
     assert errors.pop("Error") == {"Exception"}
@@ -62,7 +74,6 @@ def test_every_error_derives_from_vdla_error() -> None:
 
 # --- keywords
 
-MOST_POSITIONAL = 3
 LARGE = 6  # fields
 # The instruction set reads as assembly, and the register table as a table.
 TABLES = {"Load", "Store", "Gemm", "Vector", "Register"}
@@ -81,19 +92,24 @@ def large_dataclasses() -> set[str]:
     """The names of dataclasses that declare more than LARGE fields."""
     return {
         node.name
-        for node in classes()
+        for node in sources().classes
         if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
         and sum(isinstance(statement, ast.AnnAssign) for statement in node.body) > LARGE
     }
 
 
+def calls_in_tests(names: set[str]) -> list[ast.Call]:
+    """The calls of many arguments in the tests that name one of the classes."""
+    found = Found()
+    for path in (ROOT / "tests").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if any(f"{name}(" in text for name in names):
+            found.look_at(path, text)
+    return found.calls
+
+
 def test_large_dataclasses_are_built_with_keywords() -> None:
     large = large_dataclasses() - TABLES
     assert len(large) > 10
-    positional = [
-        f"{ast.unparse(node)[:80]}"
-        for _, tree in parsed((*FOLDERS, "tests"))
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL and called(node.func) in large
-    ]
-    assert positional == []
+    calls = [*sources().calls, *calls_in_tests(large)]
+    assert [ast.unparse(node)[:80] for node in calls if called(node.func) in large] == []

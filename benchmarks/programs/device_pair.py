@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -115,10 +116,20 @@ class _Pair:
         if self.devices is None:
             self.size, self.start = max(self.size, nbytes), start
             first = self.stack.enter_context(SimDevice(self.config, self.size))
-            second = RtlDevice(self.config, self.size, assertions=True, start=start, model=self.model)
+            model = self.model or _built(self.config)
+            second = RtlDevice(self.config, self.size, assertions=True, start=start, model=model)
             self.devices = first, self.stack.enter_context(second)
         return self.devices
 
     def _close(self) -> None:
         self.stack.close()
         self.devices = None
+
+
+@cache
+def _built(config: Config) -> RtlModel:
+    """The RTL's own model; looking it up again for each program would read all sources."""
+    from vdla.runtime.devices.rtl import RtlModel
+    from vdla.runtime.devices.rtl_build import BuildOptions, build_library
+
+    return RtlModel(build_library(config, BuildOptions(assertions=True)))

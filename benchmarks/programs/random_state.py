@@ -85,12 +85,12 @@ class State:
         self, offsets: Ints, loops: tuple[int, int], limit: int, high: int, allowed: Mask | None
     ) -> tuple[int, int, int] | None:
         """(base, factors) of an index below `limit` on `allowed` entries; None if no draw fits."""
+        last = int(offsets.max())
         for _ in range(PLACE_ATTEMPTS):
             factors = [self._factor(loop, limit, high, len(offsets) * loops[0] * loops[1]) for loop in loops]
-            reach = _reach(offsets, loops, factors)
-            if reach[-1] >= limit:
+            if last + sum((loop - 1) * factor for loop, factor in zip(loops, factors, strict=True)) >= limit:
                 continue
-            base = self._base(reach, limit, allowed)
+            base = self._base(_reach(offsets, loops, factors), limit, allowed)
             if base is not None:
                 return base, factors[0], factors[1]
         return None

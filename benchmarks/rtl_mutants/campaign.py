@@ -1,8 +1,8 @@
 """The stages that a sample of defects passes through, each with the survivors of the one before.
 
-The machines first, on each of which a run activates one defect of a model with all of them; then
-the tests and proofs of the modules, and the machines that are left; last a proof that a defect is
-none.
+The machines first, on each of which a run activates one defect of a model with all of them, and
+which pass the scenarios that find most; then the tests and proofs of the modules, the longer
+scenarios, and the machines that are left; last a proof that a defect is none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from vdla.benchmarks.rtl_mutants.design import DesignError, read_design, selects
 from vdla.benchmarks.rtl_mutants.equivalence import is_equivalent
 from vdla.benchmarks.rtl_mutants.guarded import mutated
 from vdla.benchmarks.rtl_mutants.judge import judge, original_finding
-from vdla.benchmarks.rtl_mutants.model import build_model
+from vdla.benchmarks.rtl_mutants.model import MutantModel, build_model
+from vdla.benchmarks.rtl_mutants.scenarios import Round
 from vdla.benchmarks.rtl_mutants.verdict import Judgement, Killer
 from vdla.hardware.config import Config
 
@@ -43,12 +44,18 @@ def verdicts(
             found[verdict.defect.key] = verdict
 
     every = [*machines, *late]
+    models: list[MutantModel] = []
     for machine in machines:
-        note(_on_machine(machine, alive(), seed, workers, progress))
+        built = _models(machine, alive(), progress)
+        note(_on_models(built, alive(), seed, workers, Round.FIRST, progress))
+        models += built
     note(_lint(every, alive()))
     note(_on_benches(machines[0], alive(), workers, progress))
+    note(_on_models(models, alive(), seed, workers, Round.SECOND, progress))
     for machine in late:
-        note(_on_machine(machine, alive(), seed, workers, progress))
+        built = _models(machine, alive(), progress)
+        for stage in Round:
+            note(_on_models(built, alive(), seed, workers, stage, progress))
     note(_proofs(every, alive(), progress))
     return list(found.values())
 
@@ -84,24 +91,37 @@ def sample(found: Sequence[Defect], seed: int, count: int) -> list[Defect]:
 # --- the stages -----------------------------------------------------------------------------------
 
 
-def _on_machine(
-    machine: Config, chosen: Sequence[Defect], seed: int, workers: int, progress: Progress
-) -> Iterator[Judgement]:
-    """The verdicts on those of the defects that a machine elaborates."""
+def _models(machine: Config, chosen: Sequence[Defect], progress: Progress) -> list[MutantModel]:
+    """The model of a machine with those of the defects that it elaborates; none without any."""
     files = read_design(machine)
     has = {defect.key for file in files for defect in defects(file) if file.elaborates(defect.span)}
     mine = [defect for defect in chosen if defect.key in has]
-    if not mine:
-        return
     progress(f"building {machine.name} with {len(mine)} defects", 0, len(mine))
-    model = build_model(machine, files, mine)
-    if found := original_finding(model, seed):
-        raise DesignError(f"rtl_mutants: {machine.name} without a defect must pass, got {found}")
-    alive = 0
-    for number, verdict in enumerate(judge(model, seed, workers), 1):
-        yield verdict
-        alive += verdict.killer is Killer.NOTHING
-        progress(f"{machine.name}, {alive} alive", number, len(mine))
+    return [build_model(machine, files, mine)] if mine else []
+
+
+def _on_models(
+    models: Sequence[MutantModel],
+    alive: Sequence[Defect],
+    seed: int,
+    workers: int,
+    chosen: Round,
+    progress: Progress,
+) -> Iterator[Judgement]:
+    """The verdicts of a round of scenarios on the defects of models that are still alive."""
+    left = {defect.key for defect in alive}
+    for model in models:
+        numbers = [number for number, defect in model.defects.items() if defect.key in left]
+        if not numbers:
+            continue
+        name = model.config.name
+        if found := original_finding(model, seed, chosen):
+            raise DesignError(f"rtl_mutants: {name} without a defect must pass, got {found}")
+        for number, verdict in enumerate(judge(model, numbers, seed, workers, chosen), 1):
+            yield verdict
+            if verdict.killer is not Killer.NOTHING:
+                left.remove(verdict.defect.key)
+            progress(f"{name}, {chosen.value} scenarios, {len(left)} alive", number, len(numbers))
 
 
 def _lint(machines: Sequence[Config], chosen: Sequence[Defect]) -> Iterator[Judgement]:

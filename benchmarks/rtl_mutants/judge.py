@@ -1,17 +1,17 @@
-"""Judges the defects of a model: each in a run of its own, in processes that may hang or crash."""
+"""Judges defects of a model: each in a run of its own, in processes that may hang or crash."""
 
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
 from queue import SimpleQueue
 from threading import Thread
 
-from vdla.benchmarks.rtl_mutants.model import MutantModel
-from vdla.benchmarks.rtl_mutants.scenarios import first_finding
+from vdla.benchmarks.rtl_mutants.model import ORIGINAL, MutantModel
+from vdla.benchmarks.rtl_mutants.scenarios import Round, first_finding
 from vdla.benchmarks.rtl_mutants.verdict import Judgement, Killer
 
 MOST_SECONDS = 600.0
@@ -19,27 +19,34 @@ MOST_SECONDS = 600.0
 _CRASH, _LATE = "the model crashes", f"the model takes more than {MOST_SECONDS:g} s"
 
 
-def judge(model: MutantModel, seed: int, workers: int) -> Iterator[Judgement]:
-    """The verdict on each defect of a model, as they come."""
+def judge(model: MutantModel, numbers: Collection[int], seed: int, workers: int, chosen: Round) -> Iterator[Judgement]:
+    """The verdict of a round of scenarios on defects of a model, by number, as they come."""
     pending: SimpleQueue[int | None] = SimpleQueue()
-    for number in [*model.defects, *(None for _ in range(workers))]:
+    for number in [*numbers, *(None for _ in range(workers))]:
         pending.put(number)
     found: SimpleQueue[tuple[int, str]] = SimpleQueue()
-    lanes = [Thread(target=_work, args=(model, seed, pending, found), daemon=True) for _ in range(workers)]
+    lanes = [Thread(target=_work, args=(model, seed, chosen, pending, found), daemon=True) for _ in range(workers)]
     for lane in lanes:
         lane.start()
-    for _ in model.defects:
+    for _ in numbers:
         number, text = found.get()
         yield Judgement(model.defects[number], _killer(text), text)
 
 
-def _work(model: MutantModel, seed: int, pending: SimpleQueue[int | None], found: SimpleQueue[tuple[int, str]]) -> None:
+def _work(
+    model: MutantModel,
+    seed: int,
+    chosen: Round,
+    pending: SimpleQueue[int | None],
+    found: SimpleQueue[tuple[int, str]],
+) -> None:
     """Judges defects in a process of its own, with a new one after a crash or a hang."""
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(1, context)
     while (number := pending.get()) is not None:
         try:
-            text = pool.submit(first_finding, model.config, model.activated(number), seed).result(MOST_SECONDS)
+            future = pool.submit(first_finding, model.config, model.activated(number), seed, chosen)
+            text = future.result(MOST_SECONDS)
         except (BrokenProcessPool, FutureTimeout) as error:
             text = _CRASH if isinstance(error, BrokenProcessPool) else _LATE
             for process in list(pool._processes.values()):  # a worker in C code heeds nothing else
@@ -49,9 +56,9 @@ def _work(model: MutantModel, seed: int, pending: SimpleQueue[int | None], found
     pool.shutdown()
 
 
-def original_finding(model: MutantModel, seed: int) -> str:
-    """What the scenarios find without a defect: nothing, if the model is the original."""
-    return first_finding(model.config, model.activated(0), seed)
+def original_finding(model: MutantModel, seed: int, chosen: Round) -> str:
+    """What a round of scenarios finds without a defect: nothing, if the model is the original."""
+    return first_finding(model.config, model.activated(ORIGINAL), seed, chosen)
 
 
 def _killer(found: str) -> Killer:
