@@ -1,6 +1,7 @@
 """Features for the cost model of the tuner, for every candidate of some layers, on one core.
 
-`per_s` counts candidates a second of the processor's time, over all layers, estimates included.
+`per_s` counts candidates a second of the processor's time, over all layers, estimates included, but
+not the coarse run of the best ones, which a task makes once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tuner: trials that searches need, runs that are killed, workers, and gains on this CPU.
+"""The tuner: gains where estimates were wrong, trials of searches, killed runs, workers, CPUs.
 
 `vdla bench tune convergence` runs one section. Its trials are replayed on pools of measured points;
 those of `cpu_speedup` are measured, which takes most of an hour.
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vdla.benchmarks.harness import BenchmarkResult, Progress, installed_version, receipt, silent
+from vdla.benchmarks.tune.bad_estimate import FIRST, measure_bad_estimates
 from vdla.benchmarks.tune.convergence import CASES, measure_convergence
 from vdla.benchmarks.tune.cpu_speedup import KERNELS, measure_cpu_speedup
 from vdla.benchmarks.tune.run_sections import KILL_STEPS, SCALING_STEPS, measure_kills, measure_workers
@@ -21,6 +22,7 @@ from vdla.support.errors import Error
 from vdla.support.suggest import did_you_mean
 
 SECTIONS: Mapping[str, tuple[Callable[[SectionRequest], TuneSection], int]] = {
+    "bad_estimate": (measure_bad_estimates, len(FIRST)),
     "convergence": (measure_convergence, 2 * len(CASES)),
     "cpu_speedup": (measure_cpu_speedup, sum(KERNELS.values())),
     "kills": (measure_kills, KILL_STEPS),

@@ -44,11 +44,12 @@ class Case:
     layer: str
     raw: bool = False
     slow: bool = False
+    preset: str = "pynq_z1"
 
     @property
     def config(self) -> Config:
         """The machine."""
-        config = Config.preset("pynq_z1")
+        config = Config.preset(self.preset)
         if not self.slow:
             return config
         return replace(config, name="slow memory", dram=replace(config.dram, beat_cycles=2, read_latency=120))

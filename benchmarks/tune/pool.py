@@ -139,10 +139,11 @@ def measured(task: VdlaTask, indices: Ints) -> NDArray[np.float64]:
 
 def _measured_here(part: tuple[VdlaTask, Ints]) -> NDArray[np.float64]:
     task, indices = part
-    return np.array([_cost(task, task.space.point(index)) for index in indices.tolist()])
+    return np.array([simulated_cost(task, task.space.point(index)) for index in indices.tolist()])
 
 
-def _cost(task: VdlaTask, point: Point) -> float:
+def simulated_cost(task: VdlaTask, point: Point) -> float:
+    """The exact cost of a point; infinite if it fails."""
     try:
         return SimMeasurer().measure(task, point)
     except Error:

@@ -53,6 +53,7 @@ def _documented() -> Iterator[FeatureColumn]:
     for name in LOOPS:
         yield FeatureColumn(f"threads over {name}", f"1 if several virtual threads share the loop over {name}, else 0")
     yield FeatureColumn("keep weights", "1 if weights stay on the chip for all tiles of a group, else 0")
+    yield FeatureColumn("by blocks", "1 if a chunk is loaded and added one input block at a time, else 0")
     for level in LEVELS:
         for operand in OPERANDS:
             yield FeatureColumn(
@@ -72,6 +73,10 @@ def _documented() -> Iterator[FeatureColumn]:
         yield FeatureColumn(f"full {operand}", f"the share of the {buffer} buffer that {operand} and its copies fill")
     for name, meaning in _SPLIT.items():
         yield FeatureColumn(f"uneven {name}", f"{meaning} of all tiles over the {meaning} there are, minus 1")
+    for name, meaning in _SPLIT.items():
+        yield FeatureColumn(f"last {name}", f"log2 of the {meaning} of the last tile over those of a whole one")
+    yield FeatureColumn("first loads", "log2 of 1 + the port's cycles for what the first core step waits for")
+    yield FeatureColumn("last store", "log2 of 1 + the port's cycles for results after the last core step")
     for name, meaning in (("latency", "read latency of the memory, in cycles"), ("beat", "bytes per cycle of a port")):
         yield FeatureColumn(f"machine {name}", f"log2 of the {meaning}")
 
@@ -94,6 +99,8 @@ def tile_features(
         *_touched(nest, config),
         *_traffic(nest, config),
         *_space(nest, config),
+        *_ends(nest, config),
+        *_machine(nest, config),
     ]
     return np.stack(columns, axis=1).astype(np.float32)
 
@@ -110,6 +117,7 @@ def _loops(nest: TileNest) -> Iterator[Floats]:
     yield np.log2(c.threads)
     yield from (np.asarray((c.threads > 1) & (c.over == place), np.float64) for place in range(len(LOOPS)))
     yield np.asarray(c.keep_weights, np.float64)
+    yield np.asarray(c.by_blocks, np.float64)
 
 
 def _touched(nest: TileNest, config: Config) -> Iterator[Floats]:
@@ -126,6 +134,26 @@ def _touched(nest: TileNest, config: Config) -> Iterator[Floats]:
     yield from (np.log2(nest.executions(level)) for level in LEVELS[1:])
 
 
+def _ends(nest: TileNest, config: Config) -> Iterator[Floats]:
+    """What the last tiles have less; what is moved before any work and after all of it."""
+    p, c = nest.problem, nest.candidates
+    last = {name: nest.last(name) for name in _SPLIT}
+    yield from (np.log2(last[name] / getattr(c, name)) for name in _SPLIT)
+    blocks = np.where(c.by_blocks, 1, c.in_blocks)
+    window = p.window_blocks(c.out_blocks, blocks) * p.window(c.rows, c.cols) * config.inp_entry_bytes
+    weights = blocks * p.weights * config.wgt_entry_bytes
+    results = p.results(last["rows"], last["cols"]) * _result_bytes(config, p)
+    yield from (np.log2(1 + size * _cycles_of_byte(config)) for size in (window + weights, results))
+
+
+def _cycles_of_byte(config: Config) -> float:
+    return config.dram.beat_cycles / config.axi_bytes
+
+
+def _result_bytes(config: Config, problem: TilingProblem) -> int:
+    return config.acc_entry_bytes if problem.raw else config.out_entry_bytes
+
+
 def _entry_bytes(config: Config, operand: str) -> int:
     sizes = {"window": config.inp_entry_bytes, "weights": config.wgt_entry_bytes, "sums": config.acc_entry_bytes}
     return sizes[operand]
@@ -140,17 +168,16 @@ def _traffic(nest: TileNest, config: Config) -> Iterator[Floats]:
     stores = nest.executions("tile") * c.out_blocks
     calls = (chunks * p.inputs, weight_chunks * c.out_blocks * bool(p.weights), stores, steps)
     yield from (np.log2(1.0 + count) for count in calls)
-    result_bytes = config.acc_entry_bytes if p.raw else config.out_entry_bytes
     moved = (
         chunks * nest.touched("window", "chunk") * config.inp_entry_bytes,
         weight_chunks * nest.touched("weights", "chunk") * config.wgt_entry_bytes,
-        stores * p.results(c.rows, c.cols) * result_bytes,
+        stores * p.results(c.rows, c.cols) * _result_bytes(config, p),
     )
-    yield from (size * config.dram.beat_cycles / config.axi_bytes / steps for size in moved)
+    yield from (size * _cycles_of_byte(config) / steps for size in moved)
 
 
 def _space(nest: TileNest, config: Config) -> Iterator[Floats]:
-    """Shares of the buffers, what uneven tiles waste, the machine."""
+    """Shares of the buffers, by how much whole tiles exceed extents."""
     p, c = nest.problem, nest.candidates
     weights = nest.touched("weights", "chunk") * np.where(c.keep_weights, -(-p.in_blocks // c.in_blocks), c.threads)
     yield nest.touched("window", "chunk") * c.threads / config.inp_depth
@@ -159,5 +186,8 @@ def _space(nest: TileNest, config: Config) -> Iterator[Floats]:
     for name in _SPLIT:
         whole, tile = getattr(p, name), getattr(c, name)
         yield -(-whole // tile) * tile / whole - 1
-    yield np.full(len(c), np.log2(1.0 + config.dram.read_latency))
-    yield np.full(len(c), np.log2(config.axi_bytes / config.dram.beat_cycles))
+
+
+def _machine(nest: TileNest, config: Config) -> Iterator[Floats]:
+    yield np.full(len(nest.candidates), np.log2(1.0 + config.dram.read_latency))
+    yield np.full(len(nest.candidates), np.log2(1 / _cycles_of_byte(config)))

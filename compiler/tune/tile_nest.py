@@ -61,6 +61,11 @@ class TileNest:
         named |= {name: np.asarray(column, np.float64) for name, column in inner.items()}
         return named | {name: self._all(size) for name, size in fixed.items()}
 
+    def last(self, name: str) -> Floats:
+        """A size of the last tile: what the whole ones before it leave."""
+        whole, tile = getattr(self.problem, name), getattr(self.candidates, name)
+        return np.asarray(whole - (-(-whole // tile) - 1) * tile, np.float64)
+
     def _all(self, size: int) -> Floats:
         """The same size for every candidate."""
         return np.full(len(self.candidates), float(size))

@@ -1,7 +1,8 @@
 """The space of tiles for forms of an operator: everything that fits the buffers, each choice once.
 
-A size is the smallest one for its number of tiles. Virtual threads are dealt the iterations of one
-tile loop, which has at least as many; without them, the loop is the innermost that iterates.
+Sizes need not divide extents: the last tile is what is left, so a size also says how much is stored
+after the last computation. Virtual threads are dealt the iterations of one tile loop, which has at
+least as many; without them, the loop is the innermost that iterates.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from vdla.hardware.config import Config
 FORM = "form"
 MOST_THREADS = 4
 _SIZES = ("rows", "cols", "out_blocks", "in_blocks")
+_LEAST: Mapping[str, tuple[Value, ...]] = {"keep_weights": (False,), "threads": (1,), "by_blocks": (False,)}
+"""The choices that take the least of every buffer."""
 _MOST_AT_ONCE = 1 << 16
 
 
@@ -64,34 +67,49 @@ class _Table:
     def __init__(self, config: Config, problem: TilingProblem) -> None:
         self._config, self._problem = config, problem
         most = max(config.depths)
-        sizes = {name: tile_sizes(getattr(problem, name), most) for name in _SIZES}
         loops = LOOPS if problem.in_blocks > 1 or not problem.separate else LOOPS[1:]
-        self.knobs: dict[str, tuple[Value, ...]] = {
-            **sizes,
+        self._sizes = {name: tuple(range(1, min(getattr(problem, name), most) + 1)) for name in _SIZES}
+        self._choices: dict[str, tuple[Value, ...]] = {
             "keep_weights": (False, True),
             "threads": tuple(range(1, MOST_THREADS + 1)),
             "threads_over": loops,
             "by_blocks": (False, True) if problem.in_blocks > 1 and not problem.separate else (False,),
         }
 
+    @property
+    def knobs(self) -> dict[str, tuple[Value, ...]]:
+        """The values of each knob."""
+        return {**self._sizes, **self._choices}
+
     def fitting(self) -> Iterator[Columns]:
         """The values of all tiles that fit, a limited number at once."""
-        grid = Space("tiles", tuple(Knob(name, values) for name, values in self.knobs.items()))
-        for start in range(0, grid.size, _MOST_AT_ONCE):
-            columns = grid.columns(np.arange(start, min(start + _MOST_AT_ONCE, grid.size)))
+        choices = _grid(self._choices)
+        first, every = LOOPS.index(str(self._choices["threads_over"][0])), np.arange(choices.size)
+        for sizes in self._fitting_sizes(max(1, _MOST_AT_ONCE // choices.size)):
+            count = len(sizes["rows"])
+            repeated = {name: np.repeat(column, choices.size) for name, column in sizes.items()}
+            columns = {**repeated, **choices.columns(np.tile(every, count))}
             candidates = candidates_of(columns)
-            first = LOOPS.index(str(self.knobs["threads_over"][0]))
             canonical = _is_canonical(self._problem, candidates, first)
             chosen = fitting(self._config, self._problem, candidates) & canonical
             if chosen.any():
                 yield {name: column[chosen] for name, column in columns.items()}
 
+    def _fitting_sizes(self, count: int) -> Iterator[Columns]:
+        """Sizes of which some choice may fit, at most `count` at once: the one that takes least
+        does.
+        """
+        sizes, least = _grid(self._sizes), _grid({**self._choices, **_LEAST})
+        for start in range(0, sizes.size, _MOST_AT_ONCE):
+            indices = np.arange(start, min(start + _MOST_AT_ONCE, sizes.size))
+            columns = {**sizes.columns(indices), **least.columns(np.zeros_like(indices))}
+            found = indices[fitting(self._config, self._problem, candidates_of(columns))]
+            yield from (sizes.columns(found[at : at + count]) for at in range(0, len(found), count))
 
-def tile_sizes(extent: int, most: int) -> tuple[int, ...]:
-    """Sizes up to `most`: the smallest one for each number of tiles."""
-    sizes = np.arange(1, min(extent, most) + 1)
-    tiles = -(-extent // sizes)
-    return tuple(sizes[sizes == -(-extent // tiles)].tolist())
+
+def _grid(values: Mapping[str, tuple[Value, ...]]) -> Space:
+    """All combinations of values."""
+    return Space("tiles", tuple(Knob(name, each) for name, each in values.items()))
 
 
 def _is_canonical(problem: TilingProblem, c: Candidates, first: int) -> Bools:

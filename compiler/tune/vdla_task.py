@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from vdla.compiler import te
 from vdla.compiler.operators.vdla import Operator
-from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
 from vdla.compiler.schedule import unchecked
 from vdla.compiler.tune.errors import TuneError
 from vdla.compiler.tune.features import FEATURES, tile_features
-from vdla.compiler.tune.space import Bools, Ints, Point, Space
+from vdla.compiler.tune.space import Ints, Point, Space
+from vdla.compiler.tune.vdla_estimate import TileEstimate
 from vdla.compiler.tune.vdla_forms import ExpressionSource, Form, FormSource, TemplateSource
-from vdla.compiler.tune.vdla_space import FORM, candidates_of, tile_space, tiling_of
+from vdla.compiler.tune.vdla_space import FORM, tile_space, tiling_of
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
-SPACE_VERSION = 2
+SPACE_VERSION = 3
 """Points of another version mean something else."""
 
 
@@ -82,10 +82,11 @@ class VdlaTask:
 
     def estimate(self, indices: Ints) -> NDArray[np.float64]:
         """Cycles, roughly, with those of the host."""
-        found = np.zeros(len(indices))
-        for form, chosen, tiles in self._by_form(indices):
-            found[chosen] = estimated(self.config, form.problem, tiles) + form.overhead
-        return found
+        return self._estimate.cycles(indices)
+
+    @cached_property
+    def _estimate(self) -> TileEstimate:
+        return TileEstimate(self.config, self.forms, self.space)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -95,17 +96,9 @@ class VdlaTask:
     def features(self, indices: Ints) -> NDArray[np.float32]:
         """[point, feature]."""
         found, estimates = np.zeros((len(indices), len(FEATURES)), np.float32), self.estimate(indices)
-        for form, chosen, tiles in self._by_form(indices):
+        for form, chosen, tiles in self._estimate.by_form(indices):
             found[chosen] = tile_features(self.config, form.problem, tiles, estimates[chosen])
         return found
-
-    def _by_form(self, indices: Ints) -> Iterator[tuple[Form, Bools, Candidates]]:
-        """Each form, which of the points have it, and their tiles."""
-        columns = self.space.columns(indices)
-        for label, form in self.forms.items():
-            chosen = columns[FORM] == label
-            if chosen.any():
-                yield form, chosen, candidates_of({name: column[chosen] for name, column in columns.items()})
 
 
 def expression_task(output: te.Tensor, config: Config, name: str = "") -> VdlaTask:

@@ -50,7 +50,7 @@ def search(config: Config, problem: TilingProblem, threads: int) -> Tiling | Non
     bound = min(float(least_cycles(config, problem, table).min()) for table in tables)
     promising = Candidates.joined([_promising(config, problem, table, _FIRST) for table in tables])
     rough = estimated(config, problem, promising)
-    if rough.min() < _SHORT_PROGRAM or _waits_for_memory(config):
+    if rough.min() < _SHORT_PROGRAM or waits_for_memory(config):
         return promising.tiling(int(rough.argmin()))
     found = _Found(config, problem)
     found.add(promising)
@@ -64,7 +64,7 @@ def search(config: Config, problem: TilingProblem, threads: int) -> Tiling | Non
     return found.tiling
 
 
-def _waits_for_memory(config: Config) -> bool:
+def waits_for_memory(config: Config) -> bool:
     """Whether even full bursts leave the read channel idle: the coarse run is wrong there by up to
     half, mostly for small tiles, and the closed form decides.
     """

@@ -25,7 +25,7 @@ _AT_RANDOM = 0.05  # of the points
 _VARIETY = 0.02  # what a value that a batch lacks is worth, in standard deviations of the scores
 _CHOICE = 4  # points for each place of a batch
 _MOST_KEPT = 1 << 16  # points whose features are kept
-_MOST_RANKED = 1 << 18
+_MOST_RANKED = 1 << 20
 
 
 class AnnealingSearch(SpaceSearch):

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from vdla.compiler.tune.searches.search import SpaceSearch, ranked_sample
 
-_MOST = 1 << 18
+_MOST = 1 << 20
 
 
 class EstimateSearch(SpaceSearch):

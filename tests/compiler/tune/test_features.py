@@ -186,6 +186,17 @@ def test_every_feature_has_a_column_and_a_meaning() -> None:
     assert all(feature.meaning for feature in FEATURES)
 
 
+@pytest.mark.parametrize("name", ["rows", "cols", "out_blocks", "in_blocks"])
+def test_the_last_tile_is_what_is_left(name: str) -> None:
+    task = random_task(0)
+    columns = task.space.columns(np.arange(task.space.size))
+    problem = task.forms[str(columns["form"][0])].problem
+    whole = list(range(getattr(problem, name)))
+    tiles = [[whole[at : at + size] for at in range(0, len(whole), size)] for size in columns[name].tolist()]
+    found = TileNest(problem, candidates_of(columns)).last(name)
+    assert found.tolist() == [len(parts[-1]) for parts in tiles]
+
+
 def test_features_of_some_points_are_rows_of_those_of_all() -> None:
     task = random_task(3)
     chosen = task.space.sample_indices(np.random.default_rng(0), 5)

@@ -9,25 +9,28 @@ from itertools import product
 import numpy as np
 import pytest
 
-from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators import definitions
+from vdla.compiler.operators.vdla.tile_bound import least_cycles
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
+from vdla.compiler.operators.vdla.tile_steps import steps_of
+from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.operators.vdla.tiling import best_tiling, fits
 from vdla.compiler.templates import Tiling, conv2d, depthwise_conv2d
-from vdla.compiler.tune import TuneError, VdlaTask, expression_task, template_task
-from vdla.compiler.tune.vdla_space import tile_sizes, tiling_of
+from vdla.compiler.tune import TuneError, VdlaTask, expression_task, template_task, vdla_estimate
+from vdla.compiler.tune.vdla_forms import MappedForm
+from vdla.compiler.tune.vdla_space import candidates_of, tiling_of
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, columns
 
-TINY = Config.preset("tiny")
+TINY, PYNQ = Config.preset("tiny"), Config.preset("pynq_z1")
 SHAPE = {"batch": 1, "height": 6, "width": 5, "in_channels": 8, "out_channels": 8, "kernel": 3, "pads": 1}
 
 
-def expression(channels: int = 8) -> VdlaTask:
+def expression(channels: int = 8, config: Config = TINY) -> VdlaTask:
     definition = definitions.convolution(
         batch=1, in_channels=channels, out_channels=8, size=(6, 5), kernel=3, strides=1, pads=1, raw=False
     )
-    return expression_task(definition.output, TINY)
+    return expression_task(definition.output, config)
 
 
 def test_the_points_of_a_template_are_the_tilings_that_fit() -> None:
@@ -37,7 +40,7 @@ def test_the_points_of_a_template_are_the_tilings_that_fit() -> None:
     assert len(tilings) == task.space.size
     assert all(fits(TINY, problem, tiling) for tiling in tilings)
     names = ("rows", "cols", "out_blocks", "in_blocks")
-    sizes = [tile_sizes(getattr(problem, name), 64) for name in names]
+    sizes = [range(1, getattr(problem, name) + 1) for name in names]
     whole = tuple(getattr(problem, name) for name in names)
     wanted = set()
     for *size, keep, by_blocks in product(*sizes, (False, True), (False, True)):
@@ -103,15 +106,49 @@ def test_the_draft_of_a_point_is_its_program(kind: str) -> None:
         assert tasks[kind].draft(point).hash == tasks[kind].build(point).hash
 
 
-def test_estimates_are_those_of_the_tile_search_and_of_the_host() -> None:
-    task = expression()
+def test_the_best_are_estimated_by_a_run_and_others_follow_in_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vdla_estimate, "_RUN", 0)
+    monkeypatch.setattr(vdla_estimate, "_RUN_OF_FORM", 5)
+    task = expression(channels=16, config=PYNQ)
+    columns = task.space.columns(np.arange(task.space.size))
     estimates = task.estimate(np.arange(task.space.size))
-    for index in (0, task.space.size // 2, task.space.size - 1):
-        point = task.space.point(index)
-        operator = replace(task.forms[str(point["form"])].operator, tiling=tiling_of(point))  # type: ignore[attr-defined]
-        tile = Candidates.of(operator.tiling)
-        assert estimates[index] == estimated(TINY, tiling_problem(operator.form), tile)[0] + operator.extra_cycles
-        assert task.overhead(point) == operator.extra_cycles
+    for label, form in task.forms.items():
+        assert isinstance(form, MappedForm)
+        chosen = columns["form"] == label
+        tiles = candidates_of({name: column[chosen] for name, column in columns.items()})
+        run, closed, least = (of(PYNQ, form.problem, tiles) for of in (timeline, estimated, least_cycles))
+        best = {*np.argsort(closed, kind="stable")[:5].tolist(), *np.argsort(least, kind="stable")[:5].tolist()}
+        looks_best = np.isin(np.arange(len(tiles)), list(best))
+        scale = max(1.0, np.median(run[looks_best]) / closed[~looks_best].min())
+        np.testing.assert_allclose(
+            estimates[chosen] - form.operator.extra_cycles, np.where(looks_best, run, scale * closed)
+        )
+        assert task.overhead(task.space.point(int(chosen.argmax()))) == form.operator.extra_cycles
+
+
+def test_points_whose_run_takes_long_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vdla_estimate, "_MOST_STEPS", 4)
+    task = template_task(conv2d, PYNQ, **{**SHAPE, "in_channels": 32, "out_channels": 32})
+    (form,) = task.forms.values()
+    tiles = candidates_of(task.space.columns(np.arange(task.space.size)))
+    estimates, short = task.estimate(np.arange(task.space.size)), steps_of(form.problem, tiles) <= 4
+    assert np.array_equal(estimates[short], timeline(PYNQ, form.problem, tiles)[short])
+    assert np.median(estimates[short]) <= estimates[~short].min()
+
+
+def test_estimates_do_not_depend_on_the_other_points() -> None:
+    task = expression(channels=16, config=PYNQ)
+    chosen = task.space.sample_indices(np.random.default_rng(0), 9)
+    assert np.array_equal(task.estimate(chosen), task.estimate(np.arange(task.space.size))[chosen])
+
+
+def test_estimates_are_in_closed_form_where_the_memory_cannot_be_kept_busy() -> None:
+    slow = replace(TINY, name="slow", dram=replace(TINY.dram, read_latency=2000))
+    task = template_task(conv2d, slow, **SHAPE)
+    (form,) = task.forms.values()
+    for index in (0, task.space.size - 1):
+        tile = Candidates.of(tiling_of(task.space.point(index)))
+        assert task.estimate(np.array([index])) == estimated(slow, form.problem, tile)
 
 
 def test_keys_tell_operators_and_machines_apart() -> None:
