@@ -86,8 +86,11 @@ class TunedSchedules:
         return {**changed, "tiling": tiling}
 
     def kernel_point(self, key: str) -> Point | None:
-        """The point of the best known schedule of a CPU kernel, by the key of its task."""
-        found = self.best(key)
+        """The point of the best known schedule of a CPU kernel, by the key of its task.
+
+        It is the one that was confirmed last; if none was, that of the best trial.
+        """
+        found = self.index.confirmed(key) or self.best(key)
         if found is None or not found.point:
             return None
         self.used.append(key)

@@ -28,6 +28,9 @@ LOG_VERSION = 1
 SUFFIX = ".jsonl"
 UNTUNED = "untuned"
 """In place of a search: the cost of what is built without tuning, whose point is empty."""
+CONFIRMED = "confirmed"
+"""In place of a search: a CPU kernel's default schedule, whose point is empty, or one that was
+measured again and is faster. The last one holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,15 @@ class TrialIndex:
     def of_key(self, key: str) -> list[LoggedTrial]:
         """The lines of a task."""
         return self.by_key.get(key, [])
+
+    def tried(self, key: str) -> list[LoggedTrial]:
+        """The lines of a task that a search proposed."""
+        return [entry for entry in self.of_key(key) if entry.run.search not in (UNTUNED, CONFIRMED)]
+
+    def confirmed(self, key: str) -> Trial | None:
+        """The schedule of a CPU kernel that was confirmed last."""
+        found = (entry.trial for entry in reversed(self.of_key(key)) if entry.run.search == CONFIRMED)
+        return next(found, None)
 
     def untuned(self, key: str) -> Trial | None:
         """What a task costs without tuning, if that was measured."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from vdla.compiler.tune import Point, TuningTask
 from vdla.runtime.tune.errors import TuningError
-from vdla.runtime.tune.log import UNTUNED, PointFeatures, TaskRun, TuningLog
+from vdla.runtime.tune.log import PointFeatures, TaskRun, TuningLog
 from vdla.runtime.tune.trial import Trial, best_trial
 from vdla.runtime.tune.workers import Workers
 
@@ -129,8 +129,7 @@ class _Loop:
 
     def tell_others(self) -> None:
         """Take up what the log has of the task."""
-        every = [] if self.log is None else self.log.index.of_key(self.run.key)
-        entries = [entry for entry in every if entry.run.search != UNTUNED]
+        entries = [] if self.log is None else self.log.index.tried(self.run.key)
         self.known = {_spelling(entry.trial.point): entry.trial for entry in entries}
         own = (self.run.search, self.run.seed)
         others = [entry.trial for entry in entries if (entry.run.search, entry.run.seed) != own]

@@ -10,10 +10,11 @@ from helpers.graphs import small_graph
 
 import vdla
 from vdla.compiler.graph import Graph, Node
+from vdla.compiler.tune import TuningTask
 from vdla.runtime.executor import ModelError
-from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Trial, TuningReport
+from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Measurer, TuningError, Workers
 from vdla.runtime.tune import network_kernels as module
-from vdla.runtime.tune.network_kernels import NetworkKernel, TunedKernel, network_kernels, tune_kernels
+from vdla.runtime.tune.network_kernels import network_kernels, tune_kernels
 
 
 @pytest.fixture
@@ -30,11 +31,19 @@ def network() -> Graph:
     return small_graph(nodes, (2, 6, 32), shapes=shapes, square=square, narrow=narrow)
 
 
+def inline(task: TuningTask, measurer: Measurer, timeout_s: float) -> Workers:
+    workers = InlineWorkers(measurer)
+    workers.begin(task)
+    return workers
+
+
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials in this process, of one short round."""
-    monkeypatch.setattr(module, "LocalWorkers", lambda measurer, count: InlineWorkers(measurer))
-    monkeypatch.setattr(module, "CpuMeasurer", lambda: CpuMeasurer(rounds=1, round_s=1e-6))
+    short = CpuMeasurer(rounds=1, round_s=1e-6)
+    monkeypatch.setattr(module, "one_process", inline)
+    monkeypatch.setattr(module, "CpuMeasurer", lambda: short)
+    monkeypatch.setattr(module, "AGAIN", short)
 
 
 def test_kernels_of_a_network_by_their_multiply_adds(network: Graph) -> None:
@@ -47,23 +56,26 @@ def test_kernels_of_a_network_by_their_multiply_adds(network: Graph) -> None:
 def test_a_log_is_filled_and_used(network: Graph, tmp_path: Path) -> None:
     log, shown = tmp_path / "kernels.jsonl", []
     found = tune_kernels(network, log, trials=2, progress=lambda *step: shown.append(step))
-    assert shown == [("kernel 1 MatMul", 0, 2), ("kernel 2 MatMul", 1, 2), ("done", 2, 2)]
+    last = {what.split(",")[0]: (done, total) for what, done, total in shown}
+    assert last == {"kernel 1 MatMul": (2, 4), "kernel 2 MatMul": (4, 4), "done": (4, 4)}
+    assert "MatMul, best " in shown[0][0]
     assert [len(tuned.report.trials) for tuned in found] == [2, 2]
-    assert all(tuned.report.failed == 0 and tuned.speedup >= 1 for tuned in found)
-    again = tune_kernels(network, log, trials=2, most=1)
-    assert [tuned.report.reused for tuned in again] == [2]
+    assert all(tuned.report.failed == 0 for tuned in found)
+    assert [tuned.report.trials[0].point for tuned in found] == [tuned.kernel.task.default for tuned in found]
+    lines = len(log.read_bytes().splitlines())
+    (again,) = tune_kernels(network, log, trials=2, most=1)
+    assert (again.report.reused, again.schedule) == (2, found[0].schedule)
+    assert len(log.read_bytes().splitlines()) == lines
     image = np.random.default_rng(0).standard_normal((2, 6, 32)).astype(np.float32)
     plain, tuned = (vdla.compile(network, "host", tuned=source) for source in (None, log))
     np.testing.assert_allclose(np.asarray(tuned(image)), np.asarray(plain(image)), rtol=1e-5)
 
 
-def test_the_speedup_is_over_the_default_schedule(network: Graph) -> None:
-    kernel: NetworkKernel = network_kernels(network)[0]
-    other = {**kernel.task.default, "algorithm": "packed"}
-    trials = (Trial(kernel.task.default, 3.0, "seconds"), Trial(other, 2.0, "seconds"))
-    run = module.TaskRun(kernel.task.key, "", "", "", "given", 0)
-    assert TunedKernel(kernel, TuningReport(run, trials, 0)).speedup == 1.5
-    assert TunedKernel(kernel, TuningReport(run, trials[1:], 0)).speedup == 1.0
+@pytest.mark.parametrize("option", ["trials", "most"])
+def test_wrong_options_are_one_sentence(option: str, network: Graph, tmp_path: Path) -> None:
+    with pytest.raises(TuningError) as raised:
+        tune_kernels(network, tmp_path / "log.jsonl", **{option: 0})  # type: ignore[arg-type]
+    assert str(raised.value) == f"tune_kernels: {option} must be an integer from 1, got 0"
 
 
 def test_kernels_are_those_of_a_cpu(network: Graph) -> None:
