@@ -101,8 +101,12 @@ def chosen_options(chooser: OptionChooser | None) -> Iterator[None]:
 
 @contextmanager
 def shared_operators() -> Iterator[None]:
-    """A context in which equal calls of templates give one operator, so that it is lowered once."""
-    token = _shared.set({})
+    """A context in which equal calls of templates give one operator, so that it is lowered once.
+
+    A context inside another shares with it.
+    """
+    known = _shared.get()
+    token = _shared.set({} if known is None else known)
     try:
         yield
     finally:
@@ -126,7 +130,7 @@ def template(function: Template) -> Template:
         if missing:
             raise TemplateError(f"{name}: {', '.join(missing)} must be given, got none")
         made = {key: _to_python(value) for key, value in given.items()}
-        known, call = _shared.get(), (function, config, *sorted(made.items()))
+        known, call = _shared.get(), (function, config, _chooser.get(), *sorted(made.items()))
         if known is None or not _is_hashable(call):
             return applied(config, made)
         if call not in known:

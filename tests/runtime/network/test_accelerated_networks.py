@@ -1,5 +1,7 @@
 """Networks on the accelerator: the same bits for every partition, machine and oracle."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from helpers.integer_evaluator import evaluate as exact
@@ -21,10 +23,13 @@ PRODUCTS = {
 }
 
 
+@cache
 def quantised(name):
+    """A quantised network, an input and the exact outputs."""
     network = NETWORKS[name]
     model = network.build(**network.small)
-    return to_qdq(model, [network.inputs(model, seed=seed) for seed in (1, 2)]), network.inputs(model)
+    model, inputs = to_qdq(model, [network.inputs(model, seed=seed) for seed in (1, 2)]), network.inputs(model)
+    return model, inputs, expected(model, inputs)
 
 
 def possible(model, config):
@@ -45,8 +50,8 @@ def expected(model, inputs):
     return found
 
 
-def check(model, inputs, machine, place):
-    wanted = expected(model, inputs)
+def check(network, machine, place):
+    model, inputs, wanted = network
     with compile_network(model, machine, place=place) as compiled:
         results = compiled.run(inputs)
     for name, array in results.outputs.items():
@@ -56,10 +61,10 @@ def check(model, inputs, machine, place):
 
 @pytest.mark.parametrize("name", ON_MACHINE)
 def test_all_on_the_accelerator(name):
-    model, inputs = quantised(name)
+    network = model, *_ = quantised(name)
     machine = Config.preset("pynq_z1")
     nodes = possible(model, machine)
-    results = check(model, inputs, machine, dict.fromkeys(nodes, "vdla"))
+    results = check(network, machine, dict.fromkeys(nodes, "vdla"))
     assert results.cycles > 0
     placed = [op for run in results.steps for op in run.step.placement.operators if run.step.placement.device == "vdla"]
     assert len(placed) == len(nodes)
@@ -68,34 +73,34 @@ def test_all_on_the_accelerator(name):
 
 @pytest.mark.parametrize("preset", ["tiny", "batch4", "ultra96"])
 def test_other_machines(preset):
-    model, inputs = quantised("digits")
+    network = model, *_ = quantised("digits")
     machine = Config.preset(preset)
     nodes = possible(model, machine)
-    check(model, inputs, machine, dict.fromkeys(nodes, "vdla"))
+    check(network, machine, dict.fromkeys(nodes, "vdla"))
     assert nodes or preset == "int4"
 
 
 @pytest.mark.parametrize("name", ON_MACHINE)
 def test_random_partitions(name):
-    model, inputs = quantised(name)
+    network = model, *_ = quantised(name)
     machine = Config.preset("pynq_z1")
     rng = np.random.default_rng([*name.encode()])
     place = {node: str(rng.choice(["vdla", "cpu"])) for node in possible(model, machine)}
     assert len(set(place.values())) == 2
-    check(model, inputs, machine, place)
+    check(network, machine, place)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_more_partitions_of_a_transformer(seed):
-    model, inputs = quantised("vit_small")
+    network = model, *_ = quantised("vit_small")
     machine = Config.preset(["pynq_z1", "batch4"][seed % 2])
     rng = np.random.default_rng(seed)
-    check(model, inputs, machine, {n: str(rng.choice(["vdla", "cpu"])) for n in possible(model, machine)})
+    check(network, machine, {n: str(rng.choice(["vdla", "cpu"])) for n in possible(model, machine)})
 
 
 def branches():
-    """Two branches of convolutions, whose concatenation a third one reads, quantised; an input."""
+    """Two branches of convolutions, whose concatenation a third one reads, as `quantised` gives them."""
     rng, nodes, weights = np.random.default_rng(0), [], []
 
     def conv(x, y, channels, outputs, kernel):
@@ -112,22 +117,23 @@ def branches():
     graph = helper.make_graph(nodes, "branches", [x], [y], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     data = [{"x": rng.normal(size=(1, 3, 12, 12)).astype(np.float32)} for _ in range(3)]
-    return to_qdq(model, data[1:]), data[0]
+    model = to_qdq(model, data[1:])
+    return model, data[0], expected(model, data[0])
 
 
 def test_a_concatenation_costs_nothing():
-    model, inputs = branches()
+    network = model, *_ = branches()
     machine = Config.preset("pynq_z1")
-    results = check(model, inputs, machine, dict.fromkeys(possible(model, machine), "vdla"))
+    results = check(network, machine, dict.fromkeys(possible(model, machine), "vdla"))
     operators = {op.op: op for run in results.steps for op in run.step.placement.operators}
     assert operators["Concat"].cycles == 0
     assert operators["Concat"].reason.startswith("0 ms there")
     place = {name: "cpu" if name.startswith("both") else "vdla" for name in possible(model, machine)}
-    check(model, inputs, machine, place)
+    check(network, machine, place)
 
 
 def test_a_saved_model_runs_the_same(tmp_path):
-    model, inputs = quantised("digits")
+    model, inputs, _ = quantised("digits")
     place = dict.fromkeys(possible(model, Config.preset("pynq_z1")), "vdla")
     compiled = compile_network(model, "pynq_z1", place=place)
     compiled.save(tmp_path / "m.vdla")
@@ -140,7 +146,7 @@ def test_a_saved_model_runs_the_same(tmp_path):
 
 
 def test_wrong_targets_and_places():
-    model, _ = quantised("digits")
+    model, *_ = quantised("digits")
     with pytest.raises(
         ModelError, match=r"^compile: target must be an accelerator \(.*\) or a CPU \(.*\), got 'pinq_z1'"
     ):
