@@ -27,10 +27,17 @@ from vdla.simulator.timing import time_program
 TRIALS = 100
 
 
-def _tiling(*sizes: int, kept: bool, over: str) -> Tiling:
-    """Two virtual threads; `sizes` are rows, columns, output and input blocks."""
-    named = dict(zip(("rows", "cols", "out_blocks", "in_blocks"), sizes, strict=True))
-    return Tiling(**named, keep_weights=kept, threads=2, threads_over=over)
+def _tiling(rows: int, cols: int, out_blocks: int, in_blocks: int, *, kept: bool, over: str) -> Tiling:
+    """With two virtual threads."""
+    return Tiling(
+        rows=rows,
+        cols=cols,
+        out_blocks=out_blocks,
+        in_blocks=in_blocks,
+        keep_weights=kept,
+        threads=2,
+        threads_over=over,
+    )
 
 
 FIRST: Mapping[Case, Tiling] = {
