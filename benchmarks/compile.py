@@ -17,8 +17,8 @@ from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.benchmarks.layers import PRESET
 from vdla.benchmarks.native_compile import WARM_UP, convolutions, native_seconds
 from vdla.benchmarks.trial_time import trial_time
-from vdla.compiler.operators.vdla import dense
 from vdla.compiler.operators.workloads import Workload, resnet18_layers
+from vdla.compiler.templates import dense
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.layers import layer_operator

@@ -112,7 +112,7 @@ class LayerRun:
 
 def layer_operator(layer: Workload, config: Config, threads: int) -> Operator:
     """The convolution template applied to a workload."""
-    from vdla.compiler.operators.vdla import conv2d
+    from vdla.compiler.templates import conv2d
 
     return conv2d(
         config,

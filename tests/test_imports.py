@@ -114,8 +114,8 @@ ROOMS: dict[str, str] = {
     "runtime": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
         "compiler.te compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
-        "compiler.map simulator.support simulator.stats simulator.timing simulator runtime.devices runtime.native "
-        "runtime.evaluate runtime.executor runtime.network runtime.tune"
+        "compiler.templates compiler.map simulator.support simulator.stats simulator.timing simulator "
+        "runtime.devices runtime.native runtime.evaluate runtime.executor runtime.network runtime.tune"
     ),
     "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph compiler.templates",
     "runtime.network": (
@@ -144,7 +144,7 @@ ROOMS: dict[str, str] = {
         "runtime.executor runtime"
     ),
     "runtime.selftest": (
-        "support hardware.isa hardware hardware.program compiler.operators.vdla compiler.operators "
+        "support hardware.isa hardware hardware.program compiler.operators compiler.templates "
         "simulator.stats simulator.timing simulator runtime.devices runtime"
     ),
     "runtime.remote": (

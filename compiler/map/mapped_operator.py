@@ -21,8 +21,8 @@ from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packing import packed_inputs, unpacked
 from vdla.compiler.map.skipped_padding import share_read
 from vdla.compiler.map.tile_facts import tiling_problem
-from vdla.compiler.operators.vdla.roles import OUTPUT, Role
-from vdla.compiler.operators.vdla.schedule import schedule_tiles
+from vdla.compiler.operators.vdla.roles import OUTPUT
+from vdla.compiler.operators.vdla.schedule import TileIntrinsics, schedule_tiles
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
 from vdla.compiler.operators.vdla.tiling import best_tiling, estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
@@ -113,19 +113,15 @@ class MappedOperator:
     def function(self) -> ir.Function:
         """The scheduled, tensorized function."""
         form, (*before, core) = self.form, self.form.computation.steps
-        held = None if form.held is None else form.parameter(str(form.computation.held))
-        return schedule_tiles(
-            self.config,
-            self.tensors,
-            self.problem,
-            self.tiling,
-            core.intrinsic,
-            self.name,
+        held = {} if form.held is None else {form.parameter(str(form.computation.held)): form.held.lanes}
+        intrinsics = TileIntrinsics(
             windows={form.window(name): self._load(name) for name in form.streamed},
-            before={Role(step_name(form, step)): step.intrinsic for step in before},
-            weights=None if form.held is None else dma.load(self.config, Buffer.WGT, form.held.lanes),
-            factor=held or "",
-            axes=form.tile_axes,
+            before={step_name(form, step): step.intrinsic for step in before},
+            sums=core.intrinsic,
+            weights={name: dma.load(self.config, Buffer.WGT, lanes) for name, lanes in held.items()},
+        )
+        return schedule_tiles(
+            self.config, self.tensors, self.problem, self.tiling, form.tile_axes, intrinsics, self.name
         )
 
     def _load(self, name: str) -> Intrinsic:

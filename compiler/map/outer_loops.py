@@ -63,7 +63,8 @@ class OuterLoops:
         """The axes of rows and of columns, ROW_BLOCKS among them; None where there is none."""
         free, extents = self._parts["free"], self.mapping.computation.extents
         rows = next(iter(self.mapping.groups))
-        blocks = [ROW_BLOCKS] if not self.mapping.fixed and self.mapping.blocks(rows) > 1 else []
+        tiled = not free if self.mapping.fixed else self.mapping.blocks(rows) > 1
+        blocks = [ROW_BLOCKS] if tiled else []
         several = blocks + [axis for axis in free if extents[axis] > 1]
         found = several[-_TILED:] if ROW_BLOCKS in several[-_TILED:] else free[-_TILED:]
         return [None] * (_TILED - len(found)) + found

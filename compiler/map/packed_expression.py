@@ -84,10 +84,11 @@ def _sums(form: PackedForm, read: MappingOf[str, te.Tensor]) -> te.Tensor:
 
 
 def result_axes(form: PackedForm) -> tuple[list[str], list[int]]:
-    """The names and extents of the axes of packed sums."""
+    """The names and extents of the axes of packed sums; rows that have a fixed place are first."""
     extents = form.computation.extents
     rows, lanes, _ = form.axes
-    axes = {form.name(axis): extents[axis] for axis in form.loops.sections} | form.batches
+    sections = {form.name(axis): extents[axis] for axis in form.loops.sections}
+    axes = form.batches | sections if form.mapping.fixed else sections | form.batches
     axes |= {"co": form.mapping.blocks(lanes)}
     phases = {form.name(phase): extents[phase] for phase in form.loops.phases}
     if len(phases) == len(form.tiled):  # a phase of rows, and one of columns

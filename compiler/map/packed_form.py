@@ -19,8 +19,10 @@ from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.hardware.config import Buffer, Config
 
-_ROWS, _CHUNKS, _TILED = "n", "ci", ("y", "x")
-"""The names of parts of the schedule: blocks of rows of results, chunks, the tiled axes."""
+_ROWS, _LANES, _CHUNKS, _TILED = "n", "co", "ci", ("y", "x")
+"""The names of parts of the schedule: blocks of rows and of lanes of results, chunks, the tiled
+axes.
+"""
 
 
 @dataclass(frozen=True)
@@ -138,11 +140,22 @@ class PackedForm:
             return _ROWS
         return _CHUNKS if axis == self.mapping.chunk else f"{axis.removeprefix('v')}_"
 
+    @cached_property
+    def separate(self) -> str | None:
+        """The axis of sections that are one block of results and one of terms each: tiles have
+        several of them, as if they were blocks of results.
+        """
+        _, lanes, terms = self.axes
+        whole = terms is None or self.mapping.chunk or self.mapping.blocks(lanes) * self.mapping.blocks(terms) > 1
+        several = [axis for axis in self.loops.sections if self.computation.extents[axis] > 1]
+        return None if whole or not several else several[-1]
+
     @property
     def tile_axes(self) -> TileAxes:
         """The axes of the packed sums by their part in the schedule."""
-        sections = tuple(axis_name(self.name(axis)) for axis in self.loops.sections)
-        return TileAxes(sections=sections, batches=tuple(map(axis_name, self.batches)))
+        names = {axis: axis_name(self.name(axis)) for axis in self.loops.sections}
+        groups = names.pop(self.separate) if self.separate else axis_name(_LANES)
+        return TileAxes(sections=tuple(names.values()), groups=groups, batches=tuple(map(axis_name, self.batches)))
 
     @property
     def batches(self) -> dict[str, int]:

@@ -150,9 +150,22 @@ def pack_operand(mapping: Mapping, name: str, vectors: int | None = None) -> Pac
     entry = _entry_axes(mapping, name)
     last = [axis for axis in entry[:1] if streamed and outer.rows_are_tiled]
     blocks = [BlockDim(axis) for axis in entry if axis not in last]
+    first = _in_plain_order(mapping, access, [*map(LoopDim, sections), *blocks])
     inner: list[Dimension] = [VectorDim(tuple(others), vectors)] if vectors else [*map(LoopDim, others)]
     moved = _placed(outer, stepped, [*map(BlockDim, last)])
-    return PackedOperand(mapping, access, entry, (*map(LoopDim, sections), *blocks, *inner, *moved))
+    return PackedOperand(mapping, access, entry, (*first, *inner, *moved))
+
+
+def _in_plain_order(mapping: Mapping, access: Access, dimensions: list[LoopDim | BlockDim]) -> list[LoopDim | BlockDim]:
+    """The sections and blocks of an operand; where places are fixed, in the order of the plain
+    dimensions.
+    """
+
+    def place(dimension: LoopDim | BlockDim) -> int:
+        axes = {dimension.axis} if isinstance(dimension, LoopDim) else {*mapping.groups[dimension.axis]}
+        return next((d for d, form in enumerate(access.forms) if form.axes & axes), 0)
+
+    return sorted(dimensions, key=place) if mapping.fixed else dimensions
 
 
 def _placed(outer: OuterLoops, windows: tuple[WindowDim, ...], rows: list[BlockDim]) -> list[Dimension]:

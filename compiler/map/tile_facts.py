@@ -27,7 +27,7 @@ def tiling_problem(form: PackedForm) -> TilingProblem:
     blocks = 1 if terms is None else mapping.blocks(terms)
     return TilingProblem(
         batches=prod(form.batches.values()),
-        out_blocks=mapping.blocks(lanes),
+        out_blocks=extents[form.separate] if form.separate else mapping.blocks(lanes),
         in_blocks=blocks if chunk is None else extents[chunk],
         rows=high,
         cols=wide,
@@ -38,7 +38,7 @@ def tiling_problem(form: PackedForm) -> TilingProblem:
         col_span=window.cols[1],
         weights=_weights(form),
         raw=form.raw,
-        separate=terms is None,
+        separate=terms is None or form.separate is not None,
         phases=prod(extents[axis] for axis in form.loops.phases),
         inputs=len(form.streamed),
         unit=window.unit,
@@ -46,7 +46,7 @@ def tiling_problem(form: PackedForm) -> TilingProblem:
         lanes=1 if form.raw else PackedScale(form).classes,
         kept=kept,
         cuts=cuts,
-        sections=prod(extents[axis] for axis in form.loops.sections),
+        sections=prod(extents[axis] for axis in form.loops.sections if axis != form.separate),
         sums=sum(step.intrinsic.in_place is None for step in form.computation.steps),
     )
 

@@ -1,19 +1,18 @@
 """Operator templates for the accelerator, for any shape and configuration.
 
-Each template is a function from a `Config` and keyword options to an `Operator`. Those of the
-vector unit, and transposed convolutions, are plain definitions, which the mapper packs so that
-channels are the lanes of entries.
+Each template is a function from a `Config` and keyword options to an `Operator`. It is a plain
+definition, which the mapper packs so that channels are the lanes of entries.
 """
 
-from vdla.compiler.operators.vdla.batched_matmul import batched_matmul
 from vdla.compiler.operators.vdla.chain import Chain, ChainStep
 from vdla.compiler.operators.vdla.compile_operators import TemplateCall, compile_operators
-from vdla.compiler.operators.vdla.conv2d import conv2d
-from vdla.compiler.operators.vdla.dense import dense
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.templates.batched_matmul import batched_matmul
+from vdla.compiler.templates.conv2d import conv2d
 from vdla.compiler.templates.conv2d_transpose import conv2d_transpose
+from vdla.compiler.templates.dense import dense
 from vdla.compiler.templates.depthwise_conv2d import depthwise_conv2d
 from vdla.compiler.templates.elementwise import extremum, leaky_relu, rescale
 from vdla.compiler.templates.pool2d import pool2d

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 from vdla.compiler import te
 from vdla.compiler.map import MappedOperator, candidates
 from vdla.compiler.map.tile_facts import tiling_problem
-from vdla.compiler.operators.vdla import Operator, TemplateError, Tiling, conv2d
-from vdla.compiler.operators.vdla.conv2d import packings
+from vdla.compiler.operators.vdla import Operator, TemplateError, Tiling
 from vdla.compiler.operators.vdla.sliding_window import four_pads, pair
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
+from vdla.compiler.templates.conv2d import conv2d, packings
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.operators.vdla import dense
 from vdla.compiler.operators.workloads import SELF_TEST
+from vdla.compiler.templates import dense
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import Emit, Gemm, Load, Operand, Source, Store, Sync, Unit, Vector, VectorOp
 from vdla.hardware.numerics import pack_scale

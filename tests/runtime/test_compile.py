@@ -9,8 +9,8 @@ import pytest
 
 import vdla
 from vdla import Config, Kernel, Program, te
-from vdla.compiler.operators.vdla.dense import dense
 from vdla.compiler.target import TARGETS, Target
+from vdla.compiler.templates.dense import dense
 from vdla.hardware.config import PRESETS
 from vdla.runtime.compile import CompileError
 

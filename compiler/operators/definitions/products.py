@@ -33,13 +33,13 @@ def batched_product(
 ) -> Definition:
     """[batch, rows, depth] times [batch, depth, columns]."""
     require_extents("batched_product", batch=batch, rows=rows, depth=depth, columns=columns)
-    first = te.placeholder((batch, rows, depth), dtype, "first")
-    second = te.placeholder((batch, depth, columns), weight_dtype, "second")
+    data = te.placeholder((batch, rows, depth), dtype, "data")
+    other = te.placeholder((batch, depth, columns), weight_dtype, "other")
     k = te.reduce_axis(depth, "k")
     sums = te.compute(
-        (batch, rows, columns), lambda b, m, n: te.sum(product(first[b, m, k], second[b, k, n]), axis=k), "sums"
+        (batch, rows, columns), lambda b, m, n: te.sum(product(data[b, m, k], other[b, k, n]), axis=k), "sums"
     )
-    return Definition("batched_product", (first, second), sums)
+    return Definition("batched_product", (data, other), sums)
 
 
 def attention_scores(

@@ -37,16 +37,16 @@ def result_layout(config: Config) -> Layout:
 
 
 def weight_layout(config: Config, channels: str = "C") -> Layout:
-    """Weights of a convolution."""
-    letter = "I" if channels == "C" else "P"
-    name = f"O{letter}HW{config.block_out}o{config.block_in}{letter.lower()}"
-    return Layout(name, f"CO/block_out, {channels}/block_in, KH, KW, block_out, block_in")
+    """Weights of a convolution; with patches, channels are KH*KW*C."""
+    letter, kernel = ("IHW", ", KH, KW") if channels == "C" else ("P", "")
+    name = f"O{letter}{config.block_out}o{config.block_in}{letter[0].lower()}"
+    return Layout(name, f"CO/block_out, {channels}/block_in{kernel}, block_out, block_in")
 
 
-def factor_layout(config: Config) -> Layout:
-    """The second factor of a batched product, an activation whose rows lie as weights."""
-    name = f"CR{config.block_out}r{config.block_in}c"
-    return Layout(name, "batch and depth/block_in, columns/block_out, block_out, block_in")
+def factor_layout(config: Config, block: str) -> Layout:
+    """A factor of batched products, G: blocks of its depth, C, and of its rows or columns, R."""
+    name = f"GCR{getattr(config, block)}r{config.block_in}c"
+    return Layout(name, f"sections, depth/block_in, rows/{block}, {block}, block_in")
 
 
 def depthwise_weight_layout(config: Config) -> Layout:
@@ -73,3 +73,10 @@ def scale_layout(config: Config, channels: str = "C", classes: tuple[str, str] =
     """
     name = f"C{classes[0]}{config.block_out}c"
     return Layout(name, f"{channels}/block_out{classes[1]}, block_out: bias, multiplier, shift")
+
+
+def in_sections(layout: Layout, activations: bool) -> Layout:
+    """The layout of channels that lie in sections, G, which are behind the batch of activations."""
+    at, sides = int(activations), layout.dimensions.split(", ")
+    dimensions = ", ".join([*sides[:at], "sections", *sides[at:]])
+    return Layout(f"{layout.name[:at]}G{layout.name[at:]}", dimensions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -76,12 +76,15 @@ def pack_weights(array: Array, block_out: int, block_in: int) -> Array:
     return np.ascontiguousarray(full.transpose(0, 2, 4, 5, 1, 3), np.int8)
 
 
-def pack_lanes(bias: Array, mult: Array, shift: Array, block_out: int) -> Array:
-    """Biases, multipliers and shifts [C, ...] as lanes [C/block_out, ..., block_out].
+def pack_lanes(
+    bias: Array, mult: Array, shift: Array, block_out: int, arrange: Callable[[Array], Array] = lambda lanes: lanes
+) -> Array:
+    """Biases, multipliers and shifts [C, ...] as lanes [C/block_out, ..., block_out], after
+    `arrange` has placed them.
 
     Biases wrap to 32 bits, as sums do.
     """
-    lanes = pack_scale(wrap32(bias), mult, shift).view(np.int64)
+    lanes = arrange(pack_scale(wrap32(bias), mult, shift).view(np.int64))
     channels, *rest = lanes.shape
     full = pad_to(lanes, (blocks(channels, block_out) * block_out, *rest)).reshape(-1, block_out, *rest)
     return np.ascontiguousarray(np.moveaxis(full, 1, -1))

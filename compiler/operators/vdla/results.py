@@ -13,10 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
 from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
 from vdla.compiler.operators.vdla.packing import check_array, check_factors, check_range, pack_lanes
-from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import scales_from_floats
 from vdla.support.integers import is_int
@@ -36,8 +34,8 @@ class Results:
     raw: bool = False
     floor: int | None = None
 
-    def check(self) -> None:
-        """Reject options out of range."""
+    def check(self, input_zero_point: int = 0) -> None:
+        """Reject options out of range, and a zero point of inputs that raw sums would hold."""
         low, high = check_range(f"{self.name}: zero_point", self.zero_point, self.config.out_dtype)
         if self.activation not in ("none", "relu"):
             raise TemplateError(f"{self.name}: activation must be none or relu, got {self.activation!r}")
@@ -50,6 +48,9 @@ class Results:
             self._check_raw()
         if self.ceiling is not None and not (is_int(self.ceiling) and low <= self.ceiling <= high):
             raise TemplateError(f"{self.name}: ceiling must be in {low}..{high}, got {self.ceiling!r}")
+        check_range(f"{self.name}: input_zero_point", input_zero_point, self.config.inp_dtype)
+        if self.raw and input_zero_point:
+            raise TemplateError(f"{self.name}: input_zero_point must be 0 for raw sums, got {input_zero_point}")
 
     def _check_raw(self) -> None:
         """Reject options of the requantisation, which raw sums skip."""
@@ -69,33 +70,19 @@ class Results:
     def _half(self) -> int:
         return 1 << (self.config.out_bits - 1)
 
-    def tensors(
-        self, sums: te.Tensor, extents: tuple[int, ...] = (), classes: Classes = lambda i: ()
-    ) -> list[te.Tensor]:
-        """[(scale,) output]: the results of the sums and their copy in DRAM.
-
-        `extents` are the numbers of classes of positions with lanes of their own, `classes` the
-        class of a position.
-        """
-        shape, low, high = sums.shape, *self.bounds
-        if self.raw:
-            results = te.compute(shape, lambda *i: sums[i], RESULTS)
-            return [te.compute(shape, lambda *i: results[i], OUTPUT)]
-        scale = te.placeholder((shape[1], *extents, shape[-1]), "int64", SCALE)
-
-        def value(*i: te.Value) -> te.Value:
-            lane = scale[(i[1], *classes(i), i[-1])]
-            return requantisation(sums[i], lane, self.zero_point, low, high, self.config.out_dtype)
-
-        results = te.compute(shape, value, RESULTS)
-        return [scale, te.compute(shape, lambda *i: results[i], OUTPUT)]
-
     def pack(
-        self, channels: int, bias: Array | None, multiplier: Factors, offset: Array, counts: Array | int = 1
+        self,
+        channels: int,
+        bias: Array | None,
+        multiplier: Factors,
+        offset: Array,
+        counts: Array | int = 1,
+        arrange: Callable[[Array], Array] = lambda lanes: lanes,
     ) -> dict[str, Array]:
         """The scale tensor: bias + offset and multiplier / counts of each channel, unless raw.
 
-        `offset` is [channels, *extents], and `counts` broadcasts to it.
+        `offset` is [channels, *extents], and `counts` broadcasts to it. `arrange` places the lanes
+        of channels where these do not lie one after another.
         """
         if self.raw:
             if bias is not None or multiplier is not None:
@@ -112,4 +99,4 @@ class Results:
             )
         factors = check_factors("multiplier", multiplier, channels)
         mult, shift = scales_from_floats(factors.reshape(sides) / counts)
-        return {"scale": pack_lanes(biases, mult, shift, self.config.block_out)}
+        return {"scale": pack_lanes(biases, mult, shift, self.config.block_out, arrange)}

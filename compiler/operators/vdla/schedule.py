@@ -1,4 +1,4 @@
-"""The schedule of every template: tiles of output, chunks of input channels, virtual threads.
+"""The schedule of every operator: tiles of output, chunks of input channels, virtual threads.
 
     for section, group of output blocks, batch, tile of rows, tile of columns:
         for chunk of input blocks:       # the innermost tile loop that iterates has the threads
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics import dma, requantise
-from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE, SUMS, WEIGHT, WINDOW, Role
+from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE, SUMS
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem, all_lanes_fit, all_weights_fit
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize import Intrinsic
@@ -41,15 +41,25 @@ class TileAxes:
     be several.
     """
 
-    sections: tuple[str, ...] = ()
-    groups: str = "vco"
-    batches: tuple[str, ...] = ("vn",)
+    sections: tuple[str, ...]
+    groups: str
+    batches: tuple[str, ...]
     rows: str = "vy"
     cols: str = "vx"
     chunks: str = "vci"
 
 
-_TEMPLATE_AXES = TileAxes()
+@dataclass(frozen=True, slots=True)
+class TileIntrinsics:
+    """What the stages are tensorized with: `windows` of the input are loaded, `before` are stages
+    in the accumulator that the sums read, in order, and `weights` has the parameter that is loaded
+    as weights, if there is one.
+    """
+
+    windows: Mapping[str, Intrinsic]
+    before: Mapping[str, Intrinsic]
+    sums: Intrinsic
+    weights: Mapping[str, Intrinsic]
 
 
 def schedule_tiles(
@@ -57,46 +67,35 @@ def schedule_tiles(
     tensors: Sequence[te.Tensor],
     problem: TilingProblem,
     tiling: Tiling,
-    core: Intrinsic,
+    axes: TileAxes,
+    intrinsics: TileIntrinsics,
     name: str,
-    windows: Mapping[Role, Intrinsic] | None = None,
-    before: Mapping[Role, Intrinsic] | None = None,
-    weights: Intrinsic | None = None,
-    factor: str = WEIGHT,
-    axes: TileAxes = _TEMPLATE_AXES,
 ) -> ir.Function:
-    """The scheduled, tensorized function.
-
-    `tensors` are the inputs and the output. `core` computes the sums, `windows` loads each window
-    (by default into `inp`), `before` computes stages in the accumulator that the sums read, in
-    order, and `weights` loads the weights (by default as the GEMM's), which are the parameter
-    `factor`.
-    """
+    """The scheduled, tensorized function; `tensors` are the inputs and the output."""
     *inputs, output = tensors
     s = Schedule(te.create_function(inputs, [output], name))
-    windows, before = windows or {WINDOW: dma.load(config, Buffer.INP)}, before or {}
-    intrinsics: dict[str, Intrinsic] = {str(role): i for role, i in (*windows.items(), *before.items(), (SUMS, core))}
-    for stage, intrinsic in intrinsics.items():
+    stages: dict[str, Intrinsic] = {**intrinsics.windows, **intrinsics.before, SUMS: intrinsics.sums}
+    for stage, intrinsic in stages.items():
         s.set_scope(stage, intrinsic.scopes[intrinsic.output.name])
     s.set_scope(RESULTS, "out")
-    outer, block, part, x = _tile(s, tiling, problem, axes)
-    for stage in reversed(list(before)):  # readers first
+    outer, block, part, x = _tile(s, tiling, axes)
+    for stage in reversed(list(intrinsics.before)):  # readers first
         s.compute_at(stage, _last(outer))
-    for stage in windows:
+    for stage in intrinsics.windows:
         first = block if tiling.out_blocks > 1 and not problem.separate else None
-        _place_window(s, stage, outer, part if tiling.by_blocks and not before else None, first)
-    for stage in before:
+        _place_window(s, stage, outer, part if tiling.by_blocks and not intrinsics.before else None, first)
+    for stage in intrinsics.before:
         s.store_at(stage, _tile_loop(outer))
-    if factor in s.fn.params:
+    for factor, load in intrinsics.weights.items():
         stage = _place_weights(s, outer, part, tiling.keep_weights, all_weights_fit(config, problem), factor)
-        intrinsics[stage] = weights or dma.load(config, Buffer.WGT)
+        stages[stage] = load
     _place_results(s, outer, part, x)
     if not problem.raw:
         stage = _place_scale(s, outer, block if problem.lanes == 1 else None, all_lanes_fit(config, problem))
-        intrinsics[stage] = dma.load(config, Buffer.SCL)
-    intrinsics[RESULTS] = requantise.raw(config) if problem.raw else requantise.requantise(config)
-    intrinsics[OUTPUT] = dma.store(config, problem.raw)
-    for stage, intrinsic in intrinsics.items():
+        stages[stage] = dma.load(config, Buffer.SCL)
+    stages[RESULTS] = requantise.raw(config) if problem.raw else requantise.requantise(config)
+    stages[OUTPUT] = dma.store(config, problem.raw)
+    for stage, intrinsic in stages.items():
         s.tensorize(stage, intrinsic)
     return s.fn
 
@@ -104,7 +103,7 @@ def schedule_tiles(
 _Outer = dict[str, list[str]]
 
 
-def _tile(s: Schedule, tiling: Tiling, problem: TilingProblem, axes: TileAxes) -> tuple[_Outer, str, str, str]:
+def _tile(s: Schedule, tiling: Tiling, axes: TileAxes) -> tuple[_Outer, str, str, str]:
     """Split and order the loops of the sums.
 
     Returns the tile loops, the loop over output blocks, the innermost loop around a pass over the
@@ -114,9 +113,6 @@ def _tile(s: Schedule, tiling: Tiling, problem: TilingProblem, axes: TileAxes) -
     outer: _Outer = {"batches": [loops[axis] for axis in axes.batches]}
     if axes.sections:
         outer["sections"] = [loops[axis] for axis in axes.sections]
-    elif problem.sections > 1:
-        section, loops[axes.groups] = s.split(loops[axes.groups], factor=problem.out_blocks)
-        outer["sections"] = [section]
     sizes = {"groups": tiling.out_blocks, "rows": tiling.rows, "cols": tiling.cols, "chunks": tiling.in_blocks}
     for which, size in sizes.items():
         axis = getattr(axes, which)

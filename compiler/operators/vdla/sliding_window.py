@@ -14,9 +14,7 @@ import numpy.typing as npt
 
 from vdla.compiler import te
 from vdla.compiler.operators.vdla.operator import TemplateError
-from vdla.compiler.operators.vdla.packing import check_range
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.roles import WINDOW, Role
 from vdla.hardware.config import Config
 from vdla.support.integers import is_int, to_python
 
@@ -87,10 +85,7 @@ class SlidingWindow:
         check_extents(self.name, [("batch", self.batch), ("height", self.height), ("width", self.width)])
         self.check_channels()
         self.check_size()
-        self.results.check()
-        check_range(f"{self.name}: input_zero_point", self.input_zero_point, self.config.inp_dtype)
-        if self.results.raw and self.input_zero_point:
-            raise TemplateError(f"{self.name}: input_zero_point must be 0 for raw sums, got {self.input_zero_point}")
+        self.results.check(self.input_zero_point)
 
     def check_channels(self) -> None:
         """Reject channel counts that are not positive."""
@@ -183,39 +178,3 @@ class Border:
 
 def _by(extents: Pair) -> str:
     return f"{extents[0]}x{extents[1]}"
-
-
-@dataclass(frozen=True)
-class PaddedImage:
-    """An image with `before` rows and columns of `fill` in front, cut or filled up to `size`.
-
-    Only every `row_step`-th row is kept.
-    """
-
-    before: Pair
-    size: Pair
-    fill: int
-    row_step: int = 1
-
-    def stage(self, data: te.Tensor, dtype: str, name: Role = WINDOW) -> te.Tensor:
-        """The padded image of `data`, cast to `dtype`: [n, c, *size, batch, block]."""
-        height, width = data.shape[2:4]
-
-        def value(pn: te.Value, pc: te.Value, py: te.Value, px: te.Value, pb: te.Value, pi: te.Value) -> te.Value:
-            y = _minus(py * self.row_step, self.before[0])
-            x = _minus(px, self.before[1])
-            inside = _inside(y, self.before[0], (self.size[0] - 1) * self.row_step, height)
-            inside += _inside(x, self.before[1], self.size[1] - 1, width)
-            element = te.cast(dtype, data[pn, pc, y, x, pb, pi])
-            return te.select(te.all_of(*inside), element, te.const(self.fill, dtype)) if inside else element
-
-        return te.compute((*data.shape[:2], *self.size, *data.shape[4:]), value, name)
-
-
-def _minus(index: te.Value, before: int) -> te.Value:
-    return index - before if before else index
-
-
-def _inside(index: te.Value, before: int, last: int, extent: int) -> list[te.Value]:
-    """The conditions under which an index from -before to last - before lies in the image."""
-    return ([index >= 0] if before else []) + ([index < extent] if last - before >= extent else [])

@@ -13,7 +13,7 @@ from vdla.benchmarks.tune.convergence import SHOWN, _curves, _figures, _row, tra
 from vdla.benchmarks.tune.picture import convergence_picture
 from vdla.benchmarks.tune.pool import Pool, PoolTask, measured_pool
 from vdla.benchmarks.tune.replay import CLOSE, replay
-from vdla.compiler.operators.vdla import conv2d
+from vdla.compiler.templates import conv2d
 from vdla.compiler.tune import VdlaTask, template_task
 from vdla.hardware.config import Config
 from vdla.runtime.tune import SimMeasurer

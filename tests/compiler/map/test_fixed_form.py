@@ -5,6 +5,7 @@ import pytest
 from vdla.compiler.map import MapError
 from vdla.compiler.map.fixed_form import fixed_form
 from vdla.compiler.map.packed_expression import packed_tensors
+from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators import definitions
 from vdla.hardware.config import Config
 
@@ -31,6 +32,33 @@ def test_phases_of_a_transposed_convolution_follow_their_axis():
         "weight": (2, 2, 1, 2, 2, 2, 8, 16),
         "output": (1, 2, 4, 1, 4, 2, 4, 8),
     }
+
+
+def test_sections_and_blocks_lie_in_the_order_of_the_plain_dimensions():
+    grouped = definitions.convolution(
+        batch=5, in_channels=60, out_channels=20, size=(3, 4), kernel=(1, 2), groups=2, raw=False
+    )
+    form = fixed_form(BATCH4, grouped.output, {"b": ("n",), "o": ("o_l",), "i": ("c",)})
+    assert shapes(form) == {
+        "data": (2, 2, 2, 3, 4, 4, 16),
+        "weight": (2, 2, 2, 1, 2, 8, 16),
+        "scale": (2, 2, 8),
+        "output": (2, 2, 2, 3, 3, 4, 8),
+    }
+    product = definitions.batched_product(batch=3, rows=5, depth=20, columns=9)
+    form = fixed_form(BATCH4, product.output, {"b": ("m",), "o": ("n",), "i": ("k",)})
+    assert shapes(form) == {"data": (3, 2, 2, 4, 16), "other": (3, 2, 2, 8, 16), "output": (1, 3, 2, 1, 2, 4, 8)}
+
+
+def test_tiles_have_several_sections_of_one_block_each():
+    shape = {"batch": 1, "size": (3, 3), "kernel": 3, "groups": 4}
+    places = {"b": ("n",), "o": ("o_l",), "i": ("c",)}
+    small = fixed_form(BATCH4, definitions.convolution(in_channels=64, out_channels=32, **shape).output, places)
+    problem = tiling_problem(small)
+    assert (problem.separate, problem.sections, problem.out_blocks, problem.in_blocks) == (True, 1, 4, 1)
+    large = fixed_form(BATCH4, definitions.convolution(in_channels=64, out_channels=36, **shape).output, places)
+    problem = tiling_problem(large)
+    assert (problem.separate, problem.sections, problem.out_blocks, problem.in_blocks) == (False, 4, 2, 1)
 
 
 DEPTHWISE = definitions.depthwise_convolution(batch=1, channels=4, size=(3, 3), kernel=2)

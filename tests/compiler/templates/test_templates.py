@@ -13,9 +13,10 @@ from helpers import reference
 from helpers.template_cases import CASES
 
 from vdla.benchmarks.programs.random_config import random_config
-from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError, shared_operators
 from vdla.compiler.operators.workloads import Workload, workloads
+from vdla.compiler.templates.batched_matmul import batched_matmul
+from vdla.compiler.templates.conv2d import conv2d
 from vdla.compiler.templates.conv2d_transpose import conv2d_transpose
 from vdla.compiler.templates.depthwise_conv2d import depthwise_conv2d
 from vdla.compiler.templates.pool2d import pool2d
@@ -132,14 +133,20 @@ def test_layouts_are_named_and_the_names_give_the_shapes() -> None:
     shape = {"batch": 1, "height": 4, "width": 6, "kernel": 3}
     operators = {
         conv2d(PYNQ, in_channels=40, out_channels=24, **shape): ("NCHW1n16c", "OIHW16o16i", "C16c", "NCHW1n16c"),
-        conv2d(PYNQ, in_channels=3, out_channels=24, **shape): ("NPHW1n16p", "OPHW16o16p", "C16c", "NCHW1n16c"),
+        conv2d(PYNQ, in_channels=3, out_channels=24, **shape): ("NPHW1n16p", "OP16o16p", "C16c", "NCHW1n16c"),
+        conv2d(PYNQ, in_channels=32, out_channels=34, groups=2, **shape): (
+            "NGCHW1n16c", "GOIHW16o16i", "GC16c", "NGCHW1n16c",
+        ),
+        batched_matmul(PYNQ, batch=2, rows=3, depth=20, columns=5): (
+            "GCR1r16c", "GCR16r16c", "GC16c", "NGCHW1n16c",
+        ),
         conv2d_transpose(PYNQ, in_channels=3, out_channels=24, strides=2, input_zero_point=1, **shape): (
             "NCHW1n16c", "OI2h2wHW16o16i", "C2h2w16c", "NCH2hW2w1n16c",
         ),
         depthwise_conv2d(PYNQ, channels=24, **shape): ("NCHW1n16c", "CK16k16c", "C16c", "NCHW1n16c"),
     }  # fmt: skip
     for operator, names in operators.items():
-        tensors = ("data", "weight", "scale", "output")
+        tensors = ("data", "other" if "other" in operator.layouts else "weight", "scale", "output")
         assert tuple(str(operator.layouts[name]) for name in tensors) == names
         for name, layout in zip(tensors, names, strict=True):
             dimensions = re.findall(r"[A-Z]|\d+[a-z]", layout)

@@ -73,8 +73,6 @@ class Nest:
         for name, axis in tiles.items():
             loops = of.get(axis, [])
             found[name], found[inner[name]] = loops[:-1], loops[-1:]
-        if not axes.sections and len(found["groups"]) == 2 and found["groups"][1].kind is not ir.LoopKind.VTHREAD:
-            found["sections"], found["groups"] = found["groups"][:1], found["groups"][1:]
         found["batches"] = [loop for axis in axes.batches for loop in of[axis]]
         return found
 
@@ -147,7 +145,7 @@ def scheduled(form: object, point: Mapping[str, Any]) -> Nest:
         case TemplateForm(template, config, options):
             operator = template(config, **options, tiling=tiling_of(point))
             assert isinstance(operator, Operator)
-            return Nest(operator.function, TileAxes())
+            return Nest(operator.function, TileAxes(sections=(), groups="vco", batches=("vn",)))
     raise AssertionError(form)
 
 

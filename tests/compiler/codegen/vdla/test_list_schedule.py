@@ -21,8 +21,9 @@ from vdla.compiler.codegen.vdla.parts import Place
 from vdla.compiler.codegen.vdla.schedule_steps import steps_of
 from vdla.compiler.codegen.vdla.tiled_ops import NO_TILE
 from vdla.compiler.codegen.vdla.webs import split_tiles
-from vdla.compiler.operators.vdla import ChainStep, Operator, conv2d
+from vdla.compiler.operators.vdla import ChainStep, Operator
 from vdla.compiler.operators.vdla.chain import _link
+from vdla.compiler.templates import conv2d
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Footprints, Gemm, Load, MicroOp, Operand, Source, Store, Unit, Vector, VectorOp

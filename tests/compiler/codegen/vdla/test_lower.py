@@ -12,12 +12,12 @@ from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.interpret import interpret
-from vdla.compiler.operators.vdla.conv2d import conv2d
-from vdla.compiler.operators.vdla.dense import dense
 from vdla.compiler.operators.vdla.tiling import fits
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
+from vdla.compiler.templates.conv2d import conv2d
+from vdla.compiler.templates.dense import dense
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.simulator.simulate import simulate

@@ -8,8 +8,8 @@ import pytest
 from vdla.compiler.graph import Graph, TensorType, check_graph
 from vdla.compiler.graph.accelerator.packing import Broadcast, Channels, InputLayout, PackedLayout
 from vdla.compiler.graph.accelerator.product_layouts import FactorLayout, LanesLayout, row_terms
-from vdla.compiler.operators.vdla import batched_matmul
 from vdla.compiler.operators.vdla.packing import pack_activations
+from vdla.compiler.templates import batched_matmul
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, scale_from_float, unpack_scale
 from vdla.runtime.evaluate import evaluate

@@ -11,7 +11,6 @@ from helpers import reference
 
 from vdla.benchmarks.programs.random_config import random_config
 from vdla.compiler.operators.vdla import tile_candidates, tile_steps
-from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.packing import blocks
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
@@ -20,6 +19,7 @@ from vdla.compiler.operators.vdla.tiling import best_tiling, estimate, fits, til
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.templates import depthwise_conv2d
+from vdla.compiler.templates.conv2d import conv2d
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import Mode, simulate
 

@@ -10,17 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 import numpy as np
 
-from vdla.compiler import te
-from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
-from vdla.compiler.operators.vdla.grouped_conv2d import grouped_conv2d
-from vdla.compiler.operators.vdla.layouts import Layout, activation_layout, result_layout, scale_layout, weight_layout
+from vdla.compiler.map.fixed_form import fixed_form
+from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.tile_facts import tiling_problem
+from vdla.compiler.operators.definitions import convolution
+from vdla.compiler.operators.vdla.layouts import (
+    Layout,
+    activation_layout,
+    in_sections,
+    result_layout,
+    scale_layout,
+    weight_layout,
+)
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.packing import (
-    blocks,
     check_array,
     check_output,
     pack_activations,
@@ -28,10 +36,8 @@ from vdla.compiler.operators.vdla.packing import (
     unpack_activations,
 )
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, SUMS, WEIGHT
-from vdla.compiler.operators.vdla.schedule import schedule_tiles
+from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
 from vdla.compiler.operators.vdla.sliding_window import (
-    PaddedImage,
     Pads,
     Pair,
     SlidingWindow,
@@ -42,6 +48,9 @@ from vdla.compiler.operators.vdla.sliding_window import (
 )
 from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
+from vdla.compiler.templates.channel_sections import ChannelSections, best_sections
+from vdla.compiler.templates.mapped_template import mapped_template
+from vdla.compiler.templates.plain_result import plain_result
 from vdla.hardware.config import Config
 
 _MOST_BORDERS = 16
@@ -87,6 +96,7 @@ def conv2d(
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
     check_extents(name, [("groups", groups)])
+    _check_packing(name, packing)
     conv = _Conv2d(
         config=config,
         name=name,
@@ -110,27 +120,13 @@ def conv2d(
             raw=raw,
         ),
         chained=chained,
+        groups=groups,
     )
     conv.check()
     check_threads(name, virtual_threads)
-    _check_packing(name, packing)
-    if groups > 1:
-        return grouped_conv2d(conv, groups, virtual_threads, tiling)
-    form, chosen = _form(conv, packing, virtual_threads, tiling)
-    fn = schedule_tiles(config, form.expression(), form.problem, chosen, gemm(config), name)
-    return Operator(
-        name=name,
-        config=config,
-        function=fn,
-        macs=conv.macs,
-        pack=form.pack,
-        pack_inputs=form.pack_inputs,
-        pack_constants=form.pack_constants,
-        unpack=form.unpack,
-        layouts=form.layouts,
-        problem=form.problem,
-        description=f"{form.packing}: {chosen}",
-    )
+    form, chosen = _form(conv, "channels" if groups > 1 else packing, virtual_threads, tiling)
+    note = f"sections of {form.sections.merged} of {groups} groups: " if groups > 1 else f"{form.packing}: "
+    return mapped_template(form, form.packed, form.problem, chosen, form.macs, note)
 
 
 def packings(
@@ -161,9 +157,11 @@ def _form(conv: _Conv2d, packing: str, threads: int, tiling: Tiling | None) -> t
     auto = packings(conv.config, conv.in_channels, conv.kernel, conv.strides, conv.pads, conv.chained)
     layouts = auto if packing == "auto" else (packing,)
     forms = [replace(conv, packing=each, by_border=each == "channels" and _has_borders(conv)) for each in layouts]
+    if conv.groups > 1 and forms[0].by_border:
+        forms.append(conv)  # its few channels may not be worth a lane for each border
     tried: list[tuple[_Conv2d, Tiling]] = []
     for form in forms:
-        if tried and conv.in_channels >= conv.config.block_in:
+        if tried and conv.groups == 1 and conv.in_channels >= conv.config.block_in:
             break  # both have the same products, and the first reads less
         try:
             chosen = choose_tiling(conv.config, form.problem, threads, tiling, conv.name)
@@ -188,55 +186,31 @@ class _Conv2d(SlidingWindow):
     packing: str = "channels"
     chained: bool = False
     by_border: bool = False
+    groups: int = 1
+
+    def check_channels(self) -> None:
+        """Also reject channels that are not the same number in each group."""
+        SlidingWindow.check_channels(self)
+        for what, channels in (("in_channels", self.in_channels), ("out_channels", self.out_channels)):
+            if channels % self.groups:
+                raise TemplateError(f"{self.name}: groups must divide {what} = {channels}, got {self.groups}")
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates, without the padding of channels."""
+        """Multiply-accumulates, without the padding of channels and the zeros between groups."""
         rows, cols = self.out_size
-        return self.batch * rows * cols * self.out_channels * self.in_channels * self.taps
+        return self.batch * rows * cols * self.out_channels * (self.in_channels // self.groups) * self.taps
 
-    @property
-    def on_blocks(self) -> SlidingWindow:
-        """The convolution of blocks: with patches, one of 1x1."""
-        if self.packing == "channels":
-            return self
-        (height, width), one = self.out_size, (1, 1)
-        return replace(
-            self,
-            height=height,
-            width=width,
-            in_channels=self.in_channels * self.taps,
-            kernel=one,
-            strides=one,
-            pads=(0, 0, 0, 0),
-            dilations=one,
-            packing="channels",
-        )
+    @cached_property
+    def sections(self) -> ChannelSections:
+        """The groups as the program computes them."""
+        inputs, outputs = self.in_channels // self.groups, self.out_channels // self.groups
+        return best_sections(self.groups, inputs, outputs, (self.config.block_in, self.config.block_out))
 
-    @property
+    @cached_property
     def problem(self) -> TilingProblem:
         """The operator as the tile search sees it."""
-        config, inner = self.config, self.on_blocks
-        row_step = 1 if _sampled(inner) else inner.strides[0]
-        kept, cuts = (1.0, (0, 0)) if self.input_zero_point and not self.by_border else inner.padding()
-        return TilingProblem(
-            batches=blocks(self.batch, config.batch),
-            out_blocks=blocks(self.out_channels, config.block_out),
-            in_blocks=blocks(inner.in_channels, config.block_in),
-            rows=self.out_size[0],
-            cols=self.out_size[1],
-            taps=inner.taps,
-            row_step=row_step,
-            row_span=inner.span[0],
-            col_step=inner.strides[1],
-            col_span=inner.span[1],
-            weights=inner.taps,
-            raw=self.results.raw,
-            kept=kept,
-            cuts=cuts,
-            chained=self.chained,
-            lanes=prod(self.extents) if self.by_border else 1,
-        )
+        return replace(tiling_problem(self.packed), chained=self.chained)
 
     @property
     def extents(self) -> Pair:
@@ -244,43 +218,49 @@ class _Conv2d(SlidingWindow):
         rows, cols = self.borders
         return rows.classes, cols.classes
 
-    def expression(self) -> list[te.Tensor]:
-        """[data, weight, (scale,) output] as tensor expressions."""
-        config, problem, inner = self.config, self.problem, self.on_blocks
-        (kh, kw), (sh, sw), (dh, dw) = inner.kernel, inner.strides, inner.dilations
-        shape = (problem.batches, problem.in_blocks, inner.height, inner.width, config.batch, config.block_in)
-        kernel = (problem.out_blocks, problem.in_blocks, kh, kw, config.block_out, config.block_in)
-        data = te.placeholder(shape, config.inp_dtype, DATA)
-        weight = te.placeholder(kernel, config.wgt_dtype, WEIGHT)
-        row_step = sh if _sampled(inner) else 1
-        fill = 0 if self.by_border else self.input_zero_point
-        image = PaddedImage(inner.pads_before, problem.window_size, fill, row_step)
-        window = image.stage(data, config.inp_dtype)
-        ci, ky, kx = te.reduce_axis(problem.in_blocks, "ci"), te.reduce_axis(kh, "ky"), te.reduce_axis(kw, "kx")
-        i = te.reduce_axis(config.block_in, "i")
-
-        def total(n: te.Value, co: te.Value, y: te.Value, x: te.Value, b: te.Value, o: te.Value) -> te.Value:
-            value = te.cast("int32", window[n, ci, y * (sh // row_step) + ky * dh, x * sw + kx * dw, b, i])
-            return te.sum(value * te.cast("int32", weight[co, ci, ky, kx, o, i]), axis=[ci, ky, kx, i])
-
-        shape = (problem.batches, problem.out_blocks, problem.rows, problem.cols, config.batch, config.block_out)
-        sums = te.compute(shape, total, SUMS)
-        if not self.by_border:
-            return [data, weight, *self.results.tensors(sums)]
-        rows, cols = self.borders
-        results = self.results.tensors(sums, self.extents, lambda i: (rows.class_of(i[2]), cols.class_of(i[3])))
-        return [data, weight, *results]
+    @cached_property
+    def packed(self) -> PackedForm:
+        """The program's form."""
+        count, (inputs, outputs) = self.sections.count, self.sections.channels
+        sums = convolution(
+            batch=self.batch,
+            in_channels=count * inputs,
+            out_channels=count * outputs,
+            size=(self.height, self.width),
+            kernel=self.kernel,
+            strides=self.strides,
+            pads=self.pads,
+            dilations=self.dilations,
+            groups=count,
+            fill=0 if self.by_border else self.input_zero_point,
+            dtype=self.config.inp_dtype,
+            weight_dtype=self.config.wgt_dtype,
+        ).output
+        output = plain_result(self.results, sums)
+        if self.by_border:
+            rows, cols = self.borders
+            output = plain_result(
+                self.results, sums, self.extents, lambda i: (rows.class_of(i[2]), cols.class_of(i[3]))
+            )
+        terms = ("c",) if self.packing == "channels" else ("ky", "kx", "c")
+        lanes = ("o",) if count == 1 else ("o_l",) if outputs > 1 else ()  # within a section
+        return fixed_form(self.config, output, {"b": ("n",), "o": lanes, "i": terms})
 
     @property
     def layouts(self) -> dict[str, Layout]:
         """Layouts of the program's tensors."""
+        config, several = self.config, self.sections.count > 1
         channels = "C" if self.packing == "channels" else "KH*KW*C"
-        return {
-            DATA: activation_layout(self.config, channels),
-            WEIGHT: weight_layout(self.config, channels),
-            SCALE: scale_layout(self.config, "CO", ("HW", ", row class, column class") if self.by_border else ("", "")),
-            OUTPUT: result_layout(self.config),
+        scale = scale_layout(config, "CO", ("HW", ", row class, column class") if self.by_border else ("", ""))
+        plain: dict[str, Layout] = {
+            DATA: activation_layout(config, channels),
+            WEIGHT: weight_layout(config, channels),
+            SCALE: scale,
+            OUTPUT: result_layout(config),
         }
+        return (
+            {role: in_sections(layout, role in (DATA, OUTPUT)) for role, layout in plain.items()} if several else plain
+        )
 
     def pack(
         self, data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None
@@ -295,10 +275,15 @@ class _Conv2d(SlidingWindow):
 
     def pack_constants(self, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
         """The program's arrays from OIHW weights, int32 biases and real multipliers."""
-        shape = (self.out_channels, self.in_channels, *self.kernel)
+        shape = (self.out_channels, self.in_channels // self.groups, *self.kernel)
         weight = check_array("weight", weight, shape, self.config.wgt_dtype)
         offset = -self.input_zero_point * self._weights_inside(weight)
-        return {"weight": self.pack_weight(weight)} | self.results.pack(self.out_channels, bias, multiplier, offset)
+        scale = self.results.pack(
+            self.out_channels, bias, multiplier, offset, arrange=lambda lanes: self.sections.spread(lanes, 0, 1)
+        )
+        return {"weight": self.pack_weight(weight)} | {
+            name: self.sections.split(array, 0) for name, array in scale.items()
+        }
 
     def _weights_inside(self, weight: Array) -> Array:
         """The sum of the weights of each output channel that read the input, [O] or [O, row class,
@@ -312,10 +297,9 @@ class _Conv2d(SlidingWindow):
 
     def pack_data(self, data: Array) -> Array:
         """NCHW data in the program's layout."""
-        config = self.config
-        if self.packing == "channels":
-            return pack_activations(data, config.batch, config.block_in)
-        return pack_activations(self._patches(data), config.batch, config.block_in)
+        config, sections = self.config, self.sections
+        channels = sections.spread(data, 1, 0) if self.packing == "channels" else self._patches(data)
+        return sections.split(pack_activations(channels, config.batch, config.block_in), 1)
 
     def _patches(self, data: Array) -> Array:
         """[N, C, H, W] to [N, KH * KW * C, OH, OW]."""
@@ -332,16 +316,15 @@ class _Conv2d(SlidingWindow):
 
     def pack_weight(self, weight: Array) -> Array:
         """OIHW weights in the program's layout."""
-        config = self.config
-        if self.packing == "patches":
-            weight = weight.transpose(0, 2, 3, 1).reshape(self.out_channels, -1, 1, 1)
-        return pack_weights(weight, config.block_out, config.block_in)
+        config, sections = self.config, self.sections
+        if self.packing == "channels":
+            return sections.split(pack_weights(sections.dense(weight), config.block_out, config.block_in), 0)
+        patches = weight.transpose(0, 2, 3, 1).reshape(self.out_channels, -1, 1, 1)
+        return pack_weights(patches, config.block_out, config.block_in)[:, :, 0, 0]
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """NCHW results from the program's outputs."""
-        return unpack_activations(check_output(outputs, 6), (self.batch, self.out_channels, *self.out_size))
-
-
-def _sampled(inner: SlidingWindow) -> bool:
-    """Whether only every stride-th input row is read: the kernel has one row."""
-    return inner.kernel[0] == 1
+        sections = self.sections
+        packed = sections.merge(check_output(outputs, 6 + (sections.count > 1)), 1)
+        whole = (self.batch, sections.count * sections.padded[1], *self.out_size)
+        return sections.joined(unpack_activations(packed, whole))

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vdla.compiler.operators.vdla.batched_matmul import batched_matmul
 from vdla.compiler.operators.vdla.chain import Chain, ChainStep
-from vdla.compiler.operators.vdla.dense import dense
 from vdla.compiler.operators.vdla.operator import TemplateError
+from vdla.compiler.templates.batched_matmul import batched_matmul
+from vdla.compiler.templates.dense import dense
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import simulate
 
