@@ -89,8 +89,7 @@ def kernel_speedup(
     if point == task.default:
         return KernelSpeedup(kernel, 1.0, {}, report)
     tuned, default = costs_of(task, [point, task.default], fresh, make_workers)
-    changed = {name: f"{task.default[name]} to {value}" for name, value in point.items() if value != task.default[name]}
-    return KernelSpeedup(kernel, default / tuned, changed, report)
+    return KernelSpeedup(kernel, default / tuned, task.changes(point), report)
 
 
 def speedup_figures(speedups: Sequence[KernelSpeedup]) -> dict[str, float]:

@@ -73,6 +73,11 @@ class CpuTask:
         """The point of what is compiled without tuning."""
         return default_point(self._choices)
 
+    def changes(self, point: Point) -> dict[str, str]:
+        """How a point differs from the default one: for each such knob both values, as "1 to 4"."""
+        default = self.default
+        return {name: f"{default[name]} to {value}" for name, value in point.items() if value != default[name]}
+
     def form(self, point: Point) -> CpuForm:
         """The form of a point."""
         return self.forms[str(point.get(ALGORITHM_KNOB, next(iter(self.forms))))]

@@ -17,6 +17,7 @@ from vdla.commands.console import errors, output, progress
 from vdla.commands.device_options import device_names
 from vdla.commands.files import require_folder
 from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments, natural, positive
+from vdla.commands.tune_kernels import add_kernel_arguments, refuse_kernel_options, run_kernels
 from vdla.commands.tune_picture import Curve, picture
 from vdla.commands.tune_tables import TunedResult, show_result, show_results
 from vdla.commands.tune_tasks import TunedOperator, operator_names, operator_to_tune, operators_of_model
@@ -35,6 +36,7 @@ EXAMPLES = """\
   vdla compile model.onnx --tuned model.jsonl   use what was found
   vdla tune C8 --from logs/             begin with what other runs learnt
   vdla tune C5 --workers ray://10.0.0.5:10001   on a cluster
+  vdla tune model.onnx --target host    the kernels of a model on this CPU
 """
 
 SUFFIX = ".onnx"
@@ -69,10 +71,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="write the results as JSON; - is standard output")
     add_machine_arguments(parser)
     add_dram_arguments(parser)
+    add_kernel_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Tune, then show, write and draw."""
+    if arguments.target:
+        return run_kernels(arguments)
+    refuse_kernel_options(arguments)
     _check(arguments)
     is_model = arguments.operator.lower().endswith(SUFFIX)
     operators = operators_of_model(arguments) if is_model else [operator_to_tune(arguments)]

@@ -1,0 +1,149 @@
+"""`vdla tune MODEL.onnx --target CPU`: the kernels of a model, on this CPU.
+
+Trials are CPU times, so one process measures at a time, and options of machines have no meaning.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vdla.commands import OK, CommandError
+from vdla.commands.console import output, progress, table
+from vdla.commands.files import require_folder
+from vdla.commands.machine_options import integer, key_and_value, positive
+from vdla.support.atomic import write_text
+
+if TYPE_CHECKING:
+    from vdla.runtime.tune.network_kernels import TunedKernel
+
+_FOR_KERNELS = ("extent", "kernels")
+_FOR_MACHINES: dict[str, object] = {
+    "shape": [], "calibration": None, "search": "annealing", "prior": [], "workers": "", "device": "sim",
+    "output": None, "picture": None, "preset": None, "config": None, "dram": [],
+}  # fmt: skip
+"""Options of the other kind of run by their destination, with their defaults."""
+_SPELLED = {"prior": "--from"}
+
+
+def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
+    """--target, and the options of its runs."""
+    group = parser.add_argument_group("options of kernels on a CPU")
+    group.add_argument("--target", metavar="NAME", help="tune the kernels of a model on this CPU: host, or its name")
+    group.add_argument("--kernels", type=positive, metavar="N", help="those of most multiply-adds (default all)")
+    group.add_argument("--extent", nargs="+", metavar="NAME=N", help="numbers for symbols in shapes: batch=1")
+
+
+def refuse_kernel_options(arguments: argparse.Namespace) -> None:
+    """Refuse options of kernels without --target."""
+    for name in _FOR_KERNELS:
+        value = getattr(arguments, name)
+        if value is not None:
+            raise CommandError(f"tune: --target must be given with --{name} {_shown(value)}, got none")
+
+
+def run_kernels(arguments: argparse.Namespace) -> int:
+    """Tune, then show which schedules were confirmed."""
+    from vdla.runtime.tune.network_kernels import tune_kernels
+
+    _check(arguments)
+    with progress(f"tune {Path(arguments.operator).name}") as show:
+        found = tune_kernels(
+            arguments.operator,
+            arguments.log,
+            cpu=arguments.target,
+            extents=_extents(arguments.extent or ()),
+            trials=arguments.trials,
+            most=arguments.kernels,
+            seed=arguments.seed,
+            timeout_s=float(arguments.timeout),
+            progress=show,
+        )
+    text = json.dumps({"kernels": [_row(each) for each in found]}, indent=2) + "\n"
+    if arguments.json == "-":
+        print(text, end="")
+        return OK
+    if arguments.json:
+        write_text(Path(arguments.json), text)
+    _show(arguments, found)
+    return OK
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuse what does not go with --target before the work starts."""
+    from vdla.hardware.config import PRESETS
+
+    if not arguments.operator.lower().endswith(".onnx"):
+        raise CommandError(f"tune: --target must be left out without a MODEL.onnx, got {arguments.target}")
+    if arguments.target in PRESETS:
+        raise CommandError(f"tune: --target must be a CPU, got {arguments.target}; --preset names a machine")
+    for name, default in _FOR_MACHINES.items():
+        value = getattr(arguments, name)
+        if value != default:
+            option = _SPELLED.get(name, f"--{name}")
+            raise CommandError(f"tune: {option} must be left out with --target, got {_shown(value)}")
+    for option in ("log", "json"):
+        path = getattr(arguments, option)
+        if path not in (None, "-"):
+            require_folder("tune", f"--{option}", Path(path))
+
+
+def _shown(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _extents(settings: Sequence[str]) -> dict[str, int]:
+    pairs = (key_and_value("--extent", setting) for setting in settings)
+    return {name: integer(f"tune: --extent: {name}", text) for name, text in pairs}
+
+
+def _row(tuned: TunedKernel) -> dict[str, Any]:
+    """A kernel and what became of it, as JSON-compatible values."""
+    task, schedule = tuned.kernel.task, tuned.schedule
+    return {
+        "kernel": task.name,
+        "key": task.key,
+        "uses": tuned.kernel.uses,
+        "macs": tuned.kernel.macs,
+        "space": task.space.size,
+        "trials": len(tuned.report.trials),
+        "reused": tuned.report.reused,
+        "failed": tuned.report.failed,
+        "default_seconds": schedule.default_seconds,
+        "seconds": schedule.seconds,
+        "speedup": tuned.speedup,
+        "point": dict(schedule.point),
+        "changed": task.changes(schedule.point),
+    }
+
+
+def _show(arguments: argparse.Namespace, found: Sequence[TunedKernel]) -> None:
+    """A line for each kernel, and the times of all uses."""
+    if not found:
+        output().print(f"{arguments.operator}: no kernel multiplies, so there is nothing to tune")
+        return
+    listing = table("kernels", "kernel", "times", "space", "trials", "default us", "tuned us", "speedup", "changed")
+    for row in map(_row, found):
+        changed = ", ".join(f"{name} {values}" for name, values in row["changed"].items())
+        listing.add_row(
+            row["kernel"],
+            str(row["uses"]),
+            f"{row['space']:,}",
+            f"{row['trials']:,}",
+            f"{1e6 * row['default_seconds']:,.1f}",
+            f"{1e6 * row['seconds']:,.1f}",
+            f"{row['speedup']:.3f}",
+            changed or "nothing",
+        )
+    listing.columns[-1].justify, listing.columns[-1].no_wrap = "left", False
+    output().print(listing)
+    default, tuned = (
+        1e3 * sum(each.kernel.uses * seconds for each, seconds in zip(found, times, strict=True))
+        for times in ([e.schedule.default_seconds for e in found], [e.schedule.seconds for e in found])
+    )
+    output().print(f"\nin sum {default:,.3f} ms with default schedules, {tuned:,.3f} ms with those of the log")
+    use = f"vdla compile {arguments.operator} --target {arguments.target} --tuned {arguments.log}"
+    output().print(f"\n{arguments.log}: every trial; {use} uses what was confirmed", soft_wrap=True)
