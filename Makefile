@@ -1,5 +1,6 @@
 # make demo    install into .venv and run the main job
 # make test    install with the development tools and run the tests
+# make test-long  the tests with all seeds of their random cases
 # make test-numpy1  the tests that numpy 1.26 could break, in an environment of its own
 # make test-board   virtual boards through the unmodified client of PYNQ, in the same environment
 # make lint    style, types, import rules, SystemVerilog
@@ -27,7 +28,7 @@ WARM := $(BIN)/python -m vdla.simulator.warm_up
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-numpy1 test-board lint bench clean
+.PHONY: help demo test test-long test-numpy1 test-board lint bench clean
 
 help:
 	@sed -n 's/^# make/  make/p' Makefile
@@ -55,6 +56,9 @@ demo: $(BASE)
 
 test: $(DEV)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-long: $(DEV)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) --long
 
 $(NUMPY1)/.installed: pyproject.toml
 	@$(PYTHON) -m venv $(NUMPY1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers.integer_evaluator import evaluate as exact
 from helpers.quantiser import to_qdq
+from helpers.seeds import seeds
 from onnx import helper, numpy_helper
 
 from vdla.benchmarks.networks.registry import NETWORKS
@@ -91,7 +92,7 @@ def test_random_partitions(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(range(4), 2))
 def test_more_partitions_of_a_transformer(seed):
     network = model, *_ = quantised("vit_small")
     machine = Config.preset(["pynq_z1", "batch4"][seed % 2])
@@ -100,7 +101,7 @@ def test_more_partitions_of_a_transformer(seed):
 
 
 def branches():
-    """Two branches of convolutions, whose concatenation a third one reads, as `quantised` gives them."""
+    """Two branches of convolutions and what reads their concatenation, as `quantised` gives them."""
     rng, nodes, weights = np.random.default_rng(0), [], []
 
     def conv(x, y, channels, outputs, kernel):

@@ -10,10 +10,14 @@ from vdla.runtime.quantise import quantise
 pytestmark = pytest.mark.rtl
 
 
+# ResNet-18's layers and channels on a quarter of its pixels; `vdla bench equality --long` has all.
+SIZES = {"digits": {}, "resnet18": {"image": 112}}
+
+
 def compiled(name):
     """A quantised network for pynq_z1, and inputs."""
     network = NETWORKS[name]
-    model = network.build()
+    model = network.build(**SIZES[name])
     data = [network.inputs(model, seed=seed) for seed in range(2)]
     graph = quantise(model, calibration=data[1:], method="minmax").graph
     return compile_network(graph, "pynq_z1").artifact, data[0]

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.seeds import seeds
 
 from vdla.benchmarks.programs.random_config import random_config
 from vdla.compiler.operators.vdla import tile_candidates, tile_steps
@@ -65,7 +66,7 @@ def smallest_fits(config: Config, problem: TilingProblem) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(range(60), 20))
 def test_a_tiling_is_found_exactly_where_the_smallest_tile_fits(seed: int) -> None:
     rng = np.random.default_rng(seed)
     config, problem, threads = random_config(rng, largest_block=16), random_problem(rng), int(rng.integers(1, 4))
@@ -221,7 +222,7 @@ def test_a_tiling_prints_its_sizes() -> None:
     assert "2 input blocks, weights kept on chip, block by block, 2 virtual" in str(replace(tiling, by_blocks=True))
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", seeds(range(24), 12))
 def test_a_given_tiling_computes_the_same_results(seed: int) -> None:
     rng = np.random.default_rng(seed)
     channels, out, kernel, stride = (int(rng.integers(1, n)) for n in (40, 30, 4, 3))
