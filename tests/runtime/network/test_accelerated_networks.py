@@ -101,7 +101,7 @@ def test_more_partitions_of_a_transformer(seed):
 
 
 def branches():
-    """Two branches of convolutions and what reads their concatenation, as `quantised` gives them."""
+    """Two branches of convolutions, what reads their concatenation, as `quantised` gives them."""
     rng, nodes, weights = np.random.default_rng(0), [], []
 
     def conv(x, y, channels, outputs, kernel):
