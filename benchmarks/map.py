@@ -63,12 +63,15 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
 
 
 def _layer_row(layer: MappedLayer, config: Config) -> dict[str, Any]:
-    """Cycles of the template and of the mapper's choice, which is verified."""
-    template = time_program(layer.template(config).program).total_cycles
+    """Cycles of the template and of the mapper's choice, which is verified.
+
+    The mapper comes first: the template may search for tiles of the same problem.
+    """
     start = time.process_time()
     report = explore_mappings(layer.definition(config).output, config)
     verify(report.operators[0].program).raise_if_bad()
     seconds = time.process_time() - start
+    template = time_program(layer.template(config).program).total_cycles
     return {
         "layer": layer.name,
         "machine": config.name,

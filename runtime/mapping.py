@@ -6,7 +6,7 @@ The estimate only orders the candidates; across mappings it is too rough to choo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
@@ -63,7 +63,7 @@ def explore_mappings(
     for number, operator in enumerate(first):
         progress(str(operator.mapping), number, len(first))
         if (equal := _equal(operator, timed)) is not None:
-            others.append(replace(operator, tiling=equal.tiling))
+            others.append(operator.with_tiles(equal.tiling, equal.known_estimate))
         elif (best := _promising(operator, threads, timed)) is not None:
             timed.append((time_program(best.program, config).total_cycles, best))
         else:

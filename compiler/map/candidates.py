@@ -18,8 +18,7 @@ from vdla.compiler.map.expression_parts import sums_of, viewed
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import Mapping, Refusal, mappings
 from vdla.compiler.map.packed_form import PackedForm
-from vdla.compiler.map.packing import packed_inputs
-from vdla.compiler.map.tile_facts import tiling_problem
+from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tiling import quick_tiling
 from vdla.compiler.tensorize import Intrinsic
@@ -121,10 +120,9 @@ def _try(found: list[MappedOperator], refused: list[Refusal], mapping: Mapping, 
 
 
 def _operator(mapping: Mapping, request: PackedRequest) -> MappedOperator:
-    form = PackedForm(request.config, mapping, request.result)
-    packed_inputs(form)
-    tiling = quick_tiling(request.config, tiling_problem(form), request.threads, request.name)
-    return MappedOperator(request.name, form, tiling, request.view)
+    untiled = UntiledForm(PackedForm(request.config, mapping, request.result))
+    tiling = quick_tiling(request.config, untiled.problem, request.threads, request.name)
+    return MappedOperator(request.name, untiled, tiling, request.view)
 
 
 def _chunks(mapping: Mapping) -> list[str]:

@@ -16,15 +16,15 @@ from vdla.compiler.codegen.vdla.intrinsics import dma
 from vdla.compiler.map.errors import MapError
 from vdla.compiler.map.gather import gather
 from vdla.compiler.map.mapping import Mapping
-from vdla.compiler.map.packed_expression import packed_tensors, step_name
+from vdla.compiler.map.packed_expression import step_name
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packing import packed_inputs, unpacked
 from vdla.compiler.map.skipped_padding import share_read
-from vdla.compiler.map.tile_facts import tiling_problem
+from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.compiler.operators.vdla.schedule import TileIntrinsics, schedule_tiles
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
-from vdla.compiler.operators.vdla.tiling import best_tiling, estimate
+from vdla.compiler.operators.vdla.tiling import best_choice, estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Buffer, Config
@@ -39,13 +39,20 @@ class MappedOperator:
 
     `pack` and `unpack` convert plain arrays, by the names of the plain tensors; `packing` and
     `unpacking` are the same as tensor expressions. `view` has the elements of the form's result
-    that are wanted; all of them without one.
+    that are wanted; all of them without one. `known_estimate` is that of the tiles, if a search of
+    tiles has computed it.
     """
 
     name: str
-    form: PackedForm
+    untiled: UntiledForm
     tiling: Tiling
     view: te.Tensor | None = None
+    known_estimate: float | None = None
+
+    @property
+    def form(self) -> PackedForm:
+        """The packed operands and the names of loops."""
+        return self.untiled.form
 
     @property
     def config(self) -> Config:
@@ -62,20 +69,16 @@ class MappedOperator:
         """The mapping and the tiles, in a line."""
         return f"{self.mapping}; {self.tiling}"
 
-    @cached_property
-    def tensors(self) -> list[te.Tensor]:
-        """[each operand, (scale,) output] of the program."""
-        return packed_tensors(self.form)
-
-    @cached_property
+    @property
     def problem(self) -> TilingProblem:
         """What its tiles cut up."""
-        return tiling_problem(self.form)
+        return self.untiled.problem
 
     @cached_property
     def estimate(self) -> float:
         """Cycles, within a few per cent if the tiles are the best ones."""
-        return estimate(self.config, self.problem, self.tiling)
+        known = self.known_estimate
+        return estimate(self.config, self.problem, self.tiling) if known is None else known
 
     @cached_property
     def rough_cost(self) -> float:
@@ -85,7 +88,12 @@ class MappedOperator:
 
     def with_best_tiles(self, threads: int) -> MappedOperator:
         """The mapping with the best tiles that a search finds."""
-        return replace(self, tiling=best_tiling(self.config, self.problem, threads, self.name))
+        tiling, cycles = best_choice(self.config, self.problem, threads, self.name)
+        return self.with_tiles(tiling, cycles)
+
+    def with_tiles(self, tiling: Tiling, known_estimate: float | None = None) -> MappedOperator:
+        """The mapping with other tiles."""
+        return replace(self, tiling=tiling, known_estimate=known_estimate)
 
     @property
     def least_cycles(self) -> float:
@@ -98,9 +106,7 @@ class MappedOperator:
     @property
     def extra_bytes(self) -> int:
         """Bytes that the host writes beyond those of the plain operands."""
-        packed = {tensor.name: tensor for tensor in self.tensors}
-        plain = {self.form.parameter(name): operand.source for name, operand in self.form.operands.items()}
-        return sum(max(0, _nbytes(packed[name]) - _nbytes(source)) for name, source in plain.items())
+        return self.untiled.extra_bytes
 
     @property
     def extra_cycles(self) -> float:
@@ -121,7 +127,7 @@ class MappedOperator:
             weights={name: dma.load(self.config, Buffer.WGT, lanes) for name, lanes in held.items()},
         )
         return schedule_tiles(
-            self.config, self.tensors, self.problem, self.tiling, form.tile_axes, intrinsics, self.name
+            self.config, self.untiled.tensors, self.problem, self.tiling, form.tile_axes, intrinsics, self.name
         )
 
     def _load(self, name: str) -> Intrinsic:
@@ -183,7 +189,3 @@ class MappedOperator:
 
     def __repr__(self) -> str:
         return f"<MappedOperator {self.name} for {self.config.name}: {self.description}>"
-
-
-def _nbytes(tensor: te.Tensor) -> int:
-    return int(np.prod(tensor.shape, dtype=np.int64)) * ir.INTEGER_BITS[tensor.dtype] // 8

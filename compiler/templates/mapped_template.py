@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Operator
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
@@ -52,7 +53,7 @@ def mapped_template(
     return Operator(
         name=host.name,
         config=host.config,
-        function=MappedOperator(host.name, form, tiling).function,
+        function=MappedOperator(host.name, UntiledForm(form), tiling).function,
         macs=macs,
         pack=host.pack,
         pack_inputs=host.pack_inputs,

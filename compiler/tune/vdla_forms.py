@@ -9,13 +9,12 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 from vdla.compiler import te
 from vdla.compiler.map import MappedOperator, candidates
-from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.vdla import Operator, TemplateError, Tiling
 from vdla.compiler.operators.vdla.sliding_window import four_pads, pair
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
@@ -79,10 +78,10 @@ class MappedForm:
         """The mapping, in a line."""
         return str(self.operator.mapping)
 
-    @cached_property
+    @property
     def problem(self) -> TilingProblem:
         """What the tiles cut up."""
-        return tiling_problem(self.operator.form)
+        return self.operator.problem
 
     @property
     def overhead(self) -> float:
@@ -91,7 +90,7 @@ class MappedForm:
 
     def program(self, tiling: Tiling) -> Program:
         """The compiled program."""
-        return replace(self.operator, tiling=tiling).program
+        return self.operator.with_tiles(tiling).program
 
 
 @dataclass(frozen=True, eq=False)

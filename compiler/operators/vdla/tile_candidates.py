@@ -83,8 +83,8 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, chosen: Bools) -> Candidates:
-        """The chosen candidates."""
+    def take(self, chosen: Bools | Ints) -> Candidates:
+        """The chosen candidates, by a mask or in an order."""
         return Candidates(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
     def dealt(self, problem: TilingProblem, threads: int) -> Candidates:

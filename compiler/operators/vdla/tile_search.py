@@ -8,12 +8,13 @@ by block or not.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from vdla.compiler.operators.vdla.tile_bound import least_cycles
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated, fitting, fitting_candidates
-from vdla.compiler.operators.vdla.tile_steps import Floats, steps_of
+from vdla.compiler.operators.vdla.tile_steps import Bools, Floats, steps_of
 from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware import timing
@@ -41,8 +42,15 @@ def quick_search(config: Config, problem: TilingProblem, threads: int) -> Tiling
     return promising.tiling(int(estimated(config, problem, promising).argmin()))
 
 
+class ChosenTiling(NamedTuple):
+    """A tiling, with its estimated cycles if it was run."""
+
+    tiling: Tiling
+    cycles: float | None
+
+
 @lru_cache(maxsize=1024)
-def search(config: Config, problem: TilingProblem, threads: int) -> Tiling | None:
+def search(config: Config, problem: TilingProblem, threads: int) -> ChosenTiling | None:
     """The best tiling found; None if no tile fits the buffers with so many virtual threads."""
     tables = _tables(config, problem, threads)
     if not tables:
@@ -51,7 +59,7 @@ def search(config: Config, problem: TilingProblem, threads: int) -> Tiling | Non
     promising = Candidates.joined([_promising(config, problem, table, _FIRST) for table in tables])
     rough = estimated(config, problem, promising)
     if rough.min() < _SHORT_PROGRAM or waits_for_memory(config):
-        return promising.tiling(int(rough.argmin()))
+        return ChosenTiling(promising.tiling(int(rough.argmin())), None)
     found = _Found(config, problem)
     found.add(promising)
     if found.cycles > _ROOM * bound:
@@ -61,7 +69,7 @@ def search(config: Config, problem: TilingProblem, threads: int) -> Tiling | Non
             better = found.add(_promising(config, problem, near.take(fitting(config, problem, near)), _MORE))
             if not better and nearby is _beside:
                 break
-    return found.tiling
+    return ChosenTiling(found.tiling, found.estimate)
 
 
 def waits_for_memory(config: Config) -> bool:
@@ -88,8 +96,18 @@ def _promising(config: Config, problem: TilingProblem, c: Candidates, count: int
     """The best candidates by either closed form, in order."""
     chosen = np.zeros(len(c), np.bool_)
     for cycles in (estimated(config, problem, c), least_cycles(config, problem, c)):
-        chosen[np.argsort(cycles, kind="stable")[:count]] = True
+        chosen |= _lowest(cycles, count)
     return c.take(chosen)
+
+
+def _lowest(cycles: Floats, count: int) -> Bools:
+    """Which are the lowest `count`, the first of equal ones, without sorting the others."""
+    if len(cycles) <= count:
+        return np.ones(len(cycles), np.bool_)
+    most = np.partition(cycles, count - 1)[count - 1]
+    chosen: Bools = cycles < most
+    chosen[np.flatnonzero(cycles == most)[: count - np.count_nonzero(chosen)]] = True
+    return chosen
 
 
 def _short(problem: TilingProblem, c: Candidates) -> Candidates:
@@ -113,7 +131,8 @@ class _Found:
         if not least < _GAIN * self.cycles:
             return False
         near = np.where(cycles <= least / _TIE, estimated(self.config, self.problem, candidates), np.inf)
-        self.tiling, self.cycles = candidates.tiling(int(near.argmin())), least
+        best = int(near.argmin())
+        self.tiling, self.estimate, self.cycles = candidates.tiling(best), float(cycles[best]), least
         return True
 
 

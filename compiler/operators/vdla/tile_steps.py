@@ -91,8 +91,9 @@ class TileSteps:
         """The loops of which some candidate skips iterations, innermost first."""
         return [int(loop) for loop in np.flatnonzero((self.counts > KEPT).any(axis=1))]
 
-    def repeats(self, loop: int, index: int) -> tuple[Bools, Bools]:
-        """Where the step is the last one before the repeated iterations, and the last of them."""
-        place, long = self.place[:, index], self.counts[loop] > KEPT
-        ends = self.active[index] & long & (place[:loop] == self.counts[:loop] - 1).all(axis=0)
-        return ends & (place[loop] == KEPT - 2 - REPEATED), ends & (place[loop] == KEPT - 2)
+    def repeats(self, loop: int) -> tuple[Bools, Bools]:
+        """Where a step is the last one before the repeated iterations, and the last of them."""
+        ends = self.active & (self.counts[loop] > KEPT)
+        ends &= (self.place[:loop] == self.counts[:loop, None] - 1).all(axis=0)
+        place = self.place[loop]
+        return ends & (place == KEPT - 2 - REPEATED), ends & (place == KEPT - 2)

@@ -4,6 +4,9 @@ All candidates run at once, in columns. In each iteration of the tile loops the 
 window and streams weights through the one read channel, compute follows as data arrive, and the
 last chunk streams results out through the write channel. Times are cycles from the start of the
 program; of a long loop, only some iterations are run (`tile_steps.py`).
+
+Candidates are sorted, so that those that still have steps are a slice at the front; whatever does
+not depend on times is computed for all steps before the run (`tile_run_plan.py`).
 """
 
 from __future__ import annotations
@@ -12,119 +15,140 @@ import numpy as np
 
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
 from vdla.compiler.operators.vdla.tile_rates import TileRates
-from vdla.compiler.operators.vdla.tile_steps import REPEATED, Bools, Floats, Ints, TileSteps
+from vdla.compiler.operators.vdla.tile_run_plan import REMEMBERED, RunPlan
+from vdla.compiler.operators.vdla.tile_steps import REPEATED, Floats, TileSteps, steps_of
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
 from vdla.hardware import timing
 from vdla.hardware.config import Config
 
-_CHUNKS, _GROUPS = LOOPS.index("chunks"), LOOPS.index("groups")
-_REMEMBERED = 4  # iterations of which compute may still hold commands
+_CHUNKS = LOOPS.index("chunks")
 
 
 def timeline(config: Config, problem: TilingProblem, candidates: Candidates) -> Floats:
     """Cycles of each candidate, float64[n]."""
     if not len(candidates):
         return np.zeros(0)
+    order = np.argsort(-steps_of(problem, candidates), kind="stable")
+    candidates = candidates.take(order)
     steps = TileSteps.of(problem, candidates)
     run = _Run(TileRates.of(config, problem, candidates, steps), candidates, steps)
     for index in range(len(steps)):
         run.iterate(index)
-    return run.stored + (problem.sections - 1) * run.computed
+    cycles = np.zeros(len(candidates))
+    cycles[order] = run.stored + (problem.sections - 1) * run.computed
+    return cycles
 
 
 class _Run:
-    """The state of the machine for each candidate."""
+    """The state of the machine for each candidate.
+
+    What there is once for each virtual thread is flat, [thread * n + candidate], as the plan's
+    indices are.
+    """
 
     def __init__(self, rates: TileRates, candidates: Candidates, steps: TileSteps) -> None:
-        self.rates, self.c, self.steps = rates, candidates, steps
         count, threads = len(candidates), int(candidates.threads.max())
-        self.at = np.arange(count)
-        self.channel = self._start()  # when the reads requested so far have arrived
+        self.rates, self.steps = rates, steps
+        self.plan = RunPlan.of(rates, candidates, steps)
+        self.channel = self._start(count)  # when the reads requested so far have arrived
         self.computed, self.written, self.stored = (np.zeros(count) for _ in range(3))
-        self.window_free = np.tile(self.channel, (threads, 1))
-        self.first_stored, self.last_stored = (np.zeros((threads, count)) for _ in range(2))
-        self.taken: list[tuple[Floats, Floats, Floats]] = []  # commands of an iteration, its start, its end
+        self.window_free = np.tile(self.channel, threads)
+        self.first_stored, self.last_stored = (np.zeros(threads * count) for _ in range(2))
+        # Of the computations of the last iterations; before the first one, the start of the run.
+        self.began, self.ended = (np.tile(self.channel, REMEMBERED + 1) for _ in range(2))
         self.before = np.zeros((len(LOOPS), 3, count))  # the times before the repeated iterations of each loop
 
-    def _start(self) -> Floats:
+    def _start(self, count: int) -> Floats:
         """When the first load can begin; before 0 where another operator hides it."""
         rates = self.rates
         if rates.chained:
             return np.asarray(-(rates.read_latency + rates.window[0] + rates.weights[0]))
-        return np.full(len(self.c), float(rates.read_latency + timing.DISPATCH_DELAY + timing.COMMAND_DELAY))
+        return np.full(count, float(rates.read_latency + timing.DISPATCH_DELAY + timing.COMMAND_DELAY))
 
     def iterate(self, index: int) -> None:
         """One step of all candidates that have so many."""
-        rates, steps, active = self.rates, self.steps, self.steps.active[index]
-        turn, emits = steps.turn[index], steps.completes[index]
-        copy = np.where(self.c.over == _CHUNKS, 0, turn)
-        blocks, cycles, weights = steps.out_blocks[index], rates.computation[index], rates.weights[index]
-        parts = rates.parts[index]
-        began, window = self._load_window(index, turn)
-        free = self._weights_free(index, turn) + rates.read_latency
-        first = np.where(weights > 0, np.maximum(window, free), window) + weights
-        last = first + (blocks - 1) * weights + rates.fetched[index]
-        early = np.where(parts > 1, (1 - 1 / parts) * (window - began + weights), 0.0)
-        start = np.maximum(self.computed, first - early)
-        start = np.maximum(start, emits * self.first_stored[copy, self.at])
-        end = np.maximum(start + blocks * cycles, first + (blocks - 1 + 1 / parts) * cycles)
-        end = np.maximum(end, last + cycles / parts)
-        end = np.maximum(end, emits * self.last_stored[copy, self.at] + cycles)
-        self._store(index, start + cycles, end, copy)
-        self.channel = np.where(active, np.maximum(self.channel, last), self.channel)
-        self.computed = np.where(active, end, self.computed)
-        self.window_free[turn, self.at] = np.where(active, end + rates.depth, self.window_free[turn, self.at])
-        self.taken = [*self.taken[1 - _REMEMBERED :], (rates.computations[index], start, end)]
-        for loop in steps.long_loops:
+        plan = self.plan
+        active = slice(plan.active[index])
+        copy = plan.copy[index][active]
+        emits = plan.emits[index] and plan.completes[index][active]
+        began, window = self._load_window(index, active)
+        weights = plan.weights[index][active]
+        first = self._weights_arrive(index, active, window)
+        last = first + plan.other_weights[index][active]
+        last += plan.fetched[index][active]
+        early = window - began
+        early += weights
+        early *= plan.early_share[index][active]
+        start = np.maximum(self.computed[active], first - early)
+        np.maximum(start, emits * self.first_stored[copy], out=start)
+        end = start + plan.blocks[index][active]
+        np.maximum(end, first + plan.after_first[index][active], out=end)
+        np.maximum(end, last + plan.after_last[index][active], out=end)
+        cycles = plan.computation[index][active]
+        np.maximum(end, emits * self.last_stored[copy] + cycles, out=end)
+        if plan.emits[index]:
+            self._store(index, active, start + cycles, end)
+        np.maximum(self.channel[active], last, out=self.channel[active])
+        self.computed[active] = end
+        self.window_free[plan.turn[index][active]] = end + self.rates.depth
+        now = index % REMEMBERED * len(self.channel)
+        self.began[now : now + len(end)], self.ended[now : now + len(end)] = start, end
+        for loop in plan.repeats[index]:
             self._repeat(index, loop)
 
-    def _dispatched(self) -> Floats:
-        """When the load unit gets its next command: the queue of compute holds only so many."""
-        found, left = np.full(len(self.c), -np.inf), np.full(len(self.c), float(self.rates.command_depth))
-        for count, start, end in reversed(self.taken):
-            here = (left > 0) & (left <= count)
-            found = np.where(here, start + (1 - left / count) * (end - start), found)
-            left = left - count
-        return found
-
-    def _load_window(self, index: int, turn: Ints) -> tuple[Floats, Floats]:
+    def _load_window(self, index: int, active: slice) -> tuple[Floats, Floats]:
         """When the first part of the window begins to arrive, and when all of it has."""
-        rates = self.rates
-        ready = np.maximum(self._dispatched(), self.window_free[turn, self.at])
-        padding = rates.padding[index]  # is written after the load before has ended
-        ready = np.where(padding > 0, np.maximum(ready, self.channel) + padding, ready)
-        began = np.maximum(self.channel, ready + rates.read_latency)
-        return began, began + rates.window[index]
+        plan, channel = self.plan, self.channel[active]
+        # The queue of compute holds only so many commands.
+        computing = plan.dispatched_in[index][active]
+        ready = self.began[computing]
+        ready += plan.dispatched_at[index][active] * (self.ended[computing] - ready)
+        np.maximum(ready, self.window_free[plan.turn[index][active]], out=ready)
+        if plan.pads[index]:  # padding is written after the load before has ended
+            padding = plan.padding[index][active]
+            np.maximum(ready, channel, out=ready, where=padding > 0)
+            ready += padding
+        ready += self.rates.read_latency
+        began = np.maximum(channel, ready)
+        return began, began + plan.window[index][active]
 
-    def _weights_free(self, index: int, turn: Ints) -> Floats:
-        """When the place of the first weights of this iteration is free."""
-        waits = self.steps.starts_group[index] & (self.c.over != _GROUPS) & (not self.rates.all_weights_fit)
-        return np.asarray(np.where(self.c.keep_weights, waits * self.computed, self.window_free[turn, self.at]))
+    def _weights_arrive(self, index: int, active: slice, window: Floats) -> Floats:
+        """When the window and the first weights are there."""
+        plan = self.plan
+        kept = plan.waits[index][active] * self.computed[active]
+        free = np.where(plan.keeps[active], kept, self.window_free[plan.turn[index][active]])
+        free += self.rates.read_latency
+        weights = plan.weights[index][active]
+        np.maximum(free, window, out=free)
+        return np.asarray(np.where(weights > 0, free, window) + weights)
 
-    def _store(self, index: int, first: Floats, end: Floats, copy: Ints) -> None:
+    def _store(self, index: int, active: slice, first: Floats, end: Floats) -> None:
         """Store a tile; the sums of its first output block are complete at `first`."""
-        rates, one = self.rates, self.rates.store[index]
-        begin = np.maximum(self.written, first + rates.depth)
-        done = np.maximum(begin + self.steps.out_blocks[index] * one, end + rates.depth + one)
-        emits: Bools = self.steps.completes[index]
-        self.written = np.where(emits, done, self.written)
-        self.stored = np.where(emits, done + rates.write_latency, self.stored)
-        for held, when in ((self.first_stored, begin + one), (self.last_stored, done)):
-            held[copy, self.at] = np.where(emits, when + rates.write_latency, held[copy, self.at])
+        plan, rates = self.plan, self.rates
+        emits, one = plan.completes[index][active], plan.store[index][active]
+        begin = np.maximum(self.written[active], first + rates.depth)
+        done = np.maximum(begin + plan.all_stored[index][active], end + rates.depth + one)
+        np.copyto(self.written[active], done, where=emits)
+        begin += one
+        begin += rates.write_latency
+        done += rates.write_latency
+        np.copyto(self.stored[active], done, where=emits)
+        copy = plan.copy[index][active]
+        for held, when in ((self.first_stored, begin), (self.last_stored, done)):
+            held[copy] = np.where(emits, when, held[copy])
 
     def _repeat(self, index: int, loop: int) -> None:
         """After the repeated iterations of a loop, pass the time of those that are not run."""
-        before, after = self.steps.repeats(loop, index)
-        if before.any() or after.any():
-            now = np.stack([self.computed, self.channel, self.written if loop != _CHUNKS else self.computed])
-            self.before[loop] = np.where(before, now, self.before[loop])
+        before, after = self.plan.before[loop][index], self.plan.after[loop][index]
+        now = np.stack([self.computed, self.channel, self.written if loop != _CHUNKS else self.computed])
+        np.copyto(self.before[loop], now, where=before)
+        if after.any():
             each = (now - self.before[loop]).max(axis=0) / REPEATED
             self._pass(np.where(after, self.steps.skipped[loop] * each, 0.0))
 
     def _pass(self, cycles: Floats) -> None:
         """Let so many cycles pass."""
-        self.channel, self.computed = self.channel + cycles, self.computed + cycles
-        self.written, self.stored = self.written + cycles, self.stored + cycles
-        for times in (self.window_free, self.first_stored, self.last_stored):
+        for times in (self.channel, self.computed, self.written, self.stored):
             times += cycles
-        self.taken = [(count, start + cycles, end + cycles) for count, start, end in self.taken]
+        for copies in (self.window_free, self.first_stored, self.last_stored, self.began, self.ended):
+            copies.reshape(-1, len(cycles))[:] += cycles

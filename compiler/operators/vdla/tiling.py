@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from typing import TypeVar
 
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, fitting, fitting_candidates
-from vdla.compiler.operators.vdla.tile_search import quick_search, search
+from vdla.compiler.operators.vdla.tile_search import ChosenTiling, quick_search, search
 from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.support.integers import is_int, to_python
+
+Found = TypeVar("Found")
 
 
 def best_tiling(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> Tiling:
@@ -22,6 +25,11 @@ def best_tiling(config: Config, problem: TilingProblem, threads: int, name: str 
     Raises:
         TemplateError: the smallest tile does not fit the buffers.
     """
+    return best_choice(config, problem, threads, name).tiling
+
+
+def best_choice(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> ChosenTiling:
+    """The tiling of `best_tiling`, with its estimate if the search has computed it."""
     return _first_found(search, config, problem, threads, name)
 
 
@@ -31,12 +39,12 @@ def quick_tiling(config: Config, problem: TilingProblem, threads: int, name: str
 
 
 def _first_found(
-    found_by: Callable[[Config, TilingProblem, int], Tiling | None],
+    found_by: Callable[[Config, TilingProblem, int], Found | None],
     config: Config,
     problem: TilingProblem,
     threads: int,
     name: str,
-) -> Tiling:
+) -> Found:
     """What a search finds with the most virtual threads that fit."""
     for count in range(threads, 0, -1):
         found = found_by(config, problem, count)

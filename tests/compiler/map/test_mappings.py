@@ -61,7 +61,7 @@ def test_a_scale_that_rows_of_results_index_is_refused():
 def test_a_scale_of_positions_has_an_entry_for_each():
     definition = definitions.dense(rows=5, in_features=13, out_features=9, raw=False)
     swapped = [op for op in candidates(definition.output, TINY).found if op.mapping.groups["vo"] == ("vm",)]
-    assert [tensor.shape for tensor in swapped[0].tensors if tensor.name == "scale"] == [(2, 9, 4)]
+    assert [tensor.shape for tensor in swapped[0].untiled.tensors if tensor.name == "scale"] == [(2, 9, 4)]
 
 
 def test_a_padded_input_is_held_where_the_weights_move():

@@ -16,7 +16,7 @@ from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.packing import blocks
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
 from vdla.compiler.operators.vdla.tile_timeline import timeline
-from vdla.compiler.operators.vdla.tiling import best_tiling, estimate, fits, tilings
+from vdla.compiler.operators.vdla.tiling import best_choice, best_tiling, estimate, fits, tilings
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.templates import depthwise_conv2d
@@ -77,6 +77,24 @@ def test_a_tiling_is_found_exactly_where_the_smallest_tile_fits(seed: int) -> No
     chosen = best_tiling(config, problem, threads)
     assert fits(config, problem, chosen)
     assert 1 <= chosen.threads <= threads
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_candidates_that_run_together_take_the_cycles_of_each_alone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng)
+    every = [*tilings(PYNQ, problem, 1 + seed % 3)]
+    chosen = [every[index] for index in rng.integers(len(every), size=9)]
+    together = timeline(PYNQ, problem, Candidates.joined([Candidates.of(each) for each in chosen]))
+    assert together.tolist() == [estimate(PYNQ, problem, each) for each in chosen]
+
+
+def test_the_search_knows_the_estimate_of_its_choice() -> None:
+    problem = replace(PLAIN, in_blocks=16, out_blocks=16, rows=14, cols=14, taps=9, weights=9)
+    tiling, cycles = best_choice(PYNQ, problem, 2)
+    assert cycles == estimate(PYNQ, problem, tiling)
+    short = best_choice(PYNQ, PLAIN, 2)
+    assert short == (best_tiling(PYNQ, PLAIN, 2), None)  # no run is worth its time
 
 
 def test_every_candidate_fits_and_none_of_even_sizes_is_much_better_than_the_best() -> None:
