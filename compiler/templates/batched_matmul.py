@@ -14,7 +14,6 @@ import numpy as np
 
 from vdla.compiler.map.fixed_form import fixed_form
 from vdla.compiler.map.packed_form import PackedForm
-from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.definitions import batched_product
 from vdla.compiler.operators.vdla.layouts import Layout, factor_layout, in_sections, result_layout, scale_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
@@ -22,9 +21,8 @@ from vdla.compiler.operators.vdla.packing import blocks, check_array, check_outp
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, OTHER, OUTPUT, SCALE
 from vdla.compiler.operators.vdla.sliding_window import check_extents, check_threads
-from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.templates.mapped_template import mapped_template
+from vdla.compiler.templates.mapped_template import tiled_template
 from vdla.compiler.templates.plain_result import plain_result
 from vdla.hardware.config import Config
 
@@ -80,10 +78,7 @@ def batched_matmul(
     )
     product.results.check(input_zero_point)
     check_threads(name, virtual_threads)
-    form = product.form()
-    problem = tiling_problem(form)
-    chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
-    return mapped_template(product, form, problem, chosen, batch * rows * depth * columns)
+    return tiled_template(product, product.form(), virtual_threads, tiling, batch * rows * depth * columns)
 
 
 @dataclass(frozen=True)
@@ -122,8 +117,8 @@ class _BatchedProduct:
         return {
             DATA: factor_layout(self.config, "batch"),
             OTHER: factor_layout(self.config, "block_out"),
-            SCALE: in_sections(scale_layout(self.config, "columns"), activations=False),
-            OUTPUT: in_sections(result_layout(self.config), activations=True),
+            SCALE: in_sections(scale_layout(self.config, "columns"), 0),
+            OUTPUT: in_sections(result_layout(self.config), 1),
         }
 
     def pack(self, data: Array, other: Array, multiplier: Factors = None) -> dict[str, Array]:

@@ -15,7 +15,6 @@ import numpy as np
 from vdla.compiler.map.expression_parts import viewed
 from vdla.compiler.map.fixed_form import fixed_form
 from vdla.compiler.map.packed_form import PackedForm
-from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.definitions import transposed_convolution
 from vdla.compiler.operators.vdla.layouts import (
     Layout,
@@ -37,9 +36,8 @@ from vdla.compiler.operators.vdla.sliding_window import (
     four_pads,
     pair,
 )
-from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.templates.mapped_template import mapped_template
+from vdla.compiler.templates.mapped_template import tiled_template
 from vdla.compiler.templates.plain_result import plain_result
 from vdla.hardware.config import Config
 
@@ -104,10 +102,7 @@ def conv2d_transpose(
     )
     op.check()
     check_threads(name, virtual_threads)
-    form = op.form()
-    problem = tiling_problem(form)
-    chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
-    return mapped_template(op, form, problem, chosen, op.macs)
+    return tiled_template(op, op.form(), virtual_threads, tiling, op.macs)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.definitions import depthwise_convolution
 from vdla.compiler.operators.vdla.layouts import Layout, depthwise_weight_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, template
@@ -15,10 +14,9 @@ from vdla.compiler.operators.vdla.packing import blocks, check_array, pad_to
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import WEIGHT
 from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
-from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
-from vdla.compiler.templates.mapped_template import mapped_template
+from vdla.compiler.templates.mapped_template import tiled_template
 from vdla.hardware.config import Config
 
 
@@ -78,10 +76,7 @@ def depthwise_conv2d(
     )
     conv.check()
     check_threads(name, virtual_threads)
-    form = conv.form(conv.sums())
-    problem = replace(tiling_problem(form), chained=chained)
-    chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
-    return mapped_template(conv, form, problem, chosen, conv.steps)
+    return tiled_template(conv, conv.form(conv.sums()), virtual_threads, tiling, conv.steps, chained=chained)
 
 
 @dataclass(frozen=True)

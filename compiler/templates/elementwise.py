@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
@@ -21,10 +20,9 @@ from vdla.compiler.operators.vdla.packing import check_range
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, OTHER
 from vdla.compiler.operators.vdla.sliding_window import check_threads
-from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
-from vdla.compiler.templates.mapped_template import mapped_template
+from vdla.compiler.templates.mapped_template import tiled_template
 from vdla.hardware.config import Config
 from vdla.hardware.factors import MAX_FACTOR
 from vdla.support.integers import is_int
@@ -188,10 +186,7 @@ class _Elementwise(ChannelwiseWindow):
 
     def operator(self, threads: int, tiling: Tiling | None) -> Operator:
         """The operator."""
-        form = self.form(self._sums())
-        problem = tiling_problem(form)
-        chosen = choose_tiling(self.config, problem, threads, tiling, self.name)
-        return mapped_template(self, form, problem, chosen, self.steps * len(self.terms))
+        return tiled_template(self, self.form(self._sums()), threads, tiling, self.steps * len(self.terms))
 
     def _sums(self) -> te.Tensor:
         """The plain terms, or the greater or the smaller one of two.

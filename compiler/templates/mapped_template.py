@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from vdla.compiler.map.mapped_operator import MappedOperator
@@ -10,6 +11,7 @@ from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Operator
+from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
 
@@ -46,14 +48,29 @@ class HostLayouts(Protocol):
         """From the program's outputs to the plain result."""
 
 
+def tiled_template(
+    host: HostLayouts, form: PackedForm, threads: int, tiling: Tiling | None, macs: int, *, chained: bool = False
+) -> Operator:
+    """The operator of a form with the given tiles, or the best that a search finds.
+
+    Raises:
+        TemplateError: the given tiling is invalid or does not fit the buffers, or no tiling fits.
+    """
+    untiled = UntiledForm(form)
+    problem = replace(untiled.problem, chained=chained)
+    return mapped_template(
+        host, untiled, problem, choose_tiling(host.config, problem, threads, tiling, host.name), macs
+    )
+
+
 def mapped_template(
-    host: HostLayouts, form: PackedForm, problem: TilingProblem, tiling: Tiling, macs: int, note: str = ""
+    host: HostLayouts, form: UntiledForm, problem: TilingProblem, tiling: Tiling, macs: int, note: str = ""
 ) -> Operator:
     """The operator of a form with its tiles; `note` precedes them in the description."""
     return Operator(
         name=host.name,
         config=host.config,
-        function=MappedOperator(host.name, UntiledForm(form), tiling).function,
+        function=MappedOperator(host.name, form, tiling).function,
         macs=macs,
         pack=host.pack,
         pack_inputs=host.pack_inputs,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
 from vdla.compiler.ir import limits
-from vdla.compiler.map.packed_form import PackedForm
-from vdla.compiler.map.tile_facts import tiling_problem
+from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import pooling
 from vdla.compiler.operators.vdla.layouts import Layout, scale_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
@@ -22,7 +22,7 @@ from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import SCALE
 from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
 from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate, fits_somehow
-from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
+from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
 from vdla.compiler.templates.mapped_template import mapped_template
 from vdla.hardware.config import Config
@@ -100,7 +100,7 @@ def pool2d(
     check_threads(name, virtual_threads)
     pool, chosen = _form(pool, virtual_threads, tiling)
     note = "rows of windows: " if pool.by_rows else ""
-    return mapped_template(pool, pool.packed, pool.tiling_problem, chosen, pool.steps, note)
+    return mapped_template(pool, pool.packed, pool.packed.problem, chosen, pool.steps, note)
 
 
 def _form(pool: _Pool2d, threads: int, tiling: Tiling | None) -> tuple[_Pool2d, Tiling]:
@@ -109,14 +109,14 @@ def _form(pool: _Pool2d, threads: int, tiling: Tiling | None) -> tuple[_Pool2d, 
     Rows are tried where windows do not fit, or only for fewer virtual threads.
     """
     whole, by_rows = pool, replace(pool, by_rows=True)
-    if not fits_somehow(pool.config, whole.tiling_problem):
-        return by_rows, choose_tiling(pool.config, by_rows.tiling_problem, threads, tiling, pool.name)
-    chosen = choose_tiling(pool.config, whole.tiling_problem, threads, tiling, pool.name)
-    settled = tiling is not None or chosen.threads == threads or whole.tiling_problem.through_acc
+    if not fits_somehow(pool.config, whole.packed.problem):
+        return by_rows, choose_tiling(pool.config, by_rows.packed.problem, threads, tiling, pool.name)
+    chosen = choose_tiling(pool.config, whole.packed.problem, threads, tiling, pool.name)
+    settled = tiling is not None or chosen.threads == threads or whole.packed.problem.through_acc
     if settled or pool.kernel[0] == 1:
         return whole, chosen
-    rows = choose_tiling(pool.config, by_rows.tiling_problem, threads, None, pool.name)
-    cycles = (estimate(pool.config, form.tiling_problem, t) for form, t in ((whole, chosen), (by_rows, rows)))
+    rows = choose_tiling(pool.config, by_rows.packed.problem, threads, None, pool.name)
+    cycles = (estimate(pool.config, form.packed.problem, t) for form, t in ((whole, chosen), (by_rows, rows)))
     return (by_rows, rows) if next(cycles) > next(cycles) else (whole, chosen)
 
 
@@ -139,13 +139,8 @@ class _Pool2d(ChannelwiseWindow):
         if self.excluding and self.results.raw:
             raise TemplateError(f"{self.name}: count_include_pad must be True for raw sums, got False")
 
-    @property
-    def tiling_problem(self) -> TilingProblem:
-        """The operator as the tile search sees it."""
-        return tiling_problem(self.packed)
-
     @cached_property
-    def packed(self) -> PackedForm:
+    def packed(self) -> UntiledForm:
         """The program's form."""
         definition = pooling(
             kind=self.kind,
@@ -159,21 +154,15 @@ class _Pool2d(ChannelwiseWindow):
             fill=self.fill,
             dtype=self.config.inp_dtype,
         )
-        (rows, cols), chunk = self.borders, "ky" if self.by_rows else None
+        chunk = "ky" if self.by_rows else None
         if not self.by_class:
-            return self.form(definition.output, chunk=chunk)
-        return self.form(definition.output, self.extents, lambda i: (rows.class_of(i[2]), cols.class_of(i[3])), chunk)
+            return UntiledForm(self.form(definition.output, chunk=chunk))
+        return UntiledForm(self.form(definition.output, self.classes, self.class_of, chunk))
 
     @property
     def by_class(self) -> bool:
         """Whether the count depends on the position."""
-        return self.excluding and any(border.classes > 1 for border in self.borders)
-
-    @property
-    def extents(self) -> Pair:
-        """Classes of rows and of columns."""
-        rows, cols = self.borders
-        return rows.classes, cols.classes
+        return self.excluding and prod(self.classes) > 1
 
     @property
     def layouts(self) -> dict[str, Layout]:
@@ -204,10 +193,5 @@ class _Pool2d(ChannelwiseWindow):
 
     def _counts(self) -> Array:
         """[1, row class, column class]: elements in a window that are not padding, at least 1."""
-        rows, cols = (self._counts_along(axis) for axis in (0, 1))
+        rows, cols = (self.inside_by_class(axis).sum(axis=1) for axis in (0, 1))
         return np.asarray(np.maximum(rows[None, :, None] * cols, 1))
-
-    def _counts_along(self, axis: int) -> Array:
-        first = np.array(self.borders[axis].firsts) * self.strides[axis] - self.pads[axis]
-        at = first[:, None] + np.arange(self.kernel[axis]) * self.dilations[axis]
-        return np.asarray(((at >= 0) & (at < (self.height, self.width)[axis])).sum(axis=1))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.definitions import residual_addition
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
@@ -15,10 +14,9 @@ from vdla.compiler.operators.vdla.packing import check_range
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, OTHER
 from vdla.compiler.operators.vdla.sliding_window import check_threads
-from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
-from vdla.compiler.templates.mapped_template import mapped_template
+from vdla.compiler.templates.mapped_template import tiled_template
 from vdla.hardware.config import Config
 from vdla.hardware.factors import MAX_FACTOR
 from vdla.support.integers import is_int
@@ -79,10 +77,7 @@ def residual_add(
     )
     add.check()
     check_threads(name, virtual_threads)
-    form = add.form(add.sums())
-    problem = tiling_problem(form)
-    chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
-    return mapped_template(add, form, problem, chosen, 2 * add.steps)
+    return tiled_template(add, add.form(add.sums()), virtual_threads, tiling, 2 * add.steps)
 
 
 def _check_factors(name: str, factors: object) -> None:

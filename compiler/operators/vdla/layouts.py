@@ -75,8 +75,8 @@ def scale_layout(config: Config, channels: str = "C", classes: tuple[str, str] =
     return Layout(name, f"{channels}/block_out{classes[1]}, block_out: bias, multiplier, shift")
 
 
-def in_sections(layout: Layout, activations: bool) -> Layout:
-    """The layout of channels that lie in sections, G, which are behind the batch of activations."""
-    at, sides = int(activations), layout.dimensions.split(", ")
+def in_sections(layout: Layout, at: int) -> Layout:
+    """The layout with a dimension G of sections of channels, of this place: 1 behind a batch."""
+    sides = layout.dimensions.split(", ")
     dimensions = ", ".join([*sides[:at], "sections", *sides[at:]])
     return Layout(f"{layout.name[:at]}G{layout.name[at:]}", dimensions)

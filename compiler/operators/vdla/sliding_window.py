@@ -126,6 +126,21 @@ class SlidingWindow:
         """The borders of rows and of columns."""
         return self._border(0), self._border(1)
 
+    @property
+    def classes(self) -> Pair:
+        """Classes of rows and of columns by the taps that read padding."""
+        rows, cols = self.borders
+        return rows.classes, cols.classes
+
+    def class_of(self, index: tuple[te.Value, ...]) -> tuple[te.Value, te.Value]:
+        """The classes of the row and of the column of [n, c, y, x]."""
+        rows, cols = self.borders
+        return rows.class_of(index[2]), cols.class_of(index[3])
+
+    def inside_by_class(self, axis: int) -> npt.NDArray[np.bool_]:
+        """[class, tap]: whether the tap reads the image, in one direction."""
+        return self.reads_inside(axis)[self.borders[axis].firsts]
+
     def _border(self, axis: int) -> Border:
         extent, rows = self.out_size[axis], (self.height, self.width)[axis]
         stride, pad, span = self.strides[axis], self.pads[axis], self.span[axis]

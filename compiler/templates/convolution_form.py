@@ -1,0 +1,182 @@
+"""A form of a convolution: the plain expression, and its arrays on the host.
+
+Channels lie in blocks, or kernel positions and channels share the blocks of *patches*, which `pack`
+lays out of the windows (im2col).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from vdla.compiler.map.fixed_form import fixed_form
+from vdla.compiler.map.untiled_form import UntiledForm
+from vdla.compiler.operators.definitions import convolution
+from vdla.compiler.operators.vdla.layouts import (
+    Layout,
+    activation_layout,
+    in_sections,
+    result_layout,
+    scale_layout,
+    weight_layout,
+)
+from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
+from vdla.compiler.operators.vdla.packing import (
+    check_array,
+    check_output,
+    pack_activations,
+    pack_weights,
+    unpack_activations,
+)
+from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
+from vdla.compiler.operators.vdla.sliding_window import SlidingWindow
+from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
+from vdla.compiler.templates.channel_sections import ChannelSections, best_sections
+from vdla.compiler.templates.plain_result import plain_result
+
+
+@dataclass(frozen=True)
+class ConvolutionForm(SlidingWindow):
+    """A convolution whose places in the instruction are fixed, with any tiles.
+
+    `packing` is channels or patches. `by_border`: padding is zeros, which are skipped, and the
+    scale has a lane for each set of taps that read the input; else padding is the zero point.
+    """
+
+    packing: str = "channels"
+    chained: bool = False
+    by_border: bool = False
+    groups: int = 1
+
+    def check_channels(self) -> None:
+        """Also reject channels that are not the same number in each group."""
+        SlidingWindow.check_channels(self)
+        for what, channels in (("in_channels", self.in_channels), ("out_channels", self.out_channels)):
+            if channels % self.groups:
+                raise TemplateError(f"{self.name}: groups must divide {what} = {channels}, got {self.groups}")
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates, without the padding of channels and the zeros between groups."""
+        rows, cols = self.out_size
+        return self.batch * rows * cols * self.out_channels * (self.in_channels // self.groups) * self.taps
+
+    @cached_property
+    def sections(self) -> ChannelSections:
+        """The groups as the program computes them."""
+        inputs, outputs = self.in_channels // self.groups, self.out_channels // self.groups
+        return best_sections(self.groups, inputs, outputs, (self.config.block_in, self.config.block_out))
+
+    @cached_property
+    def problem(self) -> TilingProblem:
+        """The operator as the tile search sees it."""
+        return replace(self.packed.problem, chained=self.chained)
+
+    @cached_property
+    def packed(self) -> UntiledForm:
+        """The program's form."""
+        count, (inputs, outputs) = self.sections.count, self.sections.channels
+        sums = convolution(
+            batch=self.batch,
+            in_channels=count * inputs,
+            out_channels=count * outputs,
+            size=(self.height, self.width),
+            kernel=self.kernel,
+            strides=self.strides,
+            pads=self.pads,
+            dilations=self.dilations,
+            groups=count,
+            fill=0 if self.by_border else self.input_zero_point,
+            dtype=self.config.inp_dtype,
+            weight_dtype=self.config.wgt_dtype,
+        ).output
+        output = plain_result(self.results, sums)
+        if self.by_border:
+            output = plain_result(self.results, sums, self.classes, self.class_of)
+        terms = ("c",) if self.packing == "channels" else ("ky", "kx", "c")
+        lanes = ("o",) if count == 1 else ("o_l",) if outputs > 1 else ()  # within a section
+        return UntiledForm(fixed_form(self.config, output, {"b": ("n",), "o": lanes, "i": terms}))
+
+    @property
+    def layouts(self) -> dict[str, Layout]:
+        """Layouts of the program's tensors."""
+        config, several = self.config, self.sections.count > 1
+        channels = "C" if self.packing == "channels" else "KH*KW*C"
+        classes = ("HW", ", row class, column class") if self.by_border else ("", "")
+        plain: dict[str, Layout] = {
+            DATA: activation_layout(config, channels),
+            WEIGHT: weight_layout(config, channels),
+            SCALE: scale_layout(config, "CO", classes),
+            OUTPUT: result_layout(config),
+        }
+        places = {DATA: 1, WEIGHT: 0, SCALE: 0, OUTPUT: 1}
+        return {role: in_sections(plain[role], at) for role, at in places.items()} if several else plain
+
+    def pack(
+        self, data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None
+    ) -> dict[str, Array]:
+        """The program's arrays from NCHW data, OIHW weights, int32 biases and real multipliers."""
+        return self.pack_inputs(data) | self.pack_constants(weight, bias, multiplier)
+
+    def pack_inputs(self, data: Array) -> dict[str, Array]:
+        """The program's array from NCHW data."""
+        shape = (self.batch, self.in_channels, self.height, self.width)
+        return {"data": self._pack_data(check_array("data", data, shape, self.config.inp_dtype))}
+
+    def pack_constants(self, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+        """The program's arrays from OIHW weights, int32 biases and real multipliers."""
+        shape = (self.out_channels, self.in_channels // self.groups, *self.kernel)
+        weight = check_array("weight", weight, shape, self.config.wgt_dtype)
+        offset = -self.input_zero_point * self._weights_inside(weight)
+        scale = self.results.pack(
+            self.out_channels, bias, multiplier, offset, arrange=lambda lanes: self.sections.spread(lanes, 0, 1)
+        )
+        by_section = {name: self.sections.split(array, 0) for name, array in scale.items()}
+        return {"weight": self._pack_weight(weight)} | by_section
+
+    def _weights_inside(self, weight: Array) -> Array:
+        """The sum of the weights of each output channel that read the input, [O] or [O, row class,
+        column class]; padding is read as the zero point unless there are classes.
+        """
+        taps = weight.sum(axis=1, dtype=np.int64)
+        if not self.by_border:
+            return np.asarray(taps.sum(axis=(1, 2)))
+        rows, cols = (self.inside_by_class(axis).astype(np.int64) for axis in (0, 1))
+        return np.asarray(np.einsum("okl,rk,cl->orc", taps, rows, cols))
+
+    def _pack_data(self, data: Array) -> Array:
+        """NCHW data in the program's layout."""
+        config, sections = self.config, self.sections
+        channels = sections.spread(data, 1, 0) if self.packing == "channels" else self._patches(data)
+        return sections.split(pack_activations(channels, config.batch, config.block_in), 1)
+
+    def _patches(self, data: Array) -> Array:
+        """[N, C, H, W] to [N, KH * KW * C, OH, OW]."""
+        (top, left, bottom, right), (kh, kw) = self.pads, self.kernel
+        (dh, dw), (sh, sw), (rows, cols) = self.dilations, self.strides, self.out_size
+        sides = ((0, 0), (0, 0), (top, bottom), (left, right))
+        full = np.pad(data, sides, constant_values=self.input_zero_point)
+        windows = [
+            full[:, :, y * dh : y * dh + (rows - 1) * sh + 1 : sh, x * dw : x * dw + (cols - 1) * sw + 1 : sw]
+            for y in range(kh)
+            for x in range(kw)
+        ]
+        return np.concatenate(windows, axis=1)
+
+    def _pack_weight(self, weight: Array) -> Array:
+        """OIHW weights in the program's layout."""
+        config, sections = self.config, self.sections
+        if self.packing == "channels":
+            return sections.split(pack_weights(sections.dense(weight), config.block_out, config.block_in), 0)
+        patches = weight.transpose(0, 2, 3, 1).reshape(self.out_channels, -1, 1, 1)
+        return pack_weights(patches, config.block_out, config.block_in)[:, :, 0, 0]
+
+    def unpack(self, outputs: Mapping[str, Array]) -> Array:
+        """NCHW results from the program's outputs."""
+        sections = self.sections
+        packed = sections.merge(check_output(outputs, 6 + (sections.count > 1)), 1)
+        whole = (self.batch, sections.count * sections.padded[1], *self.out_size)
+        return sections.joined(unpack_activations(packed, whole))
