@@ -65,7 +65,7 @@ def run_model(artifact: Artifact, inputs: Mapping[str, Any], cpu: str, folder: P
     process = subprocess.Popen(
         [*command, str(SCRIPT), *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONPYCACHEPREFIX": str(FOLDER / "pycache")},
     )  # fmt: skip
     timer = Timer(SECONDS, process.kill)
     timer.start()

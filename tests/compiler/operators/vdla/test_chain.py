@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -154,7 +155,9 @@ def test_the_steps_of_instructions_cover_the_chain() -> None:
     assert found.macs == 2 * 16 * 9 * 16 + 2 * 64
 
 
+@cache
 def operator(config: Config = TINY, channels: int = 4) -> Operator:
+    """A product of channels, made once for all chains."""
     return conv2d(config, batch=1, height=4, width=4, in_channels=channels, out_channels=4, kernel=1)
 
 
