@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vdla.compiler.schedule import Schedule
     from vdla.compiler.target import Target
     from vdla.compiler.tensorize import Intrinsic
+    from vdla.compiler.tune import Knobs
     from vdla.hardware.config import Buffer, Config, Dram
     from vdla.hardware.program import Program, ProgramTensor
     from vdla.runtime.check_intrinsic import check_intrinsic
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from vdla.runtime.quantise.quantise import quantise
     from vdla.runtime.run import run
     from vdla.runtime.tune.network_kernels import tune_kernels
+    from vdla.runtime.tune.schedule_function import tune_schedule
     from vdla.simulator.simulate import simulate
     from vdla.simulator.stats import Result
     from vdla.simulator.verify import verify
@@ -40,6 +42,7 @@ __all__ = [
     "Error",
     "Intrinsic",
     "Kernel",
+    "Knobs",
     "Model",
     "Program",
     "ProgramTensor",
@@ -66,6 +69,7 @@ __all__ = [
     "te",
     "templates",
     "tune_kernels",
+    "tune_schedule",
     "verify",
 ]
 
@@ -77,6 +81,7 @@ _HOMES = {
     "Error": "vdla.support.errors",
     "Intrinsic": "vdla.compiler.tensorize.intrinsic",
     "Kernel": "vdla.runtime.native.kernel",
+    "Knobs": "vdla.compiler.tune.knobs",
     "Model": "vdla.runtime.executor.model",
     "Program": "vdla.hardware.program",
     "ProgramTensor": "vdla.hardware.program",
@@ -94,6 +99,7 @@ _HOMES = {
     "run": "vdla.runtime.run",
     "simulate": "vdla.simulator.simulate",
     "tune_kernels": "vdla.runtime.tune.network_kernels",
+    "tune_schedule": "vdla.runtime.tune.schedule_function",
     "verify": "vdla.simulator.verify",
 }
 

@@ -1,6 +1,7 @@
 """The tuning task of a schedule function with knobs.
 
 Nothing is known of it but its knobs: there is no estimate, and the features are the knobs' values.
+Its first legal point is the default, with which others are compared.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.compiler.target import Target
+from vdla.compiler.tune.cpu_forms import CpuForm
 from vdla.compiler.tune.errors import TuneError
 from vdla.compiler.tune.knobs import Knobs, knob_features
 from vdla.compiler.tune.space import Ints, Point, Space
 from vdla.compiler.tune.task import Built
+from vdla.hardware.program import Program
 
 ScheduleFunction = Callable[[Knobs], Built]
 
@@ -53,6 +57,31 @@ class KnobTask:
         self.schedule(asked)
         return asked.space(self.name)
 
+    @property
+    def default(self) -> Point:
+        """The first value of each knob, or the first point that is legal."""
+        return self.space.point(0)
+
+    @property
+    def target(self) -> Target:
+        """The CPU that functions run on: this one."""
+        return Target.named("host")
+
+    @cached_property
+    def _form(self) -> CpuForm:
+        built = self.build(self.default)
+        if isinstance(built, Program):
+            raise TuneError(f"tune {self.name}: schedule must return a function to run on a CPU, got a Program")
+        return CpuForm(built)
+
+    def form(self, point: Point) -> CpuForm:
+        """The only form, that of the default point; it has no constants.
+
+        Raises:
+            TuneError: the function returns programs.
+        """
+        return self._form
+
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
         """One for each knob, or for each of its values where they are words."""
@@ -68,6 +97,9 @@ class KnobTask:
         answers = Knobs(point)
         built = self.schedule(answers)
         answers.check_all_asked()
+        if not isinstance(built, Built):
+            rule = "schedule must return a Program or the function of a Schedule"
+            raise TuneError(f"tune {self.name}: {rule}, got {type(built).__name__}")
         return built
 
     def draft(self, point: Point) -> Built:

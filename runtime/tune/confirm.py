@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 
-from vdla.compiler.tune import CpuTask, Point, TuningTask
-from vdla.runtime.tune.cpu_measurer import CpuMeasurer
+from vdla.compiler.tune import Point, TuningTask
+from vdla.runtime.tune.cpu_measurer import CpuMeasurer, KernelTask
 from vdla.runtime.tune.log import CONFIRMED, TaskRun, TuningLog
 from vdla.runtime.tune.measurer import Measurer
 from vdla.runtime.tune.trial import Trial
@@ -48,7 +48,7 @@ def one_process(task: TuningTask, measurer: Measurer, timeout_s: float = TIMEOUT
 
 
 def confirmed(
-    task: CpuTask,
+    task: KernelTask,
     trials: Iterable[Trial],
     measurer: CpuMeasurer = AGAIN,
     make_workers: MakeWorkers = one_process,
@@ -71,7 +71,7 @@ def _is_faster(cost: float, default: float) -> bool:
 
 
 def costs_of(
-    task: CpuTask, points: Sequence[Point], measurer: CpuMeasurer, make_workers: MakeWorkers = one_process
+    task: KernelTask, points: Sequence[Point], measurer: CpuMeasurer, make_workers: MakeWorkers = one_process
 ) -> list[float]:
     """The costs of points, measured in one process; infinite for one that fails."""
     workers = make_workers(task, measurer)
@@ -87,7 +87,7 @@ def costs_of(
 # --- in logs --------------------------------------------------------------------------------------
 
 
-def log_confirmed(log: TuningLog, run: TaskRun, schedule: ConfirmedSchedule, task: CpuTask) -> None:
+def log_confirmed(log: TuningLog, run: TaskRun, schedule: ConfirmedSchedule, task: KernelTask) -> None:
     """Write the default schedule, whose point is empty, and then another one that was confirmed."""
     own = replace(run, search=CONFIRMED, seed=0)
     log.append(own, Trial({}, schedule.default_seconds, AGAIN.unit))
@@ -95,7 +95,7 @@ def log_confirmed(log: TuningLog, run: TaskRun, schedule: ConfirmedSchedule, tas
         log.append(own, Trial(schedule.point, schedule.seconds, AGAIN.unit))
 
 
-def logged_schedule(log: TuningLog, task: CpuTask) -> ConfirmedSchedule | None:
+def logged_schedule(log: TuningLog, task: KernelTask) -> ConfirmedSchedule | None:
     """What was confirmed last, if nothing was tried since."""
     entries = log.index.of_key(task.key)
     if not entries or entries[-1].run.search != CONFIRMED:

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.compiler import ir
 from vdla.compiler.abi.signature import Argument
 from vdla.compiler.target import host
-from vdla.compiler.tune import CpuTask, Point, TuningTask
+from vdla.compiler.tune import CpuTask, KnobTask, Point, TuningTask
 from vdla.compiler.tune.cpu_forms import CpuForm
 from vdla.runtime.artifact import aligned_bytes
 from vdla.runtime.native import BoundCall, Kernel, build, set_threads
@@ -38,9 +39,13 @@ _HOPELESS = 1.5  # times the default schedule, at which the first round is enoug
 _TASKS_KEPT = 2
 
 
+KernelTask = CpuTask | KnobTask
+"""Tasks that build functions for a CPU; a `KnobTask` may build programs as well."""
+
+
 @dataclass(frozen=True, slots=True)
 class CpuMeasurer:
-    """Kernels of a `CpuTask` on this CPU: seconds of one run on `threads` threads.
+    """Kernels of a task on this CPU: seconds of one run on `threads` threads.
 
     A cost is the median of `rounds`, in each of which both kernels run for at least `round_s`. On
     one thread the process stays on one processor, and times are CPU times.
@@ -90,7 +95,7 @@ class CpuMeasurer:
 class _Default:
     """The default schedule of a task with arguments, its results and its seconds."""
 
-    def __init__(self, task: CpuTask, seed: int, clock: Clock) -> None:
+    def __init__(self, task: KernelTask, seed: int, clock: Clock) -> None:
         self._task, self._seed = task, seed
         self._inputs: dict[CpuForm, Arrays] = {}  # shared, since where arrays lie changes times
         self._outputs: Arrays = []
@@ -108,8 +113,9 @@ class _Default:
         return call
 
     def _bound(self, point: Point) -> BoundCall:
-        kernel = build(self._task.build(point), self._task.target, cached=False)
-        form = self._task.form(point)
+        form, built = self._task.form(point), self._task.build(point)
+        assert isinstance(built, ir.Function)  # or `form` had refused it
+        kernel = build(built, self._task.target, cached=False)
         if form not in self._inputs:
             self._inputs[form] = arguments(kernel, form.constants, self._seed)
         if not self._outputs:
@@ -118,7 +124,7 @@ class _Default:
 
 
 @lru_cache(_TASKS_KEPT)
-def _default(task: CpuTask, seed: int, clock: Clock) -> _Default:
+def _default(task: KernelTask, seed: int, clock: Clock) -> _Default:
     return _Default(task, seed, clock)
 
 
@@ -191,7 +197,7 @@ def _seconds(work: Callable[[], object], repeats: int, clock: Clock) -> float:
     return (clock() - start) / repeats
 
 
-def _cpu_task(task: TuningTask) -> CpuTask:
-    if not isinstance(task, CpuTask):
+def _cpu_task(task: TuningTask) -> KernelTask:
+    if not isinstance(task, KernelTask):
         raise TuningError(f"tune {task.name}: task must be a kernel for CPUs, got a {type(task).__name__}")
     return task

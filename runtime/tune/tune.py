@@ -88,12 +88,14 @@ def tune(
     *,
     trials: int,
     log: TuningLog | None = None,
+    first: Point | None = None,
     batch: int = BATCH,
     show: Show = lambda progress: None,
 ) -> TuningReport:
     """A run of up to `trials` trials; those of its task that the log has are not repeated.
 
-    Trials of other runs of the task, of another seed or search, are told to the search first.
+    `first` is tried before what the search proposes. Trials of other runs of the task, of another
+    seed or search, are told to the search at the start.
 
     Raises:
         TuningError: an option is out of range, or no worker can measure the task.
@@ -104,6 +106,9 @@ def tune(
     workers.begin(task)
     loop = _Loop(task=task, search=search, run=run, workers=workers, trials=trials, log=log, show=show)
     loop.tell_others()
+    if first is not None:
+        loop.begin([first])
+        loop.tell_first()
     while loop.propose(batch):
         loop.tell_first()
     return TuningReport(run, tuple(loop.told), loop.reused)
@@ -142,10 +147,14 @@ class _Loop:
             points = self.search.propose(min(count, self.trials - self.proposed))
             if not points:
                 break
-            self.batches.append(points)
-            for point in points:
-                self._begin(point)
+            self.begin(points)
         return bool(self.batches)
+
+    def begin(self, points: list[Point]) -> None:
+        """Begin a batch."""
+        self.batches.append(points)
+        for point in points:
+            self._begin(point)
 
     def _begin(self, point: Point) -> None:
         known = self.known.get(_spelling(point))

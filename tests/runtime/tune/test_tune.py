@@ -9,6 +9,7 @@ import pytest
 from helpers.toy_tuning import ShuffledSearch, ToyMeasurer, ToyTask, toy_run
 
 from vdla.compiler.tune import Point
+from vdla.compiler.tune.searches import new_search
 from vdla.runtime.tune import InlineWorkers, Trial, TuningError, TuningLog, TuningProgress, TuningReport, tune
 
 TASK = ToyTask()
@@ -116,3 +117,11 @@ def test_numbers_must_be_positive(name: str) -> None:
     with pytest.raises(TuningError) as raised:
         tune(TASK, ShuffledSearch(TASK), toy_run(), Counting(ToyMeasurer()), **options)
     assert str(raised.value) == f"tune toy: {name} must be at least 1, got 0"
+
+
+def test_a_first_point_is_tried_before_what_the_search_proposes() -> None:
+    first = points(tuned()[0])[5]
+    search = new_search("random", TASK, 0)
+    report = tune(TASK, search, toy_run(), InlineWorkers(ToyMeasurer()), trials=7, first=first, batch=3)
+    assert points(report)[0] == first and points(report).count(first) == 1
+    assert len(report.trials) == 7
