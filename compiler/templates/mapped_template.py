@@ -67,16 +67,21 @@ def mapped_template(
     host: HostLayouts, form: UntiledForm, problem: TilingProblem, tiling: Tiling, macs: int, note: str = ""
 ) -> Operator:
     """The operator of a form with its tiles; `note` precedes them in the description."""
-    return Operator(
-        name=host.name,
-        config=host.config,
-        function=MappedOperator(host.name, form, tiling).function,
-        macs=macs,
-        pack=host.pack,
-        pack_inputs=host.pack_inputs,
-        pack_constants=host.pack_constants,
-        unpack=host.unpack,
-        layouts=host.layouts,
-        problem=problem,
-        description=f"{note}{tiling}",
-    )
+
+    def tiled(tiles: Tiling) -> Operator:
+        return Operator(
+            name=host.name,
+            config=host.config,
+            function=MappedOperator(host.name, form, tiles).function,
+            macs=macs,
+            pack=host.pack,
+            pack_inputs=host.pack_inputs,
+            pack_constants=host.pack_constants,
+            unpack=host.unpack,
+            layouts=host.layouts,
+            problem=problem,
+            with_tiles=tiled,
+            description=f"{note}{tiles}",
+        )
+
+    return tiled(tiling)

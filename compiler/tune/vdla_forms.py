@@ -135,17 +135,23 @@ class TemplateForm:
     overhead: float = 0.0
 
     @cached_property
+    def _smallest(self) -> Operator:
+        return self.template(self.config, **self.options, tiling=_SMALLEST)
+
+    @property
     def problem(self) -> TilingProblem:
         """What the tiles cut up.
 
         Raises:
             TemplateError: the smallest tile does not fit the buffers.
         """
-        return self.template(self.config, **self.options, tiling=_SMALLEST).problem
+        return self._smallest.problem
 
     def program(self, tiling: Tiling) -> Program:
-        """The compiled program."""
-        return self.template(self.config, **self.options, tiling=tiling).program
+        """The compiled program. A grouped convolution packs its borders as suits the tiles."""
+        if self.options.get("groups", 1) > 1:
+            return self.template(self.config, **self.options, tiling=tiling).program
+        return self._smallest.with_tiles(tiling).program
 
 
 @dataclass(frozen=True, eq=False)

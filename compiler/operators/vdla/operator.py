@@ -17,7 +17,7 @@ from vdla.compiler import ir
 from vdla.compiler.codegen.vdla import compile_function
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.roles import SCALE, WEIGHT
-from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
+from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.support.errors import Error
@@ -49,7 +49,8 @@ class Operator:
     `pack_inputs` takes the activations alone and `pack_constants` all that `pack` takes after them:
     `pack` gives both. `layouts`
     has the layout of each tensor. `macs` counts the multiply-accumulates of the definition, without
-    padding. `problem` is what its tiles cut up; `description` names the chosen tiling.
+    padding. `problem` is what its tiles cut up; `description` names the chosen tiling, and
+    `with_tiles` gives the operator with another one that fits.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Operator:
     unpack: Callable[[Mapping[str, Array]], Array]
     layouts: Mapping[str, Layout]
     problem: TilingProblem
+    with_tiles: Callable[[Tiling], Operator]
     description: str = ""
     origin: OperatorOrigin | None = None
 

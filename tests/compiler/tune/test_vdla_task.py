@@ -104,6 +104,11 @@ def test_the_draft_of_a_point_is_its_program(kind: str) -> None:
     }
     for point in tasks[kind].space.sample(np.random.default_rng(7), 6):
         assert tasks[kind].draft(point).hash == tasks[kind].build(point).hash
+        if kind == "template":
+            alone = conv2d(
+                TINY, **options, in_channels=12, out_channels=20, packing=point["form"], tiling=tiling_of(point)
+            )
+            assert alone.program.hash == tasks[kind].build(point).hash
 
 
 def test_the_best_are_estimated_by_a_run_and_others_follow_in_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
