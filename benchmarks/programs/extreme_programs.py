@@ -1,7 +1,7 @@
 """Programs of LOADs and STOREs of the greatest extents: the top bits of sizes, paddings and sums.
 
 Random transfers are mostly short, so that a counter which is a bit too narrow passes them. Each of
-these fills every buffer, then writes it once more by rows, columns or paddings, and stores a whole
+these fills buffers, then writes them once more by rows, columns or paddings, and stores a whole
 output buffer. The last program waits for a full token queue instead.
 """
 
@@ -87,9 +87,10 @@ def _loads(config: Config, extent: int) -> Iterator[Drawn]:
     yield Drawn(Load(Buffer.UOP, x_size=1), UOPS)
     for buffer in _FILLED:
         tensor, depth = SOURCES[buffer], config.depths[buffer]
-        yield Drawn(Load(buffer, x_size=depth), tensor)
         shapes = _padded(buffer, depth) if buffer in PADDED else _plain(buffer, depth)
-        yield Drawn(shapes[extent % len(shapes)], tensor)
+        if extent < len(shapes):  # each shape once: filling the largest buffer takes most of the time
+            yield Drawn(Load(buffer, x_size=depth), tensor)
+            yield Drawn(shapes[extent], tensor)
 
 
 def _plain(buffer: Buffer, depth: int) -> list[Load]:
