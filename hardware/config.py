@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -17,8 +17,10 @@ from typing import Any
 
 from vdla.hardware.checks import ConfigError, require_integer, require_known, require_power
 from vdla.hardware.dram import Dram
+from vdla.hardware.extensions import find_plug_in, require_formats, require_plug_ins
 from vdla.hardware.isa.formats import misfit
 from vdla.hardware.isa.instructions import Buffer
+from vdla.hardware.isa.plug_in import PlugIn
 from vdla.hardware.presets import PRESET_FIELDS
 from vdla.support.integers import fields_to_python
 from vdla.support.suggest import did_you_mean
@@ -84,6 +86,7 @@ class Config:
     burst_beats: int = 16
     dram: Dram = field(default_factory=Dram)
     clock_mhz: float = 100
+    extensions: tuple[PlugIn, ...] = ()  # made by vdla.extend
 
     def __post_init__(self) -> None:
         fields_to_python(self)
@@ -145,9 +148,11 @@ class Config:
         raise ConfigError(f"{self._where}: {what} must hold at least {least} {things}, got {got}")
 
     def _check_encoding(self) -> None:
+        require_plug_ins(self._where, self)
         problem = misfit(self)
         if problem is not None:
             raise ConfigError(f"{self._where}: {problem}")
+        require_formats(self._where, self)
 
     def __hash__(self) -> int:
         return self._hash  # configurations are the keys of many caches
@@ -168,12 +173,20 @@ class Config:
         return PRESETS[name]
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON-compatible values, the inverse of `from_dict`."""
-        return asdict(self)
+        """The fields as JSON-compatible values, the inverse of `from_dict`.
+
+        Plug-ins are named with their digests; a machine without any has no such field.
+        """
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extensions"}
+        values["dram"] = asdict(self.dram)
+        return values | ({"extensions": [each.label for each in self.extensions]} if self.extensions else {})
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Config:
-        """The configuration with these fields; the others have their defaults."""
+        """The configuration with these fields; the others have their defaults.
+
+        Plug-ins must be loaded (`vdla.load_extension`), with the digests given.
+        """
         if not isinstance(values, Mapping):
             raise ConfigError(f"config: description must be a table of fields, got {values!r}")
         require_known("config", Config, values)
@@ -181,7 +194,11 @@ class Config:
         if not isinstance(dram, Mapping):
             raise ConfigError(f"config: dram must be a table of fields, got {dram!r}")
         require_known("config dram", Dram, dram)
-        return Config(**{**values, "dram": Dram(**dram)})
+        labels = values.get("extensions", [])
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            raise ConfigError(f"config: extensions must be a list of names, got {labels!r}")
+        plain = Config(**{name: v for name, v in values.items() if name != "extensions"} | {"dram": Dram(**dram)})
+        return replace(plain, extensions=tuple(find_plug_in(label, plain) for label in labels)) if labels else plain
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Config:
@@ -211,11 +228,11 @@ class Config:
         different = [n for n in names if getattr(self, n) != getattr(device, n)]
         if not different:
             return None
-        ours = ", ".join(f"{n}={getattr(self, n)}" for n in different)
+        ours = ", ".join(f"{n}={_shown(getattr(self, n))}" for n in different)
         if len(different) == 1:
-            return f"program was compiled for {ours}, device has {getattr(device, different[0])}"
+            return f"program was compiled for {ours}, device has {_shown(getattr(device, different[0]))}"
         return f"program was compiled for {ours}, device has " + ", ".join(
-            f"{n}={getattr(device, n)}" for n in different
+            f"{n}={_shown(getattr(device, n))}" for n in different
         )
 
     # --- widths and sizes
@@ -381,6 +398,11 @@ class Config:
     def out_slots(self) -> int:
         """Slots of one accumulator entry in the output buffer, as RAW results index it."""
         return self.buffer_bytes[Buffer.OUT] // self.acc_entry_bytes
+
+
+def _shown(value: object) -> str:
+    """A field in a message; plug-ins by name and digest."""
+    return (",".join(map(str, value)) or "none") if isinstance(value, tuple) else str(value)
 
 
 PRESETS = {name: Config(name=name, **values) for name, values in PRESET_FIELDS.items()}

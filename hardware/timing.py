@@ -6,8 +6,14 @@ docs/timing-contract.md says how the constants combine.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
 from vdla.hardware.config import Config
 from vdla.hardware.isa.formats import instruction_bytes
+from vdla.hardware.isa.plug_in import PlugIn
 
 PAGE_BYTES = 4096
 """AXI bursts never cross a multiple of this address."""
@@ -94,6 +100,21 @@ def outstanding_reads(config: Config) -> int:
 def compute_cycles(config: Config, iterations: int) -> int:
     """Cycles of a GEMM, or of a VECTOR without conflicts, that waits for no token queue."""
     return iterations + ISSUE_DELAY + compute_depth(config)
+
+
+def extension_step(plug_in: PlugIn, field: Callable[[str], Any]) -> Any:  # noqa: ANN401  a number or a column
+    """Cycles from one step of a plug-in's instruction to the next, for fields by name.
+
+    A datapath that reads the accumulator waits for the result of the step before; two entries are
+    read in two cycles.
+    """
+    back = 1 + plug_in.latency.value(field) if plug_in.feeds_back else 1
+    return np.maximum(np.maximum(plug_in.interval.value(field), plug_in.accumulator_reads), back)
+
+
+def extension_cycles(plug_in: PlugIn, field: Callable[[str], Any], iterations: Any) -> Any:  # noqa: ANN401  as above
+    """Cycles of a plug-in's instruction in the issue stage, until the last result is on its way."""
+    return extension_step(plug_in, field) * iterations + plug_in.latency.value(field) + ISSUE_DELAY
 
 
 def load_cycles(config: Config, beats: int) -> int:

@@ -36,6 +36,7 @@ ROOMS: dict[str, str] = {
     "compiler.analysis": "support compiler.ir compiler.arith",
     "compiler.interpret": "support compiler.ir compiler.arith",
     "compiler.te": "support compiler.ir compiler.arith",
+    "compiler.extensions": "support hardware.isa hardware compiler.ir compiler.te",
     "compiler.tensorize": "support compiler.ir compiler.arith compiler.te",
     "compiler.codegen.vdla": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.memory_plan compiler.arith "
@@ -87,7 +88,7 @@ ROOMS: dict[str, str] = {
     ),
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",
-    "simulator.function": "hardware.isa hardware simulator.support",
+    "simulator.function": "support hardware.isa hardware simulator.support",
     "simulator.stats": "support hardware.isa hardware hardware.program simulator.support",
     "simulator.verify": "support hardware.isa hardware hardware.program simulator.support",
     "simulator.timing": "hardware.isa hardware hardware.program simulator.support simulator.stats",
@@ -211,7 +212,7 @@ ROOMS: dict[str, str] = {
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm compiler.ir "
-        "compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla compiler.operators "
+        "compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.operators.vdla compiler.operators "
         "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.graph.passes "
         "compiler.graph.onnx compiler.templates compiler.tune compiler.tune.searches "
         "simulator.function simulator.stats simulator.verify simulator.timing "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vdla import definitions, devices, intrinsics, isa, native, onnx_backend, operators, te, templates
+    from vdla.compiler.extensions import Extension, extend, load_extension
     from vdla.compiler.interpret import interpret
     from vdla.compiler.operators.cpu import default_schedule
     from vdla.compiler.schedule import Schedule
@@ -40,6 +41,7 @@ __all__ = [
     "Config",
     "Dram",
     "Error",
+    "Extension",
     "Intrinsic",
     "Kernel",
     "Knobs",
@@ -54,10 +56,12 @@ __all__ = [
     "default_schedule",
     "definitions",
     "devices",
+    "extend",
     "interpret",
     "intrinsics",
     "isa",
     "load",
+    "load_extension",
     "map_expression",
     "native",
     "onnx_backend",
@@ -79,6 +83,7 @@ _HOMES = {
     "Config": "vdla.hardware.config",
     "Dram": "vdla.hardware.config",
     "Error": "vdla.support.errors",
+    "Extension": "vdla.compiler.extensions",
     "Intrinsic": "vdla.compiler.tensorize.intrinsic",
     "Kernel": "vdla.runtime.native.kernel",
     "Knobs": "vdla.compiler.tune.knobs",
@@ -91,8 +96,10 @@ _HOMES = {
     "check_intrinsic": "vdla.runtime.check_intrinsic",
     "compile": "vdla.runtime.compile",
     "default_schedule": "vdla.compiler.operators.cpu",
+    "extend": "vdla.compiler.extensions",
     "interpret": "vdla.compiler.interpret",
     "load": "vdla.runtime.load",
+    "load_extension": "vdla.compiler.extensions",
     "map_expression": "vdla.runtime.mapping",
     "open_device": "vdla.runtime.devices",
     "quantise": "vdla.runtime.quantise",

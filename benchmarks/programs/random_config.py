@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,10 @@ from vdla.hardware.config import MAX_PORT_BEATS, MIN_PORT_BITS, Config, ConfigEr
 def _power(rng: np.random.Generator, low: int, high: int) -> int:
     """A power of two from 2**low to 2**high."""
     return 1 << int(rng.integers(low, high + 1))
+
+
+def _buffers(rng: np.random.Generator) -> dict[str, Any]:
+    return {f"{name}_kib": _power(rng, 0, 8) for name in ("inp", "wgt", "scl", "uop", "acc", "out")}
 
 
 def _draw(rng: np.random.Generator, largest_block: int) -> Config:
@@ -24,7 +29,7 @@ def _draw(rng: np.random.Generator, largest_block: int) -> Config:
         block_out=_power(rng, 0, block),
         inp_bits=_power(rng, 1, 3),
         wgt_bits=_power(rng, 1, 3),
-        **{f"{name}_kib": _power(rng, 0, 8) for name in ("inp", "wgt", "scl", "uop", "acc", "out")},
+        **_buffers(rng),
         command_depth=int(rng.integers(4, 20)),
         token_depth=int(rng.integers(8, 20)),
         axi_bits=_power(rng, 5, 8),

@@ -67,7 +67,7 @@ def _repair_field(config: Config, rule: Rule, table: Values, rows: NDArray[np.in
 def _repair(config: Config, table: Values) -> bool:
     """Repair each rule once; whether all held already."""
     clean = True
-    fill_unit(table)
+    fill_unit(config, table)
     for rule in RULES:
         rows = np.flatnonzero(np.isin(table[:, COL["opcode"]], rule.opcodes))
         broken = rows[~rule.holds(reader(table[rows], COL), config)]

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.config import Config
-from vdla.hardware.isa import Buffer, Opcode, columns
-from vdla.hardware.isa.encoding import COL
+from vdla.hardware.isa import COL, Buffer, Opcode, columns
 from vdla.hardware.isa.instructions import COMPUTE_BUFFERS
 from vdla.hardware.program import STREAM, Program, place
 from vdla.runtime.devices.driver import Driver, Stream

@@ -1,6 +1,7 @@
 """The assembler: from text to a program. docs/assembly.md describes the language.
 
-Directives may stand in any order. An error in the text names line and column.
+Directives may stand in any order: instructions are read after them, since the plug-ins of the
+machine have mnemonics of their own. An error in the text names line and column.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ from vdla.hardware.asm.disassembler import NOT_PRINTED, TOKENS, defaults, neighb
 from vdla.hardware.asm.lines import AsmError, Line, Word, choice, integer, lines, unquote
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.isa import (
-    FORMATS,
     UOP_FORMAT,
     Field,
     Instruction,
+    InstructionSet,
     IsaError,
     MicroOp,
-    Opcode,
     Unit,
     encode,
     encode_uops,
     instruction_bytes,
+    isa_of,
+    mnemonic_of,
+    table_of,
     unit_of,
 )
-from vdla.hardware.isa.instructions import CLASSES
 from vdla.hardware.program import ROLES, UOPS, Program, ProgramError, ProgramTensor
 from vdla.hardware.program.tensor import CONSTANT_BITS, UOP
 
 DIRECTIVES = (".program", ".config", ".tensor", ".data", ".uop", ".source", ".word")
-MNEMONICS = tuple(opcode.name.lower() for opcode in Opcode)
 NO_INSTRUCTION = "assemble: text must have an instruction, got none"
 TENSOR_KEYS = ("role", "dtype", "shape", "layout", "nbytes")
 
@@ -60,6 +61,7 @@ class _Text:
     data: dict[str, tuple[Word, bytearray]] = field(default_factory=dict)
     uops: list[tuple[Word, MicroOp]] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)  # of instructions and .word
     rows: list[_Row] = field(default_factory=list)
 
 
@@ -78,6 +80,8 @@ def _read_config(text: _Text, line: Line) -> None:
     for word in line[1:]:
         if word.key == "preset":
             text.config_values = _preset(word).to_dict()
+        elif word.key == "extension":
+            text.config_values.setdefault("extensions", []).append(unquote(word, word.value or ""))
         elif word.key.startswith("dram."):
             dram = text.config_values.setdefault("dram", {})
             dram[word.key.removeprefix("dram.")] = integer(word, word.key, word.value)
@@ -161,27 +165,29 @@ def _source(line: Line) -> int:
 # --- instructions --------------------------------------------------------------------------------
 
 
-def _read_instruction(text: _Text, line: Line) -> None:
+def _read_instruction(isa: InstructionSet, text: _Text, line: Line) -> None:
     head = line[0]
-    opcode = Opcode[choice(head, "instruction or directive", head.text, (*MNEMONICS, *DIRECTIVES)).upper()]
-    optional = defaults(opcode)
-    required = [field for field in FORMATS[opcode][1:] if field.name not in optional]
+    mnemonics = [mnemonic_of(cls) for cls in isa.classes]
+    found = isa.format_named(choice(head, "instruction or directive", head.text, (*mnemonics, *DIRECTIVES)))
+    assert found is not None, "a directive is not among the lines of instructions"
+    cls = found.cls
+    optional = defaults(cls)
+    required = [field for field in table_of(cls) if field.name not in optional]
     if len(line) - 1 < len(required):
         raise head.error(f"{head.text} must be followed by {required[0].name}, got nothing")
     values: dict[str, Any] = {f.name: _field_value(w, f, w.text) for f, w in zip(required, line[1:], strict=False)}
     rest = [word for word in line[1 + len(required) :] if not word.text.startswith("@")]
-    tensor = _read_fields(opcode, rest, values)
-    unit = unit_of(CLASSES[opcode](**values))
-    values.update(_tokens(unit, [word for word in rest if word.key in TOKENS]))
-    text.rows.append(_Row(head, CLASSES[opcode](**values), tensor, _source(line)))
+    tensor = _read_fields(cls, rest, values)
+    values.update(_tokens(unit_of(cls(**values)), [word for word in rest if word.key in TOKENS]))
+    text.rows.append(_Row(head, cls(**values), tensor, _source(line)))
 
 
-def _read_fields(opcode: Opcode, words: Line | list[Word], values: dict[str, Any]) -> str | None:
+def _read_fields(cls: type[Instruction], words: Line | list[Word], values: dict[str, Any]) -> str | None:
     """Set fields in `values`; returns the name of the tensor that `dram` is relative to."""
-    optional, tensor = defaults(opcode), None
-    fields = {f.name: f for f in FORMATS[opcode] if f.name in optional and f.name not in NOT_PRINTED - {"dram"}}
+    optional, tensor = defaults(cls), None
+    fields = {f.name: f for f in table_of(cls) if f.name in optional and f.name not in NOT_PRINTED - {"dram"}}
     for word in words:
-        name = choice(word, f"field of {opcode.name.lower()}", word.key, (*fields, *TOKENS))
+        name = choice(word, f"field of {mnemonic_of(cls)}", word.key, (*fields, *TOKENS))
         if name in values:
             raise word.error(f"{name} must be given once, got {word.text}")
         if name == "dram":
@@ -217,22 +223,27 @@ def _tokens(unit: Unit, words: list[Word]) -> dict[str, int]:
 
 
 def _read(text: str) -> _Text:
+    """The directives of the text, and the lines of its instructions."""
     result = _Text()
-    readers = {
-        ".config": _read_config,
-        ".tensor": _read_tensor,
-        ".data": _read_data,
-        ".uop": _read_uop,
-        ".word": _read_word,
-    }
+    readers = {".config": _read_config, ".tensor": _read_tensor, ".data": _read_data, ".uop": _read_uop}
     for line in lines(text):
         head = line[0].text
         if head in (".program", ".source"):
             _only(line, 2, f'{head} "TEXT"')
             _read_string(result, head, line[1])
+        elif head in readers:
+            readers[head](result, line)
         else:
-            readers.get(head, _read_instruction)(result, line)
+            result.lines.append(line)
     return result
+
+
+def _read_instructions(config: Config, text: _Text) -> None:
+    for line in text.lines:
+        if line[0].text == ".word":
+            _read_word(text, line)
+        else:
+            _read_instruction(isa_of(config), text, line)
 
 
 def _read_string(text: _Text, head: str, word: Word) -> None:
@@ -244,7 +255,7 @@ def _read_string(text: _Text, head: str, word: Word) -> None:
 
 
 def _config(text: _Text) -> Config:
-    if text.config is None and not text.rows:
+    if text.config is None and not text.lines:
         raise AsmError(NO_INSTRUCTION)
     if text.config is None:
         raise AsmError("assemble: text must name its machine by .config, got none (for example .config preset=pynq_z1)")
@@ -373,6 +384,7 @@ def assemble(source: str, file: str | None = None) -> Program:
         raise AsmError(f"assemble: source must be text, got {type(source).__name__}")
     text = _read(source)
     config = _config(text)
+    _read_instructions(config, text)
     tensors = _tensors(config, text)
     if not text.rows:
         raise AsmError(NO_INSTRUCTION)

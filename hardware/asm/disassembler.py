@@ -8,28 +8,27 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Hashable, Iterator
+from functools import cache
+from typing import Any, cast
 
 import numpy as np
 
 from vdla.hardware.asm.lines import quote
 from vdla.hardware.config import Config
 from vdla.hardware.isa import (
-    FORMATS,
     Field,
     Instruction,
     IsaError,
     MicroOp,
-    Opcode,
     Unit,
     decode,
     decode_uops,
-    opcode_of,
+    mnemonic_of,
+    table_of,
     unit_of,
     uop_layout,
 )
-from vdla.hardware.isa.instructions import CLASSES
 from vdla.hardware.program import UOPS, Program, ProgramTensor
 
 DATA_BYTES_PER_LINE = 32
@@ -55,6 +54,8 @@ def config_lines(config: Config) -> Iterator[str]:
     rare = [f"{name}={getattr(config, name)}" for name in RARE if getattr(config, name) != 1]
     if rare:
         yield ".config " + " ".join(rare)
+    for plug_in in config.extensions:
+        yield f".config extension={quote(plug_in.label)}"
     dram = dataclasses.asdict(config.dram)
     yield ".config " + " ".join(f"dram.{name}={value}" for name, value in dram.items())
 
@@ -99,10 +100,14 @@ def _uop_words(config: Config, uop: MicroOp) -> Iterator[str]:
 # --- instructions --------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=16)
-def defaults(opcode: Opcode) -> dict[str, int]:
-    """The default values of the optional fields of a format."""
-    return {f.name: int(f.default) for f in dataclasses.fields(CLASSES[opcode]) if f.default is not dataclasses.MISSING}
+def defaults(cls: type[Instruction]) -> dict[str, int]:
+    """The default values of the optional fields of a class of instructions."""
+    return _defaults(cast("Hashable", cls))
+
+
+@cache
+def _defaults(cls: Any) -> dict[str, int]:  # noqa: ANN401  a dataclass
+    return {f.name: int(f.default) for f in dataclasses.fields(cls) if f.default is not dataclasses.MISSING}
 
 
 def neighbours(unit: Unit) -> tuple[str | None, str | None]:
@@ -113,13 +118,13 @@ def neighbours(unit: Unit) -> tuple[str | None, str | None]:
 
 def instruction_text(instruction: Instruction, dram: str | None = None) -> str:
     """The line of an instruction; `dram` replaces the printed address."""
-    words = [opcode_of(instruction).name.lower(), *_field_words(instruction, dram), *_token_words(instruction)]
+    words = [mnemonic_of(type(instruction)), *_field_words(instruction, dram), *_token_words(instruction)]
     return " ".join(words)
 
 
 def _field_words(instruction: Instruction, dram: str | None) -> Iterator[str]:
-    default = defaults(opcode_of(instruction))
-    for field in sorted(FORMATS[opcode_of(instruction)], key=lambda field: field.name in default):
+    default = defaults(type(instruction))
+    for field in sorted(table_of(type(instruction)), key=lambda field: field.name in default):
         if field.name == "dram":
             yield from _dram_words(getattr(instruction, "dram", 0), dram)
         elif field.name not in NOT_PRINTED:

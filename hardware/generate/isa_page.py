@@ -7,17 +7,18 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa.formats import FORMATS, Slot, instruction_bytes, layout, uop_layout
-from vdla.hardware.isa.instructions import CLASSES, Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
-from vdla.hardware.isa.rules import RULES
+from vdla.hardware.isa.formats import FORMATS, Slot, instruction_bytes, uop_layout
+from vdla.hardware.isa.instruction_set import Format, isa_of
+from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.hardware.isa.plug_in import PlugIn
+from vdla.hardware.isa.rules import RULES, Rule, plug_in_rules
 
 UNITS = {
     Opcode.LOAD: "load (inp, wgt, scl) or compute (uop, acc)",
     Opcode.STORE: "store",
-    Opcode.GEMM: "compute",
-    Opcode.VECTOR: "compute",
     Opcode.SYNC: "the named one",
 }
+"""The units of the formats that are not always executed by compute."""
 ENUMS: tuple[type[IntEnum], ...] = (Opcode, Unit, Buffer, Emit, VectorOp, Source, Operand)
 
 
@@ -44,27 +45,38 @@ def _fields(slots: Sequence[Slot]) -> Iterator[str]:
     yield from table(("field", "bits", "width", "kind", "meaning"), rows)
 
 
-def _rules(opcode: Opcode) -> Iterator[str]:
-    for rule in RULES:
-        if opcode in rule.opcodes and len(rule.opcodes) < len(FORMATS):
-            yield f"- `{rule.field}` must {rule.words}."
+def _rules(config: Config, found: Format) -> Iterator[Rule]:
+    """The rules of a format but for those of all formats."""
+    opcode = Opcode.GEMM if found.plug_in else found.code
+    yield from (rule for rule in RULES if opcode in rule.opcodes and len(rule.opcodes) < len(FORMATS))
+    if found.plug_in:
+        yield from plug_in_rules(config.extensions.index(found.plug_in), found.plug_in)
 
 
 def _doc(cls: type) -> str:
     return (cls.__doc__ or "").strip()
 
 
-def _format(config: Config, opcode: Opcode) -> Iterator[str]:
+def _format(config: Config, found: Format) -> Iterator[str]:
     yield ""
-    yield f"## {opcode.name}"
+    yield f"## {found.name}"
     yield ""
-    yield f"{_doc(CLASSES[opcode])} Unit: {UNITS[opcode]}."
+    yield f"{_doc(found.cls)} Unit: {UNITS.get(Opcode(found.code), 'compute') if found.plug_in is None else 'compute'}."
+    if found.plug_in is not None:
+        yield from _plug_in(config, found.plug_in)
     yield ""
-    yield from _fields(layout(config)[opcode])
-    rules = list(_rules(opcode))
+    yield from _fields(found.slots)
+    rules = [f"- `{rule.field}` must {rule.words}." for rule in _rules(config, found)]
     if rules:
         yield ""
         yield from rules
+
+
+def _plug_in(config: Config, plug_in: PlugIn) -> Iterator[str]:
+    yield ""
+    number = config.extensions.index(plug_in)
+    yield f"Number {number}, digest `{plug_in.digest}`. Interval `{plug_in.interval.text}`, latency"
+    yield f"`{plug_in.latency.text}` cycles. A what-if without a datapath."
 
 
 def _enums() -> Iterator[str]:
@@ -95,8 +107,8 @@ def _page(config: Config) -> Iterator[str]:
     yield "fields lie from bit 0 upwards. In every instruction:"
     yield ""
     yield from _common_rules()
-    for opcode in FORMATS:
-        yield from _format(config, opcode)
+    for found in isa_of(config).formats.values():
+        yield from _format(config, found)
     yield ""
     yield "## Micro-op"
     yield ""

@@ -4,8 +4,6 @@
 """
 
 from vdla.hardware.isa.encoding import (
-    COL,
-    COLUMNS,
     UOP_COLUMNS,
     Words,
     check,
@@ -24,11 +22,25 @@ from vdla.hardware.isa.encoding import (
 )
 from vdla.hardware.isa.footprint import BufferAccess, Excess, Footprints, Row, UopOffsets
 from vdla.hardware.isa.formats import FORMATS, UOP_FORMAT, Field, Slot, instruction_bytes, layout, uop_layout
+from vdla.hardware.isa.formula import Formula, FormulaError
 from vdla.hardware.isa.index_set import Where, numbered
+from vdla.hardware.isa.instruction_set import (
+    COL,
+    COLUMNS,
+    EXTENSION_COLUMN,
+    Format,
+    InstructionSet,
+    isa_of,
+    mnemonic_of,
+    plug_in_of,
+    table_of,
+)
 from vdla.hardware.isa.instructions import (
     CLASSES,
+    EXTENSION,
     Buffer,
     Emit,
+    Extended,
     Gemm,
     Instruction,
     Load,
@@ -45,7 +57,8 @@ from vdla.hardware.isa.instructions import (
     unit_of,
 )
 from vdla.hardware.isa.partition import Partition, Places, partition
-from vdla.hardware.isa.rules import RULES, IsaError, Rule
+from vdla.hardware.isa.plug_in import DECLARED_SIZES, MOST_PLUG_INS, OldSum, PlugIn, PlugInField, Port
+from vdla.hardware.isa.rules import RULES, IsaError, Rule, own_fields, plug_in_rules, reader, rules_of
 from vdla.hardware.isa.units import COUNTERS, QUEUES, SIDES, UNITS, TokenQueue, popped_queue
 
 __all__ = [
@@ -53,7 +66,11 @@ __all__ = [
     "COL",
     "COLUMNS",
     "COUNTERS",
+    "DECLARED_SIZES",
+    "EXTENSION",
+    "EXTENSION_COLUMN",
     "FORMATS",
+    "MOST_PLUG_INS",
     "QUEUES",
     "RULES",
     "SIDES",
@@ -64,17 +81,26 @@ __all__ = [
     "BufferAccess",
     "Emit",
     "Excess",
+    "Extended",
     "Field",
     "Footprints",
+    "Format",
+    "Formula",
+    "FormulaError",
     "Gemm",
     "Instruction",
+    "InstructionSet",
     "IsaError",
     "Load",
     "MicroOp",
+    "OldSum",
     "Opcode",
     "Operand",
     "Partition",
     "Places",
+    "PlugIn",
+    "PlugInField",
+    "Port",
     "Row",
     "Rule",
     "Slot",
@@ -99,12 +125,20 @@ __all__ = [
     "fill_unit",
     "instruction_bytes",
     "instruction_columns",
+    "isa_of",
     "layout",
+    "mnemonic_of",
     "numbered",
     "opcode_of",
+    "own_fields",
     "pack",
     "partition",
+    "plug_in_of",
+    "plug_in_rules",
     "popped_queue",
+    "reader",
+    "rules_of",
+    "table_of",
     "unit_of",
     "uop_columns",
     "uop_layout",

@@ -1,8 +1,8 @@
 """Conversion between instructions, their words and their columns, by whole arrays.
 
-Words are little-endian `np.uint8[n, instruction_bytes]`; columns are `np.int64[n, len(COLUMNS)]`, 0
-where a format lacks the field. `encode`, `decode` and `check` refuse invalid instructions;
-`columns` reads the bits without checks.
+Words are little-endian `np.uint8[n, instruction_bytes]`; columns are `np.int64[n, m]`, as
+`isa_of(config).columns` names them, 0 where a format lacks the field. `encode`, `decode` and
+`check` refuse invalid instructions; `columns` reads the bits without checks.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.isa.formats import FORMATS, UOP_FORMAT, Field, Slot, instruction_bytes, layout, uop_layout
-from vdla.hardware.isa.instructions import CLASSES, COMPUTE_BUFFERS, Instruction, MicroOp, Opcode, Unit, opcode_of
+from vdla.hardware.isa.formats import UOP_FORMAT, Field, Slot, instruction_bytes, uop_layout
+from vdla.hardware.isa.instruction_set import COL, Format, InstructionSet, isa_of
+from vdla.hardware.isa.instructions import COMPUTE_BUFFERS, EXTENSION, Instruction, MicroOp, Opcode, Unit
 from vdla.hardware.isa.rules import IsaError, first_broken
 from vdla.hardware.isa.sizes import Sizes
 
 Words = NDArray[np.uint8]
 Values = NDArray[np.int64]
 
-COLUMNS: tuple[str, ...] = tuple(dict.fromkeys(["opcode", "unit", *(f.name for fs in FORMATS.values() for f in fs)]))
-COL: dict[str, int] = {name: index for index, name in enumerate(COLUMNS)}
 UOP_COLUMNS: tuple[str, ...] = tuple(field.name for field in UOP_FORMAT)
 
 _UNIT_OF_OPCODE = np.array([-1, Unit.LOAD, Unit.STORE, Unit.COMPUTE, Unit.COMPUTE, 0, -1, -1], np.int64)
@@ -59,11 +58,12 @@ def _lanes(words: Words, width: int, what: str) -> NDArray[np.uint64]:
 
 @lru_cache(maxsize=64)
 def _used_bits(config: Sizes) -> NDArray[np.uint64]:
-    """Masks of the bits that each format defines, by opcode."""
-    masks = np.zeros((8, instruction_bytes(config) // 8), np.uint64)
-    for opcode, slots in layout(config).items():
-        for slot in slots:
-            _insert(masks[opcode : opcode + 1], slot, np.array([-1], np.int64))
+    """Masks of the bits that each format defines, by code."""
+    isa = isa_of(config)
+    masks = np.zeros((isa.codes, instruction_bytes(config) // 8), np.uint64)
+    for code, found in isa.formats.items():
+        for slot in found.slots:
+            _insert(masks[code : code + 1], slot, np.array([-1], np.int64))
     return masks
 
 
@@ -75,12 +75,12 @@ def _show(value: int, field: Field) -> str:
     return members.get(value, str(value))
 
 
-def _where(index: int, opcode: int) -> str:
-    return f"instruction {index} ({Opcode(opcode).name})"
+def _where(index: int, found: Format) -> str:
+    return f"instruction {index} ({found.name})"
 
 
-def _where_row(rows: Sequence[int], opcode: Opcode, index: int) -> str:
-    return _where(rows[index], opcode)
+def _where_row(rows: Sequence[int], found: Format, index: int) -> str:
+    return _where(rows[index], found)
 
 
 def _range_rule(slot: Slot) -> str:
@@ -98,15 +98,23 @@ def _in_range(slot: Slot, values: NDArray[Any]) -> NDArray[np.bool_]:
 # --- instructions to columns and words -----------------------------------------------------------
 
 
-@lru_cache(maxsize=8)
-def _getter(opcode: Opcode) -> attrgetter[tuple[int, ...]]:
-    return attrgetter(*(field.name for field in FORMATS[opcode][1:]))
+@lru_cache(maxsize=64)
+def _getter(found: Format) -> attrgetter[tuple[int, ...]]:
+    return attrgetter(*(slot.field.name for slot in found.values))
 
 
 @lru_cache(maxsize=256)
-def _limits(config: Sizes, opcode: Opcode | None) -> tuple[Values, Values]:
-    """The least and greatest values of the fields of a format, or of a micro-op."""
-    slots = uop_layout(config) if opcode is None else layout(config)[opcode][1:]
+def _limits(found: Format) -> tuple[Values, Values]:
+    return _ranges(found.values)
+
+
+@lru_cache(maxsize=64)
+def _uop_limits(config: Sizes) -> tuple[Values, Values]:
+    return _ranges(uop_layout(config))
+
+
+def _ranges(slots: Sequence[Slot]) -> tuple[Values, Values]:
+    """The least and greatest values of fields."""
     ranges = np.array([_range(slot) for slot in slots], np.int64)
     return ranges[:, 0], ranges[:, 1]
 
@@ -143,47 +151,52 @@ def _refuse_values(rows: list[tuple[int, ...]], slots: Sequence[Slot], place: Ca
                 raise IsaError(place(index), f"{slot.field.name} must {_range_rule(slot)}, got {value!r}")
 
 
-def _positions(instructions: Sequence[Instruction]) -> dict[Opcode, list[int]]:
-    positions: dict[Opcode, list[int]] = {}
+def _positions(isa: InstructionSet, instructions: Sequence[Instruction]) -> dict[Format, list[int]]:
+    positions: dict[Format, list[int]] = {}
     for index, instruction in enumerate(instructions):
-        if not isinstance(instruction, tuple(CLASSES.values())):
-            choices = ", ".join(cls.__name__ for cls in CLASSES.values())
+        if not isinstance(instruction, isa.classes):
+            choices = ", ".join(cls.__name__ for cls in isa.classes)
             raise IsaError(f"instruction {index}", f"type must be one of {choices}, got {type(instruction).__name__}")
-        positions.setdefault(opcode_of(instruction), []).append(index)
+        positions.setdefault(isa.format_of(instruction), []).append(index)
     return positions
 
 
 def instruction_columns(config: Sizes, instructions: Sequence[Instruction]) -> Values:
     """The columns of instructions; IsaError where a value does not fit its field."""
-    table = np.zeros((len(instructions), len(COLUMNS)), np.int64)
-    for opcode, rows in _positions(instructions).items():
-        slots = layout(config)[opcode][1:]
-        get = _getter(opcode)
+    isa = isa_of(config)
+    table, codes = np.zeros((len(instructions), len(isa.columns)), np.int64), np.zeros(len(instructions), np.int64)
+    for found, rows in _positions(isa, instructions).items():
+        get = _getter(found)
         raw = [get(instructions[row]) for row in rows]
-        values = _table(raw, slots, _limits(config, opcode), partial(_where_row, rows, opcode))
-        table[np.ix_(rows, [COL[slot.field.name] for slot in slots])] = values
-        table[rows, COL["opcode"]] = opcode
-    fill_unit(table)
+        values = _table(raw, found.values, _limits(found), partial(_where_row, rows, found))
+        table[np.ix_(rows, found.value_columns)] = values
+        codes[rows] = found.code
+    isa.set_codes(table, codes)
+    fill_unit(config, table)
     return table
 
 
-def fill_unit(table: Values) -> None:
+def fill_unit(config: Sizes, table: Values) -> None:
     """Set the column `unit`: the unit that executes each instruction, -1 for an unknown opcode."""
     opcode = table[:, COL["opcode"]]
     unit = np.where(opcode == Opcode.SYNC, table[:, COL["unit"]], _UNIT_OF_OPCODE[opcode])
     buffer = table[:, COL["buffer"]]
     on_compute = (opcode == Opcode.LOAD) & np.logical_or.reduce([buffer == int(one) for one in COMPUTE_BUFFERS])
+    if config.extensions:
+        on_compute |= opcode == EXTENSION
     table[:, COL["unit"]] = np.where(on_compute, int(Unit.COMPUTE), unit)
 
 
 def pack(config: Sizes, table: Values) -> Words:
     """The words of columns, without checks; values are truncated to their fields."""
+    isa = isa_of(config)
     lanes = np.zeros((len(table), instruction_bytes(config) // 8), np.uint64)
-    for opcode, slots in layout(config).items():
-        rows = np.flatnonzero(table[:, COL["opcode"]] == opcode)
+    codes = isa.codes_of_columns(table)
+    for code, found in isa.formats.items():
+        rows = np.flatnonzero(codes == code)
         part = np.zeros((len(rows), lanes.shape[1]), np.uint64)
-        for slot in slots if len(rows) else ():
-            _insert(part, slot, table[rows, COL[slot.field.name]])
+        for slot, column in zip(found.slots, found.columns, strict=True) if len(rows) else ():
+            _insert(part, slot, table[rows, column])
         lanes[rows] = part
     return lanes.astype("<u8", copy=False).view(np.uint8)
 
@@ -202,10 +215,11 @@ def encode(config: Sizes, instructions: Sequence[Instruction]) -> Words:
 def with_fields(config: Sizes, words: Words, fields: Mapping[str, Values]) -> Words:
     """A copy of words with fields set in the instructions whose formats have them."""
     lanes = _lanes(words, instruction_bytes(config), "instructions").copy()
-    opcodes = (lanes[:, 0] & np.uint64(7)).astype(np.int64)
-    for opcode, slots in layout(config).items():
-        rows = np.flatnonzero(opcodes == opcode)
-        changed = [slot for slot in slots if slot.field.name in fields] if len(rows) else []
+    isa = isa_of(config)
+    codes = isa.codes_of_words(lanes)
+    for code, found in isa.formats.items():
+        rows = np.flatnonzero(codes == code)
+        changed = [slot for slot in found.slots if slot.field.name in fields] if len(rows) else []
         used = np.zeros((1, lanes.shape[1]), np.uint64)
         for slot in changed:
             _insert(used, slot, np.array([-1], np.int64))
@@ -220,51 +234,59 @@ def with_fields(config: Sizes, words: Words, fields: Mapping[str, Values]) -> Wo
 
 
 def columns(config: Sizes, words: Words) -> Values:
-    """The fields of words, `np.int64[n, len(COLUMNS)]`, with `unit` set for every instruction."""
+    """The fields of words, with `unit` set for every instruction."""
+    isa = isa_of(config)
     lanes = _lanes(words, instruction_bytes(config), "instructions")
-    table = np.zeros((len(words), len(COLUMNS)), np.int64)
-    opcodes = (lanes[:, 0] & np.uint64(7)).astype(np.int64)
-    table[:, COL["opcode"]] = opcodes
-    for opcode, slots in layout(config).items():
-        rows = np.flatnonzero(opcodes == opcode)
+    table = np.zeros((len(words), len(isa.columns)), np.int64)
+    codes = isa.codes_of_words(lanes)
+    isa.set_codes(table, codes)
+    for code, found in isa.formats.items():
+        rows = np.flatnonzero(codes == code)
         part = lanes[rows]
-        for slot in slots if len(rows) else ():
-            table[rows, COL[slot.field.name]] = _extract(part, slot)
-    fill_unit(table)
+        for slot, column in zip(found.slots, found.columns, strict=True) if len(rows) else ():
+            table[rows, column] = _extract(part, slot)
+    fill_unit(config, table)
     return table
 
 
 def check(config: Sizes, words: Words) -> Values:
     """The columns of words; IsaError names the first invalid instruction."""
+    isa = isa_of(config)
     table = columns(config, words)
     lanes = _lanes(words, instruction_bytes(config), "instructions")
-    _check_opcodes(table)
-    _check_enums(config, table)
-    stray = lanes & ~_used_bits(config)[table[:, COL["opcode"]]]
+    codes = isa.codes_of_columns(table)
+    _check_codes(isa, codes)
+    _check_enums(isa, table, codes)
+    stray = lanes & ~_used_bits(config)[codes]
     for row in np.flatnonzero(stray.any(axis=1))[:1]:
         lane = int(np.flatnonzero(stray[row])[0])
         bit = 64 * lane + (int(stray[row, lane]) & -int(stray[row, lane])).bit_length() - 1
-        raise IsaError(_where(int(row), int(table[row, COL["opcode"]])), f"bit {bit} must be 0, got 1")
+        raise IsaError(_where(int(row), isa.formats[int(codes[row])]), f"bit {bit} must be 0, got 1")
     check_rules(config, table)
     return table
 
 
-def _check_opcodes(table: Values) -> None:
-    opcode = table[:, COL["opcode"]]
-    for row in np.flatnonzero(_UNIT_OF_OPCODE[opcode] < 0)[:1]:
+def _check_codes(isa: InstructionSet, codes: Values) -> None:
+    for row in np.flatnonzero(~np.isin(codes, list(isa.formats)))[:1]:
+        number, opcode = divmod(int(codes[row]), 8)
+        if opcode == EXTENSION and isa.plug_ins:
+            choices = ", ".join(f"{k} ({plug_in.name})" for k, plug_in in enumerate(isa.plug_ins))
+            raise IsaError(f"instruction {row}", f"extension must be one of {choices}, got {number}")
         choices = ", ".join(f"{o.value} ({o.name})" for o in Opcode)
-        raise IsaError(f"instruction {row}", f"opcode must be one of {choices}, got {opcode[row]}")
+        more = f", {EXTENSION} (an extension)" if isa.plug_ins else ""
+        raise IsaError(f"instruction {row}", f"opcode must be one of {choices}{more}, got {opcode}")
 
 
-def _check_enums(config: Sizes, table: Values) -> None:
-    for opcode, slots in layout(config).items():
-        rows = np.flatnonzero(table[:, COL["opcode"]] == opcode)
-        for slot in slots:
-            values = table[rows, COL[slot.field.name]]
+def _check_enums(isa: InstructionSet, table: Values, codes: Values) -> None:
+    for code, found in isa.formats.items():
+        rows = np.flatnonzero(codes == code)
+        for slot, column in zip(found.slots[1:], found.columns[1:], strict=True):
+            values = table[rows, column]
             if slot.field.enum is not None and not _in_range(slot, values).all():
                 row = int(rows[int((~_in_range(slot, values)).argmax())])
-                got = table[row, COL[slot.field.name]]
-                raise IsaError(_where(row, opcode), f"{slot.field.name} must {_range_rule(slot)}, got {got}")
+                raise IsaError(
+                    _where(row, found), f"{slot.field.name} must {_range_rule(slot)}, got {table[row, column]}"
+                )
 
 
 def check_rules(config: Sizes, table: Values) -> None:
@@ -272,30 +294,34 @@ def check_rules(config: Sizes, table: Values) -> None:
 
     IsaError names the first.
     """
-    broken = first_broken(config, table, COL)
+    isa = isa_of(config)
+    broken = first_broken(config, table, isa.col)
     if broken is not None:
         row, rule = broken
-        opcode = Opcode(int(table[row, COL["opcode"]]))
-        field = next(field for field in FORMATS[opcode] if field.name == rule.field)
-        got = _show(int(table[row, COL[rule.field]]), field)
-        raise IsaError(_where(row, opcode), f"{rule.field} must {rule.words}, got {got}")
+        found = isa.formats[int(isa.codes_of_columns(table[row : row + 1])[0])]
+        field = next(slot.field for slot in found.slots if slot.field.name == rule.field)
+        got = _show(int(table[row, found.column(rule.field)]), field)
+        raise IsaError(_where(row, found), f"{rule.field} must {rule.words}, got {got}")
 
 
 def decode(config: Sizes, words: Words) -> tuple[Instruction, ...]:
     """The instructions of words; IsaError names the first invalid one."""
+    isa = isa_of(config)
     table = check(config, words)
+    codes = isa.codes_of_columns(table)
     result: list[Instruction | None] = [None] * len(table)
-    for opcode, fields in FORMATS.items():
-        rows = np.flatnonzero(table[:, COL["opcode"]] == opcode)
-        part = table[rows][:, [COL[field.name] for field in fields[1:]]].tolist()
+    for code, found in isa.formats.items():
+        rows = np.flatnonzero(codes == code)
+        part = table[rows][:, found.value_columns].tolist()
         for row, values in zip(rows.tolist(), part, strict=True):
-            result[row] = _build(opcode, fields[1:], values)
+            result[row] = _build(found, values)
     return tuple(instruction for instruction in result if instruction is not None)
 
 
-def _build(opcode: Opcode, fields: Sequence[Field], values: Sequence[int]) -> Instruction:
+def _build(found: Format, values: Sequence[int]) -> Instruction:
+    fields = [slot.field for slot in found.values]
     named: dict[str, Any] = {f.name: v if f.enum is None else f.enum(v) for f, v in zip(fields, values, strict=True)}
-    return CLASSES[opcode](**named)
+    return found.cls(**named)
 
 
 # --- micro-ops -----------------------------------------------------------------------------------
@@ -308,7 +334,7 @@ def encode_uops(config: Sizes, uops: Sequence[MicroOp]) -> Words:
     slots = uop_layout(config)
     lanes = np.zeros((len(uops), config.uop_entry_bytes // 8), np.uint64)
     if len(uops):
-        values = _table([_UOP_VALUES(uop) for uop in uops], slots, _limits(config, None), "micro-op {}".format)
+        values = _table([_UOP_VALUES(uop) for uop in uops], slots, _uop_limits(config), "micro-op {}".format)
         for column, slot in enumerate(slots):
             _insert(lanes, slot, values[:, column])
     return lanes.astype("<u8", copy=False).view(np.uint8)

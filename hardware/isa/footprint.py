@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.hardware.isa import index_set
-from vdla.hardware.isa.encoding import COL, UOP_COLUMNS
+from vdla.hardware.isa.encoding import UOP_COLUMNS
 from vdla.hardware.isa.index_set import Indices, Where
-from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, VectorOp
+from vdla.hardware.isa.instruction_set import COL, EXTENSION_COLUMN, plug_in_of
+from vdla.hardware.isa.instructions import EXTENSION, Buffer, Emit, Opcode, Operand, Source, VectorOp
+from vdla.hardware.isa.plug_in import OldSum, PlugIn
 from vdla.hardware.isa.sizes import Sizes
 
 Row = Sequence[int]
@@ -28,6 +30,7 @@ _LOOP0, _LOOP1 = COL["loop0"], COL["loop1"]
 _OP, _SOURCE, _OPERAND = COL["op"], COL["source"], COL["operand"]
 _ACC, _SRC, _FIRST, _LAST = (UOP_COLUMNS.index(name) for name in ("acc", "src", "first", "last"))
 _NO_COLUMN = -1
+_LOOPED = (Opcode.GEMM, Opcode.VECTOR, EXTENSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,10 @@ class _Stream:
 
 
 def _streams(config: Sizes, opcode: int, emit: int, op: int, source: int, operand: int) -> tuple[_Stream, ...]:
-    """The indices that an instruction of this form uses, that of the accumulator first."""
+    """The indices that an instruction of this form uses, that of the accumulator first.
+
+    `op` is the number of the plug-in in an instruction of one.
+    """
     acc = _Stream(
         field="acc",
         buffer=Buffer.ACC,
@@ -118,6 +124,8 @@ def _streams(config: Sizes, opcode: int, emit: int, op: int, source: int, operan
     )
     if opcode == Opcode.GEMM:
         reads = [_entries(config, "src", Buffer.INP), _entries(config, "wgt", Buffer.WGT)]
+    elif opcode == EXTENSION:
+        reads = list(_plug_in_reads(config, config.extensions[op]))
     else:
         reads = list(_vector_reads(config, op, source, operand))
     return (acc, *reads, *_results(config, emit))
@@ -138,15 +146,26 @@ def _vector_reads(config: Sizes, op: int, source: int, operand: int) -> Iterator
     if operand == Operand.SRC or op == VectorOp.MAC:
         yield _input_vectors(config) if source == Source.INP else _entries(config, "src", Buffer.ACC)
     if operand == Operand.WGT:
-        yield _Stream(
-            field="wgt",
-            buffer=Buffer.WGT,
-            things="wgt vectors",
-            limit=config.wgt_vectors,
-            moves="wgt",
-            column=UOP_COLUMNS.index("wgt"),
-            per_entry=config.wgt_entry_bytes // config.wgt_vector_bytes,
-        )
+        yield _weight_vectors(config)
+
+
+def _plug_in_reads(config: Sizes, plug_in: PlugIn) -> Iterator[_Stream]:
+    if plug_in.src is not None:
+        yield _input_vectors(config) if plug_in.src.vector else _entries(config, "src", plug_in.src.buffer)
+    if plug_in.wgt is not None:
+        yield _weight_vectors(config) if plug_in.wgt.vector else _entries(config, "wgt", plug_in.wgt.buffer)
+
+
+def _weight_vectors(config: Sizes) -> _Stream:
+    return _Stream(
+        field="wgt",
+        buffer=Buffer.WGT,
+        things="wgt vectors",
+        limit=config.wgt_vectors,
+        moves="wgt",
+        column=UOP_COLUMNS.index("wgt"),
+        per_entry=config.wgt_entry_bytes // config.wgt_vector_bytes,
+    )
 
 
 def _input_vectors(config: Sizes) -> _Stream:
@@ -211,7 +230,7 @@ class Footprints:
     # --- bounds
 
     def excess(self, row: Row, kernel: UopOffsets | None) -> list[Excess]:
-        """The fields that lead outside an on-chip buffer; `kernel` is that of a GEMM or VECTOR."""
+        """The fields that lead outside an on-chip buffer; `kernel` has the micro-ops, if any."""
         if row[_OPCODE] in (Opcode.LOAD, Opcode.STORE):
             return _dma_excess(self.config, row)
         if row[_OPCODE] == Opcode.SYNC or kernel is None:
@@ -260,7 +279,7 @@ class Footprints:
         """
         count = len(next(iter(bases.values()), ()))
         number = np.zeros(count, np.int64)
-        if kernel is None or row[_OPCODE] not in (Opcode.GEMM, Opcode.VECTOR):
+        if kernel is None or row[_OPCODE] not in _LOOPED:
             return number
         for stream in self._used(row, kernel):
             if stream.per_entry > 1:
@@ -275,7 +294,7 @@ class Footprints:
 
         `base` has their values of the field.
         """
-        if row[_OPCODE] not in (Opcode.GEMM, Opcode.VECTOR) or kernel is None:
+        if row[_OPCODE] not in _LOOPED or kernel is None:
             return base - row[COL[field]]
         stream = next(stream for stream in self._used(row, kernel) if stream.field == field)
         return (base // stream.per_entry - row[stream.base] // stream.per_entry) * stream.entries
@@ -298,7 +317,8 @@ class Footprints:
         return self.config.entry_bytes[Buffer.OUT if out else row[COL["buffer"]]] // self.config.axi_bytes
 
     def _used(self, row: Row, kernel: UopOffsets) -> list[_Stream]:
-        form = (row[_OPCODE], row[_EMIT], row[_OP], row[_SOURCE], row[_OPERAND])
+        op = row[EXTENSION_COLUMN] if row[_OPCODE] == EXTENSION else row[_OP]
+        form = (row[_OPCODE], row[_EMIT], op, row[_SOURCE], row[_OPERAND])
         if form not in self._forms:
             self._forms[form] = _streams(self.config, *form)
         return [stream for stream in self._forms[form] if kernel.offsets(stream.column, stream.last_only)]
@@ -307,7 +327,7 @@ class Footprints:
         self._kernels[id(kernel)] = kernel
         micro_ops = slice(row[COL["uop_begin"]], row[COL["uop_end"]])
         found = [BufferAccess("uop_begin", Buffer.UOP, False, micro_ops)]
-        if row[_OPCODE] == Opcode.GEMM or row[_OP] != VectorOp.MOV:
+        if self._reads_old_sums(row):
             found.append(BufferAccess("acc", Buffer.ACC, False, self._old_sums(row, kernel)))
         for stream in self._used(row, kernel):
             place = self._place(stream, row, kernel)
@@ -315,6 +335,10 @@ class Footprints:
                 place = self._source_sums(stream, row, kernel, place)
             found.append(BufferAccess(stream.field, stream.buffer, stream.writes, place))
         return sorted(found, key=lambda access: access.writes)
+
+    def _reads_old_sums(self, row: Row) -> bool:
+        plug_in = plug_in_of(self.config, row)
+        return row[_OP] != VectorOp.MOV if plug_in is None else plug_in.old is not OldSum.OVERWRITE
 
     def _place(self, stream: _Stream, row: Row, kernel: UopOffsets) -> Where:
         base, phase = divmod(row[stream.base], stream.per_entry)

@@ -2,7 +2,7 @@
 
 Encoder, decoder, assembler, SystemVerilog package, reference page and random instructions derive
 from this table. Fields lie in table order from bit 0 upwards without gaps; the remaining bits are
-0.
+0. A plug-in of the configuration adds a format: the fields of loops, then its own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.hardware.isa.plug_in import MOST_PLUG_INS, PlugIn, PlugInField
 from vdla.hardware.isa.sizes import Sizes
 
 WORD_BITS = (256, 512)
@@ -168,6 +169,9 @@ VECTOR = (
 )
 SYNC = (Field("unit", _fixed(2), "The unit that pops and pushes the tokens.", enum=Unit),)
 
+EXTENSION_FIELD = Field("extension", _fixed((MOST_PLUG_INS - 1).bit_length()), "The plug-in, by its number.")
+"""Follows HEAD in every instruction of a plug-in, so that its place does not depend on which."""
+
 FORMATS: dict[Opcode, tuple[Field, ...]] = {
     Opcode.LOAD: HEAD + LOAD,
     Opcode.STORE: HEAD + DMA,
@@ -183,6 +187,28 @@ UOP_FORMAT = (
     Field("first", _fixed(1), "Starts a sum if the instruction has init."),
     Field("last", _fixed(1), "Finishes a sum, which is sent to the output buffer as emit says."),
 )
+
+
+# --- plug-ins ------------------------------------------------------------------------------------
+
+_NAMED_WIDTHS: dict[str, Width] = {f.name: f.width for f in LOOPS}
+
+
+def plug_in_fields(plug_in: PlugIn) -> tuple[Field, ...]:
+    """The fields of a plug-in's instruction, but for `opcode` and `extension`."""
+    return (*HEAD[1:], *LOOPS, *(_own_field(own) for own in plug_in.fields))
+
+
+def _own_field(own: PlugInField) -> Field:
+    width = _NAMED_WIDTHS[own.width] if isinstance(own.width, str) else _fixed(own.width)
+    return Field(own.name, width, own.doc, own.signed)
+
+
+@lru_cache(maxsize=64)
+def plug_in_layouts(config: Sizes) -> tuple[tuple[Slot, ...], ...]:
+    """The placed fields of the instruction of each plug-in."""
+    heads = [(*HEAD, EXTENSION_FIELD, *plug_in_fields(each)[len(HEAD) - 1 :]) for each in config.extensions]
+    return tuple(_place(config, fields) for fields in heads)
 
 
 # --- placement -----------------------------------------------------------------------------------
@@ -203,7 +229,7 @@ def _end(slots: tuple[Slot, ...]) -> int:
 
 @lru_cache(maxsize=64)
 def layout(config: Sizes) -> dict[Opcode, tuple[Slot, ...]]:
-    """The placed fields of each format."""
+    """The placed fields of each format that every machine has."""
     return {opcode: _place(config, fields) for opcode, fields in FORMATS.items()}
 
 
@@ -216,8 +242,8 @@ def uop_layout(config: Sizes) -> tuple[Slot, ...]:
 @lru_cache(maxsize=64)
 def instruction_bytes(config: Sizes) -> int:
     """Bytes of an instruction: 32, or 64 if the widest format needs it."""
-    widest = max(_end(slots) for slots in layout(config).values())
-    return next(bits for bits in WORD_BITS if bits >= widest) // 8
+    widest = max(_end(slots) for slots in (*layout(config).values(), *plug_in_layouts(config)))
+    return next((bits for bits in WORD_BITS if bits >= widest), WORD_BITS[-1]) // 8
 
 
 def misfit(config: Sizes) -> str | None:
@@ -227,4 +253,22 @@ def misfit(config: Sizes) -> str | None:
         for slot in slots:
             if slot.offset + slot.width > limit:
                 return f"{name} field {slot.field.name} must end within {limit} bits, got {slot.offset + slot.width}"
+    return None
+
+
+def plug_in_misfit(config: Sizes) -> tuple[PlugIn, str] | None:
+    """The first plug-in whose format does not fit, and why; None if all fit.
+
+    A wider word costs every program twice the bandwidth of its instructions, so only a plug-in that
+    is declared `wide` may widen it.
+    """
+    plain = max(_end(slots) for slots in layout(config).values())
+    plain_bits = next(bits for bits in WORD_BITS if bits >= plain)
+    for plug_in, slots in zip(config.extensions, plug_in_layouts(config), strict=True):
+        limit = WORD_BITS[-1] if plug_in.wide else plain_bits
+        for slot in slots:
+            if slot.offset + slot.width > limit:
+                text = f"field {slot.field.name} must end within {limit} bits, got {slot.offset + slot.width}"
+                remedy = "" if limit == WORD_BITS[-1] else f"; shorten it, or allow {WORD_BITS[-1]} bits by wide=True"
+                return plug_in, text + remedy
     return None

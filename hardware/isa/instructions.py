@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any, ClassVar
 
 from vdla.hardware.isa.units import Unit
 
 __all__ = [
     "Buffer",
     "Emit",
+    "Extended",
     "Gemm",
     "Instruction",
     "Load",
@@ -221,7 +223,18 @@ class MicroOp:
     last: int = 0
 
 
-Instruction = Load | Store | Gemm | Vector | Sync
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """An instruction of an extension: the base of the classes that a configuration generates."""
+
+    mnemonic: ClassVar[str]
+    table: ClassVar[tuple[Any, ...]]  # fields of `formats`, which lies above this module
+
+
+Instruction = Load | Store | Gemm | Vector | Sync | Extended
+
+EXTENSION = 6
+"""The opcode of all instructions of extensions, which the field `extension` tells apart."""
 
 CLASSES: dict[Opcode, type[Instruction]] = {
     Opcode.LOAD: Load,
@@ -235,7 +248,7 @@ COMPUTE_BUFFERS = frozenset({Buffer.UOP, Buffer.ACC})
 
 
 def opcode_of(instruction: Instruction) -> Opcode:
-    """The opcode of an instruction."""
+    """The opcode of an instruction that every machine has."""
     return _OPCODES[type(instruction)]
 
 
@@ -248,5 +261,5 @@ def unit_of(instruction: Instruction) -> Unit:
             return Unit.STORE
         case Sync(unit=unit):
             return Unit(unit)
-        case Gemm() | Vector():
+        case Gemm() | Vector() | Extended():
             return Unit.COMPUTE

@@ -1,19 +1,22 @@
 """The rules of a valid instruction beyond the widths of its fields.
 
 A row of RULES has the formats, the field that is reported, a test over columns, and the rule in
-words. Each test covers a whole program; the first invalid instruction is reported. The bounds of
-buffers and tensors are the verifier's task.
+words; plug-ins add rows of their own. Each test covers a whole program; the first invalid
+instruction is reported. The bounds of buffers and tensors are the verifier's task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.hardware.isa.formula import Formula
+from vdla.hardware.isa.instructions import EXTENSION, Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.hardware.isa.plug_in import OldSum, PlugIn
 from vdla.hardware.isa.sizes import Sizes
 from vdla.support.errors import Error
 
@@ -34,7 +37,7 @@ class IsaError(Error, ValueError):
 class Rule:
     """`field must <words>` in the formats `opcodes`; `holds` tests each row of columns."""
 
-    opcodes: tuple[Opcode, ...]
+    opcodes: tuple[int, ...]
     field: str
     words: str
     holds: Callable[[Columns, Sizes], Mask]
@@ -47,11 +50,11 @@ VECTORS = (Opcode.VECTOR,)
 ALL = tuple(Opcode)
 
 
-def _at_least_one(opcodes: tuple[Opcode, ...], field: str) -> Rule:
+def _at_least_one(opcodes: tuple[int, ...], field: str) -> Rule:
     return Rule(opcodes, field, "be at least 1", lambda c, _: c(field) >= 1)
 
 
-def _zero_unless(opcodes: tuple[Opcode, ...], field: str, when: str, used: Callable[[Columns], Mask]) -> Rule:
+def _zero_unless(opcodes: tuple[int, ...], field: str, when: str, used: Callable[[Columns], Mask]) -> Rule:
     return Rule(opcodes, field, f"be 0 unless {when}", lambda c, _: (c(field) == 0) | used(c))
 
 
@@ -121,11 +124,63 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+# --- plug-ins ------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def rules_of(config: Sizes) -> tuple[Rule, ...]:
+    """The rules of a configuration: those of loops hold for plug-ins as well."""
+    if not config.extensions:
+        return RULES
+    shared = (_shared(rule) if Opcode.GEMM in rule.opcodes else rule for rule in RULES)
+    own = (rule for number, plug_in in enumerate(config.extensions) for rule in plug_in_rules(number, plug_in))
+    return (*shared, *own)
+
+
+def _shared(rule: Rule) -> Rule:
+    return replace(rule, opcodes=(*rule.opcodes, EXTENSION))
+
+
+def plug_in_rules(number: int, plug_in: PlugIn) -> Iterator[Rule]:
+    """The rules of one plug-in's instruction."""
+    unread = [name for name, port in (("src", plug_in.src), ("wgt", plug_in.wgt)) if port is None]
+    zero = [f"{index}{loop}" for index in unread for loop in ("", "0", "1")]
+    if plug_in.old is not OldSum.ACCUMULATE:
+        zero.append("init")
+    for field in zero:
+        yield _of_plug_in(number, field, f"be 0 in {plug_in.name}", _zero(field))
+    for what, formula, least in (("interval", plug_in.interval, 1), ("latency", plug_in.latency, 0)):
+        for field in formula.names[:1]:
+            words = f"keep the {what} of {plug_in.name}, {formula.text}, at least {least}"
+            yield _of_plug_in(number, field, words, _at_least(plug_in, formula, least))
+
+
+def _of_plug_in(number: int, field: str, words: str, holds: Callable[[Columns], Mask]) -> Rule:
+    return Rule((EXTENSION,), field, words, lambda c, _: (c("extension") != number) | holds(c))
+
+
+def _zero(field: str) -> Callable[[Columns], Mask]:
+    return lambda c: np.asarray(c(field) == 0, np.bool_)
+
+
+def _at_least(plug_in: PlugIn, formula: Formula, least: int) -> Callable[[Columns], Mask]:
+    return lambda c: np.asarray(formula.value(own_fields(plug_in, c)) >= least, np.bool_)
+
+
+def own_fields(plug_in: PlugIn, columns: Columns) -> Columns:
+    """Access to the fields of a plug-in's instruction by their own names."""
+    own = {field.name for field in plug_in.fields}
+    return lambda name: columns(f"{plug_in.name}.{name}" if name in own else name)
+
+
+# --- the check -----------------------------------------------------------------------------------
+
+
 def first_broken(config: Sizes, columns: Values, index_of: dict[str, int]) -> tuple[int, Rule] | None:
     """The first instruction that breaks a rule and the first rule it breaks; None if all hold."""
     worst: tuple[int, Rule] | None = None
     opcode = columns[:, index_of["opcode"]]
-    for opcodes, rules in _grouped():
+    for opcodes, rules in _grouped(config):
         rows = np.flatnonzero(np.isin(opcode, opcodes))
         part = columns[rows]
         for rule in rules if len(rows) else ():
@@ -141,8 +196,9 @@ def reader(columns: Values, index_of: dict[str, int]) -> Columns:
     return lambda name: columns[:, index_of[name]]
 
 
-def _grouped() -> list[tuple[tuple[Opcode, ...], list[Rule]]]:
-    groups: dict[tuple[Opcode, ...], list[Rule]] = {}
-    for rule in RULES:
+@lru_cache(maxsize=64)
+def _grouped(config: Sizes) -> list[tuple[tuple[int, ...], list[Rule]]]:
+    groups: dict[tuple[int, ...], list[Rule]] = {}
+    for rule in rules_of(config):
         groups.setdefault(rule.opcodes, []).append(rule)
     return list(groups.items())

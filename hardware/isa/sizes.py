@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 
+from vdla.hardware.isa.plug_in import PlugIn
+
 
 class Sizes(Hashable, Protocol):
     """Depths are in entries, widths in bits or bytes as named; tuples are indexed by `Buffer`."""
+
+    @property
+    def extensions(self) -> Sequence[PlugIn]:
+        """The plug-ins of the machine, in the order of their numbers."""
 
     @property
     def inp_bits(self) -> int:

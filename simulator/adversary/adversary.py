@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH, Buffer, Config
-from vdla.hardware.isa import COL, Unit, uop_columns
+from vdla.hardware.isa import COL, OldSum, PlugIn, Port, Unit, uop_columns
 from vdla.hardware.program import Program, ProgramTensor
 from vdla.simulator.adversary import machine
 
@@ -129,6 +129,7 @@ class _Victim:
         self.order = np.zeros((len(Unit), len(program)), np.int64)
         for unit, queue in enumerate(queues):
             self.order[unit, : len(queue)] = queue
+        self.ports = np.array([_ports(plug_in) for plug_in in config.extensions], np.int64).reshape(-1, 3)
         beats = [tensor.nbytes // config.axi_bytes for tensor in program.tensors]
         self.base = np.concatenate([[0], np.cumsum(beats)]).astype(np.int64)
         self.table, firsts = _micro_op_tables(config, program.tensors)
@@ -145,7 +146,7 @@ class _Victim:
         dram = self.dram.copy()
         params = _params(self.program.config, interleaving, seed, self.most_items)
         status, where = machine.run(
-            self.rows, self.order, self.counts, self.tensor_of, self.tensors, self.table, dram, params
+            self.rows, self.order, self.counts, self.tensor_of, self.tensors, self.table, dram, params, self.ports
         )
         return int(status), int(where), dram
 
@@ -154,6 +155,24 @@ class _Victim:
         at = int((a != b).argmax())
         tensor = int(np.searchsorted(self.base, at, side="right")) - 1
         return f"{self.program.tensors[tensor].name} differs at beat {at - int(self.base[tensor])}"
+
+
+def _ports(plug_in: PlugIn) -> tuple[int, int, int]:
+    """What a plug-in reads, in the order of `machine.PORTS`."""
+    old = {
+        OldSum.OVERWRITE: machine.NOTHING,
+        OldSum.READ: machine.SUM,
+        OldSum.ACCUMULATE: machine.SUM_UNLESS_FIRST,
+    }
+    return old[plug_in.old], _port(plug_in.src), _port(plug_in.wgt)
+
+
+def _port(port: Port | None) -> int:
+    if port is None:
+        return machine.NOTHING
+    if port.buffer == Buffer.ACC:
+        return machine.SUM
+    return machine.VECTOR if port.vector else machine.ENTRY
 
 
 def _micro_op_tables(config: Config, tensors: tuple[ProgramTensor, ...]) -> tuple[Ints, list[int]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.isa import COL, Buffer, Emit, Opcode, Operand, Source, VectorOp
+from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN, Buffer, Emit, Opcode, Operand, Source, VectorOp
 from vdla.simulator.support.jit import entry_point, helper
 
 Ints = NDArray[np.int64]
@@ -30,6 +30,10 @@ P = {name: index for index, name in enumerate(PARAMS)}
 
 _TENSOR_FIELDS = ("base", "beats", "writable", "uops")  # uops: the tensor's first micro-op or -1
 
+PORTS = ("old", "src", "wgt")
+"""What a plug-in reads: see `NOTHING` and the values below it, by column of an array."""
+NOTHING, ENTRY, VECTOR, SUM, SUM_UNLESS_FIRST = range(5)
+
 _P_CMD, _P_TOK, _P_DEPTH, _P_BEATS = P["command_depth"], P["token_depth"], P["inp"], P["inp_beats"]
 _P_IPE, _P_IE, _P_WPE, _P_SLOT = P["inp_per_entry"], P["inp_entries"], P["wgt_per_entry"], P["slot_entries"]
 _P_RANDOM, _P_FIRST, _P_CHUNK = P["random"], P["first"], P["chunk"]
@@ -37,6 +41,9 @@ _P_LATCHED, _P_SEED, _P_LIMIT, _P_MOST = P["latched"], P["seed"], P["limit"], P[
 
 _INP, _WGT, _SCL, _UOP, _ACC, _OUT = (int(buffer) for buffer in Buffer)
 _LOAD, _STORE, _GEMM, _VECTOR = (int(o) for o in (Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.VECTOR))
+_EXTENSION = int(EXTENSION)
+_OLD_PORT, _SRC_PORT, _WGT_PORT = range(len(PORTS))
+_NOTHING, _VECTOR_PORT, _SUM, _SUM_UNLESS_FIRST = NOTHING, VECTOR, SUM, SUM_UNLESS_FIRST
 _EMIT_NONE, _EMIT_RAW = int(Emit.NONE), int(Emit.RAW)
 _SRC, _BY_WEIGHT, _FROM_INP = int(Operand.SRC), int(Operand.WGT), int(Source.INP)
 _MOV, _MAC = int(VectorOp.MOV), int(VectorOp.MAC)
@@ -94,10 +101,15 @@ def _poison_micro_op(micro_ops: Ints, at: int, params: Ints, state: Digests) -> 
 
 
 @helper
+def _loops(row: Ints) -> bool:
+    return bool(row[_OPCODE] == _GEMM or row[_OPCODE] == _VECTOR or row[_OPCODE] == _EXTENSION)
+
+
+@helper
 def _items(row: Ints) -> int:
     if row[_OPCODE] == _LOAD or row[_OPCODE] == _STORE:
         return int(row[_Z] * (row[_YB] + row[_Y] + row[_YA]) * (row[_XB] + row[_X] + row[_XA]))
-    if row[_OPCODE] == _GEMM or row[_OPCODE] == _VECTOR:
+    if _loops(row):
         return int(row[_L0] * row[_L1] * (row[_UE] - row[_UB]))
     return 0
 
@@ -182,8 +194,8 @@ def _emit(row: Ints, offset: int, scale: int, value: np.uint64, memory: Digests,
 
 
 @helper
-def _iterate(row: Ints, item: int, memory: Digests, micro_ops: Ints, params: Ints) -> bool:
-    """Execute an iteration of a GEMM or VECTOR; whether its accesses are in bounds."""
+def _iterate(row: Ints, item: int, memory: Digests, micro_ops: Ints, params: Ints, ports: Ints) -> bool:
+    """Execute an iteration of a compute instruction; whether its accesses are in bounds."""
     size = row[_UE] - row[_UB]
     u, rest = row[_UB] + item % size, item // size
     i, j = rest // row[_L1], rest % row[_L1]
@@ -198,6 +210,8 @@ def _iterate(row: Ints, item: int, memory: Digests, micro_ops: Ints, params: Int
     starts = row[_INIT] > 0 and micro_ops[u, 3] > 0
     if row[_OPCODE] == _GEMM:
         legal, value = _product(starts, a, s, w, memory, params)
+    elif row[_OPCODE] == _EXTENSION:
+        legal, value = _extended(row, ports[row[EXTENSION_COLUMN]], starts, a, s, w, memory, params)
     else:
         legal, value = _vector(row, starts, a, s, w, memory, params)
     if not legal:
@@ -214,6 +228,40 @@ def _product(starts: bool, a: int, s: int, w: int, memory: Digests, params: Ints
         return False, np.uint64(0)
     old = np.uint64(0) if starts else memory[_ACC, a]
     return True, _mix(old, _mix(memory[_INP, s], memory[_WGT, w]))
+
+
+@helper
+def _extended(
+    row: Ints, ports: Ints, starts: bool, a: int, s: int, w: int, memory: Digests, params: Ints
+) -> tuple[bool, np.uint64]:
+    """A step of a plug-in: any function of what its ports read and of its fields."""
+    value = np.uint64(9)
+    for column in range(EXTENSION_COLUMN, len(row)):
+        value = _tag(value, row[column])
+    if ports[_SRC_PORT] != _NOTHING:
+        legal, found = _source(ports[_SRC_PORT], s, memory, params)
+        if not legal:
+            return False, found
+        value = _mix(value, found)
+    if ports[_WGT_PORT] != _NOTHING:
+        each = params[_P_WPE] if ports[_WGT_PORT] == _VECTOR_PORT else 1
+        if w >= params[_P_DEPTH + _WGT] * each:
+            return False, value
+        value = _mix(value, _tag(memory[_WGT, w // each], w % each))
+    if ports[_OLD_PORT] == _SUM or (ports[_OLD_PORT] == _SUM_UNLESS_FIRST and not starts):
+        value = _mix(value, memory[_ACC, a])
+    return True, value
+
+
+@helper
+def _source(port: int, s: int, memory: Digests, params: Ints) -> tuple[bool, np.uint64]:
+    nothing = np.uint64(0)
+    if port == _SUM:
+        return (True, memory[_ACC, s]) if s < params[_P_DEPTH + _ACC] else (False, nothing)
+    if port == _VECTOR_PORT:
+        vectors = params[_P_DEPTH + _INP] * params[_P_IPE] // params[_P_IE]
+        return (True, _input_vector(memory, s, params)) if s < vectors else (False, nothing)
+    return (True, memory[_INP, s]) if s < params[_P_DEPTH + _INP] else (False, nothing)
 
 
 @helper
@@ -243,11 +291,11 @@ def _vector(row: Ints, starts: bool, a: int, s: int, w: int, memory: Digests, pa
 @helper
 def _do_item(
     row: Ints, item: int, tensor: Ints, dram: Digests, table: Ints, memory: Digests,
-    micro_ops: Ints, latch: Digests, params: Ints, state: Digests,
+    micro_ops: Ints, latch: Digests, params: Ints, ports: Ints, state: Digests,
 ) -> bool:  # fmt: skip
     """Execute one of `_steps` steps; latched DMA takes two per item, all reads first."""
-    if row[_OPCODE] == _GEMM or row[_OPCODE] == _VECTOR:
-        return _iterate(row, item, memory, micro_ops, params)
+    if _loops(row):
+        return _iterate(row, item, memory, micro_ops, params, ports)
     if row[_OPCODE] == _LOAD and row[_BUFFER] == _UOP:
         return _load_micro_op(row, item, tensor, table, micro_ops, params, state)
     buffer = _OUT if row[_OPCODE] == _STORE else row[_BUFFER]
@@ -390,12 +438,20 @@ def _stopped(order: Ints, counts: Ints, units: Ints) -> tuple[int, int]:
 
 @entry_point
 def run(
-    rows: Ints, order: Ints, counts: Ints, tensor_of: Ints, tensors: Ints, table: Ints, dram: Digests, params: Ints
+    rows: Ints,
+    order: Ints,
+    counts: Ints,
+    tensor_of: Ints,
+    tensors: Ints,
+    table: Ints,
+    dram: Digests,
+    params: Ints,
+    ports: Ints,
 ) -> tuple[int, int]:
     """Run once: (status, the offending instruction or -1). `dram` is updated in place.
 
     `order[unit]` are the `counts[unit]` instructions of a unit. `tensors` has _TENSOR_FIELDS; its
-    last row stands for no tensor.
+    last row stands for no tensor. `ports[number]` has the PORTS of a plug-in.
     """
     state = np.empty(1, np.uint64)
     state[0] = _mix(np.uint64(params[_P_SEED]), np.uint64(3))
@@ -430,7 +486,17 @@ def run(
             return LONG, index
         for item in range(progress, stop):
             if not _do_item(
-                row, item, tensors[tensor_of[index]], dram, table, memory, micro_ops, latches[unit], params, state
+                row,
+                item,
+                tensors[tensor_of[index]],
+                dram,
+                table,
+                memory,
+                micro_ops,
+                latches[unit],
+                params,
+                ports,
+                state,
             ):
                 return BOUNDS, index
         units[unit, _PROGRESS] = stop

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Buffer, uop_columns
+from vdla.hardware.isa import COL, Buffer, Port, uop_columns
 from vdla.hardware.numerics import unpack_elements
 from vdla.simulator.function import kernels_vnni
 from vdla.simulator.support.errors import SimulationError, require_below
@@ -74,6 +74,18 @@ class Buffers:
 
     def _arrays(self) -> dict[Buffer, NDArray[Any]]:
         return dict(zip(Buffer, (*self._targets, self.out), strict=True))
+
+    def port(self, port: Port | None) -> NDArray[Any]:
+        """What an operand of a plug-in indexes, `[index, element]`; empty without a port."""
+        match port:
+            case None:
+                return np.zeros((1, 0), np.int8)
+            case Port(buffer=Buffer.ACC):
+                return self.acc
+            case Port(buffer=Buffer.INP, vector=vector):
+                return self.inp_vectors if vector else self.inp.reshape(len(self.inp), -1)
+            case Port(vector=vector):
+                return self.wgt_vectors if vector else self.wgt.reshape(len(self.wgt), -1)
 
     # --- LOAD
 

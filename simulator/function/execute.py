@@ -12,9 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, QUEUES, Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.hardware.isa import (
+    COL,
+    EXTENSION,
+    EXTENSION_COLUMN,
+    QUEUES,
+    Emit,
+    Opcode,
+    Operand,
+    PlugIn,
+    Source,
+    Unit,
+    VectorOp,
+    isa_of,
+    plug_in_of,
+)
 from vdla.simulator.function import kernels, kernels_stream, kernels_vnni, vnni
 from vdla.simulator.function.buffers import Buffers, Row
+from vdla.simulator.function.extension_kernel import extension_kernel
 from vdla.simulator.support.errors import Escape, SimulationError, name_of, require_below
 
 Ints = NDArray[np.int64]
@@ -75,16 +90,21 @@ class Engine:
             self._gemm(fields, self._uops(fields, row))
         elif opcode == Opcode.VECTOR:
             self._vector(fields, self._uops(fields, row))
+        elif opcode == EXTENSION:
+            self._extension(self.config.extensions[row[EXTENSION_COLUMN]], fields, self._uops(fields, row))
 
     def _uops(self, fields: Ints, row: Row) -> Ints:
-        """The micro-ops of a GEMM or VECTOR, after all its indices have been checked."""
+        """The micro-ops of a compute instruction, after all its indices have been checked."""
         config, begin, end = self.config, row[COL["uop_begin"]], row[COL["uop_end"]]
         require_below("uop_end", end - 1, config.uop_depth)
         uops = self.buffers.uop[begin:end]
         acc, src, wgt, scl = kernels.extents(fields, uops)
         require_below("acc index", acc, config.acc_depth)
         require_below("scl index", scl, config.scl_depth)
-        if row[COL["opcode"]] == Opcode.GEMM:
+        plug_in = plug_in_of(config, row)
+        if plug_in is not None:
+            self._check_ports(plug_in, src, wgt)
+        elif row[COL["opcode"]] == Opcode.GEMM:
             require_below("src index", src, config.inp_depth)
             require_below("wgt index", wgt, config.wgt_depth)
         else:
@@ -103,6 +123,11 @@ class Engine:
         if row[COL["operand"]] == Operand.WGT:
             require_below("wgt index", wgt, config.wgt_vectors)
 
+    def _check_ports(self, plug_in: PlugIn, src: int, wgt: int) -> None:
+        for name, port, index in (("src", plug_in.src, src), ("wgt", plug_in.wgt, wgt)):
+            if port is not None:
+                require_below(f"{name} index", index, len(self.buffers.port(port)))
+
     def _gemm(self, row: Ints, uops: Ints) -> None:
         m = self.buffers
         if m.tiled:
@@ -113,6 +138,14 @@ class Engine:
     def _vector(self, row: Ints, uops: Ints) -> None:
         m = self.buffers
         kernels.vector(row, uops, m.inp_vectors, m.wgt_vectors, m.acc, m.scl, m.out, m.raw, self.config.out_bits)
+
+    def _extension(self, plug_in: PlugIn, row: Ints, uops: Ints) -> None:
+        m = self.buffers
+        src, wgt = (m.port(port) for port in (plug_in.src, plug_in.wgt))
+        own = [isa_of(self.config).col[f"{plug_in.name}.{field.name}"] for field in plug_in.fields]
+        extension_kernel(plug_in.kernel)(
+            row, uops, src, wgt, row[own], m.acc, m.scl, m.out, m.raw, self.config.out_bits
+        )
 
 
 def execute(config: Config, columns: Ints, dram: Bytes, portable: bool = False) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.isa import COL, FORMATS, QUEUES, Opcode, Unit
+from vdla.hardware.isa import COL, QUEUES, Format, Opcode, Unit, isa_of
 from vdla.hardware.program import Program
 from vdla.simulator.stats.run_stats import RunStats
 from vdla.simulator.stats.times import UNKNOWN
@@ -76,23 +76,24 @@ def _meta(what: str, track: int, name: str) -> _Event:
 
 
 def _slices(program: Program, stats: RunStats) -> Iterator[_Event]:
-    rows = program.columns.tolist()
+    rows, isa = program.columns.tolist(), isa_of(program.config)
     times = zip(stats.starts.tolist(), stats.ends.tolist(), stats.dispatches.tolist(), strict=True)
     for k, (row, (start, end, dispatch)) in enumerate(zip(rows, times, strict=True)):
-        opcode = Opcode(row[COL["opcode"]])
-        fields = {f.name: row[COL[f.name]] for f in FORMATS[opcode][1:] if row[COL[f.name]]}
+        found = isa.format_at(row)
+        named = zip(found.values, found.value_columns, strict=True)
+        fields: dict[str, Any] = {slot.field.name: row[column] for slot, column in named if row[column]}
         source = int(program.source_of[k])
         if source >= 0:
             fields["line"] = program.source_lines[source].strip()
-        name = _name(opcode, fields)
+        name = _name(found, fields)
         yield _slice(row[COL["unit"]], name, start, end + 1 - start, {"index": k, **fields})
         yield _slice(_FETCH_TRACK, f"dispatch {k}", dispatch, 1, {"index": k})
 
 
-def _name(opcode: Opcode, fields: dict[str, Any]) -> str:
-    return (
-        f"LOAD {('inp', 'wgt', 'scl', 'uop', 'acc')[fields.get('buffer', 0)]}" if opcode == Opcode.LOAD else opcode.name
-    )
+def _name(found: Format, fields: dict[str, Any]) -> str:
+    if found.code != Opcode.LOAD:
+        return found.name
+    return f"LOAD {('inp', 'wgt', 'scl', 'uop', 'acc')[fields.get('buffer', 0)]}"
 
 
 def _slice(track: int, name: str, start: int, cycles: int, fields: dict[str, Any]) -> _Event:
@@ -128,7 +129,7 @@ def _table_lines(program: Program, stats: RunStats) -> Iterator[str]:
     rows = program.columns
     for k in range(len(program)):
         unit = Unit(int(rows[k, COL["unit"]])).label
-        opcode = Opcode(int(rows[k, COL["opcode"]])).name
+        opcode = isa_of(program.config).format_at(rows[k]).name
         source = int(program.source_of[k])
         line = program.source_lines[source].strip() if source >= 0 else ""
         cycles = f"{stats.dispatches[k]:>10}{stats.starts[k]:>10}{stats.ends[k]:>10}"

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Opcode
+from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN, Opcode
 from vdla.hardware.program import Program
 from vdla.support.errors import Error
 
@@ -27,6 +27,8 @@ def name_of(columns: NDArray[np.int64], index: int) -> str:
     """`instruction 3 (GEMM)`: how messages name an instruction."""
     opcode = int(columns[index, COL["opcode"]])
     names = {known.value: known.name for known in Opcode}
+    if opcode == EXTENSION and columns.shape[1] > EXTENSION_COLUMN:
+        names[EXTENSION] = f"extension {columns[index, EXTENSION_COLUMN]}"
     return f"instruction {index} ({names.get(opcode, f'opcode {opcode}')})"
 
 

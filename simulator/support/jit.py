@@ -24,9 +24,11 @@ Function = TypeVar("Function", bound=Callable[..., object])
 _SOURCES = (
     "hardware/isa/encoding.py",
     "hardware/isa/formats.py",
+    "hardware/isa/instruction_set.py",
     "hardware/isa/instructions.py",
     "hardware/isa/units.py",
     "simulator/adversary/machine.py",
+    "simulator/function/extension_arithmetic.py",
     "simulator/function/kernels.py",
     "simulator/function/kernels_stream.py",
     "simulator/function/kernels_vnni.py",

@@ -13,7 +13,20 @@ from numpy.typing import NDArray
 
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, QUEUES, SIDES, Opcode, Unit, instruction_bytes, popped_queue
+from vdla.hardware.isa import (
+    COL,
+    EXTENSION,
+    EXTENSION_COLUMN,
+    QUEUES,
+    SIDES,
+    Opcode,
+    Unit,
+    instruction_bytes,
+    isa_of,
+    own_fields,
+    popped_queue,
+    reader,
+)
 from vdla.simulator.stats.moved_bytes import entry_beats
 
 Ints = NDArray[np.int64]
@@ -32,6 +45,7 @@ FIELDS = (
 )  # fmt: skip
 F = {name: index for index, name in enumerate(FIELDS)}
 
+_LOOPED = (Opcode.GEMM, Opcode.VECTOR, EXTENSION)
 _KIND_SYNC, KIND_CORE, KIND_READ, KIND_WRITE = range(4)
 
 # The queue on each side of each unit, for popping and for pushing; -1 at the ends of the chain of
@@ -58,19 +72,24 @@ def wait_table(config: Config, columns: Ints, stalls: Ints) -> Ints:
 
 def _fill_kinds(table: Ints, columns: Ints) -> None:
     kinds = np.full(8, _KIND_SYNC, np.int64)
-    kinds[[Opcode.GEMM, Opcode.VECTOR]] = KIND_CORE
+    kinds[list(_LOOPED)] = KIND_CORE
     kinds[Opcode.LOAD] = KIND_READ
     kinds[Opcode.STORE] = KIND_WRITE
     table[:, F["kind"]] = kinds[columns[:, COL["opcode"]]]
 
 
 def _fill_cycles(config: Config, table: Ints, columns: Ints, stalls: Ints) -> None:
-    """The cycles of GEMM and VECTOR in the issue stage, and from there to their completion."""
+    """The cycles of compute instructions in the issue stage, and from there to their completion."""
     loops = columns[:, COL["loop0"]] * columns[:, COL["loop1"]]
     iterations = loops * (columns[:, COL["uop_end"]] - columns[:, COL["uop_begin"]])
     vectors = columns[:, COL["opcode"]] == Opcode.VECTOR
     table[:, F["cycles"]] = iterations + stalls + np.where(vectors, contract.ISSUE_DELAY, 0)
     table[:, F["tail"]] = np.where(vectors, 0, contract.ISSUE_DELAY) + contract.compute_depth(config)
+    for number, plug_in in enumerate(config.extensions):
+        rows = np.flatnonzero((columns[:, COL["opcode"]] == EXTENSION) & (columns[:, EXTENSION_COLUMN] == number))
+        field = own_fields(plug_in, reader(columns[rows], isa_of(config).col))
+        table[rows, F["cycles"]] = contract.extension_cycles(plug_in, field, iterations[rows])
+        table[rows, F["tail"]] = contract.compute_depth(config)
 
 
 def _fill_dma(config: Config, table: Ints, columns: Ints) -> None:
@@ -116,8 +135,11 @@ def _shifted(table: Ints, name: str, order: Ints, distance: int) -> None:
 def _fill_drains(table: Ints, columns: Ints) -> None:
     """Compute drains before an instruction of another kind, and around LOAD and SYNC."""
     order = np.flatnonzero(table[:, F["unit"]] == Unit.COMPUTE)
-    opcode = columns[order, COL["opcode"]]
-    same = (opcode[1:] == opcode[:-1]) & np.isin(opcode[1:], (Opcode.GEMM, Opcode.VECTOR))
+    kind = columns[order, COL["opcode"]]
+    same = (kind[1:] == kind[:-1]) & np.isin(kind[1:], _LOOPED)
+    if columns.shape[1] > EXTENSION_COLUMN:
+        number = columns[order, EXTENSION_COLUMN]
+        same &= number[1:] == number[:-1]
     drains = order[1:][~same]
     table[drains, F["limit"]] = table[drains, F["prev"]]
 

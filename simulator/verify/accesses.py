@@ -14,7 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
-from vdla.hardware.isa import COL, UOP_COLUMNS, BufferAccess, Footprints, IsaError, Opcode, Row, UopOffsets, check_uops
+from vdla.hardware.isa import (
+    COL,
+    EXTENSION,
+    UOP_COLUMNS,
+    BufferAccess,
+    Footprints,
+    IsaError,
+    Opcode,
+    Row,
+    UopOffsets,
+    check_uops,
+)
 from vdla.hardware.program import Program
 from vdla.simulator.verify.naming import executing_unit, instruction_name, schedule_lines
 from vdla.simulator.verify.verdict import Finding, Kind, Range
@@ -68,7 +79,7 @@ class AccessWalk:
         return list(self._problems(index, row))
 
     def kernel(self, row: Row) -> UopOffsets | None:
-        """The micro-ops of a GEMM or VECTOR."""
+        """The micro-ops of a compute instruction that has some."""
         return self.micro_ops.kernel(row[_BEGIN], row[_END]) if _looped(row) else None
 
     def _in_dram(self, index: int, row: Row) -> list[tuple[int, BufferAccess]]:
@@ -196,4 +207,4 @@ def _moves_data(row: Row) -> bool:
 
 
 def _looped(row: Row) -> bool:
-    return row[_OPCODE] in (Opcode.GEMM, Opcode.VECTOR)
+    return row[_OPCODE] in (Opcode.GEMM, Opcode.VECTOR, EXTENSION)

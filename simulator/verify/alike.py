@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 
 BASES = ("sram", "dram", "acc", "src", "wgt", "out", "scl")
 _TOKENS = ("pop_prev", "pop_next", "push_prev", "push_next")
-_FIXED = [index for name, index in COL.items() if name not in (*BASES, *_TOKENS)]
+_FREE = [COL[name] for name in (*BASES, *_TOKENS)]
 
 
 def classes(program: Program) -> list[Ints]:
@@ -28,7 +28,7 @@ def classes(program: Program) -> list[Ints]:
     table = program.columns
     loads = (table[:, COL["opcode"]] == Opcode.LOAD) & (table[:, COL["buffer"]] == Buffer.UOP)
     epoch = 2 * np.cumsum(loads) - loads  # odd for the LOAD itself
-    number = _numbers(np.column_stack([table[:, _FIXED], program.tensor_of, epoch]))
+    number = _numbers(np.column_stack([np.delete(table, _FREE, axis=1), program.tensor_of, epoch]))
     order = np.argsort(number, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
     return sorted(filter(len, groups), key=lambda group: int(group[0]))

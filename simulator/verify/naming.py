@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vdla.hardware.config import Buffer
-from vdla.hardware.isa import COL, Opcode, Unit
+from vdla.hardware.isa import COL, Opcode, Unit, isa_of
 from vdla.hardware.program import Program
 
 
@@ -15,8 +15,8 @@ def executing_unit(program: Program, index: int) -> Unit:
 def instruction_name(program: Program, index: int) -> str:
     """`instruction 3 (LOAD inp in load)`."""
     row = program.columns[index]
-    opcode = Opcode(int(row[COL["opcode"]]))
-    what = f"{opcode.name} {Buffer(int(row[COL['buffer']])).name.lower()}" if opcode == Opcode.LOAD else opcode.name
+    name = isa_of(program.config).format_at(row).name
+    what = f"{name} {Buffer(int(row[COL['buffer']])).name.lower()}" if row[COL["opcode"]] == Opcode.LOAD else name
     return f"instruction {index} ({what} in {executing_unit(program, index).label})"
 
 

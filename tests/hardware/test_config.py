@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from helpers.extensions import lut
 
 from vdla.benchmarks.programs.random_config import random_config
 from vdla.hardware.config import NOT_IN_FINGERPRINT, PRESETS, Buffer, Config, ConfigError, Dram
@@ -67,6 +68,7 @@ OTHER = {
     "burst_beats": 8,
     "dram": Dram(read_latency=7),
     "clock_mhz": 50,
+    "extensions": (lut(Config.preset("pynq_z1")).plug_in(Config.preset("pynq_z1")),),
 }
 
 

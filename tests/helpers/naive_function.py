@@ -5,22 +5,29 @@ Buffers hold packed bytes, as DRAM does; elements are unpacked at every read.
 
 import numpy as np
 
-from vdla.hardware.isa import COL, Buffer, Emit, Opcode, Operand, Source, VectorOp, decode_uops
+from vdla.compiler.interpret import interpret
+from vdla.hardware.isa import EXTENSION, Buffer, Emit, Opcode, Operand, Source, VectorOp, decode_uops, isa_of
 from vdla.hardware.numerics import pack_elements, requantise, unpack_elements, vector_op, vector_start, wrap32
 
 
 class Naive:
-    def __init__(self, config, columns, dram):
+    def __init__(self, config, columns, dram, extensions=()):
         self.c = config
-        self.rows = [{name: int(row[index]) for name, index in COL.items()} for row in columns]
+        self.extensions = extensions
+        self.rows = [{name: int(row[index]) for name, index in isa_of(config).col.items()} for row in columns]
         self.dram = dram
         self.buffers = {b: np.zeros((config.depths[b], config.entry_bytes[b]), np.uint8) for b in Buffer}
 
     def execute(self, index):
         r = self.rows[index]
-        {Opcode.LOAD: self.load, Opcode.STORE: self.store, Opcode.GEMM: self.gemm, Opcode.VECTOR: self.vector}.get(
-            r["opcode"], lambda r: None
-        )(r)
+        run = {
+            Opcode.LOAD: self.load,
+            Opcode.STORE: self.store,
+            Opcode.GEMM: self.gemm,
+            Opcode.VECTOR: self.vector,
+            EXTENSION: self.extended,
+        }
+        run.get(r["opcode"], lambda r: None)(r)
 
     # --- DMA --------------------------------------------------------------------------------------
 
@@ -114,6 +121,31 @@ class Naive:
                 new = np.broadcast_to(vector_op(op, self.acc(r["acc"] + off), x, b), shape)
             self.acc(r["acc"] + off)[:] = new
             self.emit(r, u, off, scale, new)
+
+    def extended(self, r):
+        """Steps of an extension, interpreted; a sum is added to the old value."""
+        extension = self.extensions[r["extension"]]
+        reduction = extension.output.stage.reduction
+        for u, off, s, w, scale in self.iterations(r):
+            old = self.acc(r["acc"] + off).astype(np.int32)
+            operands = {n: self.operand(r, extension, n, old, s, w) for n in extension.behaviour.params[:-1]}
+            new = interpret(extension.behaviour, operands)[extension.output.name]
+            if reduction is not None and not (r["init"] and u.first):
+                combine = {"sum": np.add, "max": np.maximum, "min": np.minimum}[reduction.reducer.name]
+                new = wrap32(combine(old.astype(np.int64), new))
+            self.acc(r["acc"] + off)[:] = new
+            self.emit(r, u, off, scale, new)
+
+    def operand(self, r, extension, name, old, s, w):
+        buffer = extension.behaviour.buffers[name]
+        match extension.scopes[name]:
+            case "immediate":
+                return np.array([r[f"{extension.name}.{name}"]], buffer.dtype)
+            case "acc":
+                return old if name == extension.in_place else self.acc(s).astype(np.int32)
+            case "inp":
+                return self.inp(s) if buffer.shape == (self.c.batch, self.c.block_in) else self.inpv(s)
+        return self.wgtv(w) if len(buffer.shape) == 1 else self.wgt(w)
 
     def emit(self, r, u, off, scale, new):
         if not u.last or r["emit"] == Emit.NONE:

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from vdla.hardware import timing as contract
-from vdla.hardware.isa import COL, Opcode, instruction_bytes
+from vdla.hardware.isa import EXTENSION, Buffer, OldSum, Opcode, instruction_bytes, isa_of
 from vdla.hardware.timing import COMPUTES_IN_FLIGHT
 
 LOAD, COMPUTE, STORE = 0, 1, 2
@@ -41,7 +41,7 @@ class Burst:
 
 class Instr:
     def __init__(self, config, row, extra):
-        self.row = {name: int(row[index]) for name, index in COL.items()}
+        self.row = {name: int(row[index]) for name, index in isa_of(config).col.items()}
         self.config = config
         self.op = self.row["opcode"]
         self.unit = self.row["unit"]
@@ -86,6 +86,26 @@ class Instr:
 
     def tokens(self, what, queues):
         return [queue for side, queue in queues[self.unit].items() if self.row[f"{what}_{side}"]]
+
+    @property
+    def kind(self):
+        return self.op, self.row.get("extension", 0)
+
+    def last_result(self, t):
+        """When the last step of an instruction of an extension has its result, step by step."""
+        plug_in = self.config.extensions[self.row["extension"]]
+        fields = {**self.row, **{f.name: self.row[f"{plug_in.name}.{f.name}"] for f in plug_in.fields}}
+        interval, latency = (
+            eval(f.text, {"max": max, "min": min}, fields) for f in (plug_in.interval, plug_in.latency)
+        )
+        reads_source = plug_in.src is not None and plug_in.src.buffer == Buffer.ACC
+        ports = (plug_in.old != OldSum.OVERWRITE) + reads_source
+        datapath_reads = plug_in.old == OldSum.READ or reads_source
+        for _ in range(self.iterations):
+            begun, t = t, t + 1
+            while t - begun < interval or t - begun < ports or (datapath_reads and t - begun <= latency):
+                t += 1
+        return t + latency
 
     @property
     def iterations(self):
@@ -334,7 +354,8 @@ class Machine:
             return len(unit.flight) < contract.LOADS_IN_FLIGHT
         if unit.number == STORE:
             return len(unit.flight) < contract.STORES_IN_FLIGHT
-        if unit.previous is not None and head.op == unit.previous.op and head.op in (Opcode.GEMM, Opcode.VECTOR):
+        looped = head.op in (Opcode.GEMM, Opcode.VECTOR, EXTENSION)
+        if looped and unit.previous is not None and head.kind == unit.previous.kind:
             return len(unit.flight) < COMPUTES_IN_FLIGHT
         return not unit.flight
 
@@ -351,6 +372,9 @@ class Machine:
             last = t + instr.iterations + contract.ISSUE_DELAY
             instr.F = t + instr.iterations if instr.op == Opcode.GEMM else last
             instr.C = last + contract.compute_depth(self.config)
+        elif instr.op == EXTENSION:
+            instr.F = instr.last_result(t) + contract.ISSUE_DELAY
+            instr.C = instr.F + contract.compute_depth(self.config)
         elif instr.op == Opcode.LOAD and instr.pads == 0:
             instr.requests_from = t + contract.LOAD_SETUP
         return "busy"

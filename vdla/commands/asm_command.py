@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vdla.commands import OK, CommandError
 from vdla.commands.files import ASSEMBLY, read_program
+from vdla.commands.machine_options import add_extension_argument
 
 EXAMPLES = """\
   vdla asm kernel.s -o kernel.vdla
@@ -17,6 +18,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The text and the program file."""
     parser.add_argument("text", type=Path, metavar="FILE.s", help="assembly text")
+    add_extension_argument(parser, "an extension whose instructions the text has")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the program file (default: FILE.vdla)")
 
 
@@ -24,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Assemble; nothing is written when the text has an error."""
     if arguments.text.suffix != ASSEMBLY:
         raise CommandError(f"asm: name of the text must end in {ASSEMBLY}, got {arguments.text}")
-    program = read_program(arguments.text)
+    program = read_program(arguments.text, arguments.extension)
     target = arguments.output or arguments.text.with_suffix(".vdla")
     program.save(target)
     print(f"{target}: {len(program)} instructions, hash {program.hash}")

@@ -144,7 +144,7 @@ def _text(program: Program, row: int) -> str:
 
 
 def _neighbourhood(comparison: Comparison) -> Any:  # noqa: ANN401  a table of rich
-    from vdla.hardware.isa import COL, Opcode, Unit
+    from vdla.hardware.isa import COL, Unit, isa_of
     from vdla.simulator.stats.times import EVENTS, latest_instructions
 
     found, program = comparison.first_difference, comparison.program
@@ -156,7 +156,7 @@ def _neighbourhood(comparison: Comparison) -> Any:  # noqa: ANN401  a table of r
     for k in latest_instructions(one, found.instruction, cycle, _NEIGHBOURS):
         row = program.columns[k]
         cells = [_cycles(int(ours[k]), int(theirs[k])) for ours, theirs in zip(one, other, strict=True)]
-        unit, opcode = Unit(int(row[COL["unit"]])).name.lower(), Opcode(int(row[COL["opcode"]])).name
+        unit, opcode = Unit(int(row[COL["unit"]])).name.lower(), isa_of(program.config).format_at(row).name
         listing.add_row(str(k), unit, opcode, *cells, style="bold" if k == found.instruction else None)
     return listing
 

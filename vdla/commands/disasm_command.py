@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vdla.commands import OK
 from vdla.commands.files import read_program
+from vdla.commands.machine_options import add_extension_argument
 from vdla.support.atomic import write_text
 
 EXAMPLES = """\
@@ -19,6 +20,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The program file and the text."""
     parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file")
+    add_extension_argument(parser, "an extension that the program needs")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead of standard output")
     parser.add_argument("--numbers", action="store_true", help="number the instructions, as verdicts and traces do")
 
@@ -27,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print or write the text, which assembles to the same bytes."""
     from vdla.hardware.asm import disassemble
 
-    text = disassemble(read_program(arguments.program), numbered=arguments.numbers)
+    text = disassemble(read_program(arguments.program, arguments.extension), numbered=arguments.numbers)
     if arguments.output:
         write_text(arguments.output, text)
     else:

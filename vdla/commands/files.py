@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,11 +48,18 @@ def is_model(path: Path) -> bool:
         return file.read(len(ARTIFACT_FILE.magic)) == ARTIFACT_FILE.magic
 
 
-def read_program(path: Path) -> Program:
-    """The program in a program file, or in assembly text when the name ends in .s."""
+def read_program(path: Path, extensions: Sequence[str] = ()) -> Program:
+    """The program in a program file, or in assembly text when the name ends in .s; `extensions` are
+    loaded first.
+    """
     from vdla.hardware.asm import AsmError, assemble
     from vdla.hardware.program import Program
 
+    if extensions:
+        from vdla.compiler.extensions import load_extension
+
+        for source in extensions:
+            load_extension(source)
     if path.suffix != ASSEMBLY:
         return Program.load(path)
     try:

@@ -20,12 +20,19 @@ MODEL_SUFFIX = ".json"  # of a file that --dram takes
 
 
 def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
-    """--preset and --config."""
+    """--preset, --config and --extension."""
     group = parser.add_mutually_exclusive_group()
     help_text = f"the machine, by name (default {DEFAULT_PRESET}; vdla config lists them)"
     preset = group.add_argument("--preset", metavar="NAME", help=help_text)
     complete_with(preset, preset_names)
     group.add_argument("--config", type=Path, metavar="FILE", help="the machine as JSON, like vdla config NAME --json")
+    add_extension_argument(parser, "an instruction to add to the machine")
+
+
+def add_extension_argument(parser: argparse.ArgumentParser, what: str) -> None:
+    """--extension."""
+    help_text = f"{what}: a Python file that declares it, or an entry point; repeatable"
+    parser.add_argument("--extension", action="append", default=[], metavar="FILE", help=help_text)
 
 
 def preset_names() -> list[str]:
@@ -36,8 +43,13 @@ def preset_names() -> list[str]:
 
 
 def machine(arguments: argparse.Namespace) -> Config:
-    """The configuration that the options name."""
-    return read_config(arguments.config) if arguments.config else Config.preset(arguments.preset or DEFAULT_PRESET)
+    """The configuration that the options name, with its extensions."""
+    config = read_config(arguments.config) if arguments.config else Config.preset(arguments.preset or DEFAULT_PRESET)
+    if not arguments.extension:
+        return config
+    from vdla.compiler.extensions import extend
+
+    return extend(config, *arguments.extension)
 
 
 def read_config(path: Path) -> Config:

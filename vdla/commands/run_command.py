@@ -21,7 +21,7 @@ from vdla.commands.arrays import (
 from vdla.commands.console import output, progress
 from vdla.commands.device_options import add_device_arguments, device_options
 from vdla.commands.files import is_model, read_program
-from vdla.commands.machine_options import add_dram_arguments, natural, positive, with_dram
+from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, natural, positive, with_dram
 from vdla.commands.model_inputs import add_input_arguments
 from vdla.support.atomic import write_text
 
@@ -46,6 +46,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The program, its inputs, the device, the output."""
     parser.add_argument("program", type=Path, metavar="PROGRAM", help="a compiled network, a program, or assembly (.s)")
+    add_extension_argument(parser, "an extension that the program needs")
     add_input_arguments(parser)
     parser.add_argument("--output", type=Path, metavar="DIR", help="write each output as a .npy file there")
     parser.add_argument("--timing-only", action="store_true", help="cycles without data: needs no inputs")
@@ -69,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.timing_only:
         _refuse_data(arguments)
     _check_device(arguments)
-    program = read_program(arguments.program)
+    program = read_program(arguments.program, arguments.extension)
     with progress(f"run {program.name}") as show:
         show("simulating" if arguments.device == "sim" else f"on {arguments.device}", 0, 1)
         outputs, stats = _execute(program, arguments)

@@ -9,7 +9,7 @@ from vdla.commands import FINDING, OK
 from vdla.commands.completion import complete_with
 from vdla.commands.console import progress
 from vdla.commands.files import read_program
-from vdla.commands.machine_options import preset_names
+from vdla.commands.machine_options import add_extension_argument, preset_names
 from vdla.hardware.config import Config
 
 EXAMPLES = """\
@@ -22,6 +22,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The programs and the machine."""
     parser.add_argument("programs", nargs="+", type=Path, metavar="PROGRAM", help="a program file, or assembly text")
+    add_extension_argument(parser, "an extension that a program needs")
     preset = parser.add_argument(
         "--for", dest="device", metavar="PRESET", help="a machine other than the one it was compiled for"
     )
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("verify") as show:
         for index, path in enumerate(arguments.programs):
             show(path.name, index, len(arguments.programs))
-            verdicts.append(verify(read_program(path), device))
+            verdicts.append(verify(read_program(path, arguments.extension), device))
     for verdict in verdicts:
         print(verdict)
     return OK if all(verdict.ok for verdict in verdicts) else FINDING

@@ -1,0 +1,7 @@
+"""Extensions: instructions that a user's file declares, and the machines that have them."""
+
+from vdla.compiler.extensions.errors import ExtensionError
+from vdla.compiler.extensions.extension import Extension
+from vdla.compiler.extensions.load import extend, load_extension
+
+__all__ = ["Extension", "ExtensionError", "extend", "load_extension"]

@@ -1,0 +1,107 @@
+"""Loading of extensions: from a file, an entry point or a function; and machines that have them.
+
+An error in a user's file is reported with the line of that file on which it arose.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import entry_points
+from os import PathLike
+from pathlib import Path
+from types import CodeType
+from typing import Any, cast
+
+from vdla.compiler.extensions.errors import ExtensionError
+from vdla.compiler.extensions.extension import Extension
+from vdla.hardware.config import Config, ConfigError
+from vdla.hardware.extensions import register
+from vdla.hardware.isa import PlugIn
+from vdla.support.errors import Error
+
+ENTRY_POINTS = "vdla.extensions"
+Declaration = Callable[[Config], Extension]
+Source = str | PathLike[str] | Declaration
+
+
+def extend(config: Config, *sources: Source) -> Config:
+    """`config` with the instructions of extensions besides those that it has; each source is a
+    file, the name of an entry point, or a function `declare(config)`.
+
+    ExtensionError where a declaration contradicts itself or does not fit the machine.
+    """
+    plain = replace(config, extensions=())
+    made = [load_extension(source)(plain) for source in sources]
+    try:
+        return replace(config, extensions=(*config.extensions, *made))
+    except ConfigError as error:
+        place = f"{made[-1].place}: " if made else ""
+        raise ExtensionError(f"{place}{error}") from None
+
+
+def load_extension(source: Source) -> Callable[[Config], PlugIn]:
+    """Make an extension known to this process, which can then read what names it: programs and
+    configurations. The result makes its plug-in for a plain configuration.
+    """
+    declare = source if callable(source) else _declaration(str(source))
+
+    def plug_in(config: Config) -> PlugIn:
+        extension = _guarded(declare, config)
+        if not isinstance(extension, Extension):
+            place = f"{declare.__code__.co_filename}:{declare.__code__.co_firstlineno}"
+            raise ExtensionError(f"{place}: declare must return a vdla.Extension, got {extension!r}")
+        return extension.plug_in(config)
+
+    register(source if callable(source) else str(source), plug_in)
+    return plug_in
+
+
+def _declaration(source: str) -> Declaration:
+    """The function `declare` of a file, or that of the entry point of this name."""
+    found = entry_points(group=ENTRY_POINTS, name=source)
+    if found:
+        declare: Declaration = next(iter(found)).load()
+        return declare
+    path = Path(source)
+    if path.suffix != ".py":
+        names = ", ".join(sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))) or "none"
+        raise ExtensionError(f"extension: source must be a file that ends in .py or one of {names}, got {source}")
+    if not path.is_file():
+        raise ExtensionError(f"extension: source must be a readable file, got {source}")
+    module = _guarded(_module, path)
+    if not callable(getattr(module, "declare", None)):
+        raise ExtensionError(f"{source}:1: file must have a function declare(config), got none")
+    return cast("Declaration", module.declare)
+
+
+def _module(path: Path) -> Any:  # noqa: ANN401  a module with names of the user's
+    spec = importlib.util.spec_from_file_location(f"vdla_extension_{path.stem}", path)
+    assert spec is not None and spec.loader is not None, "a path that ends in .py has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _guarded(run: Callable[[Any], Any], argument: Any) -> Any:  # noqa: ANN401  of a file or a configuration
+    """The result of a user's code; its exceptions become an ExtensionError with the line."""
+    home = str(argument) if isinstance(argument, Path) else _file_of(run)
+    try:
+        return run(argument)
+    except ExtensionError:
+        raise
+    except SyntaxError as error:
+        raise ExtensionError(f"{error.filename}:{error.lineno}: {error.msg}") from None
+    except Exception as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == home]
+        text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+        raise ExtensionError(f"{home}:{lines[-1] if lines else 1}: {text}") from error
+
+
+def _file_of(run: Callable[[Any], Any]) -> str:
+    code: CodeType | None = getattr(run, "__code__", None)
+    return code.co_filename if code is not None else "extension"

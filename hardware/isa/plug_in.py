@@ -1,0 +1,107 @@
+"""What the machine knows of an extension: one compute instruction as data, without the compiler.
+
+A plug-in is made from an extension (`vdla.Extension`) for the sizes of one machine. It holds no
+code but the text of its kernel, is equal to another by its content, and travels between processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from dataclasses import field as dataclass_field
+from enum import Enum
+from functools import cached_property
+
+from vdla.hardware.isa.formula import Formula
+from vdla.hardware.isa.instructions import Buffer
+
+MOST_PLUG_INS = 16
+"""Plug-ins of one machine: what the field `extension` can number."""
+
+INTERFACE = 1
+"""The version of the interface between machine and plug-in; part of every digest."""
+
+DECLARED_SIZES = ("batch", "block_in", "block_out", "inp_bits", "wgt_bits")
+"""The sizes that operands of a step depend on."""
+
+
+class OldSum(Enum):
+    """What a step does with the accumulator entry that it writes."""
+
+    OVERWRITE = "overwrite"
+    READ = "read"
+    ACCUMULATE = "accumulate"  # adds to it; starts anew at a micro-op marked first under init
+
+
+@dataclass(frozen=True, slots=True)
+class PlugInField:
+    """A field of a plug-in's format; `width` is in bits, or names the field that has this width."""
+
+    name: str
+    width: int | str
+    doc: str
+    signed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An operand of a step: entries of a buffer, or vectors of block_out elements."""
+
+    operand: str
+    buffer: Buffer
+    vector: bool = False
+
+
+@dataclass(frozen=True)
+class PlugIn:
+    """An instruction of an extension; `src` and `wgt` are the operands that these fields index.
+
+    A step takes `interval` cycles and its result `latency` more, both formulas of fields. `kernel`
+    is the Python text of one step. `place` is the line of the user's file. Plug-ins that compute
+    and cost the same are equal, however they are described.
+    """
+
+    name: str
+    doc: str = dataclass_field(compare=False)
+    version: int
+    sizes: tuple[tuple[str, int], ...]
+    fields: tuple[PlugInField, ...]
+    old: OldSum
+    src: Port | None
+    wgt: Port | None
+    interval: Formula
+    latency: Formula
+    kernel: str
+    wide: bool = False
+    place: str = dataclass_field(default="", compare=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """Twelve hex digits that identify what the instruction is and does."""
+        content = {**asdict(self), "old": self.old.value, "interface": INTERFACE}
+        for unrelated in ("doc", "place"):
+            del content[unrelated]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def label(self) -> str:
+        """Name and digest: how files refer to the plug-in."""
+        return f"{self.name}#{self.digest}"
+
+    def __repr__(self) -> str:
+        return self.label
+
+    @property
+    def accumulator_reads(self) -> int:
+        """Accumulator entries that a step reads."""
+        return int(self.old is not OldSum.OVERWRITE) + int(self._source_is_accumulator)
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether the datapath reads the accumulator; what is added to it afterwards does not."""
+        return self.old is OldSum.READ or self._source_is_accumulator
+
+    @property
+    def _source_is_accumulator(self) -> bool:
+        return self.src is not None and self.src.buffer is Buffer.ACC

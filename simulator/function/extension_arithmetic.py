@@ -1,0 +1,37 @@
+"""Operators of expressions whose meaning differs from machine instructions: they are total.
+
+Values are int64 within the range of their type. Division by 0 gives 0; a shift by a negative amount
+or by at least the width shifts out every bit.
+"""
+
+from __future__ import annotations
+
+from vdla.simulator.support.jit import Int, helper
+
+
+@helper
+def divide(a: Int, b: Int) -> Int:
+    """The quotient, rounded down."""
+    if b == -1:  # the quotient of the least int64 would trap
+        return -a
+    return a // b if b != 0 else 0
+
+
+@helper
+def remainder(a: Int, b: Int) -> Int:
+    """The remainder, with the sign of the divisor."""
+    return a % b if b != 0 and b != -1 else 0
+
+
+@helper
+def shift_left(a: Int, amount: Int, bits: Int) -> Int:
+    """A left shift in `bits`, to be wrapped by the caller."""
+    return a << amount if 0 <= amount < bits else 0
+
+
+@helper
+def shift_right(a: Int, amount: Int, bits: Int) -> Int:
+    """An arithmetic right shift of a value of `bits`."""
+    if 0 <= amount < bits:
+        return a >> amount
+    return -1 if a < 0 else 0

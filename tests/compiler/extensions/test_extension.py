@@ -1,0 +1,223 @@
+"""Declarations of extensions: what is refused, with the line of the user's file and the remedy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers.extensions import LUT_FIELDS, lut, sad
+
+import vdla
+from vdla import te
+from vdla.compiler.extensions import Extension, ExtensionError
+from vdla.hardware.config import Config
+from vdla.hardware.isa import Buffer, OldSum, PlugInField, Port
+
+TINY = Config.preset("tiny")
+
+
+def message_of(make):
+    """What is refused, without the file and the line of this test."""
+    with pytest.raises(ExtensionError) as error:
+        make()
+    place, _, text = str(error.value).partition(": ")
+    assert place.rpartition(":")[2].isdigit()
+    return text
+
+
+def plug_in(**changes):
+    return replace(lut(TINY), **changes).plug_in(TINY)
+
+
+def computed(value, **changes):
+    """A plug-in of `acc[b, o] = value(old, b, o)`."""
+    old = te.placeholder((1, 4), "int32", "old")
+    output = te.compute((1, 4), lambda b, o: value(old, b, o), "acc")
+    scopes = {"old": "acc", "acc": "acc"}
+    return Extension(
+        **{"name": "own", "doc": "Own.", "output": output, "scopes": scopes, "in_place": "old", **changes}
+    ).plug_in(TINY)
+
+
+# --- what follows from a declaration -------------------------------------------------------------
+
+
+def test_ports_follow_from_scopes_and_shapes():
+    declared = lut(TINY).plug_in(TINY)
+    assert (declared.old, declared.src, declared.wgt) == (OldSum.READ, None, Port("table", Buffer.WGT))
+    assert (declared.accumulator_reads, declared.feeds_back) == (1, True)
+    summed = sad(TINY).plug_in(TINY)
+    assert (summed.old, summed.src) == (OldSum.ACCUMULATE, Port("inp", Buffer.INP))
+    assert (summed.accumulator_reads, summed.feeds_back) == (1, False)
+
+
+def test_a_vector_is_told_from_an_entry_by_its_shape():
+    machine = replace(TINY, block_in=8)
+    x = te.placeholder((1, 4), "int8", "x")
+    output = te.compute((1, 4), lambda b, o: te.cast("int32", x[b, o]), "acc")
+    move = Extension(name="move", doc="Moves.", output=output, scopes={"x": "inp", "acc": "acc"})
+    assert move.plug_in(machine).src == Port("x", Buffer.INP, vector=True)
+    assert move.plug_in(TINY).src == Port("x", Buffer.INP)
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"name": "Lut"},
+            "extension: name must be a lower-case identifier other than load, store, gemm, vector, sync, got 'Lut'",
+        ),
+        (
+            {"name": "gemm"},
+            "extension: name must be a lower-case identifier other than load, store, gemm, vector, sync, got 'gemm'",
+        ),
+        ({"doc": " "}, "extension lut: doc must say in a sentence what the instruction does, got ' '"),
+        (
+            {"fields": (*LUT_FIELDS, *LUT_FIELDS)},
+            "extension lut: names of fields must differ, got shift twice",
+        ),
+        (
+            {"fields": (PlugInField("acc0", 5, ""),)},
+            "extension lut: name of a field must be an identifier that no compute instruction has as a field, "
+            "got 'acc0'",
+        ),
+        (
+            {"fields": (PlugInField("shift", 32, ""),)},
+            "extension lut: width of shift must be an integer from 1 to 31 or name a field of loops, got 32",
+        ),
+        ({"fields": ("shift",)}, "extension lut: fields must be of class vdla.isa.PlugInField, got 'shift'"),
+        (
+            {"fields": ()},
+            "extension lut: immediate shift must have the name of a field, got no fields; "
+            "add fields=[PlugInField('shift', bits, meaning)]",
+        ),
+        ({"interval": 0}, "extension lut: interval must be at least 1, got 0"),
+        ({"interval": "2 // 4"}, "extension lut: interval must be at least 1, got 2 // 4"),
+        ({"latency": -1}, "extension lut: latency must be at least 0, got -1"),
+        (
+            {"interval": "1 + old"},
+            "extension lut: interval must depend on fields of the instruction only, never on data, got old",
+        ),
+        (
+            {"latency": "shift ** 2"},
+            "extension lut: latency must be a formula of integers, fields, + - * // %, min and max, got 'shift ** 2'",
+        ),
+        (
+            {"scopes": {"old": "acc"}},
+            "extension lut: scopes must name exactly acc, old, shift, table, got old",
+        ),
+        (
+            {"scopes": {"old": "acc", "table": "dram", "shift": "immediate", "acc": "acc"}},
+            "extension lut: scope of table must be one of inp, wgt, acc, immediate, got 'dram'",
+        ),
+        (
+            {"scopes": {"old": "acc", "table": "inp", "shift": "immediate", "acc": "acc"}},
+            "extension lut: table must be int8[1, 4] in scope inp, got int8[4, 4]",
+        ),
+        (
+            {"scopes": {"old": "acc", "table": "wgt", "shift": "immediate", "acc": "wgt"}},
+            "extension lut: scope of the output acc must be acc, got 'wgt'",
+        ),
+        ({"in_place": "table"}, "extension lut: in_place must name an operand in acc, got 'table'"),
+        ({"output": 1}, "extension lut: output must be the one tensor of a te.compute, got 1"),
+    ],
+)
+def test_inconsistent_declarations_are_refused(changes, message):
+    assert message_of(lambda: plug_in(**changes)) == message
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            lambda old, b, o: old[b, old[b, o] & 7],
+            "extension own: index 1 of old, old[vb, vo] & 7, must lie in 0..3 whatever the data, got 0..7; "
+            "bound it with te.clip or & 3",
+        ),
+        (
+            lambda old, b, o: old[b, te.maximum(old[b, o], 0) * 2 >> 31],
+            "extension own: index 1 of old, max(old[vb, vo], 0) * 2 >> 31, must lie in 0..3 whatever the data, "
+            "got -2147483648..2147483647; bound it with te.clip or & 3",
+        ),
+        (
+            lambda old, b, o: te.cast("int32", te.exp(te.cast("float32", old[b, o]))),
+            "extension own: behaviour must compute with integers of at most int64, got float32",
+        ),
+        (
+            lambda old, b, o: te.popcount(old[b, o]),
+            "extension own: behaviour must be made of integer operators and te.abs, got popcount; "
+            "read its values from a table",
+        ),
+    ],
+)
+def test_behaviours_that_no_datapath_has_are_refused(value, message):
+    assert message_of(lambda: computed(value)) == message
+
+
+def test_more_operands_than_indices_are_refused():
+    x, y = (te.placeholder((1, 4), "int8", name) for name in "xy")
+    output = te.compute((1, 4), lambda b, o: te.cast("int32", x[b, o]) + te.cast("int32", y[b, o]), "acc")
+    two = Extension(name="two", doc="Adds.", output=output, scopes={"x": "inp", "y": "inp", "acc": "acc"})
+    assert message_of(lambda: two.plug_in(TINY)) == (
+        "extension two: at most one operand can be indexed by src, got x and y; "
+        "in_place makes one of the accumulator's the old value"
+    )
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+FILE = """\
+import vdla
+from vdla import te
+
+
+def declare(config):
+    x = te.placeholder((config.batch, config.block_out), "int8", "x")
+    output = te.compute(x.shape, lambda b, o: te.cast("int32", x[b, o]) * 3, "acc")
+    return vdla.Extension(name="triple", doc="Triples.", output=output, scopes={"x": "inp", "acc": "acc"})
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "triple.py"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_extends_a_machine(tmp_path):
+    config = vdla.extend(TINY, written(tmp_path, FILE))
+    assert [found.name for found in config.extensions] == ["triple"]
+    assert config.extensions[0].place == f"{tmp_path / 'triple.py'}:8"
+    assert [found.name for found in vdla.extend(config, lut).extensions] == ["triple", "lut"]
+    assert Config.from_dict(config.to_dict()) == config
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ('"triple"', '"store"', 8, "extension: name must be a lower-case identifier other than load, store"),
+        ("(config.batch, ", "(2, ", 8, "extension triple: x must be int8[1, 4] in scope inp, got int8[2, 4]"),
+        ("x[b, o]", "x[b, o + 4]", 7, "te.compute acc: index 1 of x must satisfy 0 <= index < 4, got 4 to 7"),
+        ("config.batch", "config.bacth", 6, "AttributeError: 'Config' object has no attribute 'bacth'"),
+        ("return vdla", "return (vdla", 8, "'(' was never closed"),
+        ("return vdla.Ext", "vdla.Ext", 5, "declare must return a vdla.Extension, got None"),
+        ("def declare", "def declared", 1, "file must have a function declare(config), got none"),
+    ],
+)
+def test_errors_name_the_line_of_the_file(tmp_path, old, new, line, message):
+    path = written(tmp_path, FILE.replace(old, new))
+    with pytest.raises(ExtensionError) as error:
+        vdla.extend(TINY, path)
+    assert str(error.value).startswith(f"{path}:{line}: {message}")
+
+
+@pytest.mark.parametrize("source", ["nothing.py", "nothing"])
+def test_sources_that_do_not_exist_are_refused(source):
+    with pytest.raises(ExtensionError) as error:
+        vdla.extend(TINY, source)
+    rule = "be a readable file" if source.endswith(".py") else "be a file that ends in .py or one of none"
+    assert str(error.value) == f"extension: source must {rule}, got {source}"

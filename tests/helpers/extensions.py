@@ -1,0 +1,71 @@
+"""Small extensions for tests: a look-up table, sums of absolute differences, odd arithmetic.
+
+All are declared for any configuration, as a user's file would.
+"""
+
+from vdla import te
+from vdla.compiler.extensions import Extension
+from vdla.hardware.isa import PlugInField
+
+LUT_FIELDS = (PlugInField("shift", 5, "Bits that are dropped from a sum."),)
+
+
+def lut(config):
+    """acc[b, o] = table[clip(acc[b, o] >> shift)]: reads and writes the accumulator."""
+    last = config.block_out * config.block_in - 1
+    old = te.placeholder((config.batch, config.block_out), "int32", "old")
+    table = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "table")
+    shift = te.placeholder((1,), "int32", "shift")
+
+    def value(b, o):
+        at = te.clip(old[b, o] >> shift[0], 0, last)
+        return te.cast("int32", table[at // config.block_in, at % config.block_in])
+
+    return Extension(
+        name="lut",
+        doc="Replaces every element of an accumulator entry by an element of a table.",
+        output=te.compute(old.shape, value, "acc"),
+        scopes={"old": "acc", "table": "wgt", "shift": "immediate", "acc": "acc"},
+        in_place="old",
+        fields=LUT_FIELDS,
+        interval="1 + shift // 8",
+        latency=2,
+    )
+
+
+def sad(config):
+    """acc[b, o] += sum over i of abs(inp[b, i] - wgt[o, i]): fed by inp and wgt alone."""
+    inp = te.placeholder((config.batch, config.block_in), config.inp_dtype, "inp")
+    wgt = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "wgt")
+    i = te.reduce_axis(config.block_in, "i")
+
+    def difference(b, o):
+        return te.sum(te.abs(te.cast("int32", inp[b, i]) - te.cast("int32", wgt[o, i])), axis=i)
+
+    return Extension(
+        name="sad",
+        doc="Adds absolute differences of an input entry and the rows of a weight entry.",
+        output=te.compute((config.batch, config.block_out), difference, "acc"),
+        scopes={"inp": "inp", "wgt": "wgt", "acc": "acc"},
+        latency=3,
+    )
+
+
+def mix(config):
+    """acc[b, o] = a vector of inputs times a vector of weights, arithmetic at its limits."""
+    x = te.placeholder((config.batch, config.block_out), config.inp_dtype, "x")
+    w = te.placeholder((config.block_out,), config.wgt_dtype, "w")
+    by = te.placeholder((1,), "int32", "by")
+
+    def value(b, o):
+        wide = te.cast("int32", x[b, o]) << (te.cast("int32", w[o]) + 20)
+        quotient = wide // by[0] + wide % by[0]
+        return te.select(wide > 0, quotient ^ te.cast("int32", w[o]), te.maximum(wide - by[0], -(1 << 20)))
+
+    return Extension(
+        name="mix",
+        doc="Computes with shifts, quotients and a choice.",
+        output=te.compute(x.shape, value, "acc"),
+        scopes={"x": "inp", "w": "wgt", "by": "immediate", "acc": "acc"},
+        fields=(PlugInField("by", 8, "The divisor.", signed=True),),
+    )
