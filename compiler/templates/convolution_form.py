@@ -93,9 +93,8 @@ class ConvolutionForm(SlidingWindow):
             dtype=self.config.inp_dtype,
             weight_dtype=self.config.wgt_dtype,
         ).output
-        output = plain_result(self.results, sums)
-        if self.by_border:
-            output = plain_result(self.results, sums, self.classes, self.class_of)
+        by_class = (self.classes, self.class_of) if self.by_border else ()
+        output = plain_result(self.results, sums, *by_class)
         terms = ("c",) if self.packing == "channels" else ("ky", "kx", "c")
         lanes = ("o",) if count == 1 else ("o_l",) if outputs > 1 else ()  # within a section
         return UntiledForm(fixed_form(self.config, output, {"b": ("n",), "o": lanes, "i": terms}))
