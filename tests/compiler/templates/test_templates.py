@@ -156,6 +156,16 @@ def test_layouts_are_named_and_the_names_give_the_shapes() -> None:
             assert all(d.isalpha() or int(d[:-1]) == size for d, size in zip(dimensions, sizes, strict=True))
 
 
+def test_groups_of_one_result_are_sections_without_lanes() -> None:
+    rng = np.random.default_rng(0)
+    operator = conv2d(PYNQ, batch=2, height=1, width=2, in_channels=272, out_channels=17, kernel=1, groups=17, raw=True)
+    assert operator.description.startswith("sections of 1 of 17 groups")
+    data, weight = rng.integers(-128, 128, (2, 272, 1, 2)), rng.integers(-128, 128, (17, 16, 1, 1))
+    found = operator.unpack(simulate(operator.program, operator.pack(data, weight)).outputs)
+    exact = np.einsum("ngcw,gc->ngw", data.reshape(2, 17, 16, 2), weight[:, :, 0, 0])
+    np.testing.assert_array_equal(found[:, :, 0], exact)
+
+
 def test_patches_are_chosen_where_channels_do_not_fit() -> None:
     config = replace(PYNQ, wgt_kib=1)  # 4 entries, fewer than the taps of a kernel
     rng = np.random.default_rng(0)
