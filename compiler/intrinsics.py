@@ -3,18 +3,21 @@
 `dma`, `gemm`, `vector` and `requantise` are the accelerator's; `dot`, `window_dot` and `bitserial`
 are CPUs'. Each has functions that return an `Intrinsic` for a configuration or for a target:
 `s.tensorize("sums", gemm.gemm(config))`. The lowering of an accelerator intrinsic of your own folds
-its steps into instructions with `fold_compute`, which takes their `ComputeFields`.
+its steps into instructions with `fold_compute`, which takes their `ComputeFields`; that of an
+instruction of your own follows from its extension (`extension_intrinsic`).
 """
 
 from vdla.compiler.codegen.llvm.intrinsics import bitserial, dot, window_dot
 from vdla.compiler.codegen.vdla import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
+from vdla.compiler.extensions import extension_intrinsic
 
 __all__ = [
     "ComputeFields",
     "bitserial",
     "dma",
     "dot",
+    "extension_intrinsic",
     "fold_compute",
     "gemm",
     "requantise",

@@ -26,6 +26,11 @@ def register(source: Hashable, declare: Declare) -> None:
     _LOADED[source] = declare
 
 
+def loaded() -> tuple[Declare, ...]:
+    """What makes the plug-ins of the extensions that are loaded, the last one first."""
+    return tuple(reversed(_LOADED.values()))
+
+
 def find_plug_in(label: str, config: Any) -> PlugIn:  # noqa: ANN401  a plain configuration
     """The plug-in of a label, `name` or `name#digest`, for a plain configuration; of several
     extensions of one name that which was loaded last.
@@ -34,7 +39,7 @@ def find_plug_in(label: str, config: Any) -> PlugIn:  # noqa: ANN401  a plain co
     """
     name, _, digest = label.partition("#")
     problems, others = [], []
-    for declare in reversed(_LOADED.values()):
+    for declare in loaded():
         try:
             plug_in = declare(config)
         except Error as error:  # perhaps of another extension, which this machine cannot have

@@ -36,11 +36,13 @@ ROOMS: dict[str, str] = {
     "compiler.analysis": "support compiler.ir compiler.arith",
     "compiler.interpret": "support compiler.ir compiler.arith",
     "compiler.te": "support compiler.ir compiler.arith",
-    "compiler.extensions": "support hardware.isa hardware compiler.ir compiler.te",
     "compiler.tensorize": "support compiler.ir compiler.arith compiler.te",
     "compiler.codegen.vdla": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.memory_plan compiler.arith "
         "compiler.tensorize"
+    ),
+    "compiler.extensions": (
+        "support hardware.isa hardware compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla"
     ),
     "compiler.lowering": "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize",
     "compiler.schedule": "support compiler.ir compiler.arith compiler.analysis compiler.tensorize",
@@ -55,10 +57,12 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.vdla compiler.schedule compiler.codegen.vdla.intrinsics"
     ),
     "compiler.codegen.llvm.intrinsics": "compiler.target compiler.te compiler.tensorize compiler.codegen.llvm",
-    "compiler.intrinsics": "compiler.codegen.vdla compiler.codegen.vdla.intrinsics compiler.codegen.llvm.intrinsics",
+    "compiler.intrinsics": (
+        "compiler.codegen.vdla compiler.extensions compiler.codegen.vdla.intrinsics compiler.codegen.llvm.intrinsics"
+    ),
     "compiler.map": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.te compiler.tensorize "
-        "compiler.codegen.vdla compiler.codegen.vdla.intrinsics compiler.operators.vdla"
+        "compiler.codegen.vdla compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla"
     ),
     "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
     "compiler.operators.definitions": (

@@ -2,6 +2,7 @@
 
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.extension import Extension
+from vdla.compiler.extensions.intrinsic import extension_intrinsic, machine_intrinsics
 from vdla.compiler.extensions.load import extend, load_extension
 
-__all__ = ["Extension", "ExtensionError", "extend", "load_extension"]
+__all__ = ["Extension", "ExtensionError", "extend", "extension_intrinsic", "load_extension", "machine_intrinsics"]

@@ -9,7 +9,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from os import PathLike
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, cast
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.extension import Extension
 from vdla.hardware.config import Config, ConfigError
-from vdla.hardware.extensions import register
+from vdla.hardware.extensions import loaded, register
 from vdla.hardware.isa import PlugIn
 from vdla.support.errors import Error
 
@@ -35,7 +35,7 @@ def extend(config: Config, *sources: Source) -> Config:
     ExtensionError where a declaration contradicts itself or does not fit the machine.
     """
     plain = replace(config, extensions=())
-    made = [load_extension(source)(plain) for source in sources]
+    made = [load_extension(source).plug_in(plain) for source in sources]
     try:
         return replace(config, extensions=(*config.extensions, *made))
     except ConfigError as error:
@@ -43,21 +43,47 @@ def extend(config: Config, *sources: Source) -> Config:
         raise ExtensionError(f"{place}{error}") from None
 
 
-def load_extension(source: Source) -> Callable[[Config], PlugIn]:
+@dataclass(frozen=True, slots=True)
+class LoadedExtension:
+    """An extension of this process; `declare` is a user's function."""
+
+    declare: Declaration
+
+    def extension(self, config: Config) -> Extension:
+        """The declaration for a plain configuration; ExtensionError with the line of its fault."""
+        made = _guarded(self.declare, config)
+        if not isinstance(made, Extension):
+            place = f"{self.declare.__code__.co_filename}:{self.declare.__code__.co_firstlineno}"
+            raise ExtensionError(f"{place}: declare must return a vdla.Extension, got {made!r}")
+        return made
+
+    def plug_in(self, config: Config) -> PlugIn:
+        """What a machine knows of it."""
+        return self.extension(config).plug_in(config)
+
+
+def load_extension(source: Source) -> LoadedExtension:
     """Make an extension known to this process, which can then read what names it: programs and
-    configurations. The result makes its plug-in for a plain configuration.
+    configurations.
     """
-    declare = source if callable(source) else _declaration(str(source))
+    found = LoadedExtension(source if callable(source) else _declaration(str(source)))
+    register(source if callable(source) else str(source), found.plug_in)
+    return found
 
-    def plug_in(config: Config) -> PlugIn:
-        extension = _guarded(declare, config)
-        if not isinstance(extension, Extension):
-            place = f"{declare.__code__.co_filename}:{declare.__code__.co_firstlineno}"
-            raise ExtensionError(f"{place}: declare must return a vdla.Extension, got {extension!r}")
-        return extension.plug_in(config)
 
-    register(source if callable(source) else str(source), plug_in)
-    return plug_in
+def extension_of(config: Config, plug_in: PlugIn) -> Extension:
+    """The declaration of a plug-in of a machine; ExtensionError where it is not loaded here."""
+    plain = replace(config, extensions=())
+    for declare in loaded():
+        owner = getattr(declare, "__self__", None)
+        try:
+            extension = owner.extension(plain) if isinstance(owner, LoadedExtension) else None
+            if extension is not None and extension.name == plug_in.name and extension.plug_in(plain) == plug_in:
+                return extension
+        except ExtensionError:  # another extension, which this machine cannot have
+            continue
+    rule = "must be loaded, with vdla.load_extension or --extension FILE"
+    raise ExtensionError(f"{plug_in.place}: extension {plug_in.label} {rule}")
 
 
 def _declaration(source: str) -> Declaration:

@@ -207,6 +207,8 @@ def _unify(pattern: ir.Expr, target: ir.Expr) -> Iterator[dict[str, ir.Load]]:
             yield from _pairs(_unify(a, c), list(_unify(b, d)))
             if one in ir.COMMUTATIVE_OPS:
                 yield from _pairs(_unify(a, d), list(_unify(b, c)))
+        case ir.Call(name=one, args=(a,)), ir.Call(name=other, args=(b,)) if one == other:
+            yield from _unify(a, b)
         case ir.Const(), ir.Const() if pattern == target:
             yield {}
 

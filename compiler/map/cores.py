@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.intrinsics import vector
 from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
+from vdla.compiler.extensions import machine_intrinsics
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.compiler.tensorize import Intrinsic
@@ -52,14 +53,17 @@ class Core:
 
 
 def machine_cores(config: Config) -> list[Core]:
-    """The intrinsics of a machine: those that accumulate, then those of element-wise steps."""
+    """The intrinsics of a machine, those of its extensions included: those that accumulate, then
+    those of element-wise steps.
+    """
     source = Source.INP if config.block_out % config.block_in == 0 else Source.ACC
     reductions = [
         Core(vector.reduction(config, op), vector.reduction(config, op, source))
         for op in (VectorOp.ADD, VectorOp.MAX, VectorOp.MIN)
     ]
     depthwise = Core(vector.mac(config, Operand.WGT), vector.mac(config, Operand.WGT, source))
-    return [*of_intrinsics([gemm(config)]), depthwise, *reductions, *_element_wise(config, source)]
+    declared = of_intrinsics([gemm(config), *machine_intrinsics(config)])
+    return [*declared, depthwise, *reductions, *_element_wise(config, source)]
 
 
 def of_intrinsics(intrinsics: Sequence[Intrinsic]) -> list[Core]:

@@ -146,7 +146,7 @@ def instruction_class(plug_in: PlugIn) -> type[Extended]:
     fields = plug_in_fields(plug_in)
     plain = {name: default.default for name, default in CLASSES[Opcode.GEMM].__dataclass_fields__.items()}
     members: list[Any] = [(field.name, int, plain.get(field.name, 0)) for field in fields]
-    shared = {"mnemonic": plug_in.name, "table": fields, "__doc__": plug_in.doc}
+    shared = {"mnemonic": plug_in.name, "plug_in": plug_in, "table": fields, "__doc__": plug_in.doc}
     name = plug_in.name.title().replace("_", "")
     made: type[Extended] = make_dataclass(name, members, bases=(Extended,), namespace=shared, frozen=True, slots=True)
     return made

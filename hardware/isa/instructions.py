@@ -228,7 +228,8 @@ class Extended:
     """An instruction of an extension: the base of the classes that a configuration generates."""
 
     mnemonic: ClassVar[str]
-    table: ClassVar[tuple[Any, ...]]  # fields of `formats`, which lies above this module
+    plug_in: ClassVar[Any]  # the `PlugIn`, which lies above this module, as do the fields of `table`
+    table: ClassVar[tuple[Any, ...]]
 
 
 Instruction = Load | Store | Gemm | Vector | Sync | Extended

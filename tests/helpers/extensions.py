@@ -69,3 +69,18 @@ def mix(config):
         scopes={"x": "inp", "w": "wgt", "by": "immediate", "acc": "acc"},
         fields=(PlugInField("by", 8, "The divisor.", signed=True),),
     )
+
+
+def axpy(config):
+    """acc[b, o] = acc[b, o] + x[b, o] * by: a vector of inputs, scaled by a field."""
+    old = te.placeholder((config.batch, config.block_out), "int32", "old")
+    x = te.placeholder((config.batch, config.block_out), config.inp_dtype, "x")
+    by = te.placeholder((1,), "int32", "by")
+    return Extension(
+        name="axpy",
+        doc="Adds a vector of inputs, scaled by a field.",
+        output=te.compute(old.shape, lambda b, o: old[b, o] + te.cast("int32", x[b, o]) * by[0], "acc"),
+        scopes={"old": "acc", "x": "inp", "by": "immediate", "acc": "acc"},
+        in_place="old",
+        fields=(PlugInField("by", 8, "The factor.", signed=True),),
+    )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from html import escape
 
 from vdla.commands.run_tables import COUNTER_LABELS, Runs, attained_gops, intensity, ridge, roof_gops
-from vdla.hardware.isa import COL, Buffer, Opcode, Unit
+from vdla.hardware.isa import COL, EXTENSION, Buffer, Opcode, Unit
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
 
@@ -142,7 +142,7 @@ class _Slice:
     count: int = 1
 
 
-_KINDS = ("LOAD inp", "LOAD wgt", "LOAD other", "GEMM", "VECTOR", "STORE", "SYNC")
+_KINDS = ("LOAD inp", "LOAD wgt", "LOAD other", "GEMM", "VECTOR", "extension", "STORE", "SYNC")
 """The kinds of slices, in the order of the legend; each is a CSS class without its space."""
 
 
@@ -171,6 +171,8 @@ def _slices(program: Program, stats: RunStats, unit: Unit, begin: int, end: int)
 
 def _kind(row: object) -> str:
     fields = list(row)  # type: ignore[call-overload]  # a row of the program's table
+    if fields[COL["opcode"]] == EXTENSION:
+        return "extension"
     opcode = Opcode(int(fields[COL["opcode"]]))
     if opcode is not Opcode.LOAD:
         return opcode.name

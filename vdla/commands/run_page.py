@@ -35,7 +35,7 @@ text { font: 13px system-ui, sans-serif; fill: var(--text) } text.small { font-s
 .grid, .tick { stroke: var(--rule); stroke-width: 1 } .track { fill: var(--track) }
 .roof { fill: none; stroke: var(--text); stroke-width: 2 } .run0 { fill: #d55e00 } .run1 { fill: #0072b2 }
 .loadinp { fill: #0072b2 } .loadwgt { fill: #56b4e9 } .loadother { fill: #8a8f98 } .gemm { fill: #d55e00 }
-.vector { fill: #cc79a7 } .store { fill: #009e73 } .sync { fill: #f0e442 }
+.vector { fill: #cc79a7 } .store { fill: #009e73 } .sync { fill: #f0e442 } .extension { fill: #e69f00 }
 .busy { fill: #009e73 } .memory_latency { fill: #e69f00 } .memory_bandwidth { fill: #d55e00 }
 .wait_load_to_compute { fill: #0072b2 } .wait_compute_to_load { fill: #56b4e9 }
 .wait_compute_to_store { fill: #cc79a7 } .wait_store_to_compute { fill: #7b3f8c }

@@ -69,7 +69,9 @@ def live_ranges(config: Config, ops: Sequence[MacroOp]) -> list[LiveRange]:
 
 
 def _read_together(op: MacroOp) -> frozenset[BufferTile]:
-    """The accumulator tiles that a VECTOR reads together, none for another operation."""
+    """The accumulator tiles that a VECTOR reads together, none for another operation; an extension
+    reads one after the other.
+    """
     tiles = [op.bases[name][0] for name in ("acc", "src") if name in op.bases]
     both = isinstance(op.instruction, Vector) and all(tile.buffer == Buffer.ACC for tile in tiles)
     return frozenset(tiles if both else ())

@@ -26,7 +26,7 @@ from vdla.compiler.codegen.vdla.touches import SpaceTouches
 from vdla.compiler.codegen.vdla.uops import UopPlan, plan_uops
 from vdla.hardware import isa
 from vdla.hardware.config import Config
-from vdla.hardware.isa import Gemm, Load, Store, Sync, Unit, Vector
+from vdla.hardware.isa import Extended, Gemm, Load, Store, Sync, Unit, Vector
 from vdla.hardware.program import UOPS, Program, ProgramTensor
 
 Ints = NDArray[np.int64]
@@ -98,7 +98,7 @@ def _check(ops: MacroOps, tensors: Sequence[ProgramTensor], source_lines: Sequen
 
 def _broken(op: MacroOp, names: Sequence[str], lines: int) -> Iterator[tuple[str, object]]:
     """The rules that `op` breaks, each with the offending value."""
-    loops, moves = isinstance(op.instruction, Gemm | Vector), _moves_data(op.instruction)
+    loops, moves = isinstance(op.instruction, Gemm | Vector | Extended), _moves_data(op.instruction)
     if moves and op.tensor not in names:
         yield f"tensor must be one of {', '.join(names)}", op.tensor
     if not moves and op.tensor is not None:
@@ -141,7 +141,7 @@ def _touches(
     try:
         table = form_table(config, placed)
     except isa.IsaError:
-        return np.zeros((0, len(isa.COL)), np.int64), None
+        return np.zeros((0, len(isa.isa_of(config).columns)), np.int64), None
     if not fields_fit(config, placed, table):
         return table, None
     return table, form_touches(config, placed, table, addresses, tensors)
@@ -178,7 +178,7 @@ def _columns(config: Config, placed: Placed, index: int, lines: Sequence[str]) -
 
 def _where(index: int, instruction: isa.Instruction, source: int, lines: Sequence[str]) -> str:
     line = f", {lines[source].strip()}" if 0 <= source < len(lines) else ""
-    return f"instruction {index} ({isa.opcode_of(instruction).name}{line})"
+    return f"instruction {index} ({isa.mnemonic_of(type(instruction)).upper()}{line})"
 
 
 # --- words ---------------------------------------------------------------------------------------

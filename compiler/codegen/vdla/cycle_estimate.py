@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.hardware import isa, timing
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Gemm, Load, Store, Unit, Vector
+from vdla.hardware.isa import Extended, Gemm, Load, Store, Unit, Vector
 
 
 def busy_cycles(config: Config, op: MacroOp) -> int:
@@ -23,6 +25,9 @@ def busy_cycles(config: Config, op: MacroOp) -> int:
             return loops.loop0 * loops.loop1 * len(op.uops)
         case Vector() as loops:
             return loops.loop0 * loops.loop1 * len(op.uops) + timing.ISSUE_DELAY
+        case Extended(plug_in=plug_in) as extended:
+            field = partial(getattr, extended)
+            return int(timing.extension_cycles(plug_in, field, field("loop0") * field("loop1") * len(op.uops)))
     return 1
 
 
@@ -35,7 +40,7 @@ def tail_cycles(config: Config, op: MacroOp) -> int:
             return config.dram.write_latency + timing.STORE_TAIL
         case Gemm():
             return timing.ISSUE_DELAY + timing.compute_depth(config)
-        case Vector():
+        case Vector() | Extended():
             return timing.compute_depth(config)
     return 1
 

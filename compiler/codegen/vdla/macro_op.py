@@ -75,15 +75,25 @@ class MacroOp:
 def op_name(index: int, op: MacroOp, lines: Sequence[str] = ()) -> str:
     """The name of an operation in errors: its number, its opcode and its line of the schedule."""
     line = f", {lines[op.source].strip()}" if 0 <= op.source < len(lines) else ""
-    return f"operation {index} ({isa.opcode_of(op.instruction).name}{line})"
+    return f"operation {index} ({isa.mnemonic_of(type(op.instruction)).upper()}{line})"
 
 
 def field_unit(config: Config, instruction: isa.Instruction, name: str) -> Fraction:
     """Buffer entries per unit of base field `name`."""
-    if name == "wgt" and isinstance(instruction, isa.Vector):
-        return Fraction(1, config.block_in)
-    if name == "src" and isinstance(instruction, isa.Vector) and instruction.source == isa.Source.INP:
-        return Fraction(config.block_out, config.block_in)
-    if name == "out" and isinstance(instruction, isa.Gemm | isa.Vector) and instruction.emit == isa.Emit.RAW:
+    if name == "out" and getattr(instruction, "emit", isa.Emit.NONE) == isa.Emit.RAW:
         return Fraction(config.acc_bits, config.out_bits)
-    return _ONE
+    buffer = _vectors(instruction, name)
+    if buffer is None:
+        return _ONE
+    return Fraction(1 if buffer == isa.Buffer.WGT else config.block_out, config.block_in)
+
+
+def _vectors(instruction: isa.Instruction, name: str) -> isa.Buffer | None:
+    """The buffer whose vectors base field `name` counts; None where it counts entries."""
+    match instruction:
+        case isa.Vector(source=source):
+            return {"wgt": isa.Buffer.WGT, "src": isa.Buffer.INP if source == isa.Source.INP else None}.get(name)
+        case isa.Extended(plug_in=plug_in):
+            port = {"src": plug_in.src, "wgt": plug_in.wgt}.get(name)
+            return port.buffer if port is not None and port.vector else None
+    return None

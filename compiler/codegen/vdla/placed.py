@@ -18,7 +18,7 @@ from vdla.compiler.codegen.vdla.macro_ops import MacroOps
 from vdla.compiler.codegen.vdla.uops import UopPlan
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import COL, Gemm, Load, Store, Vector
+from vdla.hardware.isa import COL, Extended, Gemm, Load, Store, Vector
 from vdla.hardware.program import UOPS
 
 Ints = NDArray[np.int64]
@@ -76,7 +76,7 @@ def fields_of(instruction: isa.Instruction) -> tuple[str, ...]:
     match instruction:
         case Load() | Store():
             return ROW_FIELDS[:2]
-        case Gemm() | Vector():
+        case Gemm() | Vector() | Extended():
             return ROW_FIELDS[2:]
         case _:
             return ()
@@ -92,7 +92,7 @@ def place(config: Config, ops: MacroOps, addresses: Mapping[BufferTile, int], pl
             unit = field_unit(config, form.instruction, name)
             address = addresses[tile] * unit.denominator // unit.numerator  # tiles are aligned
             fields[name][rows] = address + ops.offsets[rows, column]
-        if isinstance(form.instruction, Gemm | Vector):
+        if isinstance(form.instruction, Gemm | Vector | Extended):
             fields["uop_begin"][rows] = plan.begins[rows]
             fields["uop_end"][rows] = plan.begins[rows] + len(form.uops)
     before = [load.before for load in plan.loads]
@@ -122,10 +122,12 @@ def form_table(config: Config, placed: Placed) -> Ints:
 def fields_fit(config: Config, placed: Placed, table: Ints) -> bool:
     """Whether the values of all rows fit their fields; `table` is that of `form_table`."""
     used, least, greatest = placed.extremes
-    for opcode, slots in isa.layout(config).items():
-        limits = {slot.field.name: (slot.low, slot.high) for slot in slots}
+    formats = isa.isa_of(config)
+    codes = formats.codes_of_columns(table[used])
+    for code, found in formats.formats.items():
+        limits = {slot.field.name: (slot.low, slot.high) for slot in found.slots}
         low, high = np.array([limits.get(name, (0, 0)) for name in ROW_FIELDS], np.int64).T
-        own = table[used, COL["opcode"]] == opcode
+        own = codes == code
         if (least[own] < low).any() or (greatest[own] > high).any():
             return False
     return True

@@ -180,7 +180,7 @@ def test_a_format_that_would_widen_every_instruction_needs_to_be_allowed():
 def test_a_machine_without_datapaths_has_no_rtl():
     with pytest.raises(ConfigError) as error:
         render(TINY)
-    assert str(error.value) == "rtl of tiny: extensions must have a datapath, got lut, sad, mix without one"
+    assert str(error.value) == "rtl: extensions must have a datapath, got lut, sad, mix without one"
 
 
 def test_the_reference_page_describes_the_instructions():

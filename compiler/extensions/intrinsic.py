@@ -1,0 +1,75 @@
+"""The intrinsic of an extension: what schedules tensorize with, lowered to its instruction.
+
+The operands are those of the declaration, so that nothing is said twice. An operand of which an
+index is more than one axis, such as a table, has no intrinsic yet: matching needs whole axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from vdla.compiler.codegen.vdla import ComputeFields, LoweringError, fold_compute
+from vdla.compiler.codegen.vdla.macro_op import MacroOp
+from vdla.compiler.codegen.vdla.nest import TensorizedNest
+from vdla.compiler.extensions.extension import Extension
+from vdla.compiler.extensions.load import extension_of
+from vdla.compiler.tensorize import Intrinsic, IntrinsicError
+from vdla.hardware import isa
+from vdla.hardware.config import Config
+from vdla.hardware.isa import OldSum, PlugIn, isa_of
+
+
+def extension_intrinsic(extension: Extension, config: Config) -> Intrinsic:
+    """The intrinsic of an extension on a machine that has it.
+
+    Raises:
+        IntrinsicError: an operand is indexed by more than whole axes.
+        ExtensionError: the declaration does not fit the machine.
+    """
+    plug_in = extension.plug_in(config)
+    src, wgt = (port.operand if port else "" for port in (plug_in.src, plug_in.wgt))
+    operands = ComputeFields(extension.output.name, src, wgt)
+
+    def lower(nest: TensorizedNest) -> Iterator[MacroOp]:
+        cls = _class_of(nest.config, plug_in)
+        own = {name: int(value) for name, value in nest.match.immediates.items()}
+        if plug_in.old is not OldSum.ACCUMULATE:
+            own["init"] = 0
+
+        def instruction(fields: dict[str, Any]) -> isa.Instruction:
+            return cls(**{**fields, **own})
+
+        return fold_compute(nest, operands, instruction)
+
+    return Intrinsic(
+        name=extension.name,
+        output=extension.output,
+        scopes=extension.scopes,
+        lower=lower,
+        in_place=extension.in_place,
+    )
+
+
+def machine_intrinsics(config: Config) -> list[Intrinsic]:
+    """The intrinsics of the plug-ins of a machine; a plug-in that can have none is left out.
+
+    ExtensionError where the extension of a plug-in is not loaded.
+    """
+    plain, found = replace(config, extensions=()), []
+    for plug_in in config.extensions:
+        try:
+            found.append(extension_intrinsic(extension_of(config, plug_in), plain))
+        except IntrinsicError:
+            continue
+    return found
+
+
+def _class_of(config: Config, plug_in: PlugIn) -> type[isa.Instruction]:
+    """The class of the plug-in's instructions; LoweringError where the machine lacks it."""
+    found = isa_of(config).format_named(plug_in.name)
+    if found is None or found.plug_in != plug_in:
+        got = ", ".join(each.label for each in config.extensions) or "none"
+        raise LoweringError(f"extension {plug_in.name}: machine must have {plug_in.label}, got {got}; extend it first")
+    return found.cls
