@@ -52,7 +52,7 @@ def find_plug_in(label: str, config: Any) -> PlugIn:  # noqa: ANN401  a plain co
         else:
             got = f"{plug_in.digest} from {plug_in.place}"
             problems.append(f"extension {name} must have digest {digest}, got {got}")
-    found = [*problems, *([f"loaded: {', '.join(others)}"] if others else [])] or ["none is loaded"]
+    found = [*([f"loaded: {', '.join(others)}"] if others else []), *problems] or ["none is loaded"]
     rule = f"extension {label} must be loaded, with vdla.load_extension or --extension FILE"
     raise ConfigError(f"config: {rule}; {'; '.join(found)}")
 

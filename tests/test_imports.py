@@ -134,8 +134,9 @@ ROOMS: dict[str, str] = {
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
     ),
     "runtime.tune": (
-        "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te compiler.operators.vdla "
-        "compiler.map compiler.tune.searches compiler.graph compiler.graph.rules compiler.tune simulator.timing "
+        "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "
+        "compiler.operators.vdla compiler.map compiler.tune.searches compiler.graph compiler.graph.rules compiler.tune "
+        "simulator.timing "
         "runtime.devices runtime.native runtime.artifact runtime.network"
     ),
     "runtime.check_intrinsic": (
