@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.by_identity import by_identity
 from vdla.compiler.analysis.tree import Path, tree_of
 from vdla.compiler.arith import Linear, conjuncts, linear
+from vdla.compiler.ir.by_identity import by_identity
 
 Indices = tuple[ir.Expr, ...]
 

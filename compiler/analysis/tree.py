@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.by_identity import by_identity
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.arith import Linear, Range, conjuncts, linear, predicate_of, simplify, var_names
 from vdla.compiler.ir import Names
+from vdla.compiler.ir.by_identity import by_identity
 
 Path = tuple[ir.Stmt, ...]
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vdla.compiler.ir import nodes as ir
+from vdla.compiler.ir.by_identity import by_identity
 from vdla.compiler.ir.dtypes import is_float
 from vdla.compiler.ir.operators import COMPARE_PRECEDENCE, OPERATORS
 
@@ -38,13 +39,14 @@ def function_text(fn: ir.Function) -> str:
     return "\n".join(line.text for line in function_lines(fn))
 
 
-def function_lines(fn: ir.Function) -> list[TextLine]:
+@by_identity(most=8)
+def function_lines(fn: ir.Function) -> tuple[TextLine, ...]:
     """`fn` as lines: the signature, the intermediate buffers, the statements."""
     params = ", ".join(f"{name}: {_buffer_text(fn.buffers[name])}" for name in fn.params)
     lines = [TextLine(f"{fn.name}({params}):", "")]
     inner = [buffer for name, buffer in fn.buffers.items() if name not in fn.params]
     lines += [TextLine(f"{_INDENT}{buffer.name}: {_buffer_text(buffer)}", "") for buffer in inner]
-    return lines + list(_stmt_lines(fn.body, 1, ""))
+    return (*lines, *_stmt_lines(fn.body, 1, ""))
 
 
 def line_numbers(fn: ir.Function) -> dict[str, int]:

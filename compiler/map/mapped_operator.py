@@ -12,22 +12,19 @@ import numpy.typing as npt
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla import compile_function
-from vdla.compiler.codegen.vdla.intrinsics import dma
 from vdla.compiler.map.errors import MapError
 from vdla.compiler.map.gather import gather
 from vdla.compiler.map.mapping import Mapping
-from vdla.compiler.map.packed_expression import step_name
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packing import packed_inputs, unpacked
 from vdla.compiler.map.skipped_padding import share_read
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.vdla.roles import OUTPUT
-from vdla.compiler.operators.vdla.schedule import TileIntrinsics, schedule_tiles
+from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
 from vdla.compiler.operators.vdla.tiling import best_choice, estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
-from vdla.compiler.tensorize import Intrinsic
-from vdla.hardware.config import Buffer, Config
+from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
 Array = npt.NDArray[Any]
@@ -118,23 +115,8 @@ class MappedOperator:
     @cached_property
     def function(self) -> ir.Function:
         """The scheduled, tensorized function."""
-        form, (*before, core) = self.form, self.form.computation.steps
-        held = {} if form.held is None else {form.parameter(str(form.computation.held)): form.held.lanes}
-        intrinsics = TileIntrinsics(
-            windows={form.window(name): self._load(name) for name in form.streamed},
-            before={step_name(form, step): step.intrinsic for step in before},
-            sums=core.intrinsic,
-            weights={name: dma.load(self.config, Buffer.WGT, lanes) for name, lanes in held.items()},
-        )
-        return schedule_tiles(
-            self.config, self.untiled.tensors, self.problem, self.tiling, form.tile_axes, intrinsics, self.name
-        )
-
-    def _load(self, name: str) -> Intrinsic:
-        """What loads the window of an operand."""
-        if self.form.window_buffers[name] is Buffer.ACC:
-            return dma.load(self.config, Buffer.ACC, widen=True)
-        return dma.load(self.config, Buffer.INP, self.form.streamed[name].lanes)
+        fn = schedule_tiles(self.config, self.untiled.staged, self.problem, self.tiling, self.form.tile_axes)
+        return replace(fn, name=self.name)
 
     @cached_property
     def program(self) -> Program:

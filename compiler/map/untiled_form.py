@@ -7,11 +7,15 @@ from functools import cached_property
 from math import prod
 
 from vdla.compiler import ir, te
-from vdla.compiler.map.packed_expression import packed_tensors
+from vdla.compiler.codegen.vdla.intrinsics import dma
+from vdla.compiler.map.packed_expression import packed_tensors, step_name
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_operand import PackedOperand
 from vdla.compiler.map.tile_facts import tiling_problem
+from vdla.compiler.operators.vdla.schedule import StagedFunction, TileIntrinsics
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
+from vdla.compiler.tensorize import Intrinsic
+from vdla.hardware.config import Buffer
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,30 @@ class UntiledForm:
             MapError: the epilogue does not fit the mapping.
         """
         return tiling_problem(self.form)
+
+    @cached_property
+    def staged(self) -> StagedFunction:
+        """The program's function before it is tiled, called like the plain result."""
+        return StagedFunction.of(self.tensors, self._intrinsics, self.form.output.name)
+
+    @property
+    def _intrinsics(self) -> TileIntrinsics:
+        """What the stages are computed with."""
+        form, (*before, core) = self.form, self.form.computation.steps
+        held = {} if form.held is None else {form.parameter(str(form.computation.held)): form.held.lanes}
+        return TileIntrinsics(
+            windows={form.window(name): self._load(name) for name in form.streamed},
+            before={step_name(form, step): step.intrinsic for step in before},
+            sums=core.intrinsic,
+            weights={name: dma.load(form.config, Buffer.WGT, lanes) for name, lanes in held.items()},
+        )
+
+    def _load(self, name: str) -> Intrinsic:
+        """What loads the window of an operand."""
+        config = self.form.config
+        if self.form.window_buffers[name] is Buffer.ACC:
+            return dma.load(config, Buffer.ACC, widen=True)
+        return dma.load(config, Buffer.INP, self.form.streamed[name].lanes)
 
     @cached_property
     def extra_bytes(self) -> int:

@@ -61,23 +61,40 @@ class TileIntrinsics:
     sums: Intrinsic
     weights: Mapping[str, Intrinsic]
 
+    @property
+    def stages(self) -> dict[str, Intrinsic]:
+        """All but the weights."""
+        return {**self.windows, **self.before, SUMS: self.sums}
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFunction:
+    """A function before tiles are chosen: each stage is in the memory where its intrinsic computes
+    it, and `weights` copies weights to the chip, if there are any.
+    """
+
+    fn: ir.Function
+    intrinsics: TileIntrinsics
+    weights: str | None
+
+    @staticmethod
+    def of(tensors: Sequence[te.Tensor], intrinsics: TileIntrinsics, name: str) -> StagedFunction:
+        """The stages of a computation; `tensors` are the inputs and the output."""
+        *inputs, output = tensors
+        s = Schedule(te.create_function(inputs, [output], name))
+        for stage, intrinsic in intrinsics.stages.items():
+            s.set_scope(stage, intrinsic.scopes[intrinsic.output.name])
+        s.set_scope(RESULTS, "out")
+        weights = [s.cache_read(SUMS, factor, "wgt") for factor in intrinsics.weights]
+        return StagedFunction(s.fn, intrinsics, weights[0] if weights else None)
+
 
 def schedule_tiles(
-    config: Config,
-    tensors: Sequence[te.Tensor],
-    problem: TilingProblem,
-    tiling: Tiling,
-    axes: TileAxes,
-    intrinsics: TileIntrinsics,
-    name: str,
+    config: Config, staged: StagedFunction, problem: TilingProblem, tiling: Tiling, axes: TileAxes
 ) -> ir.Function:
-    """The scheduled, tensorized function; `tensors` are the inputs and the output."""
-    *inputs, output = tensors
-    s = Schedule(te.create_function(inputs, [output], name))
-    stages: dict[str, Intrinsic] = {**intrinsics.windows, **intrinsics.before, SUMS: intrinsics.sums}
-    for stage, intrinsic in stages.items():
-        s.set_scope(stage, intrinsic.scopes[intrinsic.output.name])
-    s.set_scope(RESULTS, "out")
+    """The scheduled, tensorized function."""
+    s, intrinsics = Schedule(staged.fn), staged.intrinsics
+    stages = intrinsics.stages
     outer, block, part, x = _tile(s, tiling, axes)
     for stage in reversed(list(intrinsics.before)):  # readers first
         s.compute_at(stage, _last(outer))
@@ -86,9 +103,9 @@ def schedule_tiles(
         _place_window(s, stage, outer, part if tiling.by_blocks and not intrinsics.before else None, first)
     for stage in intrinsics.before:
         s.store_at(stage, _tile_loop(outer))
-    for factor, load in intrinsics.weights.items():
-        stage = _place_weights(s, outer, part, tiling.keep_weights, all_weights_fit(config, problem), factor)
-        stages[stage] = load
+    if staged.weights is not None:
+        _place_weights(s, staged.weights, outer, part, tiling.keep_weights, all_weights_fit(config, problem))
+        stages[staged.weights] = next(iter(intrinsics.weights.values()))
     _place_results(s, outer, part, x)
     if not problem.raw:
         stage = _place_scale(s, outer, block if problem.lanes == 1 else None, all_lanes_fit(config, problem))
@@ -185,12 +202,11 @@ def _place_window(s: Schedule, stage: str, outer: _Outer, part: str | None, bloc
     s.store_at(stage, _last(outer))
 
 
-def _place_weights(s: Schedule, outer: _Outer, part: str, keep: bool, all_fit: bool, factor: str) -> str:
-    """Load the weights of each pass over the tile before their first use; returns the stage.
+def _place_weights(s: Schedule, weights: str, outer: _Outer, part: str, keep: bool, all_fit: bool) -> None:
+    """Load the weights of each pass over the tile before their first use.
 
     With `keep`, the weights of a group stay on the chip for all its tiles.
     """
-    weights = s.cache_read(SUMS, factor, "wgt")
     s.compute_at(weights, part)
     if keep:
         s.compute_once(weights, *outer["batches"], *outer["rows"], *outer["cols"])
@@ -198,7 +214,6 @@ def _place_weights(s: Schedule, outer: _Outer, part: str, keep: bool, all_fit: b
     else:
         s.store_at(weights, _last(outer))
     s.full_extent(weights, *(axis.var for axis in _block(s, weights).axes[-2:]))
-    return weights
 
 
 def _place_scale(s: Schedule, outer: _Outer, block: str | None, all_fit: bool) -> str:

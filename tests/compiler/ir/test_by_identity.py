@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.by_identity import by_identity
+from vdla.compiler.ir.by_identity import by_identity
 
 
 def test_an_object_is_asked_about_once_and_its_equal_again() -> None:
