@@ -1,8 +1,8 @@
 """Estimates of points: a coarse run of those that look best, the closed form of all others.
 
 The closed form costs a fraction of a microsecond a point and is often wrong by more than the best
-points differ. It is scaled such that no point comes before the better half of those that were run.
-A point's estimate does not depend on which others are asked for.
+points differ. Points of so many tiles that a run would take long are not run: they follow the
+better half of those that were. A point's estimate does not depend on which others are asked for.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _MOST_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class _CoarseRun:
-    """Points that were run, ascending, with their cycles; what closed forms are multiplied by."""
+    """Points that were run, ascending, with their cycles; for each form, what the closed form of
+    points of many tiles is multiplied by.
+    """
 
     indices: Ints
     cycles: Floats
@@ -47,20 +49,19 @@ class _Looks:
     """Points of a form by both closed forms: `rough` is [point, closed form], infinite where a run
     takes long.
 
-    `skipped` is the least closed form of other points.
+    `skipped` is the least closed form of those.
     """
 
     indices: Ints
     rough: Floats
-    skipped: float = np.inf
+    skipped: float
 
     def best(self, count: int) -> _Looks:
         """The `count` best points by each closed form, of those that do not take long."""
         chosen = np.zeros(len(self.indices), np.bool_)
         chosen[np.argsort(self.rough, axis=0, kind="stable")[:count]] = True
         chosen &= np.isfinite(self.rough[:, 0])
-        skipped = min(self.skipped, float(self.rough[~chosen, 0].min(initial=np.inf)))
-        return _Looks(self.indices[chosen], self.rough[chosen], skipped)
+        return _Looks(self.indices[chosen], self.rough[chosen], self.skipped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +77,8 @@ class TileEstimate:
         run = self._run
         found = np.zeros(len(indices))
         for form, chosen, tiles in self.by_form(indices):
-            closed = estimated(self.config, form.problem, tiles)
-            found[chosen] = closed * run.scales[form.label] + form.overhead
+            scales = np.where(_is_long(form, tiles), run.scales[form.label], 1.0)
+            found[chosen] = scales * estimated(self.config, form.problem, tiles) + form.overhead
         if not len(run.indices):
             return found
         at = np.minimum(np.searchsorted(run.indices, indices), len(run.indices) - 1)
@@ -130,9 +131,14 @@ class TileEstimate:
     def _looks(self, form: Form, indices: Ints, tiles: Candidates) -> _Looks:
         """Points by their closed forms."""
         closed = [rough(self.config, form.problem, tiles) for rough in (estimated, least_cycles)]
-        short = steps_of(form.problem, tiles) <= _MOST_STEPS
-        skipped = float(closed[0][~short].min(initial=np.inf))
-        return _Looks(indices, np.where(short[:, None], np.stack(closed, axis=1), np.inf), skipped)
+        long = _is_long(form, tiles)
+        skipped = float(closed[0][long].min(initial=np.inf))
+        return _Looks(indices, np.where(long[:, None], np.inf, np.stack(closed, axis=1)), skipped)
+
+
+def _is_long(form: Form, tiles: Candidates) -> Bools:
+    """Whether a coarse run would take long."""
+    return np.asarray(steps_of(form.problem, tiles) > _MOST_STEPS)
 
 
 def _joined(tables: list[_Looks]) -> _Looks:

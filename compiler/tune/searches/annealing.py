@@ -3,7 +3,7 @@
 Chains walk the space in parallel on the model's scores. A batch takes the best points that they
 met, not too similar to each other, and a few at random. The model is trained afresh on all that was
 told, and on measurements of other tasks where some are given; without them, the first batch is in
-the estimate's order.
+the estimate's order, and with them its first point is that of the lowest estimate.
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ class AnnealingSearch(SpaceSearch):
         if not self._model.is_trained:
             return self._new(self._by_estimate.tolist(), count)
         drawn = int(self.rng.binomial(count, _AT_RANDOM))
-        found = self._anneal()
-        return self._new(self._varied(found[: _CHOICE * count], count - drawn), count)
+        found = self._varied(self._anneal()[: _CHOICE * count], count - drawn)
+        if not self.told:  # other tasks may be unlike this one: the estimate has a point too
+            found = [*self._new(map(int, self._by_estimate), 1), *found]
+        return self._new(found, count)
 
     @cached_property
     def _by_estimate(self) -> Ints:

@@ -101,6 +101,15 @@ def test_measurements_of_another_task_help() -> None:
     assert 2 * helped <= alone
 
 
+def test_the_first_point_has_the_lowest_estimate_whatever_other_tasks_say() -> None:
+    indices = np.arange(0, TASK.space.size, 7)
+    prior = [(TASK.features(indices), 1 / TASK.estimate(indices))]
+    first, *others = (TASK.space.index(point) for point in AnnealingSearch(TASK, 0, prior).propose(8))
+    estimates = TASK.estimate(np.arange(TASK.space.size))
+    assert estimates[first] == estimates.min()
+    assert np.median(estimates[others]) > np.median(estimates)
+
+
 def test_a_blind_search_does_not_depend_on_the_estimate() -> None:
     class OtherEstimate(PlantedTask):
         def estimate(self, indices: np.ndarray) -> np.ndarray:

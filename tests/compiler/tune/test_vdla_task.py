@@ -111,7 +111,7 @@ def test_the_draft_of_a_point_is_its_program(kind: str) -> None:
             assert alone.program.hash == tasks[kind].build(point).hash
 
 
-def test_the_best_are_estimated_by_a_run_and_others_follow_in_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_are_estimated_by_a_run_and_others_in_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vdla_estimate, "_RUN", 0)
     monkeypatch.setattr(vdla_estimate, "_RUN_OF_FORM", 5)
     task = expression(channels=16, config=PYNQ)
@@ -124,10 +124,8 @@ def test_the_best_are_estimated_by_a_run_and_others_follow_in_closed_form(monkey
         run, closed, least = (of(PYNQ, form.problem, tiles) for of in (timeline, estimated, least_cycles))
         best = {*np.argsort(closed, kind="stable")[:5].tolist(), *np.argsort(least, kind="stable")[:5].tolist()}
         looks_best = np.isin(np.arange(len(tiles)), list(best))
-        scale = max(1.0, np.median(run[looks_best]) / closed[~looks_best].min())
-        np.testing.assert_allclose(
-            estimates[chosen] - form.operator.extra_cycles, np.where(looks_best, run, scale * closed)
-        )
+        assert steps_of(form.problem, tiles).max() <= 400
+        assert np.array_equal(estimates[chosen], np.where(looks_best, run, closed) + form.operator.extra_cycles)
         assert task.overhead(task.space.point(int(chosen.argmax()))) == form.operator.extra_cycles
 
 
