@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdla.compiler.graph import Graph
+from vdla.compiler.graph import Graph, TensorType
 from vdla.compiler.graph.macs import macs_of
 from vdla.compiler.graph.rules import DeclinedError
 from vdla.compiler.graph.rules.graph_function import graph_function
@@ -77,17 +77,28 @@ def network_kernels(
     Raises:
         OnnxError, UnsupportedError: the model is not valid.
         ModelError: an unknown CPU, or wrong extents.
+        TuningError: an extent without a number.
     """
     target = target_of(cpu, TuningError)
     uses: dict[str, list[Graph]] = {}
     graphs = kernel_graphs(source, cpu, extents)
     assert isinstance(target, Target)  # or `kernel_graphs` had refused it
     for graph in graphs:
+        _check_extents(graph)
         key = _key(graph, target)
         if key:
             uses.setdefault(key, []).append(graph)
     found = [_kernel(f"kernel {number}", same, target) for number, same in enumerate(uses.values(), 1)]
     return sorted(found, key=lambda kernel: -kernel.uses * kernel.macs)
+
+
+def _check_extents(graph: Graph) -> None:
+    """TuningError unless the extents of all inputs are numbers."""
+    types = (graph.types[name] for name in graph.inputs)
+    shapes = (type.shape for type in types if isinstance(type, TensorType))
+    unknown = next((extent for shape in shapes for extent in shape or () if not is_int(extent)), None)
+    if unknown is not None:
+        raise TuningError(f"tune_kernels: extents must have a number for {unknown}, got none")
 
 
 def _key(graph: Graph, target: Target) -> str:

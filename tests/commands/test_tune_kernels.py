@@ -68,6 +68,12 @@ def test_a_model_without_products_has_nothing_to_tune(capsys: Capture) -> None:
     assert capsys.readouterr().out == "m.onnx: no kernel multiplies, so there is nothing to tune\n"
 
 
+def test_symbols_need_numbers(capsys: Capture) -> None:
+    save_model("MatMul")
+    assert main(["tune", "m.onnx", "--target", "host"]) == 2
+    assert capsys.readouterr().err == "vdla: tune_kernels: extents must have a number for N, got none\n"
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [

@@ -19,6 +19,7 @@ from vdla.commands.files import require_folder
 from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments, natural, positive
 from vdla.commands.tune_kernels import add_kernel_arguments, refuse_kernel_options, run_kernels
 from vdla.commands.tune_picture import Curve, picture
+from vdla.commands.tune_schedule import run_schedule, schedule_of_file
 from vdla.commands.tune_tables import TunedResult, show_result, show_results
 from vdla.commands.tune_tasks import TunedOperator, operator_names, operator_to_tune, operators_of_model
 from vdla.support.atomic import write_text
@@ -32,6 +33,8 @@ EXAMPLES = """\
   vdla tune C5 --trials 500 --picture c5.svg --search random --seed 1
   vdla tune my.py:attention --preset ultra96    a function of yours that
                                         returns the tensor of its result
+  vdla tune my.py:tiled                 a schedule function of yours, which
+                                        asks its argument for values
   vdla tune model.onnx --log model.jsonl        every operator of a model
   vdla compile model.onnx --tuned model.jsonl   use what was found
   vdla tune C8 --from logs/             begin with what other runs learnt
@@ -80,6 +83,9 @@ def run(arguments: argparse.Namespace) -> int:
         return run_kernels(arguments)
     refuse_kernel_options(arguments)
     _check(arguments)
+    schedule = schedule_of_file(arguments.operator)
+    if schedule is not None:
+        return run_schedule(arguments, schedule)
     is_model = arguments.operator.lower().endswith(SUFFIX)
     operators = operators_of_model(arguments) if is_model else [operator_to_tune(arguments)]
     results = _tuned(arguments, operators)
