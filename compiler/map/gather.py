@@ -30,10 +30,12 @@ def gather(tensor: te.Tensor, array: Array) -> Array:
     values = {axis_name(axis): axis_grid for axis, axis_grid in zip(stage.axes, grid, strict=True)}
     inside, load, fill = _parts(stage.value.expr)
     mask = True if inside is None else _evaluated(inside, values)
+    array = np.ascontiguousarray(array)
     places = [_evaluated(index, values) for index in load.indices]
     if inside is not None:
         places = [np.clip(place, 0, extent - 1) for place, extent in zip(places, array.shape, strict=True)]
-    found = array[tuple(places)]
+    steps = np.array(array.strides) // array.itemsize
+    found = array.reshape(-1).take(sum(place * step for place, step in zip(places, steps, strict=True)))
     packed = found if mask is True else np.where(mask, found, np.asarray(fill, array.dtype))
     return np.ascontiguousarray(np.broadcast_to(packed, stage.shape))
 

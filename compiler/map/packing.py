@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy.typing as npt
+
 from vdla.compiler import ir, te
+from vdla.compiler.map.gather import gather
 from vdla.compiler.map.outer_loops import ROW_BLOCKS
 from vdla.compiler.map.packed_expression import packed_tensors, result_axes
 from vdla.compiler.map.packed_form import PackedForm
@@ -12,6 +15,21 @@ from vdla.compiler.map.packed_scale import PackedScale, radices
 from vdla.compiler.operators.vdla.roles import OUTPUT, SCALE
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
+
+Array = npt.NDArray[Any]
+
+
+def pack_array(form: PackedForm, parameter: str, array: Array) -> Array:
+    """An input of the program from the elements of its plain tensor."""
+    if parameter == SCALE:
+        return gather(PackedScale(form).packed(), array)
+    (operand,) = (operand for name, operand in form.operands.items() if form.parameter(name) == parameter)
+    return gather(operand.packed(parameter), array.astype(ir.storage_dtype(operand.source.dtype), copy=False))
+
+
+def unpack_array(form: PackedForm, array: Array) -> Array:
+    """The plain result from the program's output."""
+    return gather(unpacked(form), array)
 
 
 def packed_inputs(form: PackedForm) -> dict[str, te.Tensor]:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 
 import numpy as np
 
 from vdla.compiler.map.fixed_form import fixed_form
 from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.packing import pack_array, unpack_array
 from vdla.compiler.operators.definitions import batched_product
 from vdla.compiler.operators.vdla.layouts import Layout, factor_layout, in_sections, result_layout, scale_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
-from vdla.compiler.operators.vdla.packing import blocks, check_array, check_output, pad_to
+from vdla.compiler.operators.vdla.packing import check_array, check_output
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, OTHER, OUTPUT, SCALE
 from vdla.compiler.operators.vdla.sliding_window import check_extents, check_threads
@@ -78,7 +81,7 @@ def batched_matmul(
     )
     product.results.check(input_zero_point)
     check_threads(name, virtual_threads)
-    return tiled_template(product, product.form(), virtual_threads, tiling, batch * rows * depth * columns)
+    return tiled_template(product, product.form, virtual_threads, tiling, batch * rows * depth * columns)
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ class _BatchedProduct:
     input_zero_point: int
     results: Results
 
+    @cached_property
     def form(self) -> PackedForm:
         """The program's form."""
         sums = batched_product(
@@ -124,7 +128,7 @@ class _BatchedProduct:
     def pack(self, data: Array, other: Array, multiplier: Factors = None) -> dict[str, Array]:
         """The program's arrays from both factors and a real multiplier."""
         other = self._check_other(other)
-        sums = other.sum(axis=2, dtype=np.int64)
+        sums = other.sum(axis=1, dtype=np.int64)
         return self.pack_inputs(data) | self._pack_other(other) | self.pack_constants(multiplier, sums)
 
     def pack_inputs(self, data: Array | None = None, other: Array | None = None) -> dict[str, Array]:
@@ -132,7 +136,7 @@ class _BatchedProduct:
         packed = {}
         if data is not None:
             data = check_array("data", data, (self.batch, self.rows, self.depth), self.config.inp_dtype)
-            packed[str(DATA)] = self._pack_rows(data, self.config.batch)
+            packed[str(DATA)] = pack_array(self.form, DATA, data)
         return packed if other is None else packed | self._pack_other(self._check_other(other))
 
     def pack_constants(self, multiplier: Factors = None, sums: Array | None = None) -> dict[str, Array]:
@@ -141,35 +145,21 @@ class _BatchedProduct:
         """
         if sums is None and self.input_zero_point:
             raise TemplateError(f"{self.name}: sums of the second factor must be given with a zero point, got None")
-        channels, block = self.batch * self.columns, self.config.block_out
-        offset = np.zeros(channels, np.int64) if sums is None else -self.input_zero_point * sums.reshape(-1)
-        whole = (self.batch, blocks(self.columns, block) * block)
-
-        def arrange(lanes: Array) -> Array:
-            return pad_to(lanes.reshape(self.batch, self.columns), whole).reshape(-1)
-
-        packed = self.results.pack(channels, None, multiplier, offset, arrange=arrange)
-        return {name: array.reshape(self.batch, -1, block) for name, array in packed.items()}
+        columns = (self.batch, self.columns)
+        offset = np.zeros(prod(columns), np.int64) if sums is None else -self.input_zero_point * sums.reshape(-1)
+        lanes = self.results.lanes(prod(columns), None, multiplier, offset)
+        return {} if lanes is None else {str(SCALE): pack_array(self.form, SCALE, lanes.reshape(columns))}
 
     def _check_other(self, other: Array) -> Array:
-        """The second factor as [batch, columns, depth]."""
-        shape = (self.batch, self.columns, self.depth)
-        given = shape if self.transposed else (shape[0], shape[2], shape[1])
+        """The second factor as [batch, depth, columns]."""
+        shape = (self.batch, self.depth, self.columns)
+        given = (shape[0], shape[2], shape[1]) if self.transposed else shape
         checked = check_array("other", other, given, self.config.wgt_dtype)
-        return checked if self.transposed else checked.transpose(0, 2, 1)
+        return checked.transpose(0, 2, 1) if self.transposed else checked
 
     def _pack_other(self, other: Array) -> dict[str, Array]:
-        return {str(OTHER): self._pack_rows(other, self.config.block_out)}
-
-    def _pack_rows(self, array: Array, block: int) -> Array:
-        """[batch, rows, depth] as [batch, depth / block_in, rows / block, block, block_in]."""
-        high, deep = blocks(array.shape[1], block), blocks(self.depth, self.config.block_in)
-        full = pad_to(array, (self.batch, high * block, deep * self.config.block_in))
-        split = full.reshape(self.batch, high, block, deep, self.config.block_in)
-        return np.ascontiguousarray(split.transpose(0, 3, 1, 2, 4), np.int8)
+        return {str(OTHER): pack_array(self.form, OTHER, other)}
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """[batch, rows, columns] from the program's outputs."""
-        packed = check_output(outputs, 7)[0, :, :, 0]  # batch, column blocks, row blocks, rows, columns
-        rows = packed.transpose(0, 2, 3, 1, 4).reshape(self.batch, packed.shape[2] * packed.shape[3], -1)
-        return np.ascontiguousarray(rows[:, : self.rows, : self.columns])
+        return unpack_array(self.form, check_output(outputs, 7))

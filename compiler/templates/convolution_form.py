@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from vdla.compiler.map.fixed_form import fixed_form
+from vdla.compiler.map.packing import pack_array, unpack_array
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import convolution
 from vdla.compiler.operators.vdla.layouts import (
@@ -27,9 +28,6 @@ from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
 from vdla.compiler.operators.vdla.packing import (
     check_array,
     check_output,
-    pack_activations,
-    pack_weights,
-    unpack_activations,
 )
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
 from vdla.compiler.operators.vdla.sliding_window import SlidingWindow
@@ -123,18 +121,19 @@ class ConvolutionForm(SlidingWindow):
     def pack_inputs(self, data: Array) -> dict[str, Array]:
         """The program's array from NCHW data."""
         shape = (self.batch, self.in_channels, self.height, self.width)
-        return {"data": self._pack_data(check_array("data", data, shape, self.config.inp_dtype))}
+        data = self.sections.whole(check_array("data", data, shape, self.config.inp_dtype), 1, 0)
+        return {"data": pack_array(self.packed.form, DATA, data)}
 
     def pack_constants(self, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
         """The program's arrays from OIHW weights, int32 biases and real multipliers."""
         shape = (self.out_channels, self.in_channels // self.groups, *self.kernel)
         weight = check_array("weight", weight, shape, self.config.wgt_dtype)
         offset = -self.input_zero_point * self._weights_inside(weight)
-        scale = self.results.pack(
-            self.out_channels, bias, multiplier, offset, arrange=lambda lanes: self.sections.spread(lanes, 0, 1)
-        )
-        by_section = {name: self.sections.split(array, 0) for name, array in scale.items()}
-        return {"weight": self._pack_weight(weight)} | by_section
+        packed = {"weight": pack_array(self.packed.form, WEIGHT, self.sections.dense(weight))}
+        lanes = self.results.lanes(self.out_channels, bias, multiplier, offset)
+        if lanes is None:
+            return packed
+        return packed | {"scale": pack_array(self.packed.form, SCALE, self.sections.whole(lanes, 0, 1))}
 
     def _weights_inside(self, weight: Array) -> Array:
         """The sum of the weights of each output channel that read the input, [O] or [O, row class,
@@ -146,36 +145,7 @@ class ConvolutionForm(SlidingWindow):
         rows, cols = (self.inside_by_class(axis).astype(np.int64) for axis in (0, 1))
         return np.asarray(np.einsum("okl,rk,cl->orc", taps, rows, cols))
 
-    def _pack_data(self, data: Array) -> Array:
-        """NCHW data in the program's layout."""
-        config, sections = self.config, self.sections
-        channels = sections.spread(data, 1, 0) if self.packing == "channels" else self._patches(data)
-        return sections.split(pack_activations(channels, config.batch, config.block_in), 1)
-
-    def _patches(self, data: Array) -> Array:
-        """[N, C, H, W] to [N, KH * KW * C, OH, OW]."""
-        (top, left, bottom, right), (kh, kw) = self.pads, self.kernel
-        (dh, dw), (sh, sw), (rows, cols) = self.dilations, self.strides, self.out_size
-        sides = ((0, 0), (0, 0), (top, bottom), (left, right))
-        full = np.pad(data, sides, constant_values=self.input_zero_point)
-        windows = [
-            full[:, :, y * dh : y * dh + (rows - 1) * sh + 1 : sh, x * dw : x * dw + (cols - 1) * sw + 1 : sw]
-            for y in range(kh)
-            for x in range(kw)
-        ]
-        return np.concatenate(windows, axis=1)
-
-    def _pack_weight(self, weight: Array) -> Array:
-        """OIHW weights in the program's layout."""
-        config, sections = self.config, self.sections
-        if self.packing == "channels":
-            return sections.split(pack_weights(sections.dense(weight), config.block_out, config.block_in), 0)
-        patches = weight.transpose(0, 2, 3, 1).reshape(self.out_channels, -1, 1, 1)
-        return pack_weights(patches, config.block_out, config.block_in)[:, :, 0, 0]
-
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """NCHW results from the program's outputs."""
-        sections = self.sections
-        packed = sections.merge(check_output(outputs, 6 + (sections.count > 1)), 1)
-        whole = (self.batch, sections.count * sections.padded[1], *self.out_size)
-        return sections.joined(unpack_activations(packed, whole))
+        packed = check_output(outputs, 6 + (self.sections.count > 1))
+        return np.ascontiguousarray(unpack_array(self.packed.form, packed)[:, : self.out_channels])

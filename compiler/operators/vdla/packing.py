@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from vdla.compiler.ir import limits
 from vdla.compiler.operators.vdla.operator import TemplateError
-from vdla.hardware.numerics import MULT_BITS, pack_scale, wrap32
+from vdla.hardware.numerics import MULT_BITS
 from vdla.support.integers import is_int
 
 Array = npt.NDArray[Any]
@@ -68,23 +68,8 @@ def unpack_activations(array: Array, shape: tuple[int, int, int, int]) -> Array:
     return np.ascontiguousarray(full[:n, :c, :height, :width])
 
 
-def pack_weights(array: Array, block_out: int, block_in: int) -> Array:
-    """[O, I, KH, KW] to [O/block_out, I/block_in, KH, KW, block_out, block_in]."""
-    o, i, kh, kw = array.shape
-    ob, ib = blocks(o, block_out), blocks(i, block_in)
-    full = pad_to(array, (ob * block_out, ib * block_in, kh, kw)).reshape(ob, block_out, ib, block_in, kh, kw)
-    return np.ascontiguousarray(full.transpose(0, 2, 4, 5, 1, 3), np.int8)
-
-
-def pack_lanes(
-    bias: Array, mult: Array, shift: Array, block_out: int, arrange: Callable[[Array], Array] = lambda lanes: lanes
-) -> Array:
-    """Biases, multipliers and shifts [C, ...] as lanes [C/block_out, ..., block_out], after
-    `arrange` has placed them.
-
-    Biases wrap to 32 bits, as sums do.
-    """
-    lanes = arrange(pack_scale(wrap32(bias), mult, shift).view(np.int64))
+def pack_lanes(lanes: Array, block_out: int) -> Array:
+    """[C, ...] as [C/block_out, ..., block_out]."""
     channels, *rest = lanes.shape
     full = pad_to(lanes, (blocks(channels, block_out) * block_out, *rest)).reshape(-1, block_out, *rest)
     return np.ascontiguousarray(np.moveaxis(full, 1, -1))

@@ -16,7 +16,7 @@ from vdla.compiler import te
 from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
 from vdla.compiler.operators.vdla.packing import check_array, check_factors, check_range, pack_lanes
 from vdla.hardware.config import Config
-from vdla.hardware.numerics import scales_from_floats
+from vdla.hardware.numerics import pack_scale, scales_from_floats, wrap32
 from vdla.support.integers import is_int
 
 Classes = Callable[[tuple[te.Value, ...]], tuple[te.Value, ...]]
@@ -71,24 +71,25 @@ class Results:
         return 1 << (self.config.out_bits - 1)
 
     def pack(
-        self,
-        channels: int,
-        bias: Array | None,
-        multiplier: Factors,
-        offset: Array,
-        counts: Array | int = 1,
-        arrange: Callable[[Array], Array] = lambda lanes: lanes,
+        self, channels: int, bias: Array | None, multiplier: Factors, offset: Array, counts: Array | int = 1
     ) -> dict[str, Array]:
-        """The scale tensor: bias + offset and multiplier / counts of each channel, unless raw.
+        """The scale tensor of channels in blocks, unless raw; arguments are those of `lanes`."""
+        lanes = self.lanes(channels, bias, multiplier, offset, counts)
+        return {} if lanes is None else {"scale": pack_lanes(lanes, self.config.block_out)}
 
-        `offset` is [channels, *extents], and `counts` broadcasts to it. `arrange` places the lanes
-        of channels where these do not lie one after another.
+    def lanes(
+        self, channels: int, bias: Array | None, multiplier: Factors, offset: Array, counts: Array | int = 1
+    ) -> Array | None:
+        """[channels, *extents]: bias + offset and multiplier / counts of each, None if raw.
+
+        `offset` is [channels, *extents], and `counts` broadcasts to it. Biases wrap to 32 bits, as
+        sums do.
         """
         if self.raw:
             if bias is not None or multiplier is not None:
                 given = "a bias" if bias is not None else "a multiplier"
                 raise TemplateError(f"{self.name}: raw sums must have no bias and no multiplier, got {given}")
-            return {}
+            return None
         sides = (channels,) + (1,) * (offset.ndim - 1)
         biases = np.zeros(channels, np.int64) if bias is None else check_array("bias", bias, (channels,), "int32")
         biases = biases.reshape(sides) + offset
@@ -99,4 +100,4 @@ class Results:
             )
         factors = check_factors("multiplier", multiplier, channels)
         mult, shift = scales_from_floats(factors.reshape(sides) / counts)
-        return {"scale": pack_lanes(biases, mult, shift, self.config.block_out, arrange)}
+        return np.asarray(pack_scale(wrap32(biases), mult, shift).view(np.int64))
