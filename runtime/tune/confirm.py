@@ -18,10 +18,10 @@ from vdla.runtime.tune.measurer import Measurer
 from vdla.runtime.tune.trial import Trial
 from vdla.runtime.tune.workers import TIMEOUT_S, LocalWorkers, Workers
 
-AGAIN = CpuMeasurer(rounds=21, round_s=0.005)
+AGAIN = CpuMeasurer(rounds=41, round_s=0.003)
 FASTER = 0.99
 """The most that a tuned schedule may take of the default one's time: less is noise."""
-_CANDIDATES = 3  # schedules of a run that are measured again
+_CANDIDATES = 8  # schedules of a run that are measured again: noise decides which trial is the best
 
 MakeWorkers = Callable[[TuningTask, Measurer], Workers]
 
