@@ -82,7 +82,7 @@ def kernel_speedup(
     run = TaskRun(task.key, task.name, task.target.cpu, task.space.name, DEFAULT_SEARCH, seed)
     workers = make_workers(task, quick)
     try:
-        report = tune(task, new_search(DEFAULT_SEARCH, task, seed), run, workers, trials=trials)
+        report = tune(task, new_search(DEFAULT_SEARCH, task, seed), run, workers, trials=trials, first=task.default)
     finally:
         workers.close()
     point = confirmed(task, report.trials, fresh, make_workers).point

@@ -164,7 +164,7 @@ def _show(progress: Progress, name: str, before: int, total: int, now: TuningPro
 
 @dataclass(frozen=True, slots=True)
 class _KernelRun:
-    """A run of the default search, which tries the default schedule first."""
+    """A run of the default search; the default schedule is tried first."""
 
     kernel: NetworkKernel
     log: TuningLog
@@ -188,6 +188,6 @@ class _KernelRun:
         workers = self.make_workers(task, CpuMeasurer())
         try:
             search = new_search(DEFAULT_SEARCH, task, self.seed)
-            return tune(task, search, run, workers, trials=trials, log=self.log, show=show)
+            return tune(task, search, run, workers, trials=trials, log=self.log, first=task.default, show=show)
         finally:
             workers.close()
