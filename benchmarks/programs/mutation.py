@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.hardware.isa import COL, Opcode, Slot, decode_uops, encode_uops, layout, uop_layout, with_fields
+from vdla.hardware.isa import COL, Slot, decode_uops, encode_uops, isa_of, uop_layout, with_fields
 from vdla.hardware.program import UOPS, Program
 
 TOKENS = ("pop_prev", "pop_next", "push_prev", "push_next")
@@ -57,13 +57,11 @@ def _mutant(program: Program, kind: str, rng: np.random.Generator) -> Mutant:
 
 
 def _choices(program: Program, fields: Sequence[str]) -> list[tuple[int, Slot]]:
-    slots = {
-        int(opcode): [slot for slot in placed if slot.field.name in fields]
-        for opcode, placed in layout(program.config).items()
-    }
-    opcodes = program.columns[:, COL["opcode"]].tolist()
-    found = [(index, slot) for index, opcode in enumerate(opcodes) for slot in slots[opcode]]
-    return found or [(index, layout(program.config)[Opcode(opcodes[index])][1]) for index in range(len(opcodes))]
+    isa = isa_of(program.config)
+    formats = [isa.formats[code] for code in isa.codes_of_columns(program.columns).tolist()]
+    slots = {one.code: [slot for slot in one.slots if slot.field.name in fields] for one in isa.formats.values()}
+    found = [(index, slot) for index, one in enumerate(formats) for slot in slots[one.code]]
+    return found or [(index, one.slots[1]) for index, one in enumerate(formats)]
 
 
 def _other(old: int, slot: Slot, rng: np.random.Generator) -> int:

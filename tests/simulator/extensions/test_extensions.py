@@ -11,10 +11,11 @@ from helpers.naive_function import Naive
 from helpers.naive_timing import Machine
 
 import vdla
+from vdla.benchmarks.mutants import run as run_mutants
 from vdla.hardware import timing as contract
 from vdla.hardware.asm import assemble, disassemble
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import COUNTERS, UNITS, Emit, Gemm, Load, Store, instruction_columns, isa_of
+from vdla.hardware.isa import COUNTERS, UNITS, Emit, Gemm, Load, MicroOp, Store, instruction_columns, isa_of
 from vdla.hardware.program import Program
 from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.function import Engine
@@ -131,6 +132,26 @@ def test_verifier_and_adversary_find_the_same_mutants(at, changes, kind, message
     assert attack(work).harm is kind
     named = f"instruction 3 (SAD in compute): {message}"
     assert message is None or named in [finding.message for finding in verdict.findings]
+
+
+KERNEL = (MicroOp(first=1), MicroOp(src=1, wgt=1), MicroOp(acc=1, src=2, first=1, last=1))
+STEPS = (
+    Load(Buffer.UOP, x_size=3),
+    Load(Buffer.WGT, x_size=4),
+    Load(Buffer.INP, x_size=8, push_next=1),
+    SAD(uop_end=3, loop0=2, loop1=2, acc0=4, acc1=2, src0=1, src1=2, wgt1=1, init=1, pop_prev=1),
+    MIX(uop_begin=2, uop_end=3, loop0=4, acc=8, acc0=1, src0=1, by=3),
+    LUT(uop_begin=1, uop_end=3, loop0=2, acc0=4, wgt0=1, shift=6, emit=Emit.RAW, push_next=1, push_prev=1),
+    Load(Buffer.INP, x_size=4, pop_next=1),
+    Store(sram=4, x_size=4, pop_prev=1),
+)
+
+
+def test_the_verifier_refuses_every_mutant_that_the_adversary_harms():
+    programs = [extended_program(*PIPELINE), program(*STEPS, config=TINY, uops=KERNEL)]
+    figures = run_mutants(count=80, programs=programs).figures
+    assert figures["harmful"] > 30
+    assert (figures["missed"], figures["false_alarms"]) == (0, 0)
 
 
 def test_programs_name_their_extensions_by_name_and_digest():
