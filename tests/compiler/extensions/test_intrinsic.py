@@ -19,11 +19,9 @@ TINY = Config.preset("tiny")
 EXTENDED = vdla.extend(TINY, sad, axpy)
 
 
-@pytest.mark.parametrize("declare", [sad, axpy])
-def test_the_instructions_compute_the_behaviour(declare):
-    found = vdla.check_intrinsic(extension_intrinsic(declare(TINY), TINY), EXTENDED)
-    assert found.programs >= 12
-    assert found.refused == ()
+def test_the_instructions_compute_the_behaviour():
+    found = vdla.check_intrinsic(extension_intrinsic(axpy(TINY), TINY), EXTENDED)
+    assert (found.programs, found.refused) == (12, ())
 
 
 def test_a_machine_without_the_extension_is_refused():
