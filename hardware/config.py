@@ -161,6 +161,10 @@ class Config:
     def _hash(self) -> int:
         return hash(tuple(getattr(self, f.name) for f in fields(self)))
 
+    def __getstate__(self) -> dict[str, object]:
+        """The fields alone: hashes of strings differ from process to process."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
     # --- presets and files
 
     @staticmethod

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
+import subprocess
+import sys
 from dataclasses import fields, replace
 
 import numpy as np
@@ -45,6 +49,14 @@ def test_entry_sizes_scale_with_batch_and_blocks():
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
 def test_configurations_round_trip_through_json(config):
     assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_a_configuration_from_another_process_is_found_in_a_cache():
+    script = "import pickle, sys; from vdla.hardware.config import Config; tiny = Config.preset('tiny'); hash(tiny);"
+    script += "sys.stdout.buffer.write(pickle.dumps(tiny))"
+    seed = {**os.environ, "PYTHONHASHSEED": "1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, env=seed)
+    assert {Config.preset("tiny"): True}[pickle.loads(done.stdout)]
 
 
 def test_the_table_of_presets_is_complete():
