@@ -1,6 +1,6 @@
 # make demo    install into .venv and run the main job
 # make test    install with the development tools and run the tests
-# make test-long  the tests with all seeds of their random cases
+# make test-long  what takes too long for every day: equality, planted defects, further seeds
 # make test-numpy1  the tests that numpy 1.26 could break, in an environment of its own
 # make test-board   virtual boards through the unmodified client of PYNQ, in the same environment
 # make lint    style, types, import rules, SystemVerilog
@@ -58,7 +58,7 @@ test: $(DEV)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-long: $(DEV)
-	@$(BIN)/python -m pytest $(PYTEST_ARGS) --long
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) --long -m long
 
 $(NUMPY1)/.installed: pyproject.toml
 	@$(PYTHON) -m venv $(NUMPY1)

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="random cases of all seeds")
+    parser.addoption("--long", action="store_true", help="also what is marked long")
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files and outputs in documents")
 
 

@@ -101,7 +101,7 @@ def test_the_wheel_works_without_the_repository(distributions: Path, tmp_path: P
     venv.create(tmp_path / "venv")
     scripts = tmp_path / "venv" / "bin"
     pip = (sys.executable, "-m", "pip", "--python", scripts / "python")
-    run(*pip, "install", "--no-deps", "--no-index", "--quiet", wheel)
+    run(*pip, "install", "--no-deps", "--no-index", "--no-compile", "--quiet", wheel)
     borrow_libraries(tmp_path / "venv")
     assert run(scripts / "vdla", "--version", cwd=tmp_path).startswith("vdla 0.")
     where = "import vdla.hardware; print(vdla.hardware.__file__)"

@@ -135,7 +135,7 @@ def _refutation(files: Sequence[SourceFile], harness: str, defect: Defect) -> st
 
 def _failure(tests: Sequence[str], folder: Path, number: int | None = None) -> str:
     """The first test that fails on the RTL of a folder; empty if all pass."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--long", "--no-header", "-p", "no:cacheprovider", *tests]
     environment = os.environ | {FOLDER_VARIABLE: str(folder)}
     if number is not None:
         environment[ARGUMENT_VARIABLE] = f"+{PLUSARG}={number}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 
 from vdla.benchmarks.equality import compare_batch, run
 from vdla.benchmarks.programs.cases import ProgramCase, random_batches
-from vdla.benchmarks.programs.random_machines import DRAMS
+from vdla.benchmarks.programs.random_machines import DRAMS, MACHINES
 from vdla.cli import main
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
@@ -67,7 +68,23 @@ def test_a_wrong_value_that_no_store_carries_away_is_a_mismatch(monkeypatch: pyt
     assert outcome.without_comparison == 0
 
 
+def test_every_machine_agrees_on_a_few_programs() -> None:
+    """Three lengths on each machine, with one of the memories each; the others start at random."""
+    memories = cycle(DRAMS)
+    machines = [replace(machine, dram=next(memories)) for machine in MACHINES]
+    batches = [
+        random_batches(machine, 500_000 + 10 * number, 3, random_start=number % 2 > 0)[0]
+        for number, machine in enumerate(machines)
+    ]
+    result = run(batches=batches, workers=0)
+    assert result.receipt["found"] == []
+    figures = result.figures
+    assert (figures["mismatches"], figures["programs_without_comparison"]) == (0, 0)
+    assert (figures["programs"], figures["configurations"]) == (3 * len(MACHINES), len(MACHINES))
+
+
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_equality_benchmark_finds_no_mismatch() -> None:
     """Its random programs, all those of the coverage benchmark, reach every bin."""
     result = run(seed=0)

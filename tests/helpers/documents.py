@@ -1,7 +1,9 @@
 """Pages of documentation as tests: runs their Python and console blocks for comparison.
 
 A `text` block after a `python` block holds its output. A `console` block holds commands, each on a
-line that begins with `$ `, followed by their output.
+line that begins with `$ `, followed by their output. A `vdla` that begins a line runs in this
+process, which has imported everything already; what follows it on the line, such as a pipe, runs in
+the shell, as do all other commands.
 """
 
 from __future__ import annotations
@@ -11,11 +13,19 @@ import difflib
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
+from vdla.cli import main
+from vdla.commands import console
+
+_ALONE = re.compile(r"vdla ((?:[^|;&<>$`*()2]|2(?!>))*)((?:2?>|\|).*)?")
+"""A command that begins with `vdla`: its words, and redirections and pipes."""
 _PROGRESS = re.compile(r"^[^\n]+: [^\n]+ \(\d+(/\d+)?\)\n", re.MULTILINE)
 """The lines of progress that commands print without a terminal where they take longer."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -86,10 +96,44 @@ def _run_console(text: str, folder: Path) -> str:
 
 def _run_command(command: str, folder: Path) -> str:
     """The output of a shell command, with errors; `vdla` and `python` are this interpreter's."""
+    alone = _ALONE.fullmatch(command)
+    written = _run_in_shell(command, folder) if alone is None else _run_here(alone[1], alone[2] or "", folder)
+    return _PROGRESS.sub("", written)
+
+
+_ENVIRONMENT = {"COLUMNS": "80", "NO_COLOR": "1"}
+
+
+def _run_in_shell(command: str, folder: Path) -> str:
     functions = f'python() {{ "{sys.executable}" "$@"; }}\nvdla() {{ python -m vdla "$@"; }}\n'
-    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
     done = subprocess.run(
-        ["bash", "-c", functions + command], cwd=folder, env=environment, text=True, timeout=60,
+        ["bash", "-c", functions + command], cwd=folder, env={**os.environ, **_ENVIRONMENT}, text=True, timeout=60,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    return _PROGRESS.sub("", done.stdout)
+    return done.stdout
+
+
+def _run_here(words: str, rest: str, folder: Path) -> str:
+    """The output of `vdla words rest`, of which the shell sees only `rest`."""
+    out, errors = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, _ENVIRONMENT),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(errors if rest else out),
+        contextlib.suppress(SystemExit),
+    ):
+        _forget_consoles()
+        main(shlex.split(words))
+    _forget_consoles()
+    if not rest:
+        return out.getvalue()
+    with tempfile.TemporaryDirectory() as name:
+        for stream, text in (("out", out), ("errors", errors)):
+            (Path(name) / stream).write_text(text.getvalue(), encoding="utf-8")
+        return _run_in_shell(f'{{ cat "{name}/out"; cat "{name}/errors" >&2; }} {rest}', folder)
+
+
+def _forget_consoles() -> None:
+    """Consoles keep the width of the first stream that they met."""
+    console.output.cache_clear()
+    console.errors.cache_clear()

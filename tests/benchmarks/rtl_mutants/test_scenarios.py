@@ -52,6 +52,7 @@ def test_subtle_defects_are_found() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_defect_of_a_sample_is_found() -> None:
     """One of the sample has no effect on `tiny`, whose entries have one beat: `deep` finds it."""
     result = run(seed=1)

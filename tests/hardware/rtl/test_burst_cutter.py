@@ -14,7 +14,9 @@ STRIDE_BITS = 24
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("machine", ["tiny", "pynq_z1", ODD], ids=["tiny", "pynq_z1", "odd"])
+@pytest.mark.parametrize(
+    "machine", ["tiny", ODD, pytest.param("pynq_z1", marks=pytest.mark.long)], ids=["tiny", "odd", "pynq_z1"]
+)
 def test_the_burst_cutter_passes_its_bench(machine):
     simulate("vdla_burst_cutter", __file__, machine)
 

@@ -22,7 +22,7 @@ START_DELAY = 3
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("name", ["tiny", "pynq_z1"])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("pynq_z1", marks=pytest.mark.long)])
 def test_fetch_passes_its_bench(name):
     simulate("vdla_fetch", __file__, name)
 

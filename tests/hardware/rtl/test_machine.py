@@ -18,7 +18,9 @@ BUILD = 0x9A5F6C3BD2E1
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("machine", [Config.preset("tiny"), ODD], ids=["tiny", "odd"])
+@pytest.mark.parametrize(
+    "machine", [Config.preset("tiny"), pytest.param(ODD, marks=pytest.mark.long)], ids=["tiny", "odd"]
+)
 def test_the_whole_machine_passes_its_bench(machine):
     simulate("vdla", __file__, machine, binds=["axi_read_bind", "axi_write_bind", "axil_bind"], Build=f"48'h{BUILD:x}")
 

@@ -18,7 +18,11 @@ from vdla.cli import main
 from vdla.runtime.artifact import Artifact
 from vdla.runtime.network import Model, compile_network
 
-CASES = [("pynq_z1", "cortex-a9"), ("ultra96", "cortex-a53"), ("kv260", "cortex-a53")]
+CASES = [
+    ("pynq_z1", "cortex-a9"),
+    ("ultra96", "cortex-a53"),
+    pytest.param("kv260", "cortex-a53", marks=pytest.mark.long),
+]
 """The presets of boards and the CPUs beside them."""
 
 

@@ -10,8 +10,8 @@ from vdla.runtime.quantise import quantise
 pytestmark = pytest.mark.rtl
 
 
-# ResNet-18's layers and channels on a quarter of its pixels; `vdla bench equality --long` has all.
-SIZES = {"digits": {}, "resnet18": {"image": 112}}
+# ResNet-18's layers and channels on small images; `vdla bench equality --long` has all.
+SIZES = {"digits": {}, "resnet18": {"image": 64}}
 
 
 def compiled(name):

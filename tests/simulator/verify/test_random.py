@@ -101,7 +101,7 @@ def test_a_program_that_the_adversary_harms_is_refused(seed):
             assert not attack(mutant.program, seed).harmful, f"seed {seed}: {mutant}"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(range(20), 8))
 def test_programs_with_many_mutations_get_a_verdict(seed):
     """Every mutated program gets a verdict, and a verified one is safe."""
     rng = np.random.default_rng(seed)
