@@ -14,6 +14,7 @@ import numpy as np
 from vdla.compiler.tune import Built, Point, TuningTask
 from vdla.hardware.program import STREAM, Program, initial_contents, input_tensors
 from vdla.runtime.tune.errors import TuningError
+from vdla.runtime.tune.held_device import HELD
 from vdla.runtime.tune.trial import CYCLES
 from vdla.support.errors import Error
 
@@ -84,20 +85,16 @@ class DeviceMeasurer:
 
     def missing(self, task: TuningTask) -> str:
         """Why the device does not open for the task's machine, if it does not."""
-        from vdla.runtime.devices import open_device
-
         try:
-            with open_device(self.device, _program(task, task.draft(task.space.point(0))).config):
+            with HELD.opened(self.device, _program(task, task.draft(task.space.point(0))).config):
                 return ""
         except Error as error:
             return str(error)
 
     def measure(self, task: TuningTask, point: Point) -> float:
         """The cycles of the program of a point, which do not depend on its inputs."""
-        from vdla.runtime.devices import open_device
-
         program = _program(task, task.build(point))
-        with open_device(self.device, program.config) as device:
+        with HELD.opened(self.device, program.config) as device:
             return _cycles(program, device) + task.overhead(point)
 
 
@@ -108,7 +105,7 @@ def _program(task: TuningTask, built: Built) -> Program:
 
 
 def _cycles(program: Program, device: Device) -> int:
-    """The cycles of a run on zeros. Closing the device frees its memory."""
+    """The cycles of a run on zeros; its memory is free again after it."""
     types = {"int32": np.int32, "int64": np.int64}
     inputs = {t.name: np.zeros(t.shape, types.get(t.dtype, np.int8)) for t in input_tensors(program)}
     contents = initial_contents(program, inputs)
@@ -117,4 +114,7 @@ def _cycles(program: Program, device: Device) -> int:
     contents[STREAM] = program.link(addresses).reshape(-1)
     for name, data in contents.items():
         device.write(addresses[name], data)
-    return device.run(program, addresses).total_cycles
+    cycles = device.run(program, addresses).total_cycles
+    for address in addresses.values():
+        device.free(address)
+    return cycles
