@@ -11,7 +11,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-PYTEST_ARGS ?= -n 2 --dist worksteal
+PYTEST_ARGS ?= -n 3 --dist worksteal
 BENCHES ?= layers simulator compile mutants coverage equality rtl area cpu fuzz
 # What a second numpy major version could break; the rest of the tests do not touch numpy's edges.
 NUMPY1_TESTS ?= tests/hardware tests/simulator tests/runtime/native/test_kernel.py tests/commands/test_cli.py tests/benchmarks/test_benchmarks.py tests/benchmarks/programs/test_suite.py

@@ -82,7 +82,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_sdist_holds_the_sources_once(distributions: Path) -> None:
     with tarfile.open(next(distributions.glob("*.tar.gz"))) as archive:
         names = [name.split("/", 1)[1] for name in archive.getnames() if "/" in name]
@@ -91,7 +91,7 @@ def test_the_sdist_holds_the_sources_once(distributions: Path) -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_wheel_works_without_the_repository(distributions: Path, tmp_path: Path) -> None:
     """In a new environment with the libraries of this one."""
     wheel = next(distributions.glob("*.whl"))

@@ -9,7 +9,7 @@ from vdla.benchmarks import chain
 from vdla.hardware.config import Config
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_resnet18_is_one_exact_program_near_the_bound() -> None:
     result = chain.run()
     assert result.figures["all_exact"] == 1

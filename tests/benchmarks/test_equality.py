@@ -83,7 +83,6 @@ def test_every_machine_agrees_on_a_few_programs() -> None:
     assert (figures["programs"], figures["configurations"]) == (3 * len(MACHINES), len(MACHINES))
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_the_equality_benchmark_finds_no_mismatch() -> None:
     """Its random programs, all those of the coverage benchmark, reach every bin."""

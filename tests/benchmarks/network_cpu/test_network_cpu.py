@@ -19,7 +19,9 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", ["resnet18", *(pytest.param(name, marks=pytest.mark.long) for name in SMALL if name != "resnet18")]
+)
 def test_both_precisions_agree_with_onnx_runtime(name: str) -> None:
     model, image = network_of(name, 0, **SMALL[name])
     real = measure_float(model, image, rounds=1)

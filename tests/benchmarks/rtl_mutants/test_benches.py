@@ -24,7 +24,7 @@ def test_every_module_has_tests() -> None:
 
 
 @pytest.mark.rtl
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_bench_finds_one_defect_and_a_proof_another() -> None:
     files = read_design(TINY)
     lane = next(file for file in files if file.module == "vdla_requantise_lane")

@@ -37,7 +37,7 @@ def test_the_rtl_passes(scenario: Scenario) -> None:
     scenario.check(TINY, None, 5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_subtle_defects_are_found() -> None:
     files = read_design(TINY)
     every = {defect.key: defect for file in files for defect in defects(file)}
@@ -51,7 +51,6 @@ def test_subtle_defects_are_found() -> None:
     assert found == SUBTLE
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_every_defect_of_a_sample_is_found() -> None:
     """One of the sample has no effect on `tiny`, whose entries have one beat: `deep` finds it."""

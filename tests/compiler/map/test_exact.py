@@ -37,7 +37,7 @@ def test_mappings_are_exact(kind, machine):
         assert np.array_equal(operator.unpack(outputs), result), operator.description
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["conv2d", "conv2d_grouped", "conv1d", "correlation"])
 def test_all_mappings_are_exact(kind):
     config = Config.preset("batch4")

@@ -51,7 +51,7 @@ def test_interpreted_loop_nests_equal_the_naive_model(operator: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(range(1000, 1040), 6))
+@pytest.mark.parametrize("seed", seeds(range(1000, 1040), 3))
 @pytest.mark.parametrize("operator", CASES)
 def test_random_operators_on_random_machines(operator: str, seed: int) -> None:
     config = random_config(np.random.default_rng(seed), largest_block=32)

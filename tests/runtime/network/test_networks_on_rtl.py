@@ -10,20 +10,16 @@ from vdla.runtime.quantise import quantise
 pytestmark = pytest.mark.rtl
 
 
-# ResNet-18's layers and channels on small images; `vdla bench equality --long` has all.
-SIZES = {"digits": {}, "resnet18": {"image": 64}}
-
-
 def compiled(name):
     """A quantised network for pynq_z1, and inputs."""
     network = NETWORKS[name]
-    model = network.build(**SIZES[name])
+    model = network.build()
     data = [network.inputs(model, seed=seed) for seed in range(2)]
     graph = quantise(model, calibration=data[1:], method="minmax").graph
     return compile_network(graph, "pynq_z1").artifact, data[0]
 
 
-@pytest.mark.parametrize("name", ["digits", pytest.param("resnet18", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["digits", pytest.param("resnet18", marks=pytest.mark.long)])
 def test_the_rtl_equals_the_simulator(name):
     artifact, inputs = compiled(name)
     with Model(artifact, "sim") as simulated, Model(artifact, "rtl") as verilated:
