@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from os import PathLike
 from pathlib import Path
 from types import CodeType
@@ -88,10 +88,8 @@ def extension_of(config: Config, plug_in: PlugIn) -> Extension:
 
 def _declaration(source: str) -> Declaration:
     """The function `declare` of a file, or that of the entry point of this name."""
-    found = entry_points(group=ENTRY_POINTS, name=source)
-    if found:
-        declare: Declaration = next(iter(found)).load()
-        return declare
+    for entry in entry_points(group=ENTRY_POINTS, name=source):
+        return _of_entry_point(entry)
     path = Path(source)
     if path.suffix != ".py":
         names = ", ".join(sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))) or "none"
@@ -102,6 +100,18 @@ def _declaration(source: str) -> Declaration:
     if not callable(getattr(module, "declare", None)):
         raise ExtensionError(f"{source}:1: file must have a function declare(config), got none")
     return cast("Declaration", module.declare)
+
+
+def _of_entry_point(entry: EntryPoint) -> Declaration:
+    """The function of an entry point, whose package is a user's."""
+    where = f"extension {entry.name}: entry point {entry.value}"
+    try:
+        declare = entry.load()
+    except Exception as error:
+        raise ExtensionError(f"{where} must load, got {type(error).__name__}: {error}") from error
+    if not callable(declare):
+        raise ExtensionError(f"{where} must be a function declare(config), got {declare!r}")
+    return cast("Declaration", declare)
 
 
 def _module(path: Path) -> Any:  # noqa: ANN401  a module with names of the user's

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from helpers.extensions import LUT_FIELDS, lut, sad
 
 import vdla
 from vdla import te
-from vdla.compiler.extensions import Extension, ExtensionError
+from vdla.compiler.extensions import Extension, ExtensionError, load
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, OldSum, PlugInField, Port
 
@@ -221,3 +222,37 @@ def test_sources_that_do_not_exist_are_refused(source):
         vdla.extend(TINY, source)
     rule = "be a readable file" if source.endswith(".py") else "be a file that ends in .py or one of none"
     assert str(error.value) == f"extension: source must {rule}, got {source}"
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Makes an entry point of a value known, as an installed package does."""
+
+    def known(value):
+        entry = EntryPoint("mine", value, load.ENTRY_POINTS)
+        monkeypatch.setattr(load, "entry_points", lambda **_: [entry])
+
+    return known
+
+
+def test_an_entry_point_names_a_declaration(installed):
+    installed("helpers.extensions:lut")
+    assert [found.name for found in vdla.extend(TINY, "mine").extensions] == ["lut"]
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        ("absent_package:declare", "must load, got ModuleNotFoundError: No module named 'absent_package'"),
+        (
+            "helpers.extensions:absent",
+            "must load, got AttributeError: module 'helpers.extensions' has no attribute 'absent'",
+        ),
+        ("string:digits", "must be a function declare(config), got '0123456789'"),
+    ],
+)
+def test_an_entry_point_that_gives_no_declaration_is_refused(installed, value, rule):
+    installed(value)
+    with pytest.raises(ExtensionError) as error:
+        vdla.extend(TINY, "mine")
+    assert str(error.value) == f"extension mine: entry point {value} {rule}"
