@@ -10,8 +10,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
 
 from vdla.compiler import ir, te
+from vdla.compiler.extensions.datapath import read_datapath
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.operands import StepOperands, operands_of
 from vdla.compiler.extensions.step_text import StepText, check_dtypes
@@ -37,6 +39,9 @@ class Extension:
     `fields` are the instruction's own, besides those of the loops and micro-ops that it shares with
     GEMM. A step takes `interval` cycles and its result `latency` more: integers, or formulas of
     fields as text. `wide` allows instructions of 64 bytes where 32 do not suffice.
+
+    `datapath` is the module `ext_<name>` in SystemVerilog that computes a step: its text, or a file
+    that ends in .sv, beside the user's file. Without one, the instruction is a what-if.
     """
 
     name: str
@@ -49,6 +54,7 @@ class Extension:
     latency: int | str = 0
     version: int = 1
     wide: bool = False
+    datapath: str | PathLike[str] | None = None
     place: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -134,6 +140,7 @@ class Extension:
             kernel="",
             wide=self.wide,
             place=self.place,
+            datapath=read_datapath(self._where, self.place, self.datapath, self.output),
         )
         return replace(plug_in, kernel=self._step(config, plug_in, operands))
 

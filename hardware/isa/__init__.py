@@ -57,7 +57,7 @@ from vdla.hardware.isa.instructions import (
     unit_of,
 )
 from vdla.hardware.isa.partition import Partition, Places, partition
-from vdla.hardware.isa.plug_in import DECLARED_SIZES, MOST_PLUG_INS, OldSum, PlugIn, PlugInField, Port
+from vdla.hardware.isa.plug_in import DECLARED_SIZES, MOST_PLUG_INS, Datapath, OldSum, PlugIn, PlugInField, Port
 from vdla.hardware.isa.rules import RULES, IsaError, Rule, own_fields, plug_in_rules, reader, rules_of
 from vdla.hardware.isa.units import COUNTERS, QUEUES, SIDES, UNITS, TokenQueue, popped_queue
 
@@ -79,6 +79,7 @@ __all__ = [
     "UOP_FORMAT",
     "Buffer",
     "BufferAccess",
+    "Datapath",
     "Emit",
     "Excess",
     "Extended",

@@ -53,13 +53,24 @@ class Port:
     vector: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Datapath:
+    """The SystemVerilog of a step; the result of a step is added to the sum by `reducer`, one of
+    sum, max and min, or replaces the entry where that is empty. `place` is the file of the text.
+    """
+
+    text: str
+    place: str
+    reducer: str = ""
+
+
 @dataclass(frozen=True)
 class PlugIn:
     """An instruction of an extension; `src` and `wgt` are the operands that these fields index.
 
     A step takes `interval` cycles and its result `latency` more, both formulas of fields. `kernel`
     is the Python text of one step. `place` is the line of the user's file. Plug-ins that compute
-    and cost the same are equal, however they are described.
+    and cost the same are equal, however they are described and built.
     """
 
     name: str
@@ -75,12 +86,13 @@ class PlugIn:
     kernel: str
     wide: bool = False
     place: str = dataclass_field(default="", compare=False)
+    datapath: Datapath | None = dataclass_field(default=None, compare=False)
 
     @cached_property
     def digest(self) -> str:
         """Twelve hex digits that identify what the instruction is and does."""
         content = {**asdict(self), "old": self.old.value, "interface": INTERFACE}
-        for unrelated in ("doc", "place"):
+        for unrelated in ("doc", "place", "datapath"):
             del content[unrelated]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 

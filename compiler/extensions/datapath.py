@@ -1,0 +1,41 @@
+"""The datapath of an extension: its SystemVerilog, read from the user's file or from one beside it.
+
+Here the text is found; `hardware/generate/datapath_ports.py` says what it must look like.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from vdla.compiler import te
+from vdla.compiler.extensions.errors import ExtensionError
+from vdla.compiler.te import Stage
+from vdla.hardware.isa import Datapath
+
+_SUFFIX = ".sv"
+
+
+def read_datapath(where: str, place: str, given: str | PathLike[str] | None, output: te.Tensor) -> Datapath | None:
+    """The datapath that a declaration at `place` (`file:line`) gives; None if it gives none.
+
+    ExtensionError where it is a file that cannot be read.
+    """
+    if given is None:
+        return None
+    reducer = _reducer(output)
+    if isinstance(given, str) and not given.rstrip().endswith(_SUFFIX):
+        return Datapath(given, place, reducer)
+    path = Path(place.rpartition(":")[0]).parent / given
+    try:
+        return Datapath(path.read_text(encoding="utf-8"), str(path), reducer)
+    except (OSError, UnicodeDecodeError) as error:
+        rule = f"datapath must be SystemVerilog text, or a readable file that ends in {_SUFFIX}"
+        raise ExtensionError(f"{where}: {rule}, got {given} ({type(error).__name__})") from None
+
+
+def _reducer(output: te.Tensor) -> str:
+    """How a step's result is added to the accumulator."""
+    stage = output.stage
+    assert isinstance(stage, Stage), "checked when made"
+    return "" if stage.reduction is None else stage.reduction.reducer.name
