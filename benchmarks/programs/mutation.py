@@ -1,7 +1,7 @@
 """Mutation of programs: one token bit, one operand, one bound or one micro-op is changed.
 
 A mutant differs from its program in one field of one instruction or micro-op; the new value is one
-that the field can hold.
+that the field can hold. Of an extension's instruction, its number and its own fields are bounds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.hardware.isa import COL, Slot, decode_uops, encode_uops, isa_of, uop_layout, with_fields
+from vdla.hardware.isa import Format, Slot, decode_uops, encode_uops, isa_of, uop_layout, with_fields
 from vdla.hardware.program import UOPS, Program
 
 TOKENS = ("pop_prev", "pop_next", "push_prev", "push_next")
@@ -49,7 +49,7 @@ def _mutant(program: Program, kind: str, rng: np.random.Generator) -> Mutant:
     choices = _choices(program, _FIELDS[kind])
     index, slot = choices[int(rng.integers(len(choices)))]
     name = slot.field.name
-    old = int(program.columns[index, COL[name]])
+    old = int(program.columns[index, isa_of(program.config).format_at(program.columns[index]).column(name)])
     new = _other(old, slot, rng)
     words = program.words.copy()
     words[index] = with_fields(program.config, words[index : index + 1], {name: np.array([new], np.int64)})[0]
@@ -59,9 +59,16 @@ def _mutant(program: Program, kind: str, rng: np.random.Generator) -> Mutant:
 def _choices(program: Program, fields: Sequence[str]) -> list[tuple[int, Slot]]:
     isa = isa_of(program.config)
     formats = [isa.formats[code] for code in isa.codes_of_columns(program.columns).tolist()]
-    slots = {one.code: [slot for slot in one.slots if slot.field.name in fields] for one in isa.formats.values()}
+    slots = {one.code: _slots(one, fields) for one in isa.formats.values()}
     found = [(index, slot) for index, one in enumerate(formats) for slot in slots[one.code]]
     return found or [(index, one.slots[1]) for index, one in enumerate(formats)]
+
+
+def _slots(found: Format, fields: Sequence[str]) -> list[Slot]:
+    """The slots of a format with these names; with bounds, also those of an extension alone."""
+    alone = () if found.plug_in is None else ("extension", *(field.name for field in found.plug_in.fields))
+    names = (*fields, *alone) if fields == BOUNDS else fields
+    return [slot for slot in found.slots if slot.field.name in names]
 
 
 def _other(old: int, slot: Slot, rng: np.random.Generator) -> int:

@@ -1,7 +1,7 @@
-"""Random GEMMs and VECTORs with their micro-ops: short reuse distances, sums of every form.
+"""Random compute instructions with their micro-ops: short reuse distances, sums of every form.
 
 Bases and factors are drawn over entries that were written; `State.admit` decides exactly whether an
-instruction reads an unwritten sum.
+instruction reads an unwritten sum. An instruction of an extension is drawn from its plug-in alone.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.benchmarks.programs.random_extended import draws_init, operand_masks, own_values, reads_old_sum, vectors_of
 from vdla.benchmarks.programs.random_state import Drawn, State
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Emit, Gemm, Opcode, Operand, Source, Vector, VectorOp, layout
+from vdla.hardware.isa import Emit, Format, Opcode, Operand, Source, VectorOp, layout
 
 Ints = NDArray[np.int64]
 
@@ -22,6 +23,7 @@ LARGEST_OFFSET = 8
 KERNELS = 7
 IMMEDIATES = (-32768, 32767, 0, 1, -1, 5, 31, 32)
 ACC, SRC, WGT, FIRST, LAST = range(5)
+COLUMN_OF = {"src": SRC, "wgt": WGT}
 
 
 # --- micro-ops ------------------------------------------------------------------------------------
@@ -69,8 +71,8 @@ def _marks(acc: Ints, rng: np.random.Generator) -> Ints:
 # --- instructions ---------------------------------------------------------------------------------
 
 
-def random_core(state: State, opcode: Opcode, most: int = SHORT, quiet: bool = False) -> Drawn | None:
-    """A GEMM or VECTOR of up to `most` iterations on loaded micro-ops; None if no indices fit.
+def random_core(state: State, found: Format, most: int = SHORT, quiet: bool = False) -> Drawn | None:
+    """A compute instruction of up to `most` iterations on loaded micro-ops; None if nothing fits.
 
     A quiet instruction emits nothing to the output buffer.
     """
@@ -81,19 +83,21 @@ def random_core(state: State, opcode: Opcode, most: int = SHORT, quiet: bool = F
     loops = _loops(state, end - begin, most)
     emit = Emit.NONE if quiet else Emit(state.one((0, 1, 1, 2)))
     form = {"uop_begin": begin, "uop_end": end, "loop0": loops[0], "loop1": loops[1], "emit": emit}
-    form["init"] = state.one((0, 1))
-    operation = _operation(state, opcode)
-    sums = _sums(
-        state, part, loops, emit, reads=bool(operation.get("op", VectorOp.ADD) != VectorOp.MOV and not form["init"])
-    )
-    operands = _operands(state, part, loops, opcode, operation)
+    form["init"] = state.one((0, 1)) if draws_init(found) else 0
+    operation = _operation(state, found)
+    sums = _sums(state, part, loops, emit, reads=_reads_sums(found, operation) and not form["init"])
+    operands = _operands(state, part, loops, found, operation)
     if sums is None or operands is None:
         return None
     scales = _scales(state, loops, bool(part[:, LAST].any())) if emit == Emit.REQUANT else {}
     if scales is None:
         return None
-    fields: dict[str, Any] = {**form, **sums, **operands, **scales}
-    return Drawn(Gemm(**fields) if opcode == Opcode.GEMM else Vector(**operation, **fields))
+    fields: dict[str, Any] = {**form, **sums, **operands, **scales, **operation}
+    own = own_values(state, found, fields, most)
+    if own is None:
+        return None
+    fields |= own
+    return Drawn(found.cls(**fields))
 
 
 def _micro_ops(state: State) -> tuple[int, int] | None:
@@ -120,8 +124,14 @@ def _high(state: State, name: str, opcode: Opcode = Opcode.GEMM) -> int:
     return next(slot.high for slot in layout(state.config)[opcode] if slot.field.name == name)
 
 
-def _operation(state: State, opcode: Opcode) -> dict[str, Any]:
-    if opcode == Opcode.GEMM:
+def _reads_sums(found: Format, operation: dict[str, Any]) -> bool:
+    if found.plug_in is not None:
+        return reads_old_sum(found.plug_in)
+    return bool(operation.get("op", VectorOp.ADD) != VectorOp.MOV)
+
+
+def _operation(state: State, found: Format) -> dict[str, Any]:
+    if found.code != Opcode.VECTOR:
         return {}
     op, operand = VectorOp(int(state.rng.integers(len(VectorOp)))), Operand(int(state.rng.integers(len(Operand))))
     reads = operand == Operand.SRC or op == VectorOp.MAC
@@ -161,11 +171,11 @@ def _moved(offsets: Ints, loops: tuple[int, int], first: int, second: int) -> In
 
 
 def _operands(
-    state: State, part: Ints, loops: tuple[int, int], opcode: Opcode, operation: dict[str, Any]
+    state: State, part: Ints, loops: tuple[int, int], found: Format, operation: dict[str, Any]
 ) -> dict[str, int] | None:
     """`src` and `wgt` with their factors, if the operation uses them."""
     fields: dict[str, int] = {}
-    for name, column, view in _views(state, opcode, operation):
+    for name, column, view in _views(state, found, operation):
         offsets = np.unique(part[:, column])
         placed = state.place(offsets, loops, len(view), _high(state, name), view)
         if placed is None:
@@ -174,25 +184,20 @@ def _operands(
     return fields
 
 
-def _views(state: State, opcode: Opcode, operation: dict[str, Any]) -> list[tuple[str, int, NDArray[np.bool_]]]:
+def _views(state: State, found: Format, operation: dict[str, Any]) -> list[tuple[str, int, NDArray[np.bool_]]]:
     """The indices in use: field, micro-op column, and a mask of the entries that were written."""
     written = state.written
-    if opcode == Opcode.GEMM:
+    if found.plug_in is not None:
+        return [(name, COLUMN_OF[name], mask) for name, mask in operand_masks(state, found.plug_in)]
+    if found.code == Opcode.GEMM:
         return [("src", SRC, written[Buffer.INP]), ("wgt", WGT, written[Buffer.WGT])]
-    config = state.config
     views: list[tuple[str, int, NDArray[np.bool_]]] = []
     if operation["operand"] == Operand.SRC or operation["op"] == VectorOp.MAC:
-        vectors = _as_vectors(written[Buffer.INP], config.inp_entry_bytes, config.out_entry_bytes)
-        views.append(("src", SRC, vectors if operation["source"] == Source.INP else written[Buffer.ACC]))
+        from_inp = operation["source"] == Source.INP
+        views.append(("src", SRC, vectors_of(state, Buffer.INP) if from_inp else written[Buffer.ACC]))
     if operation["operand"] == Operand.WGT:
-        views.append(("wgt", WGT, _as_vectors(written[Buffer.WGT], config.wgt_entry_bytes, config.wgt_vector_bytes)))
+        views.append(("wgt", WGT, vectors_of(state, Buffer.WGT)))
     return views
-
-
-def _as_vectors(entries: NDArray[np.bool_], entry_bytes: int, vector_bytes: int) -> NDArray[np.bool_]:
-    if vector_bytes <= entry_bytes:
-        return np.repeat(entries, entry_bytes // vector_bytes)
-    return np.asarray(entries.reshape(-1, vector_bytes // entry_bytes).all(axis=1), np.bool_)
 
 
 def _scales(state: State, loops: tuple[int, int], used: bool) -> dict[str, int] | None:

@@ -1,5 +1,8 @@
 """The generator of random programs, for any configuration: all instructions and field extremes.
 
+Instructions of extensions are kinds as GEMM and VECTOR are. A program of a machine without any does
+not depend on what is drawn for them.
+
     program = random_verified_program(config, seed=7, count=40)
 
 The same configuration, seed and count give the same program. Every entry and beat that is read was
@@ -22,7 +25,7 @@ from vdla.benchmarks.programs.random_state import Drawn, State
 from vdla.benchmarks.programs.random_tokens import ExtraTokens, with_extra_tokens, with_tokens
 from vdla.compiler.codegen.vdla import IssuedOp, assign_tokens
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
-from vdla.hardware.isa import Load, MicroOp, Opcode, Sync, Unit, encode, encode_uops
+from vdla.hardware.isa import Load, MicroOp, Sync, Unit, encode, encode_uops, isa_of
 from vdla.hardware.program import UOPS, Program, ProgramTensor
 from vdla.hardware.timing import PAGE_BYTES
 
@@ -55,21 +58,23 @@ class Mix:
 
 
 KINDS = ("inp", "wgt", "scl", "uop", "acc", "gemm", "vector", "store", "sync_load", "sync_compute", "sync_store")
-QUIET = ("gemm_quiet", "vector_quiet")
+QUIET = " quiet"
+EXTENDED = "extension "
+LOADED = {buffer.name.lower(): buffer for buffer in Buffer if buffer != Buffer.OUT}
 LOADS, COMPUTES, STORES = Unit
 FULL_QUEUES = (  # a queue; what pushes to it, and what is slow to pop from it and mostly depends on nothing that pushes
-    ((LOADS, COMPUTES), "scl", "gemm_quiet"),
-    ((LOADS, COMPUTES), "sync_load", "vector_quiet"),
-    ((COMPUTES, LOADS), "gemm_quiet", "scl"),
-    ((COMPUTES, LOADS), "gemm_quiet", "scl"),
-    ((COMPUTES, LOADS), "vector_quiet", "wgt"),
-    ((COMPUTES, LOADS), "vector_quiet", "inp"),
-    ((COMPUTES, STORES), "gemm_quiet", "store"),
-    ((COMPUTES, STORES), "gemm_quiet", "store"),
-    ((COMPUTES, STORES), "gemm_quiet", "store"),
-    ((COMPUTES, STORES), "vector_quiet", "store"),
-    ((STORES, COMPUTES), "store", "gemm_quiet"),
-    ((STORES, COMPUTES), "store", "vector_quiet"),
+    ((LOADS, COMPUTES), "scl", "gemm quiet"),
+    ((LOADS, COMPUTES), "sync_load", "vector quiet"),
+    ((COMPUTES, LOADS), "gemm quiet", "scl"),
+    ((COMPUTES, LOADS), "gemm quiet", "scl"),
+    ((COMPUTES, LOADS), "vector quiet", "wgt"),
+    ((COMPUTES, LOADS), "vector quiet", "inp"),
+    ((COMPUTES, STORES), "gemm quiet", "store"),
+    ((COMPUTES, STORES), "gemm quiet", "store"),
+    ((COMPUTES, STORES), "gemm quiet", "store"),
+    ((COMPUTES, STORES), "vector quiet", "store"),
+    ((STORES, COMPUTES), "store", "gemm quiet"),
+    ((STORES, COMPUTES), "store", "vector quiet"),
 )
 MIXES = (
     Mix(dict(zip(KINDS, (3, 2, 1, 0.5, 1, 5, 5, 4, 0.3, 0.3, 0.3), strict=True)), 0.3, 0.05),
@@ -161,17 +166,24 @@ def _fill(state: State) -> list[Drawn]:
 
 
 def _draw(state: State, mix: Mix, count: int, longest: int) -> None:
-    weights = np.array([mix.weights[kind] for kind in KINDS])
+    chances = _weights(state.config, mix)
+    kinds, weights = tuple(chances), np.array(list(chances.values()))
     weights /= weights.sum()
-    favourite, again = KINDS[0], 0
+    favourite, again = kinds[0], 0
     while len(state.drawn) < count:
         if again == 0:
-            favourite = KINDS[int(state.rng.choice(len(KINDS), p=weights))]
+            favourite = kinds[int(state.rng.choice(len(kinds), p=weights))]
             again = state.one((1, 1, 2, 4, 9))  # runs of one kind overlap in their unit
         again -= 1
         most = LONG if state.chance(0.3 if favourite == "store" else mix.long) else SHORT
         if not _admitted(state, favourite, min(most, longest)):
             again = 0
+
+
+def _weights(config: Config, mix: Mix) -> dict[str, float]:
+    """The chance of each kind; those of extensions together have that of GEMM and VECTOR."""
+    each = (mix.weights["gemm"] + mix.weights["vector"]) / max(1, len(config.extensions))
+    return {**mix.weights, **{EXTENDED + plug_in.name: each for plug_in in config.extensions}}
 
 
 def _fill_queue(state: State, count: int) -> ExtraTokens:
@@ -180,6 +192,7 @@ def _fill_queue(state: State, count: int) -> ExtraTokens:
     As many tokens are wished for as the neighbour takes.
     """
     queue, many, slow = FULL_QUEUES[int(state.rng.integers(len(FULL_QUEUES)))]
+    many, slow = _or_extended(state, many), _or_extended(state, slow)
     source, target = queue
     each = state.one((1, 2, 2))
     room = count - len(state.drawn) - MIN_TOKEN_DEPTH * (each + 1)
@@ -193,6 +206,14 @@ def _fill_queue(state: State, count: int) -> ExtraTokens:
     return ExtraTokens(1 / each, queue)
 
 
+def _or_extended(state: State, kind: str) -> str:
+    """A kind, or in place of a compute instruction that of an extension, with the same chance."""
+    plug_ins = state.config.extensions
+    if not plug_ins or not kind.endswith(QUIET) or state.chance(0.5):
+        return kind
+    return f"{EXTENDED}{plug_ins[int(state.rng.integers(len(plug_ins)))].name}{QUIET}"
+
+
 def _admitted(state: State, kind: str, most: int) -> bool:
     drafts = (_one(state, kind, most) for _ in range(DRAWS))
     return any(draft is not None and state.admit(draft) for draft in drafts)
@@ -203,9 +224,11 @@ def _one(state: State, kind: str, most: int) -> Drawn | None:
         return Drawn(Sync(Unit[kind.removeprefix("sync_").upper()]))
     if kind == "store":
         return random_store(state, most)
-    if kind.startswith(("gemm", "vector")):
-        return random_core(state, Opcode[kind.removesuffix("_quiet").upper()], most, kind in QUIET)
-    return random_load(state, Buffer[kind.upper()], most)
+    if kind in LOADED:
+        return random_load(state, LOADED[kind], most)
+    found = isa_of(state.config).format_named(kind.removeprefix(EXTENDED).removesuffix(QUIET))
+    assert found is not None, "every other kind is a compute instruction of the machine"
+    return random_core(state, found, most, kind.endswith(QUIET))
 
 
 # --- the program ----------------------------------------------------------------------------------

@@ -70,3 +70,8 @@ def test_random_cases_differ_within_and_between_seeds() -> None:
     seeds = [{(case.config, case.seed) for batch in all_random(seed) for case in batch} for seed in (0, 1)]
     assert len(seeds[0]) == len(seeds[1]) >= 300
     assert not seeds[0] & seeds[1]
+
+
+@pytest.mark.parametrize(("preset", "expected"), [("tiny", "ba2c842eda39d978"), ("batch4", "4b141f6a44a8afa4")])
+def test_programs_of_plain_machines_are_the_recorded_ones(preset, expected):
+    assert random_verified_program(Config.preset(preset), 7, 70).hash == expected

@@ -1,0 +1,110 @@
+"""What is drawn for an instruction of an extension, from its plug-in: operands and own fields.
+
+Nothing here knows an extension: ports say which entries a step reads, formats and rules which
+values its fields may have, formulas what they cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.benchmarks.programs.random_state import State
+from vdla.hardware.config import Buffer
+from vdla.hardware.isa import (
+    Format,
+    IsaError,
+    OldSum,
+    PlugIn,
+    Port,
+    Slot,
+    check_rules,
+    instruction_columns,
+    isa_of,
+    own_fields,
+    reader,
+)
+from vdla.hardware.timing import extension_step
+
+Mask = NDArray[np.bool_]
+
+DRAWS = 8
+"""Draws of an instruction's own fields: some break a rule or take too long."""
+MOST_CYCLES = 1 << 16
+"""The most cycles of all steps; for most instructions 64 for each allowed iteration."""
+_CYCLES_EACH = 64
+
+
+def draws_init(found: Format) -> bool:
+    """Whether an instruction of the format may begin sums anew."""
+    return found.plug_in is None or found.plug_in.old is OldSum.ACCUMULATE
+
+
+def reads_old_sum(plug_in: PlugIn) -> bool:
+    """Whether a step reads the entry that it writes."""
+    return plug_in.old is not OldSum.OVERWRITE
+
+
+# --- operands -------------------------------------------------------------------------------------
+
+
+def operand_masks(state: State, plug_in: PlugIn) -> Iterator[tuple[str, Mask]]:
+    """Each index in use, and which of its places hold written data."""
+    for index, port in (("src", plug_in.src), ("wgt", plug_in.wgt)):
+        if port is not None:
+            yield index, _places(state, port)
+
+
+def _places(state: State, port: Port) -> Mask:
+    return vectors_of(state, port.buffer) if port.vector else state.written[port.buffer]
+
+
+def vectors_of(state: State, buffer: Buffer) -> Mask:
+    """Which vectors of block_out elements a buffer of activations or weights holds."""
+    config = state.config
+    entry, vector = config.entry_bytes[buffer], config.out_entry_bytes
+    if buffer == Buffer.WGT:
+        vector = config.wgt_vector_bytes
+    entries = state.written[buffer]
+    if vector <= entry:
+        return np.repeat(entries, entry // vector)
+    return np.asarray(entries.reshape(-1, vector // entry).all(axis=1), np.bool_)
+
+
+# --- fields ---------------------------------------------------------------------------------------
+
+
+def own_values(state: State, found: Format, fields: Mapping[str, Any], most: int) -> dict[str, int] | None:
+    """Values of the fields of a format's own beside `fields`: of extremes, 0, 1 and any.
+
+    None if no draw keeps the rules of the format and a cost in proportion to `most` iterations.
+    """
+    if found.plug_in is None:
+        return {}
+    own = {field.name for field in found.plug_in.fields}
+    slots = [slot for slot in found.values if slot.field.name in own]
+    for _ in range(DRAWS):
+        drawn = {slot.field.name: _value(state, slot) for slot in slots}
+        if _allowed(state, found, {**fields, **drawn}, most):
+            return drawn
+    return None
+
+
+def _value(state: State, slot: Slot) -> int:
+    anything = int(state.rng.integers(slot.low, slot.high + 1))
+    return state.one((slot.low, slot.high, 0, min(1, slot.high), anything, anything))
+
+
+def _allowed(state: State, found: Format, fields: Mapping[str, Any], most: int) -> bool:
+    columns = instruction_columns(state.config, [found.cls(**fields)])
+    try:
+        check_rules(state.config, columns)
+    except IsaError:
+        return False
+    assert found.plug_in is not None, "the format of an extension"
+    step = extension_step(found.plug_in, own_fields(found.plug_in, reader(columns, isa_of(state.config).col)))
+    iterations = fields["loop0"] * fields["loop1"] * (fields["uop_end"] - fields["uop_begin"])
+    return bool(np.max(step) * iterations <= (MOST_CYCLES if state.chance(0.1) else _CYCLES_EACH * most))
