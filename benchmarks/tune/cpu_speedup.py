@@ -18,7 +18,8 @@ from vdla.benchmarks.tune.section import SectionRequest, TuneSection
 from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
 from vdla.runtime.tune import CpuMeasurer, TaskRun, TuningReport, tune
 from vdla.runtime.tune.confirm import AGAIN, MakeWorkers, confirmed, costs_of, one_process
-from vdla.runtime.tune.network_kernels import NetworkKernel, network_kernels
+from vdla.runtime.tune.kernel_runs import NetworkKernel
+from vdla.runtime.tune.network_kernels import network_kernels
 
 KERNELS: Mapping[str, int] = {"mobilenet_v2": 7, "resnet50": 7, "vit_small": 6}
 """How many kernels of each network."""

@@ -107,6 +107,12 @@ class CpuTask:
             label: cpu_problem(form.function, self._choices[label], self.target) for label, form in self.forms.items()
         }
 
+    @property
+    def macs(self) -> int:
+        """The multiply-adds of the default form; 0 without an operator."""
+        problem = next(iter(self._problems.values()))
+        return problem.macs if problem.operator else 0
+
     def estimate(self, indices: Ints) -> NDArray[np.float64]:
         """Costs to compare with each other, the lowest for the default schedule."""
         columns = self.space.columns(indices)

@@ -1,8 +1,9 @@
-"""`vdla tune MODEL.onnx --target CPU`: its table, its log, exact messages."""
+"""`vdla tune --target CPU` of models and operators: tables, logs, searches, exact messages."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ from onnx import helper, numpy_helper
 
 from vdla.cli import main
 from vdla.compiler.tune import TuningTask
-from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Measurer, Workers, network_kernels
+from vdla.compiler.tune.searches import SEARCHES
+from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Measurer, TuningLog, Workers, kernel_runs, read_logs
+from vdla.runtime.tune.log import CONFIRMED
 
 Capture = pytest.CaptureFixture[str]
 
@@ -27,9 +30,9 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         return workers
 
     short = CpuMeasurer(rounds=1, round_s=1e-6)
-    monkeypatch.setattr(network_kernels, "one_process", inline)
-    monkeypatch.setattr(network_kernels, "CpuMeasurer", lambda: short)
-    monkeypatch.setattr(network_kernels, "AGAIN", short)
+    monkeypatch.setattr(kernel_runs, "one_process", inline)
+    monkeypatch.setattr(kernel_runs, "CpuMeasurer", lambda: short)
+    monkeypatch.setattr(kernel_runs, "AGAIN", short)
     monkeypatch.chdir(tmp_path)
 
 
@@ -62,6 +65,57 @@ def test_kernels_are_tuned_and_compiled_from_the_log(capsys: Capture) -> None:
     assert again == {**kernel, "reused": 2}
 
 
+DENSE = ["dense", "--shape", "rows=6", "in_features=4", "out_features=8", "--target", "host"]
+
+
+_OF_EVERY_DAY = ("genetic", "optuna")
+
+
+@pytest.mark.parametrize(
+    "search", [name if name in _OF_EVERY_DAY else pytest.param(name, marks=pytest.mark.long) for name in SEARCHES]
+)
+def test_every_search_tunes_an_operator(search: str, capsys: Capture) -> None:
+    assert main(["tune", *DENSE, "--search", search, "--trials", "4"]) == 0
+    assert "vdla native dense --shape rows=6 in_features=4 out_features=8 --target host --tuned tuning.jsonl uses" in (
+        capsys.readouterr().out
+    )
+    trials = [entry for entries in read_logs("tuning.jsonl").by_key.values() for entry in entries]
+    tried = [entry for entry in trials if entry.run.search == search]
+    assert len({str(entry.trial.point) for entry in tried}) == len(tried) == 4
+    assert all(entry.trial.ok for entry in tried)
+
+
+def test_an_operator_takes_what_was_confirmed(capsys: Capture) -> None:
+    assert main(["tune", *DENSE, "--trials", "2", "--search", "estimate"]) == 0
+    (key,) = read_logs("tuning.jsonl").by_key
+    tried = read_logs("tuning.jsonl").tried(key)
+    with TuningLog("tuning.jsonl") as log:
+        log.append(replace(tried[1].run, search=CONFIRMED), tried[1].trial)
+    assert main(["native", *DENSE, "-o", "default", "--llvm"]) == 0
+    assert main(["native", *DENSE, "-o", "tuned", "--llvm", "--tuned", "tuning.jsonl"]) == 0
+    default, tuned = (Path(folder, "dense.ll").read_text() for folder in ("default", "tuned"))
+    assert tuned != default
+    assert main(["native", *DENSE[:-1], "x86-64", "-o", "other", "--llvm", "--tuned", "tuning.jsonl"]) == 0
+    assert main(["native", *DENSE[:-1], "x86-64", "-o", "plain", "--llvm"]) == 0
+    assert Path("other/dense.ll").read_text() == Path("plain/dense.ll").read_text()
+
+
+def test_a_search_learns_from_other_operators(capsys: Capture) -> None:
+    assert main(["tune", *DENSE, "--trials", "3", "--search", "random"]) == 0
+    words = [word.replace("rows=6", "rows=5") for word in DENSE]
+    assert main(["tune", *words, "--trials", "3", "--log", "new.jsonl", "--from", "tuning.jsonl"]) == 0
+    assert main(["tune", *DENSE, "--trials", "3", "--log", "same.jsonl", "--from", "tuning.jsonl"]) == 2
+    rule = "logs must have trials of other tasks with its features, got none"
+    assert capsys.readouterr().err.splitlines()[-1] == f"vdla: tune dense: {rule}"
+
+
+def test_operators_are_those_of_vdla_native(capsys: Capture) -> None:
+    assert main(["tune", "mine.py:f", "--target", "host"]) == 2
+    text = capsys.readouterr().err
+    assert text.startswith("vdla: tune: operator must be one of conv2d, depthwise_conv2d, conv2d_transpose, dense, ")
+    assert text.endswith(", CT3 or MODEL.onnx with --target, got mine.py:f\n")
+
+
 def test_a_model_without_products_has_nothing_to_tune(capsys: Capture) -> None:
     save_model("Add")
     assert main(WORDS) == 0
@@ -77,10 +131,29 @@ def test_symbols_need_numbers(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["C5", "--target", "host"], "tune: --target must be left out without a MODEL.onnx, got host"),
         (["m.onnx", "--target", "tiny"], "tune: --target must be a CPU, got tiny; --preset names a machine"),
         (["m.onnx", "--target", "host", "--workers", "2"], "tune: --workers must be left out with --target, got 2"),
-        (["m.onnx", "--target", "host", "--from", "a", "b"], "tune: --from must be left out with --target, got a b"),
+        (["m.onnx", "--target", "host", "--shape", "a=1"], "tune: --shape must be left out for a model, got a=1"),
+        (["C5", "--target", "host", "--shape", "a=1"], "tune C5: --shape must be left out for a named layer, got a=1"),
+        (["C5", "--target", "host", "--kernels", "1"], "tune: --kernels must be left out for an operator, got 1"),
+        (["C5", "--target", "host", "--extent", "N=1"], "tune: --extent must be left out for an operator, got N=1"),
+        (
+            ["dense", "--target", "host"],
+            "tune dense: shape must give rows, in_features, out_features, got none "
+            "(--shape rows=N in_features=N out_features=N)",
+        ),
+        (
+            ["C5", "--target", "host", "--search", "anealing"],
+            f"tune: --search must be one of {', '.join(SEARCHES)}, got anealing (did you mean annealing?)",
+        ),
+        (
+            ["C5", "--target", "host", "--search", "random", "--from", "a"],
+            "tune: --search must be one that learns with --from, such as annealing, got random",
+        ),
+        (
+            ["C5", "--target", "host", "--from", "none.jsonl"],
+            "none.jsonl: log must be a readable file, got No such file or directory",
+        ),
         (["m.onnx", "--kernels", "3"], "tune: --target must be given with --kernels 3, got none"),
         (["m.onnx", "--extent", "N=1"], "tune: --target must be given with --extent N=1, got none"),
         (["m.onnx", "--target", "host", "--extent", "N=x"], "tune: --extent: N must be an integer, got 'x'"),

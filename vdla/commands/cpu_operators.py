@@ -1,4 +1,6 @@
-"""The operators of `vdla native`; the parameters of each function are its keys of --shape.
+"""The operators of `vdla native` and `vdla tune --target`.
+
+The parameters of each function are its keys of --shape.
 
 Each returns a `Build`, so that the numbers are checked before the compiler is imported.
 """
@@ -6,11 +8,12 @@ Each returns a `Build`, so that the numbers are checked before the compiler is i
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vdla.commands import CommandError
 from vdla.commands.machine_options import integers
+from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from vdla.compiler import ir
@@ -83,17 +86,41 @@ def keys(name: str) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(OPERATORS[name]).parameters)
 
 
-def from_settings(name: str, settings: list[str]) -> Build:
+def named_operator(command: str, name: str, settings: Sequence[str], others: str = "") -> Build:
+    """The operator or the layer called `name`, an operator with KEY=N words.
+
+    `others` are what else the command takes.
+    """
+    from vdla.compiler.operators.workloads import workload, workloads
+
+    if name in OPERATORS:
+        return _from_settings(command, name, settings)
+    if name.upper() not in workloads():
+        got = f"{name}{did_you_mean(name, operator_names())}" if name else "nothing"
+        raise CommandError(f"{command}: operator must be one of {', '.join(operator_names())}{others}, got {got}")
+    if settings:
+        raise CommandError(f"{command} {name}: --shape must be left out for a named layer, got {settings[0]}")
+    return _from_workload(workload(name))
+
+
+def operator_names() -> list[str]:
+    """The operators and the layers."""
+    from vdla.compiler.operators.workloads import workloads
+
+    return [*OPERATORS, *workloads()]
+
+
+def _from_settings(command: str, name: str, settings: Sequence[str]) -> Build:
     """The operator `name` with KEY=N words."""
     known = keys(name)
-    values = integers(f"native {name}", settings, list(known), option="--shape")
+    values = integers(f"{command} {name}", list(settings), list(known), option="--shape")
     missing = [key for key, option in known.items() if option.default is option.empty and key not in values]
     if missing:
         example = " ".join(f"{key}=N" for key in missing)
-        raise CommandError(f"native {name}: shape must give {', '.join(missing)}, got none (--shape {example})")
+        raise CommandError(f"{command} {name}: shape must give {', '.join(missing)}, got none (--shape {example})")
     return OPERATORS[name](**values)
 
 
-def from_workload(layer: Workload) -> Build:
+def _from_workload(layer: Workload) -> Build:
     """The operator of a named layer."""
     return OPERATORS[layer.operator](**{key: getattr(layer, key) for key in keys(layer.operator)})

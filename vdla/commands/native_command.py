@@ -11,11 +11,11 @@ from vdla.commands import OK, CommandError
 from vdla.commands.completion import complete_with
 from vdla.commands.files import make_folder
 from vdla.support.atomic import write_with
-from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from vdla.commands.cpu_operators import Build
+    from vdla.compiler import ir
     from vdla.compiler.codegen.llvm import NativeObject
+    from vdla.compiler.target import Target
 
 EXAMPLES = """\
   vdla native --list                               operators, layers, targets
@@ -24,6 +24,8 @@ EXAMPLES = """\
       out_features=10 --target cortex-a9 -o out    for the board's Arm core
   vdla native softmax --shape rows=8 columns=1000 \\
       --assembly --llvm -o out                     and out/softmax.s, .ll
+  vdla native C6 --tuned tuning.jsonl -o out       with the schedule that
+                                                   vdla tune found
 """
 
 
@@ -40,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="float32", metavar="DTYPE", help="the element type (default float32)")
     target = parser.add_argument("--target", default="host", metavar="NAME", help="the CPU (default host: this one)")
     complete_with(target, _targets)
+    parser.add_argument("--tuned", metavar="LOG", help="use the best schedule in a log of vdla tune --target")
     parser.add_argument("-o", "--output", type=Path, default=Path(), metavar="FOLDER", help="where the files go")
     parser.add_argument("--assembly", action="store_true", help="write the assembly too")
     parser.add_argument("--llvm", action="store_true", help="write the LLVM module as text too")
@@ -49,14 +52,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Compile, then write."""
     if arguments.list:
         return _list()
+    from vdla.commands.cpu_operators import named_operator
     from vdla.compiler.codegen.llvm import compile_native
-    from vdla.compiler.operators.cpu import default_schedule
     from vdla.compiler.target import Target
 
     target = Target.named(arguments.target)
-    fn = _operator(arguments)(arguments.dtype, target)
-    fn = replace(fn, name=arguments.operator.lower())
-    built = compile_native(default_schedule(fn, target).fn, target)
+    fn = named_operator("native", arguments.operator or "", arguments.shape)(arguments.dtype, target)
+    scheduled = _scheduled(fn, target, arguments.tuned)
+    built = compile_native(replace(scheduled, name=arguments.operator.lower()), target)
     for path in _write(built, arguments):
         print(path)
     libraries = "-lm -lpthread" if built.parallel else "-lm"
@@ -64,27 +67,22 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _operator(arguments: argparse.Namespace) -> Build:
-    from vdla.commands.cpu_operators import OPERATORS, from_settings, from_workload
-    from vdla.compiler.operators.workloads import workload, workloads
+def _scheduled(fn: ir.Function, target: Target, log: str | None) -> ir.Function:
+    """A function with the best schedule that a log knows, else with the default one."""
+    from vdla.compiler.operators.cpu import default_schedule
 
-    name = arguments.operator or ""
-    if name in OPERATORS:
-        return from_settings(name, arguments.shape)
-    if name.upper() not in workloads():
-        got = f"{name}{did_you_mean(name, _names())}" if name else "nothing"
-        raise CommandError(f"native: operator must be one of {', '.join(_names())}, got {got}")
-    if arguments.shape:
-        raise CommandError(f"native {name}: --shape must be left out for a named layer, got {arguments.shape[0]}")
-    return from_workload(workload(name))
+    if log is None:
+        return default_schedule(fn, target).fn
+    from vdla.compiler.tune.cpu_task import kernel_key, scheduled
+    from vdla.runtime.tune import TunedSchedules
+
+    return scheduled(fn, target, TunedSchedules.of(log).kernel_point(kernel_key(fn, target)))
 
 
 def _names() -> list[str]:
-    """The operators and the layers."""
-    from vdla.commands.cpu_operators import OPERATORS
-    from vdla.compiler.operators.workloads import workloads
+    from vdla.commands.cpu_operators import operator_names
 
-    return [*OPERATORS, *workloads()]
+    return operator_names()
 
 
 def _targets() -> list[str]:

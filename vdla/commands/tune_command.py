@@ -16,14 +16,14 @@ from vdla.commands.completion import complete_with
 from vdla.commands.console import errors, output, progress
 from vdla.commands.device_options import device_names
 from vdla.commands.files import require_folder
-from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments, natural, positive
+from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments, positive
 from vdla.commands.tune_kernels import add_kernel_arguments, refuse_kernel_options, run_kernels
 from vdla.commands.tune_picture import Curve, picture
 from vdla.commands.tune_schedule import run_schedule, schedule_of_file
+from vdla.commands.tune_search import add_search_arguments, check_search
 from vdla.commands.tune_tables import TunedResult, show_result, show_results
 from vdla.commands.tune_tasks import TunedOperator, operator_names, operator_to_tune, operators_of_model
 from vdla.support.atomic import write_text
-from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from vdla.runtime.tune import Measurer, Search, TrialIndex, TuningLog, TuningProgress, Workers
@@ -40,12 +40,11 @@ EXAMPLES = """\
   vdla tune C8 --from logs/             begin with what other runs learnt
   vdla tune C5 --workers ray://10.0.0.5:10001   on a cluster
   vdla tune model.onnx --target host    the kernels of a model on this CPU
+  vdla tune C6 --target host --search genetic   an operator of vdla native
 """
 
 SUFFIX = ".onnx"
 LOG = Path("tuning.jsonl")
-SEARCH = "annealing"
-TRIALS = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,13 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--calibration", type=Path, nargs="+", metavar="FILE", help="quantise a float model, as vdla compile does"
     )
-    parser.add_argument("--trials", type=positive, default=TRIALS, metavar="N", help=f"of each operator ({TRIALS})")
-    search = parser.add_argument("--search", default=SEARCH, metavar="NAME", help=f"what proposes points ({SEARCH})")
-    complete_with(search, _searches)
-    parser.add_argument("--seed", type=natural, default=0, help="seed of the search (default 0)")
+    add_search_arguments(parser)
     parser.add_argument("--log", type=Path, default=LOG, metavar="FILE", help=f"append every trial there ({LOG})")
-    parser.add_argument("--from", dest="prior", nargs="+", type=Path, default=[], metavar="LOG",
-                        help="logs, or folders of them, of other operators: they train the cost model")  # fmt: skip
     parser.add_argument("--workers", default="", metavar="N", help="processes, or ray, or ray://HOST:PORT")
     parser.add_argument("--timeout", type=positive, default=60, metavar="S", help="seconds for a trial (default 60)")
     device = parser.add_argument("--device", default="sim", metavar="NAME", help="what measures (default sim)")
@@ -100,12 +94,6 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _searches() -> list[str]:
-    from vdla.compiler.tune.searches import SEARCHES
-
-    return list(SEARCHES)
-
-
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse options before the work starts."""
     is_model = arguments.operator.lower().endswith(SUFFIX)
@@ -119,15 +107,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise CommandError(f"tune: --calibration must be left out for an operator, got {arguments.calibration[0]}")
     if arguments.picture and arguments.picture.suffix != ".svg":
         raise CommandError(f"tune: --picture must end in .svg, got {arguments.picture}")
-    from vdla.compiler.tune.searches import SEARCHES
-
-    if arguments.search not in SEARCHES:
-        hint = did_you_mean(arguments.search, SEARCHES)
-        raise CommandError(f"tune: --search must be one of {', '.join(SEARCHES)}, got {arguments.search}{hint}")
-    if arguments.prior and not SEARCHES[arguments.search].takes_prior:
-        raise CommandError(
-            f"tune: --search must be one that learns with --from, such as {SEARCH}, got {arguments.search}"
-        )
+    check_search(arguments)
 
 
 # --- runs -----------------------------------------------------------------------------------------

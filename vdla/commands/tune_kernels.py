@@ -1,4 +1,4 @@
-"""`vdla tune MODEL.onnx --target CPU`: the kernels of a model, on this CPU.
+"""`vdla tune MODEL.onnx --target CPU`: the kernels of a model, or an operator's, on this CPU.
 
 Trials are CPU times, so one process measures at a time, and options of machines have no meaning.
 """
@@ -15,24 +15,24 @@ from vdla.commands import OK, CommandError
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import require_folder
 from vdla.commands.machine_options import integer, key_and_value, positive
+from vdla.commands.tune_search import check_search
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
-    from vdla.runtime.tune.network_kernels import TunedKernel
+    from vdla.runtime.tune.kernel_runs import TunedKernel
 
 _FOR_KERNELS = ("extent", "kernels")
 _FOR_MACHINES: dict[str, object] = {
-    "shape": [], "calibration": None, "search": "annealing", "prior": [], "workers": "", "device": "sim",
-    "output": None, "picture": None, "preset": None, "config": None, "dram": [],
+    "calibration": None, "workers": "", "device": "sim", "output": None, "picture": None, "preset": None,
+    "config": None, "extension": [], "dram": [],
 }  # fmt: skip
 """Options of the other kind of run by their destination, with their defaults."""
-_SPELLED = {"prior": "--from"}
 
 
 def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
     """--target, and the options of its runs."""
     group = parser.add_argument_group("options of kernels on a CPU")
-    group.add_argument("--target", metavar="NAME", help="tune the kernels of a model on this CPU: host, or its name")
+    group.add_argument("--target", metavar="NAME", help="tune kernels on this CPU: host, or its name")
     group.add_argument("--kernels", type=positive, metavar="N", help="those of most multiply-adds (default all)")
     group.add_argument("--extent", nargs="+", metavar="NAME=N", help="numbers for symbols in shapes: batch=1")
 
@@ -47,21 +47,8 @@ def refuse_kernel_options(arguments: argparse.Namespace) -> None:
 
 def run_kernels(arguments: argparse.Namespace) -> int:
     """Tune, then show which schedules were confirmed."""
-    from vdla.runtime.tune.network_kernels import tune_kernels
-
     _check(arguments)
-    with progress(f"tune {Path(arguments.operator).name}") as show:
-        found = tune_kernels(
-            arguments.operator,
-            arguments.log,
-            cpu=arguments.target,
-            extents=_extents(arguments.extent or ()),
-            trials=arguments.trials,
-            most=arguments.kernels,
-            seed=arguments.seed,
-            timeout_s=float(arguments.timeout),
-            progress=show,
-        )
+    found = _tuned_model(arguments) if _is_model(arguments) else _tuned_operator(arguments)
     text = json.dumps({"kernels": [_row(each) for each in found]}, indent=2) + "\n"
     if arguments.json == "-":
         print(text, end="")
@@ -72,19 +59,68 @@ def run_kernels(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _is_model(arguments: argparse.Namespace) -> bool:
+    return bool(arguments.operator.lower().endswith(".onnx"))
+
+
+def _tuned_model(arguments: argparse.Namespace) -> list[TunedKernel]:
+    """The kernels of a model, those of most multiply-adds first."""
+    from vdla.runtime.tune.network_kernels import tune_kernels
+
+    with progress(f"tune {Path(arguments.operator).name}") as show:
+        return tune_kernels(
+            arguments.operator,
+            arguments.log,
+            cpu=arguments.target,
+            extents=_extents(arguments.extent or ()),
+            trials=arguments.trials,
+            most=arguments.kernels,
+            search=arguments.search,
+            prior=arguments.prior,
+            seed=arguments.seed,
+            timeout_s=float(arguments.timeout),
+            progress=show,
+        )
+
+
+def _tuned_operator(arguments: argparse.Namespace) -> list[TunedKernel]:
+    """The kernel of an operator of `vdla native`."""
+    from vdla.commands.cpu_operators import named_operator
+    from vdla.compiler.target import Target
+    from vdla.compiler.tune import function_task
+    from vdla.runtime.tune.kernel_runs import KernelOptions, NetworkKernel, tune_into
+    from vdla.runtime.tune.log import read_logs
+
+    target, name = Target.named(arguments.target), arguments.operator
+    build = named_operator("tune", name, arguments.shape, others=" or MODEL.onnx with --target")
+    task = function_task(build("float32", target), target, name)
+    options = KernelOptions(
+        trials=arguments.trials,
+        search=arguments.search,
+        seed=arguments.seed,
+        timeout_s=float(arguments.timeout),
+        prior=read_logs(*arguments.prior) if arguments.prior else None,
+    )
+    with progress("tune") as show:
+        return tune_into(arguments.log, [NetworkKernel(task, 1, task.macs)], options, show)
+
+
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse what does not go with --target before the work starts."""
     from vdla.hardware.config import PRESETS
 
-    if not arguments.operator.lower().endswith(".onnx"):
-        raise CommandError(f"tune: --target must be left out without a MODEL.onnx, got {arguments.target}")
+    for name in ("shape",) if _is_model(arguments) else _FOR_KERNELS:
+        value = getattr(arguments, name)
+        if value:
+            kind = "a model" if name == "shape" else "an operator"
+            raise CommandError(f"tune: --{name} must be left out for {kind}, got {_shown(value)}")
     if arguments.target in PRESETS:
         raise CommandError(f"tune: --target must be a CPU, got {arguments.target}; --preset names a machine")
     for name, default in _FOR_MACHINES.items():
         value = getattr(arguments, name)
         if value != default:
-            option = _SPELLED.get(name, f"--{name}")
-            raise CommandError(f"tune: {option} must be left out with --target, got {_shown(value)}")
+            raise CommandError(f"tune: --{name} must be left out with --target, got {_shown(value)}")
+    check_search(arguments)
     for option in ("log", "json"):
         path = getattr(arguments, option)
         if path not in (None, "-"):
@@ -145,5 +181,7 @@ def _show(arguments: argparse.Namespace, found: Sequence[TunedKernel]) -> None:
         for times in ([e.schedule.default_seconds for e in found], [e.schedule.seconds for e in found])
     )
     output().print(f"\nin sum {default:,.3f} ms with default schedules, {tuned:,.3f} ms with those of the log")
-    use = f"vdla compile {arguments.operator} --target {arguments.target} --tuned {arguments.log}"
+    words = ["native", arguments.operator, *(["--shape", *arguments.shape] if arguments.shape else [])]
+    words = ["compile", arguments.operator] if _is_model(arguments) else words
+    use = f"vdla {' '.join(words)} --target {arguments.target} --tuned {arguments.log}"
     output().print(f"\n{arguments.log}: every trial; {use} uses what was confirmed", soft_wrap=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _UNUSED: dict[str, object] = {
     "shape": [], "calibration": None, "prior": [], "workers": "", "device": "sim", "output": None, "picture": None,
-    "preset": None, "config": None, "dram": [],
+    "preset": None, "config": None, "extension": [], "dram": [],
 }  # fmt: skip
 """Options without a meaning for a schedule function by their destination, with their defaults."""
 

@@ -12,7 +12,7 @@ from vdla.benchmarks.tune.cpu_speedup import kernel_speedup, largest_kernels, sp
 from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler.tune import Point, TuningTask
 from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Measurer, Workers
-from vdla.runtime.tune.network_kernels import NetworkKernel
+from vdla.runtime.tune.kernel_runs import NetworkKernel
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from vdla.compiler.graph import Graph, Node
 from vdla.compiler.tune import TuningTask
 from vdla.runtime.executor import ModelError
 from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Measurer, TuningError, Workers
-from vdla.runtime.tune import network_kernels as module
+from vdla.runtime.tune import kernel_runs as module
 from vdla.runtime.tune.network_kernels import network_kernels, tune_kernels
 
 

@@ -1,0 +1,138 @@
+"""Runs that tune kernels of a CPU into a log: trials, then what is faster when measured again.
+
+A run is the one interface to all searches; the default schedule is tried first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from vdla.compiler.tune import CpuTask
+from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
+from vdla.runtime.tune.confirm import (
+    AGAIN,
+    ConfirmedSchedule,
+    MakeWorkers,
+    confirmed,
+    log_confirmed,
+    logged_schedule,
+    one_process,
+)
+from vdla.runtime.tune.cpu_measurer import CpuMeasurer
+from vdla.runtime.tune.errors import TuningError
+from vdla.runtime.tune.log import TaskRun, TrialIndex, TuningLog
+from vdla.runtime.tune.transfer import prior_of
+from vdla.runtime.tune.tune import Show, TuningProgress, TuningReport, tune
+from vdla.runtime.tune.workers import TIMEOUT_S
+from vdla.support.integers import is_int
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkKernel:
+    """A kernel: `uses` steps of a network run it, `macs` are the multiply-adds of one of them."""
+
+    task: CpuTask
+    uses: int
+    macs: int
+
+
+@dataclass(frozen=True, slots=True)
+class TunedKernel:
+    """A kernel, its run, and what was confirmed: a faster schedule, or the default one."""
+
+    kernel: NetworkKernel
+    report: TuningReport
+    schedule: ConfirmedSchedule
+
+    @property
+    def speedup(self) -> float:
+        """Of the schedule over the default one."""
+        return self.schedule.speedup
+
+
+@dataclass(frozen=True, slots=True)
+class KernelOptions:
+    """How each kernel is tuned: by up to `trials` trials of `timeout_s` seconds at most.
+
+    `search` proposes points; one with a cost model learns from the trials of other kernels in
+    `prior`.
+
+    Raises:
+        TuningError: `trials` is out of range.
+    """
+
+    trials: int = 64
+    search: str = DEFAULT_SEARCH
+    seed: int = 0
+    timeout_s: float = TIMEOUT_S
+    prior: TrialIndex | None = None
+
+    def __post_init__(self) -> None:
+        check_count("trials", self.trials)
+
+
+def check_count(name: str, value: object) -> None:
+    """TuningError unless an option of `tune_kernels` is a positive integer."""
+    if not is_int(value) or value < 1:
+        raise TuningError(f"tune_kernels: {name} must be an integer from 1, got {value!r}")
+
+
+def tune_into(
+    log: str | Path, kernels: Sequence[NetworkKernel], options: KernelOptions, progress: Progress
+) -> list[TunedKernel]:
+    """Tune kernels one after the other and append all trials to a log.
+
+    Raises:
+        TuneError: an unknown search.
+        TuningError: this CPU cannot run the kernels, or the log cannot be written.
+    """
+    total, found = options.trials * len(kernels), []
+    with TuningLog(log) as opened:
+        for number, kernel in enumerate(kernels):
+            run = _KernelRun(kernel, opened, options, partial(one_process, timeout_s=options.timeout_s))
+            found.append(run.tuned(partial(_show, progress, kernel.task.name, options.trials * number, total)))
+    progress("done", total, total)
+    return found
+
+
+def _show(progress: Progress, name: str, before: int, total: int, now: TuningProgress) -> None:
+    """Report a trial among those of all kernels."""
+    best = "" if now.best is None else f", best {1e6 * now.best.cost:,.1f} us"
+    progress(f"{name}{best}", before + now.done, total)
+
+
+@dataclass(frozen=True, slots=True)
+class _KernelRun:
+    """The run of a kernel."""
+
+    kernel: NetworkKernel
+    log: TuningLog
+    options: KernelOptions
+    make_workers: MakeWorkers
+
+    def tuned(self, show: Show) -> TunedKernel:
+        """Try schedules, then measure the best again unless the log has what came of that."""
+        task, options = self.kernel.task, self.options
+        run = TaskRun(task.key, task.name, task.target.cpu, task.space.name, options.search, options.seed)
+        report = self._tried(run, show)
+        schedule = logged_schedule(self.log, task)
+        if schedule is None:
+            known = [entry.trial for entry in self.log.index.tried(task.key)]
+            schedule = confirmed(task, known, AGAIN, self.make_workers)
+            log_confirmed(self.log, run, schedule, task)
+        return TunedKernel(self.kernel, report, schedule)
+
+    def _tried(self, run: TaskRun, show: Show) -> TuningReport:
+        task, options = self.kernel.task, self.options
+        prior = () if options.prior is None else prior_of(task, options.prior)
+        search = new_search(options.search, task, options.seed, prior)
+        workers = self.make_workers(task, CpuMeasurer())
+        try:
+            return tune(task, search, run, workers, trials=options.trials, log=self.log, first=task.default, show=show)
+        finally:
+            workers.close()
