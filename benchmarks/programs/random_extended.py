@@ -59,7 +59,9 @@ def operand_masks(state: State, plug_in: PlugIn) -> Iterator[tuple[str, Mask]]:
 
 
 def _places(state: State, port: Port) -> Mask:
-    return vectors_of(state, port.buffer) if port.vector else state.written[port.buffer]
+    if port.vector:
+        return vectors_of(state, port.buffer)
+    return np.asarray(state.written[port.buffer].reshape(-1, port.entries).all(axis=1), np.bool_)
 
 
 def vectors_of(state: State, buffer: Buffer) -> Mask:

@@ -32,9 +32,10 @@ class Extension:
 
     `output` is the behaviour of one step: a tensor expression over placeholders that computes an
     accumulator entry. `scopes` gives where each placeholder and the output lie: "inp", "wgt" or
-    "acc", an entry or a vector of block_out elements by its shape; or "immediate", a placeholder of
-    shape (1,) with the name of one of `fields`. A sum (`te.sum`, `te.max`, `te.min`) is added to
-    the accumulator's entry; `in_place` names a placeholder that is the old value of that entry.
+    "acc", an entry, several of them or a vector of block_out elements by its shape; or "immediate",
+    a placeholder of shape (1,) with the name of one of `fields`. A sum (`te.sum`, `te.max`,
+    `te.min`) is added to the accumulator's entry; `in_place` names a placeholder that is the old
+    value of that entry.
 
     `fields` are the instruction's own, besides those of the loops and micro-ops that it shares with
     GEMM. A step takes `interval` cycles and its result `latency` more: integers, or formulas of
@@ -163,7 +164,7 @@ class Extension:
     def _step(self, config: Config, plug_in: PlugIn, operands: StepOperands) -> str:
         slots = operands.field_limits(config, plug_in)
         fields = {own.name: (number, slots[own.name]) for number, own in enumerate(self.fields)}
-        return StepText(self._where, self.behaviour, operands.arguments, fields).text()
+        return StepText(self._where, self.behaviour, operands.arguments, fields, operands.narrow(config)).text()
 
 
 def _caller() -> str:

@@ -1,7 +1,9 @@
 """The operands of an extension: which index of the instruction addresses each, and how.
 
 A step has as many operands as the instruction has indices: `acc` the entry written (and its old
-value), `src` one of the input buffer or the accumulator, `wgt` one of the weight buffer.
+value), `src` one of the input buffer or the accumulator, `wgt` one of the weight buffer. Of the
+input and the weight buffer an operand may be a *group* of entries; one of weights may see the bits
+of its entries as narrower elements.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from typing import Protocol
 from vdla.compiler import ir, te
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.value_range import Interval
+from vdla.compiler.ir import INTEGER_BITS
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
-from vdla.hardware.isa import Buffer, OldSum, PlugIn, PlugInField, Port, isa_of
+from vdla.hardware.isa import MOST_ENTRIES, Buffer, OldSum, PlugIn, PlugInField, Port, isa_of
 
 _SCOPES = ("inp", "wgt", "acc", "immediate")
 
@@ -58,6 +61,11 @@ class StepOperands:
         isa = isa_of(replace(config, extensions=(replace(plug_in, wide=True),)))
         slots = isa.formats[max(isa.formats)].values
         return {slot.field.name: (slot.low, slot.high) for slot in slots[len(slots) - len(plug_in.fields) :]}
+
+    def narrow(self, config: Config) -> dict[str, tuple[int, int]]:
+        """(Bits of an element, elements in one of the buffer) of operands with narrower ones."""
+        ports = [port for port in (self.src, self.wgt) if port is not None]
+        return {port.operand: (port.bits, config.wgt_bits // port.bits) for port in ports if port.bits is not None}
 
 
 def operands_of(where: str, config: Config, extension: DeclaredStep) -> StepOperands:
@@ -109,13 +117,24 @@ def _ports(where: str, config: Config, extension: DeclaredStep) -> Iterator[tupl
     for name, scope in extension.scopes.items():
         buffer = extension.behaviour.buffers[name]
         layouts = _layouts(config, scope)
-        found = (buffer.dtype, buffer.shape)
-        if found not in layouts:
+        found = (buffer.dtype, tuple(buffer.dims))
+        group = _group(config, name, scope, *found)
+        if found not in layouts and group is None:
             choices = " or ".join(f"{dtype}{list(shape)}" for dtype, shape in layouts)
-            got = f"{buffer.dtype}{list(buffer.shape)}"
-            raise ExtensionError(f"{where}: {name} must be {choices} in scope {scope}, got {got}")
+            raise ExtensionError(
+                f"{where}: {name} must be {choices}{_GROUPS.get(scope, '')} in scope {scope}, "
+                f"got {buffer.dtype}{list(buffer.shape)}"
+            )
         if scope != "immediate" and name not in (extension.output.name, extension.in_place):
-            yield name, Port(name, Buffer[scope.upper()], vector=layouts.index(found) > 0)
+            whole = found not in layouts or layouts.index(found) == 0
+            yield name, group if whole and group else Port(name, Buffer[scope.upper()], vector=not whole)
+
+
+_GROUPS = {
+    "inp": f", or up to {MOST_ENTRIES} entries side by side (a power of two)",
+    "wgt": f", or up to {MOST_ENTRIES} entries side by side (a power of two), or the same bits as narrower elements",
+}
+"""The views besides an entry and a vector, in words."""
 
 
 def _layouts(config: Config, scope: str) -> list[tuple[str, tuple[int, ...]]]:
@@ -129,3 +148,17 @@ def _layouts(config: Config, scope: str) -> list[tuple[str, tuple[int, ...]]]:
         case "acc":
             return [(config.acc_dtype, (config.batch, config.block_out))]
     return [("int32", (1,)), ("int64", (1,))]
+
+
+def _group(config: Config, name: str, scope: str, dtype: str, shape: tuple[int, ...]) -> Port | None:
+    """The port of entries side by side: (rows, n * elements); None for another shape or type."""
+    if scope not in _GROUPS or len(shape) != 2:
+        return None
+    rows, own = (config.batch, config.inp_bits) if scope == "inp" else (config.block_out, config.wgt_bits)
+    bits = INTEGER_BITS.get(dtype, 0) if dtype.startswith("int") else 0
+    narrow = scope == "wgt" and 0 < bits < own
+    entries, rest = divmod(shape[1] * bits, config.block_in * own)
+    known = entries in [1 << power for power in range(MOST_ENTRIES.bit_length())]
+    if shape[0] != rows or rest or not known or not (narrow or bits == own):
+        return None
+    return Port(name, Buffer[scope.upper()], entries=entries, bits=bits if narrow else None)

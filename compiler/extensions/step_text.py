@@ -25,7 +25,8 @@ class StepText:
     """Renders a behaviour.
 
     `arguments` names the argument of the step that holds each operand; `fields` are the numbers and
-    ranges of the fields that operands of one element stand for.
+    ranges of the fields that operands of one element stand for. `narrow` has, for operands whose
+    elements are parts of those of a buffer, their bits and how many are one.
     """
 
     def __init__(
@@ -34,11 +35,13 @@ class StepText:
         behaviour: ir.Function,
         arguments: Mapping[str, str],
         fields: Mapping[str, tuple[int, Interval]],
+        narrow: Mapping[str, tuple[int, int]],
     ) -> None:
         self.where = where
         self.behaviour = behaviour
         self.arguments = arguments
         self.fields = fields
+        self.narrow = narrow
         self._known = {name: interval for name, (_, interval) in fields.items()}
 
     def text(self) -> str:
@@ -101,6 +104,10 @@ class StepText:
                 return f"np.int64({int(value)})"
             case ir.Load(buffer=buffer) if buffer in self.fields:
                 return f"fields[{self.fields[buffer][0]}]"
+            case ir.Load(buffer=buffer, indices=indices) if buffer in self.narrow:
+                (bits, parts), place = self.narrow[buffer], self._place(buffer, indices)
+                element = f"np.int64({self.arguments[buffer]}[({place}) // {parts}])"
+                return f"narrow({element}, ({place}) % {parts}, {bits})"
             case ir.Load(buffer=buffer, indices=indices):
                 return f"np.int64({self.arguments[buffer]}[{self._place(buffer, indices)}])"
             case ir.Cast(dtype=dtype, value=value):

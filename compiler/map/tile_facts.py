@@ -99,4 +99,4 @@ def _weights(form: PackedForm) -> int:
     chunked = extents[form.mapping.chunk] if form.mapping.chunk else 1
     vectors = prod(extents[axis] for axis in (*form.loops.taps, *form.loops.phases) if axis in axes) // chunked
     count = form.held.lanes[0] if len(form.held.lanes) > len(form.held.entry) else 1
-    return -(-vectors // count)
+    return -(-vectors // count) * _entries(form, form.held, Buffer.WGT)

@@ -47,12 +47,12 @@ class UntiledForm:
     def _intrinsics(self) -> TileIntrinsics:
         """What the stages are computed with."""
         form, (*before, core) = self.form, self.form.computation.steps
-        held = {} if form.held is None else {form.parameter(str(form.computation.held)): form.held.lanes}
+        held = [] if form.held is None else [(form.parameter(str(form.computation.held)), form.held)]
         return TileIntrinsics(
             windows={form.window(name): self._load(name) for name in form.streamed},
             before={step_name(form, step): step.intrinsic for step in before},
             sums=core.intrinsic,
-            weights={name: dma.load(form.config, Buffer.WGT, lanes) for name, lanes in held.items()},
+            weights={name: dma.load(form.config, Buffer.WGT, own.lanes, dtype=own.source.dtype) for name, own in held},
         )
 
     def _load(self, name: str) -> Intrinsic:

@@ -10,7 +10,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa.formats import FORMATS, Slot, instruction_bytes, uop_layout
 from vdla.hardware.isa.instruction_set import Format, isa_of
 from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
-from vdla.hardware.isa.plug_in import PlugIn
+from vdla.hardware.isa.plug_in import PlugIn, Port
 from vdla.hardware.isa.rules import RULES, Rule, plug_in_rules
 
 UNITS = {
@@ -77,6 +77,16 @@ def _plug_in(config: Config, plug_in: PlugIn) -> Iterator[str]:
     number = config.extensions.index(plug_in)
     yield f"Number {number}, digest `{plug_in.digest}`. Interval `{plug_in.interval.text}`, latency"
     yield f"`{plug_in.latency.text}` cycles. A what-if without a datapath."
+    for field, port in (("src", plug_in.src), ("wgt", plug_in.wgt)):
+        if port is not None and (port.entries > 1 or port.bits is not None):
+            yield f"`{field}` counts {_counted(port)}."
+
+
+def _counted(port: Port) -> str:
+    """What an index of an operand counts."""
+    name = f"{port.buffer.name.lower()} entries"
+    group = f"groups of {port.entries} {name}" if port.entries > 1 else name
+    return group if port.bits is None else f"{group}, seen as elements of {port.bits} bits"
 
 
 def _enums() -> Iterator[str]:

@@ -57,7 +57,16 @@ from vdla.hardware.isa.instructions import (
     unit_of,
 )
 from vdla.hardware.isa.partition import Partition, Places, partition
-from vdla.hardware.isa.plug_in import DECLARED_SIZES, MOST_PLUG_INS, Datapath, OldSum, PlugIn, PlugInField, Port
+from vdla.hardware.isa.plug_in import (
+    DECLARED_SIZES,
+    MOST_ENTRIES,
+    MOST_PLUG_INS,
+    Datapath,
+    OldSum,
+    PlugIn,
+    PlugInField,
+    Port,
+)
 from vdla.hardware.isa.rules import RULES, IsaError, Rule, own_fields, plug_in_rules, reader, rules_of
 from vdla.hardware.isa.units import COUNTERS, QUEUES, SIDES, UNITS, TokenQueue, popped_queue
 
@@ -70,6 +79,7 @@ __all__ = [
     "EXTENSION",
     "EXTENSION_COLUMN",
     "FORMATS",
+    "MOST_ENTRIES",
     "MOST_PLUG_INS",
     "QUEUES",
     "RULES",

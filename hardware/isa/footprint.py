@@ -16,7 +16,7 @@ from vdla.hardware.isa.encoding import UOP_COLUMNS
 from vdla.hardware.isa.index_set import Indices, Where
 from vdla.hardware.isa.instruction_set import COL, EXTENSION_COLUMN, plug_in_of
 from vdla.hardware.isa.instructions import EXTENSION, Buffer, Emit, Opcode, Operand, Source, VectorOp
-from vdla.hardware.isa.plug_in import OldSum, PlugIn
+from vdla.hardware.isa.plug_in import OldSum, PlugIn, Port
 from vdla.hardware.isa.sizes import Sizes
 
 Row = Sequence[int]
@@ -131,14 +131,16 @@ def _streams(config: Sizes, opcode: int, emit: int, op: int, source: int, operan
     return (acc, *reads, *_results(config, emit))
 
 
-def _entries(config: Sizes, field: str, buffer: Buffer) -> _Stream:
+def _entries(config: Sizes, field: str, buffer: Buffer, count: int = 1) -> _Stream:
+    name = f"{buffer.name.lower()} entries"
     return _Stream(
         field=field,
         buffer=buffer,
-        things=f"{buffer.name.lower()} entries",
-        limit=config.depths[buffer],
+        things=name if count == 1 else f"groups of {count} {name}",
+        limit=config.depths[buffer] // count,
         moves=field,
         column=UOP_COLUMNS.index(field),
+        entries=count,
     )
 
 
@@ -150,10 +152,15 @@ def _vector_reads(config: Sizes, op: int, source: int, operand: int) -> Iterator
 
 
 def _plug_in_reads(config: Sizes, plug_in: PlugIn) -> Iterator[_Stream]:
-    if plug_in.src is not None:
-        yield _input_vectors(config) if plug_in.src.vector else _entries(config, "src", plug_in.src.buffer)
-    if plug_in.wgt is not None:
-        yield _weight_vectors(config) if plug_in.wgt.vector else _entries(config, "wgt", plug_in.wgt.buffer)
+    for field, port in (("src", plug_in.src), ("wgt", plug_in.wgt)):
+        if port is not None:
+            yield _port(config, field, port)
+
+
+def _port(config: Sizes, field: str, port: Port) -> _Stream:
+    if port.vector:
+        return _input_vectors(config) if port.buffer is Buffer.INP else _weight_vectors(config)
+    return _entries(config, field, port.buffer, port.entries)
 
 
 def _weight_vectors(config: Sizes) -> _Stream:

@@ -25,6 +25,9 @@ INTERFACE = 1
 DECLARED_SIZES = ("batch", "block_in", "block_out", "inp_bits", "wgt_bits")
 """The sizes that operands of a step depend on."""
 
+MOST_ENTRIES = 8
+"""Entries that an operand of a step can have."""
+
 
 class OldSum(Enum):
     """What a step does with the accumulator entry that it writes."""
@@ -46,11 +49,18 @@ class PlugInField:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An operand of a step: entries of a buffer, or vectors of block_out elements."""
+    """An operand of a step: what an index of the instruction counts in a buffer.
+
+    It counts vectors of block_out elements, or groups of `entries`, a power of two, from the start
+    of the buffer. `bits` is the width of an element that is narrower than the buffer's own: the
+    first of them lies in the low bits, as in DRAM.
+    """
 
     operand: str
     buffer: Buffer
     vector: bool = False
+    entries: int = 1
+    bits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,13 +81,14 @@ def _operand(config: Config, stepped: SteppedIntrinsic, tensor: te.Tensor, progr
     buffer = Buffer[scope.upper()]
     whole, bits = config.entry_bytes[buffer] * 8, prod(entry) * INTEGER_BITS[tensor.dtype]
     if bits >= whole or whole % bits:
-        program.loads[tensor.name] = _Load(STEPS, dma.load(config, buffer, entry))
+        program.loads[tensor.name] = _Load(STEPS, dma.load(config, buffer, entry, dtype=tensor.dtype))
         return _placeholder(program, tensor, (*front, *entry))
     group = whole // bits  # entries of the operand in one of the buffer
     if front[-1] > group:
         rule = f"an entry of {scope} must hold {front[-1]} of {tensor.name}"
         raise LoweringError(f"intrinsic {stepped.intrinsic.name}: {rule}, got {group}")
-    program.loads[tensor.name] = _Load(STEPS, dma.load(config, buffer, (group, *entry)), grouped=1 + len(entry))
+    load = dma.load(config, buffer, (group, *entry), dtype=tensor.dtype)
+    program.loads[tensor.name] = _Load(STEPS, load, grouped=1 + len(entry))
     return _placeholder(program, tensor, (*front[:-1], group, *entry))
 
 

@@ -129,7 +129,9 @@ class _Victim:
         self.order = np.zeros((len(Unit), len(program)), np.int64)
         for unit, queue in enumerate(queues):
             self.order[unit, : len(queue)] = queue
-        self.ports = np.array([_ports(plug_in) for plug_in in config.extensions], np.int64).reshape(-1, 3)
+        self.ports = np.array([_ports(plug_in) for plug_in in config.extensions], np.int64).reshape(
+            -1, len(machine.PORTS)
+        )
         beats = [tensor.nbytes // config.axi_bytes for tensor in program.tensors]
         self.base = np.concatenate([[0], np.cumsum(beats)]).astype(np.int64)
         self.table, firsts = _micro_op_tables(config, program.tensors)
@@ -157,14 +159,15 @@ class _Victim:
         return f"{self.program.tensors[tensor].name} differs at beat {at - int(self.base[tensor])}"
 
 
-def _ports(plug_in: PlugIn) -> tuple[int, int, int]:
+def _ports(plug_in: PlugIn) -> tuple[int, ...]:
     """What a plug-in reads, in the order of `machine.PORTS`."""
     old = {
         OldSum.OVERWRITE: machine.NOTHING,
         OldSum.READ: machine.SUM,
         OldSum.ACCUMULATE: machine.SUM_UNLESS_FIRST,
     }
-    return old[plug_in.old], _port(plug_in.src), _port(plug_in.wgt)
+    entries = (1 if port is None else port.entries for port in (plug_in.src, plug_in.wgt))
+    return old[plug_in.old], _port(plug_in.src), _port(plug_in.wgt), *entries
 
 
 def _port(port: Port | None) -> int:

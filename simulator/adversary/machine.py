@@ -30,8 +30,10 @@ P = {name: index for index, name in enumerate(PARAMS)}
 
 _TENSOR_FIELDS = ("base", "beats", "writable", "uops")  # uops: the tensor's first micro-op or -1
 
-PORTS = ("old", "src", "wgt")
-"""What a plug-in reads: see `NOTHING` and the values below it, by column of an array."""
+PORTS = ("old", "src", "wgt", "src_entries", "wgt_entries")
+"""What a plug-in reads: see `NOTHING` and the values below it, by column of an array; and the
+entries of an operand that is not a vector.
+"""
 NOTHING, ENTRY, VECTOR, SUM, SUM_UNLESS_FIRST = range(5)
 
 _P_CMD, _P_TOK, _P_DEPTH, _P_BEATS = P["command_depth"], P["token_depth"], P["inp"], P["inp_beats"]
@@ -42,7 +44,7 @@ _P_LATCHED, _P_SEED, _P_LIMIT, _P_MOST = P["latched"], P["seed"], P["limit"], P[
 _INP, _WGT, _SCL, _UOP, _ACC, _OUT = (int(buffer) for buffer in Buffer)
 _LOAD, _STORE, _GEMM, _VECTOR = (int(o) for o in (Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.VECTOR))
 _EXTENSION = int(EXTENSION)
-_OLD_PORT, _SRC_PORT, _WGT_PORT = range(len(PORTS))
+_OLD_PORT, _SRC_PORT, _WGT_PORT, _SRC_ENTRIES, _WGT_ENTRIES = range(len(PORTS))
 _NOTHING, _VECTOR_PORT, _SUM, _SUM_UNLESS_FIRST = NOTHING, VECTOR, SUM, SUM_UNLESS_FIRST
 _EMIT_NONE, _EMIT_RAW = int(Emit.NONE), int(Emit.RAW)
 _SRC, _BY_WEIGHT, _FROM_INP = int(Operand.SRC), int(Operand.WGT), int(Source.INP)
@@ -239,29 +241,50 @@ def _extended(
     for column in range(EXTENSION_COLUMN, len(row)):
         value = _tag(value, row[column])
     if ports[_SRC_PORT] != _NOTHING:
-        legal, found = _source(ports[_SRC_PORT], s, memory, params)
+        legal, found = _source(ports[_SRC_PORT], s, ports[_SRC_ENTRIES], memory, params)
         if not legal:
             return False, found
         value = _mix(value, found)
     if ports[_WGT_PORT] != _NOTHING:
-        each = params[_P_WPE] if ports[_WGT_PORT] == _VECTOR_PORT else 1
-        if w >= params[_P_DEPTH + _WGT] * each:
-            return False, value
-        value = _mix(value, _tag(memory[_WGT, w // each], w % each))
+        legal, found = _weight(ports[_WGT_PORT], w, ports[_WGT_ENTRIES], memory, params)
+        if not legal:
+            return False, found
+        value = _mix(value, found)
     if ports[_OLD_PORT] == _SUM or (ports[_OLD_PORT] == _SUM_UNLESS_FIRST and not starts):
         value = _mix(value, memory[_ACC, a])
     return True, value
 
 
 @helper
-def _source(port: int, s: int, memory: Digests, params: Ints) -> tuple[bool, np.uint64]:
+def _source(port: int, s: int, entries: int, memory: Digests, params: Ints) -> tuple[bool, np.uint64]:
     nothing = np.uint64(0)
     if port == _SUM:
         return (True, memory[_ACC, s]) if s < params[_P_DEPTH + _ACC] else (False, nothing)
     if port == _VECTOR_PORT:
         vectors = params[_P_DEPTH + _INP] * params[_P_IPE] // params[_P_IE]
         return (True, _input_vector(memory, s, params)) if s < vectors else (False, nothing)
-    return (True, memory[_INP, s]) if s < params[_P_DEPTH + _INP] else (False, nothing)
+    return _group(_INP, s, entries, memory, params)
+
+
+@helper
+def _weight(port: int, w: int, entries: int, memory: Digests, params: Ints) -> tuple[bool, np.uint64]:
+    if port != _VECTOR_PORT:
+        return _group(_WGT, w, entries, memory, params)
+    each = params[_P_WPE]
+    if w >= params[_P_DEPTH + _WGT] * each:
+        return False, np.uint64(0)
+    return True, _tag(memory[_WGT, w // each], w % each)
+
+
+@helper
+def _group(buffer: int, index: int, entries: int, memory: Digests, params: Ints) -> tuple[bool, np.uint64]:
+    """Consecutive entries of a buffer."""
+    if (index + 1) * entries > params[_P_DEPTH + buffer]:
+        return False, np.uint64(0)
+    value = memory[buffer, index * entries]
+    for place in range(1, entries):
+        value = _mix(value, memory[buffer, index * entries + place])
+    return True, value
 
 
 @helper

@@ -82,10 +82,13 @@ class Buffers:
                 return np.zeros((1, 0), np.int8)
             case Port(buffer=Buffer.ACC):
                 return self.acc
-            case Port(buffer=Buffer.INP, vector=vector):
-                return self.inp_vectors if vector else self.inp.reshape(len(self.inp), -1)
-            case Port(vector=vector):
-                return self.wgt_vectors if vector else self.wgt.reshape(len(self.wgt), -1)
+            case Port(buffer=Buffer.INP, vector=True):
+                return self.inp_vectors
+            case Port(vector=True):
+                return self.wgt_vectors
+            case Port(buffer=buffer, entries=entries):
+                array = self.inp if buffer is Buffer.INP else self.wgt
+                return array.reshape(len(array) // entries, -1)
 
     # --- LOAD
 

@@ -30,6 +30,12 @@ def shift_left(a: Int, amount: Int, bits: Int) -> Int:
 
 
 @helper
+def narrow(element: Int, place: Int, bits: Int) -> Int:
+    """Part `place` of an element, a signed number of `bits`; part 0 is in the low bits."""
+    return element << (64 - (place + 1) * bits) >> (64 - bits)
+
+
+@helper
 def shift_right(a: Int, amount: Int, bits: Int) -> Int:
     """An arithmetic right shift of a value of `bits`."""
     if 0 <= amount < bits:

@@ -84,3 +84,34 @@ def axpy(config):
         in_place="old",
         fields=(PlugInField("by", 8, "The factor.", signed=True),),
     )
+
+
+def narrow(config):
+    """acc[b, o] += inp . wgt over two input entries and weights of half the machine's width."""
+    terms = 2 * config.block_in
+    inp = te.placeholder((config.batch, terms), config.inp_dtype, "inp")
+    wgt = te.placeholder((config.block_out, terms), f"int{config.wgt_bits // 2}", "wgt")
+    i = te.reduce_axis(terms, "i")
+
+    def product(b, o):
+        return te.sum(te.cast("int32", inp[b, i]) * te.cast("int32", wgt[o, i]), axis=i)
+
+    return Extension(
+        name="narrow",
+        doc="Multiplies two input entries by a weight entry of elements of half the width.",
+        output=te.compute((config.batch, config.block_out), product, "acc"),
+        scopes={"inp": "inp", "wgt": "wgt", "acc": "acc"},
+        latency=3,
+    )
+
+
+def pair(config):
+    """acc[b, o] = the largest product of x and two weight entries side by side."""
+    x = te.placeholder((config.batch, 2 * config.block_in), config.inp_dtype, "x")
+    w = te.placeholder((config.block_out, 2 * config.block_in), config.wgt_dtype, "w")
+    i = te.reduce_axis(2 * config.block_in, "i")
+    product = lambda b, o: te.max(te.cast("int32", x[b, i]) * te.cast("int32", w[o, i]), axis=i)  # noqa: E731
+    output = te.compute((config.batch, config.block_out), product, "acc")
+    return Extension(
+        name="pair", doc="Keeps the largest product.", output=output, scopes={"x": "inp", "w": "wgt", "acc": "acc"}
+    )

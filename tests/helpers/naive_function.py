@@ -143,9 +143,18 @@ class Naive:
                 return np.array([r[f"{extension.name}.{name}"]], buffer.dtype)
             case "acc":
                 return old if name == extension.in_place else self.acc(s).astype(np.int32)
+            case "inp" if buffer.shape == (self.c.batch, self.c.block_out):
+                return self.inpv(s)
             case "inp":
-                return self.inp(s) if buffer.shape == (self.c.batch, self.c.block_in) else self.inpv(s)
-        return self.wgtv(w) if len(buffer.shape) == 1 else self.wgt(w)
+                return self.group(Buffer.INP, s, buffer)
+        return self.wgtv(w) if len(buffer.shape) == 1 else self.group(Buffer.WGT, w, buffer)
+
+    def group(self, which, index, operand):
+        """The packed bytes of consecutive entries as elements of the operand's type and shape."""
+        bits = int(operand.dtype.removeprefix("int"))
+        size = int(np.prod(operand.shape)) * bits // 8
+        data = self.buffers[which].reshape(-1)[index * size : (index + 1) * size]
+        return unpack_elements(data, bits).reshape(operand.shape)
 
     def emit(self, r, u, off, scale, new):
         if not u.last or r["emit"] == Emit.NONE:

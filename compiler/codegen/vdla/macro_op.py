@@ -82,18 +82,16 @@ def field_unit(config: Config, instruction: isa.Instruction, name: str) -> Fract
     """Buffer entries per unit of base field `name`."""
     if name == "out" and getattr(instruction, "emit", isa.Emit.NONE) == isa.Emit.RAW:
         return Fraction(config.acc_bits, config.out_bits)
-    buffer = _vectors(instruction, name)
-    if buffer is None:
-        return _ONE
-    return Fraction(1 if buffer == isa.Buffer.WGT else config.block_out, config.block_in)
-
-
-def _vectors(instruction: isa.Instruction, name: str) -> isa.Buffer | None:
-    """The buffer whose vectors base field `name` counts; None where it counts entries."""
     match instruction:
-        case isa.Vector(source=source):
-            return {"wgt": isa.Buffer.WGT, "src": isa.Buffer.INP if source == isa.Source.INP else None}.get(name)
+        case isa.Vector(source=source) if name == "wgt" or (name == "src" and source == isa.Source.INP):
+            return _vector(config, isa.Buffer.WGT if name == "wgt" else isa.Buffer.INP)
         case isa.Extended(plug_in=plug_in):
             port = {"src": plug_in.src, "wgt": plug_in.wgt}.get(name)
-            return port.buffer if port is not None and port.vector else None
-    return None
+            if port is not None:
+                return _vector(config, port.buffer) if port.vector else Fraction(port.entries)
+    return _ONE
+
+
+def _vector(config: Config, buffer: isa.Buffer) -> Fraction:
+    """Entries of a vector of block_out elements."""
+    return Fraction(1 if buffer == isa.Buffer.WGT else config.block_out, config.block_in)

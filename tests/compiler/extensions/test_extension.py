@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from helpers.extensions import LUT_FIELDS, lut, sad
+from helpers.extensions import LUT_FIELDS, lut, narrow, pair, sad
 
 import vdla
 from vdla import te
@@ -60,6 +60,14 @@ def test_a_vector_is_told_from_an_entry_by_its_shape():
     move = Extension(name="move", doc="Moves.", output=output, scopes={"x": "inp", "acc": "acc"})
     assert move.plug_in(machine).src == Port("x", Buffer.INP, vector=True)
     assert move.plug_in(TINY).src == Port("x", Buffer.INP)
+
+
+def test_views_follow_from_shapes_and_types():
+    declared = narrow(TINY).plug_in(TINY)
+    assert (declared.src, declared.wgt) == (Port("inp", Buffer.INP, entries=2), Port("wgt", Buffer.WGT, bits=4))
+    assert pair(TINY).plug_in(TINY).wgt == Port("w", Buffer.WGT, entries=2)
+    wide = replace(TINY, block_out=8)  # a vector of 8 elements is two entries of 4: one and the same
+    assert narrow(wide).plug_in(wide).src == Port("inp", Buffer.INP, vector=True)
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -117,7 +125,8 @@ def test_a_vector_is_told_from_an_entry_by_its_shape():
         ),
         (
             {"scopes": {"old": "acc", "table": "inp", "shift": "immediate", "acc": "acc"}},
-            "extension lut: table must be int8[1, 4] in scope inp, got int8[4, 4]",
+            "extension lut: table must be int8[1, 4], or up to 8 entries side by side (a power of two) in scope inp, "
+            "got int8[4, 4]",
         ),
         (
             {"scopes": {"old": "acc", "table": "wgt", "shift": "immediate", "acc": "wgt"}},
@@ -157,6 +166,20 @@ def test_inconsistent_declarations_are_refused(changes, message):
 )
 def test_behaviours_that_no_datapath_has_are_refused(value, message):
     assert message_of(lambda: computed(value)) == message
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [("int8", (4, 12)), ("int8", (4, 64)), ("int4", (4, 4)), ("int4", (8, 4)), ("uint8", (4, 4)), ("int8", (2, 8))],
+)
+def test_weights_that_are_no_view_of_whole_entries_are_refused(dtype, shape):
+    w = te.placeholder(shape, dtype, "w")
+    output = te.compute((1, 4), lambda b, o: te.cast("int32", w[0, o]), "acc")
+    made = Extension(name="odd", doc="Odd.", output=output, scopes={"w": "wgt", "acc": "acc"})
+    assert message_of(lambda: made.plug_in(TINY)) == (
+        "extension odd: w must be int8[4, 4] or int8[4], or up to 8 entries side by side (a power of two), "
+        f"or the same bits as narrower elements in scope wgt, got {dtype}{list(shape)}"
+    )
 
 
 def test_more_operands_than_indices_are_refused():
@@ -201,7 +224,13 @@ def test_a_file_extends_a_machine(tmp_path):
     ("old", "new", "line", "message"),
     [
         ('"triple"', '"store"', 8, "extension: name must be a lower-case identifier other than load, store"),
-        ("(config.batch, ", "(2, ", 8, "extension triple: x must be int8[1, 4] in scope inp, got int8[2, 4]"),
+        (
+            "(config.batch, ",
+            "(2, ",
+            8,
+            "extension triple: x must be int8[1, 4], or up to 8 entries side by side (a power of two) in scope inp, "
+            "got int8[2, 4]",
+        ),
         ("x[b, o]", "x[b, o + 4]", 7, "te.compute acc: index 1 of x must satisfy 0 <= index < 4, got 4 to 7"),
         ("config.batch", "config.bacth", 6, "AttributeError: 'Config' object has no attribute 'bacth'"),
         ("return vdla", "return (vdla", 8, "'(' was never closed"),

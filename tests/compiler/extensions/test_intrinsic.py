@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.extensions import axpy, lut, sad
+from helpers.extensions import axpy, lut, narrow, sad
 
 import vdla
 from vdla import te
 from vdla.compiler.extensions import ExtensionError, extension_intrinsic, machine_intrinsics
+from vdla.compiler.ir import limits
 from vdla.compiler.map import MapError, candidates
 from vdla.compiler.tensorize import IntrinsicError
 from vdla.hardware.config import Config
@@ -52,6 +53,25 @@ def test_the_mapper_applies_an_extension_that_it_knows_only_by_its_declaration()
     result = vdla.simulate(operator.program, operator.pack(a=a, b=b))
     exact = np.abs(a[:, None].astype(np.int32) - b[None]).sum(axis=2)
     assert np.array_equal(operator.unpack(result.outputs), exact)
+
+
+@pytest.mark.parametrize("shape", [{}, {"batch": 2, "inp_bits": 4, "wgt_bits": 4, "block_in": 8}])
+def test_the_mapper_packs_narrow_weights_into_the_machines_bytes(shape):
+    plain = replace(TINY, **shape)
+    bits = plain.wgt_bits // 2
+    x = te.placeholder((3, 20), plain.inp_dtype, "x")
+    w = te.placeholder((6, 20), f"int{bits}", "w")
+    k = te.reduce_axis(20, "k")
+    product = lambda n, m: te.sum(te.cast("int32", x[n, k]) * te.cast("int32", w[m, k]), axis=k)  # noqa: E731
+    operator = candidates(te.compute((3, 6), product, "out"), vdla.extend(plain, narrow), 1).found[0]
+    packed = {tensor.name: tensor.dtype for tensor in operator.program.tensors}["w_packed"]
+    rng = np.random.default_rng(0)
+    arrays = {t.name: rng.integers(limits(t.dtype)[0], limits(t.dtype)[1] + 1, t.shape, np.int8) for t in (x, w)}
+    result = vdla.simulate(operator.program, operator.pack(**arrays))
+    assert (operator.mapping.intrinsic.name, packed) == ("narrow", f"int{bits}")
+    assert np.array_equal(
+        operator.unpack(result.outputs), arrays["x"].astype(np.int32) @ arrays["w"].T.astype(np.int32)
+    )
 
 
 def test_a_plain_machine_cannot_map_it():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.extended_programs import random_extended
-from helpers.extensions import lut, mix, sad
+from helpers.extensions import lut, mix, narrow, pair, sad
 from helpers.hand_programs import program
 from helpers.naive_function import Naive
 from helpers.naive_timing import Machine
@@ -22,9 +22,9 @@ from vdla.simulator.function import Engine
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import time_columns
 
-DECLARED = (lut, sad, mix)
+DECLARED = (lut, sad, mix, narrow, pair)
 TINY = vdla.extend(Config.preset("tiny"), *DECLARED)
-LUT, SAD, MIX = (isa_of(TINY).format_named(name).cls for name in ("lut", "sad", "mix"))
+LUT, SAD, MIX, NARROW, PAIR = (isa_of(TINY).format_named(declare.__name__).cls for declare in DECLARED)
 
 LOADS = (Load(Buffer.UOP), Load(Buffer.WGT), Load(Buffer.INP, x_size=4, push_next=1))
 SUMS = SAD(loop0=4, acc0=1, src0=1, init=1, pop_prev=1)
@@ -85,6 +85,7 @@ def test_indices_beyond_a_buffer_are_refused_with_the_name():
         (LUT(loop0=4, shift=6), 4 * 3 + 2 + 3),  # a step reads what the step before wrote, two cycles later
         (LUT(loop0=4, shift=31), 4 * 4 + 2 + 3),  # 1 + 31 // 8 cycles a step
         (MIX(loop0=4, by=1), 4 + 3),
+        (NARROW(loop0=4, src0=1, init=1), 4 + 3 + 3),  # two input entries are read in one cycle
     ],
 )
 def test_instructions_take_the_cycles_of_their_formulas(steps, cycles):
@@ -110,6 +111,50 @@ def test_a_safe_program_is_verified_and_not_harmed():
     work = extended_program(*PIPELINE)
     assert vdla.verify(work).ok
     assert attack(work).harm is Harm.NONE
+
+
+def test_a_step_reads_the_bits_of_its_weights_and_groups_of_entries():
+    """By hand: the low half of a byte of weights is the first of its two elements."""
+    loads = (Load(Buffer.UOP), Load(Buffer.WGT, x_size=2), Load(Buffer.INP, x_size=4, push_next=1))
+    steps = (NARROW(src=1, wgt=1, init=1, emit=Emit.RAW, pop_prev=1, push_next=1), Store(x_size=4, pop_prev=1))
+    data, weight = np.zeros((4, 4), np.int8), np.zeros((2, 4, 4), np.int8)
+    data[2:] = [[1, 2, 3, 4], [5, 6, 7, -128]]
+    weight[1, 0] = [0x21, 0x43, 0x65, 0x07 - 128]  # 1 2 3 4 5 6 7 -8
+    weight[1, 3] = [0x70, 0x00, 0x00, 0x00]  # 0 7 0 ...
+    work = extended_program(*loads, *steps)
+    arrays = {t.name: np.zeros(t.nbytes, np.int8) for t in work.tensors if t.role in ("input", "weight")}
+    arrays["data"][: data.size], arrays["weight"][: weight.size] = data.reshape(-1), weight.reshape(-1)
+    out = vdla.simulate(work, arrays).outputs["out"].view(np.int32)[:4]
+    assert out.tolist() == [1 + 4 + 9 + 16 + 25 + 36 + 49 + 8 * 128, 0, 0, 14]
+
+
+GROUPS = (
+    Load(Buffer.UOP),
+    Load(Buffer.WGT, x_size=4),
+    Load(Buffer.INP, x_size=8, push_next=1),
+    NARROW(loop0=4, acc0=1, src0=1, init=1, pop_prev=1),
+    PAIR(loop0=2, acc0=1, src=1, src0=2, wgt0=1, emit=Emit.RAW, push_next=1),
+    Store(x_size=8, pop_prev=1),
+)
+
+
+@pytest.mark.parametrize(
+    ("at", "changes", "message"),
+    [
+        (2, {"x_size": 7}, None),  # the second entry of the last group is not there
+        (3, {"src": 125}, "(NARROW in compute): loop0 and src0 must keep groups of 2 inp entries below 128, got 128"),
+        (4, {"wgt": 31}, "(PAIR in compute): loop0 and wgt0 must keep groups of 2 wgt entries below 32, got 32"),
+        (4, {"wgt": 1}, None),
+    ],
+)
+def test_groups_are_read_whole(at, changes, message):
+    assert vdla.verify(extended_program(*GROUPS)).ok
+    steps = list(GROUPS)
+    steps[at] = replace(steps[at], **changes)
+    work = extended_program(*steps)
+    found = [finding.message for finding in vdla.verify(work).findings]
+    assert found and attack(work).harm is not Harm.NONE
+    assert message is None or f"instruction {at} {message}" in found
 
 
 @pytest.mark.parametrize(
@@ -148,8 +193,9 @@ STEPS = (
 
 
 def test_the_verifier_refuses_every_mutant_that_the_adversary_harms():
-    programs = [extended_program(*PIPELINE), program(*STEPS, config=TINY, uops=KERNEL)]
-    figures = run_mutants(count=80, programs=programs).figures
+    others = [extended_program(*steps) for steps in (PIPELINE, GROUPS)]
+    programs = [*others, program(*STEPS, config=TINY, uops=KERNEL)]
+    figures = run_mutants(count=100, programs=programs).figures
     assert figures["harmful"] > 30
     assert (figures["missed"], figures["false_alarms"]) == (0, 0)
 

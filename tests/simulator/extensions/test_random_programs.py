@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from helpers.extensions import axpy, lut, mix, sad
+from helpers.extensions import axpy, lut, mix, narrow, pair, sad
 from helpers.hand_programs import program
 from helpers.naive_function import Naive
 from helpers.naive_timing import Machine
@@ -23,7 +23,7 @@ from vdla.simulator.simulate import dram_image
 from vdla.simulator.timing import time_program
 from vdla.simulator.timing.vector_stalls import vector_stalls
 
-DECLARED = (lut, sad, mix, axpy)
+DECLARED = (lut, sad, mix, axpy, narrow, pair)
 PLAIN = Config.preset("tiny")
 BATCHED = replace(PLAIN, batch=2, block_in=8, inp_kib=2, acc_kib=2, inp_bits=4, wgt_bits=4, dram=Dram(read_latency=1))
 

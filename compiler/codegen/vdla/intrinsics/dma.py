@@ -38,15 +38,22 @@ def _entry_shape(config: Config, buffer: Buffer) -> tuple[tuple[int, ...], str]:
 
 
 @for_config
-def load(config: Config, buffer: Buffer, shape: tuple[int, ...] | None = None, widen: bool = False) -> Intrinsic:
+def load(
+    config: Config,
+    buffer: Buffer,
+    shape: tuple[int, ...] | None = None,
+    widen: bool = False,
+    dtype: str | None = None,
+) -> Intrinsic:
     """buffer[...] = inside ? data[...] : pad, for one entry.
 
     `shape` is the entry in the tensor if it is not the buffer's own: batch x block_out elements in
-    `inp`, block_in vectors of block_out weights in `wgt`. With `widen`, int8 elements are
-    sign-extended into the accumulator.
+    `inp`, block_in vectors of block_out weights in `wgt`, or several entries. With `widen`, int8
+    elements are sign-extended into the accumulator. `dtype` is that of the elements if it is not
+    the buffer's: narrower weights, whose bytes are copied as they are.
     """
-    own, dtype = _entry_shape(config, buffer)
-    shape = shape or own
+    own, of_buffer = _entry_shape(config, buffer)
+    shape, dtype = shape or own, dtype or of_buffer
     data = te.placeholder(shape, config.out_dtype if widen else dtype, "data")
     inside, pad = te.placeholder((1,), "bool", "inside"), te.placeholder((1,), dtype, "pad")
 
