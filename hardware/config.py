@@ -17,10 +17,10 @@ from typing import Any
 
 from vdla.hardware.checks import ConfigError, require_integer, require_known, require_power
 from vdla.hardware.dram import Dram
-from vdla.hardware.extensions import find_plug_in, require_formats, require_plug_ins
+from vdla.hardware.extensions import find_plug_in, find_stage, require_formats, require_plug_ins
 from vdla.hardware.isa.formats import misfit
 from vdla.hardware.isa.instructions import Buffer
-from vdla.hardware.isa.plug_in import PlugIn
+from vdla.hardware.isa.plug_in import PlugIn, PlugInStage
 from vdla.hardware.presets import PRESET_FIELDS
 from vdla.support.integers import fields_to_python
 from vdla.support.suggest import did_you_mean
@@ -86,7 +86,8 @@ class Config:
     burst_beats: int = 16
     dram: Dram = field(default_factory=Dram)
     clock_mhz: float = 100
-    extensions: tuple[PlugIn, ...] = ()  # made by vdla.extend
+    extensions: tuple[PlugIn, ...] = ()  # made by vdla.extend, as is
+    stage: PlugInStage | None = None
 
     def __post_init__(self) -> None:
         fields_to_python(self)
@@ -165,6 +166,11 @@ class Config:
         """The fields alone: hashes of strings differ from process to process."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
+    @property
+    def plain(self) -> Config:
+        """The machine without its extensions."""
+        return replace(self, extensions=(), stage=None) if self.extensions or self.stage else self
+
     # --- presets and files
 
     @staticmethod
@@ -179,11 +185,12 @@ class Config:
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-compatible values, the inverse of `from_dict`.
 
-        Plug-ins are named with their digests; a machine without any has no such field.
+        Plug-ins and the stage are named with their digests; a plain machine has no such fields.
         """
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extensions"}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("extensions", "stage")}
         values["dram"] = asdict(self.dram)
-        return values | ({"extensions": [each.label for each in self.extensions]} if self.extensions else {})
+        values |= {"extensions": [each.label for each in self.extensions]} if self.extensions else {}
+        return values | ({"stage": self.stage.label} if self.stage else {})
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Config:
@@ -198,11 +205,8 @@ class Config:
         if not isinstance(dram, Mapping):
             raise ConfigError(f"config: dram must be a table of fields, got {dram!r}")
         require_known("config dram", Dram, dram)
-        labels = values.get("extensions", [])
-        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-            raise ConfigError(f"config: extensions must be a list of names, got {labels!r}")
-        plain = Config(**{name: v for name, v in values.items() if name != "extensions"} | {"dram": Dram(**dram)})
-        return replace(plain, extensions=tuple(find_plug_in(label, plain) for label in labels)) if labels else plain
+        own = {name: v for name, v in values.items() if name not in ("extensions", "stage")}
+        return _extended(Config(**own | {"dram": Dram(**dram)}), values)
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Config:
@@ -404,9 +408,24 @@ class Config:
         return self.buffer_bytes[Buffer.OUT] // self.acc_entry_bytes
 
 
+def _extended(plain: Config, values: Mapping[str, Any]) -> Config:
+    """A plain machine with the loaded extensions that a description names."""
+    labels, stage = values.get("extensions", []), values.get("stage")
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise ConfigError(f"config: extensions must be a list of names, got {labels!r}")
+    if stage is not None and not isinstance(stage, str):
+        raise ConfigError(f"config: stage must be a name, got {stage!r}")
+    if not labels and stage is None:
+        return plain
+    plug_ins = tuple(find_plug_in(label, plain) for label in labels)
+    return replace(plain, extensions=plug_ins, stage=find_stage(stage, plain) if stage is not None else None)
+
+
 def _shown(value: object) -> str:
     """A field in a message; plug-ins by name and digest."""
-    return (",".join(map(str, value)) or "none") if isinstance(value, tuple) else str(value)
+    if value is None or value == ():
+        return "none"
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 PRESETS = {name: Config(name=name, **values) for name, values in PRESET_FIELDS.items()}

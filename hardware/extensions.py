@@ -1,33 +1,33 @@
-"""The extensions that this process has loaded, and the plug-ins of a configuration.
+"""The extensions that this process has loaded, and the plug-ins and the stage of a configuration.
 
-Files and other processes refer to a plug-in by name and digest, never by its code: a program from
+Files and other processes refer to them by name and digest, never by its code: a program from
 elsewhere runs only with extensions that its user has loaded. `register` is therefore the one piece
 of state in this package, and is called by the loader alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from vdla.hardware.checks import ConfigError
 from vdla.hardware.isa.formats import plug_in_misfit
-from vdla.hardware.isa.plug_in import DECLARED_SIZES, MOST_PLUG_INS, PlugIn
+from vdla.hardware.isa.plug_in import DECLARED_SIZES, MOST_PLUG_INS, PlugIn, PlugInStage, PlugInUnit
 from vdla.support.errors import Error
 
-Declare = Callable[[Any], PlugIn]  # of a plain configuration, which lies above this module
+Declare = Callable[[Any], PlugInUnit]  # of a plain configuration, which lies above this module
 
 _LOADED: dict[Hashable, Declare] = {}
 
 
 def register(source: Hashable, declare: Declare) -> None:
-    """Make an extension known by its source; `declare` makes its plug-in for a plain machine."""
+    """Make an extension known by its source; `declare` makes its unit for a plain machine."""
     _LOADED.pop(source, None)
     _LOADED[source] = declare
 
 
 def loaded() -> tuple[Declare, ...]:
-    """What makes the plug-ins of the extensions that are loaded, the last one first."""
+    """What makes the units of the extensions that are loaded, the last one first."""
     return tuple(reversed(_LOADED.values()))
 
 
@@ -37,45 +37,83 @@ def find_plug_in(label: str, config: Any) -> PlugIn:  # noqa: ANN401  a plain co
 
     ConfigError where its extension is not loaded, or is another version of it.
     """
+    found: PlugIn = _find(label, config, lambda unit: unit.plug_ins)
+    return found
+
+
+def find_stage(label: str, config: Any) -> PlugInStage:  # noqa: ANN401  a plain configuration
+    """The stage of a label, as `find_plug_in` finds plug-ins."""
+    found: PlugInStage = _find(label, config, lambda unit: (unit.stage,) if unit.stage is not None else ())
+    return found
+
+
+def _find(label: str, config: Any, parts: Callable[[PlugInUnit], tuple[Any, ...]]) -> Any:  # noqa: ANN401  as above
+    """The part of a loaded unit that a label names."""
     name, _, digest = label.partition("#")
-    problems, others = [], []
-    for declare in loaded():
-        try:
-            plug_in = declare(config)
-        except Error as error:  # perhaps of another extension, which this machine cannot have
-            problems.append(str(error))
-            continue
-        if plug_in.name != name:
-            others.append(plug_in.name)
-        elif digest in ("", plug_in.digest):
-            return plug_in
+    problems: list[str] = []
+    others: list[str] = []
+    for part in _loaded_parts(config, parts, problems):
+        if part.name != name:
+            others.append(part.name)
+        elif digest in ("", part.digest):
+            return part
         else:
-            got = f"{plug_in.digest} from {plug_in.place}"
+            got = f"{part.digest} from {part.place}"
             problems.append(f"extension {name} must have digest {digest}, got {got}")
     found = [*([f"loaded: {', '.join(others)}"] if others else []), *problems] or ["none is loaded"]
     rule = f"extension {label} must be loaded, with vdla.load_extension or --extension FILE"
     raise ConfigError(f"config: {rule}; {'; '.join(found)}")
 
 
+def _loaded_parts(
+    config: Any,  # noqa: ANN401  as above
+    parts: Callable[[PlugInUnit], tuple[Any, ...]],
+    problems: list[str],
+) -> Iterator[Any]:
+    for declare in loaded():
+        try:
+            yield from parts(declare(config))
+        except Error as error:  # perhaps of another extension, which this machine cannot have
+            problems.append(str(error))
+
+
 def require_plug_ins(where: str, config: Any) -> None:  # noqa: ANN401  a configuration that is being made
-    """ConfigError unless the plug-ins of a configuration fit it and each other."""
-    plug_ins = config.extensions
+    """ConfigError unless the plug-ins and the stage of a configuration fit it and each other."""
+    plug_ins, stage = config.extensions, config.stage
     if not isinstance(plug_ins, tuple) or not all(isinstance(each, PlugIn) for each in plug_ins):
         raise ConfigError(
             f"{where}: extensions must be a tuple of plug-ins as vdla.extend makes them, got {plug_ins!r}"
         )
+    if stage is not None and not isinstance(stage, PlugInStage):
+        raise ConfigError(f"{where}: stage must be one as vdla.extend makes it, got {stage!r}")
     if len(plug_ins) > MOST_PLUG_INS:
         raise ConfigError(f"{where}: extensions must be at most {MOST_PLUG_INS}, got {len(plug_ins)}")
-    names = [each.name for each in plug_ins]
+    parts = (*plug_ins, *([stage] if stage is not None else []))
+    names = [each.name for each in parts]
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"{where}: names of extensions must differ, got {name} twice")
-    for each in plug_ins:
+    _require_sizes(where, config, parts)
+    _require_written(where, plug_ins, parts)
+
+
+def _require_sizes(where: str, config: Any, parts: tuple[PlugIn | PlugInStage, ...]) -> None:  # noqa: ANN401  as above
+    for each in parts:
         sizes = {name: getattr(config, name) for name in DECLARED_SIZES}
         for name, declared in each.sizes:
             if declared != sizes[name]:
                 rule = f"extension {each.name} must be declared for {name}={sizes[name]}"
                 raise ConfigError(f"{where}: {rule}, got {declared}; extend the final configuration")
+
+
+def _require_written(where: str, plug_ins: tuple[PlugIn, ...], parts: tuple[PlugIn | PlugInStage, ...]) -> None:
+    """A state that no instruction writes would be undefined for ever."""
+    written = {state for plug_in in plug_ins for state in plug_in.written_states}
+    for each in parts:
+        for port in each.states:
+            if port.state not in written:
+                rule = f"extension {each.name} must have an instruction that writes its state {port.state.name}"
+                raise ConfigError(f"{where}: {rule}, got none; Config.plain is the machine without extensions")
 
 
 def require_formats(where: str, config: Any) -> None:  # noqa: ANN401  as above

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vdla import definitions, devices, intrinsics, isa, native, onnx_backend, operators, te, templates
-    from vdla.compiler.extensions import Extension, extend, load_extension
+    from vdla.compiler.extensions import EmitStage, Extension, State, extend, load_extension
     from vdla.compiler.interpret import interpret
     from vdla.compiler.operators.cpu import default_schedule
     from vdla.compiler.schedule import Schedule
@@ -40,6 +40,7 @@ __all__ = [
     "Buffer",
     "Config",
     "Dram",
+    "EmitStage",
     "Error",
     "Extension",
     "Intrinsic",
@@ -50,6 +51,7 @@ __all__ = [
     "ProgramTensor",
     "Result",
     "Schedule",
+    "State",
     "Target",
     "check_intrinsic",
     "compile",
@@ -82,6 +84,7 @@ _HOMES = {
     "Buffer": "vdla.hardware.config",
     "Config": "vdla.hardware.config",
     "Dram": "vdla.hardware.config",
+    "EmitStage": "vdla.compiler.extensions",
     "Error": "vdla.support.errors",
     "Extension": "vdla.compiler.extensions",
     "Intrinsic": "vdla.compiler.tensorize.intrinsic",
@@ -92,6 +95,7 @@ _HOMES = {
     "ProgramTensor": "vdla.hardware.program",
     "Result": "vdla.simulator.stats",
     "Schedule": "vdla.compiler.schedule",
+    "State": "vdla.compiler.extensions",
     "Target": "vdla.compiler.target",
     "check_intrinsic": "vdla.runtime.check_intrinsic",
     "compile": "vdla.runtime.compile",

@@ -13,7 +13,7 @@ import numpy as np
 
 from vdla.benchmarks.programs.random_dma import PAD_HIGH, PADDED, SOURCES
 from vdla.benchmarks.programs.random_programs import STORED, Draft, buffer_sizes
-from vdla.benchmarks.programs.random_state import Drawn, State
+from vdla.benchmarks.programs.random_state import Drawn, RandomState
 from vdla.benchmarks.programs.random_tokens import ExtraTokens
 from vdla.compiler.codegen.vdla import IssuedOp
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
@@ -42,7 +42,7 @@ def _draft(config: Config, seed: int, name: str) -> Draft:
         whole = config.depths[buffer] * config.entry_bytes[buffer] // config.axi_bytes
         sizes[SOURCES[buffer]] = max(sizes[SOURCES[buffer]], whole)
     sizes["out"] = max(sizes["out"], config.out_depth * config.out_entry_bytes // config.axi_bytes)
-    state = State(config=config, rng=np.random.default_rng(seed), sizes=sizes, table=table)
+    state = RandomState(config=config, rng=np.random.default_rng(seed), sizes=sizes, table=table)
     state.stored = {tensor: np.zeros(sizes[tensor], np.bool_) for tensor in STORED}
     return Draft(f"{name}_{config.name}", state, ExtraTokens(0.0))
 

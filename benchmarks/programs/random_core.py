@@ -1,7 +1,8 @@
 """Random compute instructions with their micro-ops: short reuse distances, sums of every form.
 
-Bases and factors are drawn over entries that were written; `State.admit` decides exactly whether an
-instruction reads an unwritten sum. An instruction of an extension is drawn from its plug-in alone.
+Bases and factors are drawn over entries that were written; `RandomState.admit` decides exactly
+whether an instruction reads an unwritten sum. An instruction of an extension is drawn from its
+plug-in alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.benchmarks.programs.random_extended import draws_init, operand_masks, own_values, reads_old_sum, vectors_of
-from vdla.benchmarks.programs.random_state import Drawn, State
+from vdla.benchmarks.programs.random_state import Drawn, RandomState
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Emit, Format, Opcode, Operand, Source, VectorOp, layout
 
@@ -71,7 +72,7 @@ def _marks(acc: Ints, rng: np.random.Generator) -> Ints:
 # --- instructions ---------------------------------------------------------------------------------
 
 
-def random_core(state: State, found: Format, most: int = SHORT, quiet: bool = False) -> Drawn | None:
+def random_core(state: RandomState, found: Format, most: int = SHORT, quiet: bool = False) -> Drawn | None:
     """A compute instruction of up to `most` iterations on loaded micro-ops; None if nothing fits.
 
     A quiet instruction emits nothing to the output buffer.
@@ -100,7 +101,7 @@ def random_core(state: State, found: Format, most: int = SHORT, quiet: bool = Fa
     return Drawn(found.cls(**fields))
 
 
-def _micro_ops(state: State) -> tuple[int, int] | None:
+def _micro_ops(state: RandomState) -> tuple[int, int] | None:
     run = state.interval(state.written[Buffer.UOP])
     if run is None:
         return None
@@ -109,7 +110,7 @@ def _micro_ops(state: State) -> tuple[int, int] | None:
     return begin, begin + min(room, state.one((1, 1, 2, 3, 4, 5, 8, room)))
 
 
-def _loops(state: State, kernel: int, iterations: int) -> tuple[int, int]:
+def _loops(state: RandomState, kernel: int, iterations: int) -> tuple[int, int]:
     high = _high(state, "loop0")
     most = max(1, min(iterations // kernel, high))
     if iterations > SHORT:
@@ -120,7 +121,7 @@ def _loops(state: State, kernel: int, iterations: int) -> tuple[int, int]:
     return first, max(1, min(most // first, state.one((1, 1, 2, 3, 5, 9))))
 
 
-def _high(state: State, name: str, opcode: Opcode = Opcode.GEMM) -> int:
+def _high(state: RandomState, name: str, opcode: Opcode = Opcode.GEMM) -> int:
     return next(slot.high for slot in layout(state.config)[opcode] if slot.field.name == name)
 
 
@@ -130,7 +131,7 @@ def _reads_sums(found: Format, operation: dict[str, Any]) -> bool:
     return bool(operation.get("op", VectorOp.ADD) != VectorOp.MOV)
 
 
-def _operation(state: State, found: Format) -> dict[str, Any]:
+def _operation(state: RandomState, found: Format) -> dict[str, Any]:
     if found.code != Opcode.VECTOR:
         return {}
     op, operand = VectorOp(int(state.rng.integers(len(VectorOp)))), Operand(int(state.rng.integers(len(Operand))))
@@ -141,7 +142,7 @@ def _operation(state: State, found: Format) -> dict[str, Any]:
     return {"op": op, "operand": operand, "source": source, "imm": imm}
 
 
-def _sums(state: State, part: Ints, loops: tuple[int, int], emit: Emit, reads: bool) -> dict[str, int] | None:
+def _sums(state: RandomState, part: Ints, loops: tuple[int, int], emit: Emit, reads: bool) -> dict[str, int] | None:
     """Accumulator and output indices, which advance together."""
     config = state.config
     results = {Emit.REQUANT: config.out_depth, Emit.RAW: config.out_slots}.get(emit)
@@ -171,7 +172,7 @@ def _moved(offsets: Ints, loops: tuple[int, int], first: int, second: int) -> In
 
 
 def _operands(
-    state: State, part: Ints, loops: tuple[int, int], found: Format, operation: dict[str, Any]
+    state: RandomState, part: Ints, loops: tuple[int, int], found: Format, operation: dict[str, Any]
 ) -> dict[str, int] | None:
     """`src` and `wgt` with their factors, if the operation uses them."""
     fields: dict[str, int] = {}
@@ -184,7 +185,7 @@ def _operands(
     return fields
 
 
-def _views(state: State, found: Format, operation: dict[str, Any]) -> list[tuple[str, int, NDArray[np.bool_]]]:
+def _views(state: RandomState, found: Format, operation: dict[str, Any]) -> list[tuple[str, int, NDArray[np.bool_]]]:
     """The indices in use: field, micro-op column, and a mask of the entries that were written."""
     written = state.written
     if found.plug_in is not None:
@@ -200,7 +201,7 @@ def _views(state: State, found: Format, operation: dict[str, Any]) -> list[tuple
     return views
 
 
-def _scales(state: State, loops: tuple[int, int], used: bool) -> dict[str, int] | None:
+def _scales(state: RandomState, loops: tuple[int, int], used: bool) -> dict[str, int] | None:
     config = state.config
     half = 1 << (config.out_bits - 1)
     allowed = state.written[Buffer.SCL] if used else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.benchmarks.programs.random_state import Drawn, State, intervals
+from vdla.benchmarks.programs.random_state import Drawn, RandomState, intervals
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Load, Store
 from vdla.hardware.timing import page_beats
@@ -44,7 +44,7 @@ class Shape:
         return self.y > 0 and self.x > 0
 
 
-def random_load(state: State, buffer: Buffer, most: int = SHORT) -> Drawn | None:
+def random_load(state: RandomState, buffer: Buffer, most: int = SHORT) -> Drawn | None:
     """A LOAD of up to `most` beats into `buffer`; None if the draw does not fit."""
     widen = int(buffer == Buffer.ACC and state.chance(0.4))
     entry = (Buffer.OUT if widen else buffer, state.config.entry_bytes[Buffer.OUT if widen else buffer])
@@ -68,7 +68,7 @@ def random_load(state: State, buffer: Buffer, most: int = SHORT) -> Drawn | None
     return Drawn(Load(buffer, sram, **sizes, widen=widen, **where, **pads), tensor)
 
 
-def random_store(state: State, most: int = SHORT) -> Drawn | None:
+def random_store(state: RandomState, most: int = SHORT) -> Drawn | None:
     """A STORE of up to `most` beats of written results to any place of a writable tensor."""
     run = state.interval(state.written[Buffer.OUT])
     if run is None:
@@ -98,7 +98,7 @@ def window_loads(config: Config, rng: np.random.Generator, buffer: Buffer, most:
 # --- shapes ---------------------------------------------------------------------------------------
 
 
-def _shape(state: State, buffer: Buffer, depth: int, beats: int, room: int) -> Shape:
+def _shape(state: RandomState, buffer: Buffer, depth: int, beats: int, room: int) -> Shape:
     most = min(depth, max(1, min(room, MOST_BEATS) // beats))
     if room > SHORT:
         return _line(state, most)
@@ -107,12 +107,12 @@ def _shape(state: State, buffer: Buffer, depth: int, beats: int, room: int) -> S
     return _padded(state, depth, most)
 
 
-def _line(state: State, size: int) -> Shape:
+def _line(state: RandomState, size: int) -> Shape:
     """A shape that extends in one dimension only."""
     return Shape(1, 1, size) if state.chance(0.5) else Shape(*state.rng.permutation([1, size, 1]).tolist())
 
 
-def _sizes(state: State, most: int) -> Shape:
+def _sizes(state: RandomState, most: int) -> Shape:
     """Data without padding: mostly rows of a few entries, sometimes one row or one entry."""
     if state.chance(0.1):
         return Shape(1, 1, 1)
@@ -123,7 +123,7 @@ def _sizes(state: State, most: int) -> Shape:
     return Shape(z, y, state.one((1, min(2, room), room, int(state.rng.integers(1, room + 1)))))
 
 
-def _padded(state: State, depth: int, most: int) -> Shape:
+def _padded(state: RandomState, depth: int, most: int) -> Shape:
     data = _sizes(state, max(1, most // 3))
     y_pad, x_pad = ((state.one((0, 1, 2)), state.one((0, 1, 3))) for _ in range(2))
     kind = state.one((0, 1, 2, 2, 3, 4, 4))
@@ -143,7 +143,7 @@ def _padded(state: State, depth: int, most: int) -> Shape:
     return Shape(z, data.y, data.x, y_pad, x_pad)
 
 
-def _paddings(state: State, buffer: Buffer, shape: Shape) -> dict[str, int]:
+def _paddings(state: RandomState, buffer: Buffer, shape: Shape) -> dict[str, int]:
     pads = dict(zip(("y_before", "y_after", "x_before", "x_after"), (*shape.y_pad, *shape.x_pad), strict=True))
     if not any(pads.values()):
         return {}
@@ -155,14 +155,14 @@ def _paddings(state: State, buffer: Buffer, shape: Shape) -> dict[str, int]:
 # --- DRAM -----------------------------------------------------------------------------------------
 
 
-def _source(state: State, buffer: Buffer) -> str:
+def _source(state: RandomState, buffer: Buffer) -> str:
     loadable = [name for name, mask in state.stored.items() if buffer != Buffer.UOP and mask.any()]
     if loadable and state.chance(0.4):
         return loadable[int(state.rng.integers(len(loadable)))]
     return SOURCES[buffer]
 
 
-def _in_dram(state: State, shape: Shape, beats: int, tensor: str, reads: bool) -> dict[str, int] | None:
+def _in_dram(state: RandomState, shape: Shape, beats: int, tensor: str, reads: bool) -> dict[str, int] | None:
     """`dram` and strides inside the tensor; for a read, inside the beats that were stored."""
     run = (0, state.sizes[tensor])
     if reads and tensor in state.stored:
@@ -186,7 +186,7 @@ def _in_dram(state: State, shape: Shape, beats: int, tensor: str, reads: bool) -
     return {"dram": start, "y_stride": y_stride, "z_stride": z_stride}
 
 
-def _stride(state: State, count: int, dense: int, room: int, unit: int) -> int:
+def _stride(state: RandomState, count: int, dense: int, room: int, unit: int) -> int:
     """The stride of rows or planes: any for a single one, else dense, apart or overlapping."""
     if count == 1:
         return state.one((0, dense, 1, STRIDE_HIGH)) // unit * unit
@@ -195,7 +195,7 @@ def _stride(state: State, count: int, dense: int, room: int, unit: int) -> int:
     return min(state.one(choices), STRIDE_HIGH)
 
 
-def _start(state: State, room: int, unit: int) -> int:
+def _start(state: RandomState, room: int, unit: int) -> int:
     page = page_beats(state.config)
     near = page - 1 - int(state.rng.integers(min(page, 8)))  # a run from here crosses a 4 KiB boundary
     choices = [0, 1, room, room, near, page, int(state.rng.integers(room + 1))]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.programs.random_state import State
+from vdla.benchmarks.programs.random_state import RandomState
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import (
     Format,
@@ -51,20 +51,20 @@ def reads_old_sum(plug_in: PlugIn) -> bool:
 # --- operands -------------------------------------------------------------------------------------
 
 
-def operand_masks(state: State, plug_in: PlugIn) -> Iterator[tuple[str, Mask]]:
+def operand_masks(state: RandomState, plug_in: PlugIn) -> Iterator[tuple[str, Mask]]:
     """Each index in use, and which of its places hold written data."""
     for index, port in (("src", plug_in.src), ("wgt", plug_in.wgt)):
         if port is not None:
             yield index, _places(state, port)
 
 
-def _places(state: State, port: Port) -> Mask:
+def _places(state: RandomState, port: Port) -> Mask:
     if port.vector:
         return vectors_of(state, port.buffer)
     return np.asarray(state.written[port.buffer].reshape(-1, port.entries).all(axis=1), np.bool_)
 
 
-def vectors_of(state: State, buffer: Buffer) -> Mask:
+def vectors_of(state: RandomState, buffer: Buffer) -> Mask:
     """Which vectors of block_out elements a buffer of activations or weights holds."""
     config = state.config
     entry, vector = config.entry_bytes[buffer], config.out_entry_bytes
@@ -79,7 +79,7 @@ def vectors_of(state: State, buffer: Buffer) -> Mask:
 # --- fields ---------------------------------------------------------------------------------------
 
 
-def own_values(state: State, found: Format, fields: Mapping[str, Any], most: int) -> dict[str, int] | None:
+def own_values(state: RandomState, found: Format, fields: Mapping[str, Any], most: int) -> dict[str, int] | None:
     """Values of the fields of a format's own beside `fields`: of extremes, 0, 1 and any.
 
     None if no draw keeps the rules of the format and a cost in proportion to `most` iterations.
@@ -95,12 +95,12 @@ def own_values(state: State, found: Format, fields: Mapping[str, Any], most: int
     return None
 
 
-def _value(state: State, slot: Slot) -> int:
+def _value(state: RandomState, slot: Slot) -> int:
     anything = int(state.rng.integers(slot.low, slot.high + 1))
     return state.one((slot.low, slot.high, 0, min(1, slot.high), anything, anything))
 
 
-def _allowed(state: State, found: Format, fields: Mapping[str, Any], most: int) -> bool:
+def _allowed(state: RandomState, found: Format, fields: Mapping[str, Any], most: int) -> bool:
     columns = instruction_columns(state.config, [found.cls(**fields)])
     try:
         check_rules(state.config, columns)

@@ -21,7 +21,7 @@ import numpy as np
 from vdla.benchmarks.programs.random_core import random_core, random_table
 from vdla.benchmarks.programs.random_data import bytes_of, random_scales, random_words
 from vdla.benchmarks.programs.random_dma import random_load, random_store, window_loads
-from vdla.benchmarks.programs.random_state import Drawn, State
+from vdla.benchmarks.programs.random_state import Drawn, RandomState
 from vdla.benchmarks.programs.random_tokens import ExtraTokens, with_extra_tokens, with_tokens
 from vdla.compiler.codegen.vdla import IssuedOp, assign_tokens
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
@@ -91,7 +91,7 @@ class Draft:
     """Random instructions that read only what was written before; tokens are still open."""
 
     name: str
-    state: State
+    state: RandomState
     extra: ExtraTokens
 
     @cached_property
@@ -123,7 +123,7 @@ def random_draft(config: Config, seed: int, count: int, longest: int = LONG) -> 
     rng = np.random.default_rng(seed)
     mix = MIXES[int(rng.integers(len(MIXES)))]
     table = random_table(config, rng)
-    state = State(config=config, rng=rng, sizes=buffer_sizes(config, len(table)), table=table)
+    state = RandomState(config=config, rng=rng, sizes=buffer_sizes(config, len(table)), table=table)
     state.stored = {name: np.zeros(state.sizes[name], np.bool_) for name in STORED}
     for drawn in _fill(state)[: count if count > 1 else 0]:
         if not state.admit(drawn):
@@ -152,7 +152,7 @@ def buffer_sizes(config: Config, micro_ops: int) -> dict[str, int]:
 # --- instructions ---------------------------------------------------------------------------------
 
 
-def _fill(state: State) -> list[Drawn]:
+def _fill(state: RandomState) -> list[Drawn]:
     """LOADs of some micro-ops and of some entries of each buffer, in random order."""
     config = state.config
     table = len(state.table)
@@ -165,7 +165,7 @@ def _fill(state: State) -> list[Drawn]:
     return [fill[at] for at in state.rng.permutation(len(fill)).tolist()]
 
 
-def _draw(state: State, mix: Mix, count: int, longest: int) -> None:
+def _draw(state: RandomState, mix: Mix, count: int, longest: int) -> None:
     chances = _weights(state.config, mix)
     kinds, weights = tuple(chances), np.array(list(chances.values()))
     weights /= weights.sum()
@@ -186,7 +186,7 @@ def _weights(config: Config, mix: Mix) -> dict[str, float]:
     return {**mix.weights, **{EXTENDED + plug_in.name: each for plug_in in config.extensions}}
 
 
-def _fill_queue(state: State, count: int) -> ExtraTokens:
+def _fill_queue(state: RandomState, count: int) -> ExtraTokens:
     """Draws many instructions of one unit for each slow one of its neighbour: tokens pile up.
 
     As many tokens are wished for as the neighbour takes.
@@ -206,7 +206,7 @@ def _fill_queue(state: State, count: int) -> ExtraTokens:
     return ExtraTokens(1 / each, queue)
 
 
-def _or_extended(state: State, kind: str) -> str:
+def _or_extended(state: RandomState, kind: str) -> str:
     """A kind, or in place of a compute instruction that of an extension, with the same chance."""
     plug_ins = state.config.extensions
     if not plug_ins or not kind.endswith(QUIET) or state.chance(0.5):
@@ -214,12 +214,12 @@ def _or_extended(state: State, kind: str) -> str:
     return f"{EXTENDED}{plug_ins[int(state.rng.integers(len(plug_ins)))].name}{QUIET}"
 
 
-def _admitted(state: State, kind: str, most: int) -> bool:
+def _admitted(state: RandomState, kind: str, most: int) -> bool:
     drafts = (_one(state, kind, most) for _ in range(DRAWS))
     return any(draft is not None and state.admit(draft) for draft in drafts)
 
 
-def _one(state: State, kind: str, most: int) -> Drawn | None:
+def _one(state: RandomState, kind: str, most: int) -> Drawn | None:
     if kind.startswith("sync_"):
         return Drawn(Sync(Unit[kind.removeprefix("sync_").upper()]))
     if kind == "store":
@@ -252,7 +252,7 @@ def _program(draft: Draft, places: Sequence[IssuedOp]) -> Program:
     )
 
 
-def _tensors(state: State) -> tuple[ProgramTensor, ...]:
+def _tensors(state: RandomState) -> tuple[ProgramTensor, ...]:
     config = state.config
     data = {
         "weight": bytes_of(random_words(state.rng, state.sizes["weight"] * config.axi_bytes, np.int8)),

@@ -45,7 +45,7 @@ class Drawn:
 
 
 @dataclass
-class State:
+class RandomState:
     """`sizes`: beats of each tensor; `stored`: masks of the written beats of output tensors."""
 
     config: Config

@@ -1,8 +1,19 @@
 """Extensions: instructions that a user's file declares, and the machines that have them."""
 
+from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.intrinsic import extension_intrinsic, machine_intrinsics
 from vdla.compiler.extensions.load import extend, load_extension
+from vdla.compiler.extensions.state import State
 
-__all__ = ["Extension", "ExtensionError", "extend", "extension_intrinsic", "load_extension", "machine_intrinsics"]
+__all__ = [
+    "EmitStage",
+    "Extension",
+    "ExtensionError",
+    "State",
+    "extend",
+    "extension_intrinsic",
+    "load_extension",
+    "machine_intrinsics",
+]

@@ -16,7 +16,9 @@ from vdla.hardware.isa import Datapath
 _SUFFIX = ".sv"
 
 
-def read_datapath(where: str, place: str, given: str | PathLike[str] | None, output: te.Tensor) -> Datapath | None:
+def read_datapath(
+    where: str, place: str, given: str | PathLike[str] | None, output: te.Tensor | None
+) -> Datapath | None:
     """The datapath that a declaration at `place` (`file:line`) gives; None if it gives none.
 
     ExtensionError where it is a file that cannot be read.
@@ -34,8 +36,7 @@ def read_datapath(where: str, place: str, given: str | PathLike[str] | None, out
         raise ExtensionError(f"{where}: {rule}, got {given} ({type(error).__name__})") from None
 
 
-def _reducer(output: te.Tensor) -> str:
-    """How a step's result is added to the accumulator."""
-    stage = output.stage
-    assert isinstance(stage, Stage), "checked when made"
-    return "" if stage.reduction is None else stage.reduction.reducer.name
+def _reducer(output: te.Tensor | None) -> str:
+    """How a step's result is added to the accumulator; "" where it is not."""
+    stage = None if output is None else output.stage
+    return stage.reduction.reducer.name if isinstance(stage, Stage) and stage.reduction is not None else ""

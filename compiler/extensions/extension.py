@@ -1,23 +1,24 @@
-"""The declaration of an extension: one instruction, from its behaviour to its cycles.
+"""The declaration of an instruction of an extension, from its behaviour to its cycles.
 
-A user's file has a function `declare(config)` that returns an `Extension`. The behaviour is that of
-one step, a tensor expression over entries; everything that the machine, the simulator and the
-assembler know of the instruction follows from it.
+A user's file has a function `declare(config)` that returns an `Extension`, or a list of several
+that share state. The behaviour is that of one step, a tensor expression over entries; everything
+that the machine, the simulator and the assembler know of the instruction follows from it.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 
 from vdla.compiler import ir, te
+from vdla.compiler.extensions.behaviour import behaviour_of, check_behaviour, single_stage
 from vdla.compiler.extensions.datapath import read_datapath
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.operands import StepOperands, operands_of
-from vdla.compiler.extensions.step_text import StepText, check_dtypes
-from vdla.compiler.te import Stage
+from vdla.compiler.extensions.place import caller
+from vdla.compiler.extensions.state import State
+from vdla.compiler.extensions.step_text import StepText
 from vdla.hardware.config import Config
 from vdla.hardware.isa import CLASSES, DECLARED_SIZES, FORMATS, Formula, FormulaError, Opcode, PlugIn, PlugInField
 
@@ -26,7 +27,7 @@ _TAKEN = tuple(f.name for f in FORMATS[Opcode.GEMM])  # fields that every comput
 _MNEMONICS = tuple(cls.__name__.lower() for cls in CLASSES.values())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Extension:
     """An instruction that a machine can be given.
 
@@ -37,6 +38,9 @@ class Extension:
     `te.min`) is added to the accumulator's entry; `in_place` names a placeholder that is the old
     value of that entry.
 
+    A scope may be a `State`, of which the operand is a row, or all rows. `updates` has the new rows
+    of states, computed from values before the step; a step with updates may have no output.
+
     `fields` are the instruction's own, besides those of the loops and micro-ops that it shares with
     GEMM. A step takes `interval` cycles and its result `latency` more: integers, or formulas of
     fields as text. `wide` allows instructions of 64 bytes where 32 do not suffice.
@@ -46,9 +50,10 @@ class Extension:
     """
 
     name: str
-    output: te.Tensor
-    scopes: Mapping[str, str]
+    output: te.Tensor | None = None
+    scopes: Mapping[str, str | State]
     doc: str
+    updates: Mapping[State, te.Tensor] = field(default_factory=dict)
     in_place: str | None = None
     fields: Sequence[PlugInField] = ()
     interval: int | str = 1
@@ -59,7 +64,7 @@ class Extension:
     place: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "place", _caller())
+        object.__setattr__(self, "place", caller())
         self._check_name()
         self._check_fields()
         self._check_behaviour()
@@ -100,33 +105,34 @@ class Extension:
             raise ExtensionError(f"{self._where}: {rule}, got {own.width!r}")
 
     def _check_behaviour(self) -> None:
-        stage = self.output.stage if isinstance(self.output, te.Tensor) else None
-        if not isinstance(stage, Stage) or len(stage.names) != 1:
-            raise ExtensionError(f"{self._where}: output must be the one tensor of a te.compute, got {self.output!r}")
-        computed = ", ".join(tensor.name for tensor in stage.reads if tensor.stage is not None)
-        if computed:
-            rule = "behaviour must be a single te.compute over placeholders"
-            raise ExtensionError(f"{self._where}: {rule}, got {computed}; compute it inside the expression")
-        if stage.reduction is not None and stage.reduction.reducer not in (te.sum, te.max, te.min):
-            rule = "a reduction must be te.sum, te.max or te.min, as the accumulator continues it"
-            raise ExtensionError(f"{self._where}: {rule}, got {stage.reduction.reducer.name}")
-        if self.behaviour.scalars:
-            found = ", ".join(self.behaviour.scalars)
-            raise ExtensionError(f"{self._where}: behaviour must have numbers for extents, got {found}")
-        if stage.reduction is not None and self.in_place is not None:
-            rule = "in_place must be None for a sum, which is added to the accumulator"
-            raise ExtensionError(f"{self._where}: {rule}, got {self.in_place!r}")
-        check_dtypes(self._where, self.behaviour)
+        if self.output is not None or not self.updates:
+            stage = single_stage(self._where, "output", self.output)
+            if stage.reduction is not None and stage.reduction.reducer not in (te.sum, te.max, te.min):
+                rule = "a reduction must be te.sum, te.max or te.min, as the accumulator continues it"
+                raise ExtensionError(f"{self._where}: {rule}, got {stage.reduction.reducer.name}")
+            if stage.reduction is not None and self.in_place is not None:
+                rule = "in_place must be None for a sum, which is added to the accumulator"
+                raise ExtensionError(f"{self._where}: {rule}, got {self.in_place!r}")
+        elif self.in_place is not None:
+            raise ExtensionError(f"{self._where}: in_place must be None without an output, got {self.in_place!r}")
+        for state, tensor in self.updates.items():
+            if not isinstance(state, State):
+                raise ExtensionError(f"{self._where}: updates must be of class vdla.State, got {state!r}")
+            single_stage(self._where, f"update of {state.name}", tensor)
+        check_behaviour(self._where, self.behaviour)
 
     @property
     def behaviour(self) -> ir.Function:
-        """The behaviour as a loop nest: placeholders first, the output last."""
-        assert self.output.stage is not None, "checked when made"
-        return te.create_function(self.output.stage.reads, [self.output], self.name)
+        """The behaviour as a loop nest: placeholders first, then the output, then the updates."""
+        outputs = [*([self.output] if self.output is not None else []), *self.updates.values()]
+        return behaviour_of(outputs, self.name)
 
-    def plug_in(self, config: Config) -> PlugIn:
-        """What the machine `config` knows of it; ExtensionError where it does not fit."""
-        operands = operands_of(self._where, config, self)
+    def plug_in(self, config: Config, unit: str | None = None) -> PlugIn:
+        """What the machine `config` knows of it; ExtensionError where it does not fit.
+
+        `unit` is the name of its declaration, by default that of the instruction.
+        """
+        operands = operands_of(self._where, config, self, unit or self.name)
         plug_in = PlugIn(
             name=self.name,
             doc=self.doc,
@@ -140,6 +146,8 @@ class Extension:
             latency=self._formula("latency", self.latency, least=0),
             kernel="",
             wide=self.wide,
+            unit=unit or self.name,
+            states=operands.states,
             place=self.place,
             datapath=read_datapath(self._where, self.place, self.datapath, self.output),
         )
@@ -164,12 +172,5 @@ class Extension:
     def _step(self, config: Config, plug_in: PlugIn, operands: StepOperands) -> str:
         slots = operands.field_limits(config, plug_in)
         fields = {own.name: (number, slots[own.name]) for number, own in enumerate(self.fields)}
-        return StepText(self._where, self.behaviour, operands.arguments, fields, operands.narrow(config)).text()
-
-
-def _caller() -> str:
-    """`file:line` of the statement that makes the extension."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename in (__file__, "<string>"):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        text = StepText(self._where, self.behaviour, operands.arguments, fields, operands.narrow(config))
+        return text.text(operands.signature)

@@ -1,7 +1,8 @@
 """The intrinsic of an extension: what schedules tensorize with, lowered to its instruction.
 
 The operands are those of the declaration, so that nothing is said twice. An operand of which an
-index is more than one axis, such as a table, has no intrinsic yet: matching needs whole axes.
+index is more than one axis, such as a table, has no intrinsic yet: matching needs whole axes. Nor
+has an instruction with private state: what it computes is no function of its operands.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ def extension_intrinsic(extension: Extension, config: Config) -> Intrinsic:
     """The intrinsic of an extension on a machine that has it.
 
     Raises:
-        IntrinsicError: an operand is indexed by more than whole axes.
+        IntrinsicError: an operand is indexed by more than whole axes, or is private state.
         ExtensionError: the declaration does not fit the machine.
     """
     plug_in = extension.plug_in(config)
+    if plug_in.states or extension.output is None:
+        states = ", ".join(port.state.name for port in plug_in.states)
+        raise IntrinsicError(f"extension {extension.name}: an intrinsic must have no private state, got {states}")
     src, wgt = (port.operand if port else "" for port in (plug_in.src, plug_in.wgt))
     operands = ComputeFields(extension.output.name, src, wgt)
 
@@ -46,7 +50,7 @@ def extension_intrinsic(extension: Extension, config: Config) -> Intrinsic:
     return Intrinsic(
         name=extension.name,
         output=extension.output,
-        scopes=extension.scopes,
+        scopes={name: scope for name, scope in extension.scopes.items() if isinstance(scope, str)},
         lower=lower,
         in_place=extension.in_place,
     )
@@ -57,10 +61,10 @@ def machine_intrinsics(config: Config) -> list[Intrinsic]:
 
     ExtensionError where the extension of a plug-in is not loaded.
     """
-    plain, found = replace(config, extensions=()), []
+    found = []
     for plug_in in config.extensions:
         try:
-            found.append(extension_intrinsic(extension_of(config, plug_in), plain))
+            found.append(extension_intrinsic(extension_of(config, plug_in), config.plain))
         except IntrinsicError:
             continue
     return found
@@ -69,7 +73,7 @@ def machine_intrinsics(config: Config) -> list[Intrinsic]:
 def _class_of(config: Config, plug_in: PlugIn) -> type[isa.Instruction]:
     """The class of the plug-in's instructions; LoweringError where the machine lacks it."""
     found = isa_of(config).format_named(plug_in.name)
-    if found is None or found.plug_in != plug_in:
+    if found is None or found.plug_in is None or replace(plug_in, unit=found.plug_in.unit) != found.plug_in:
         got = ", ".join(each.label for each in config.extensions) or "none"
         raise LoweringError(f"extension {plug_in.name}: machine must have {plug_in.label}, got {got}; extend it first")
     return found.cls

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from os import PathLike
@@ -16,31 +16,41 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, cast
 
+from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.extension import Extension
+from vdla.compiler.extensions.unit import Declared, ExtensionUnit, unit_of
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.extensions import loaded, register
-from vdla.hardware.isa import PlugIn
+from vdla.hardware.isa import PlugIn, PlugInStage, PlugInUnit
 from vdla.support.errors import Error
 
 ENTRY_POINTS = "vdla.extensions"
-Declaration = Callable[[Config], Extension]
+Declaration = Callable[[Config], Declared]
 Source = str | PathLike[str] | Declaration
 
 
 def extend(config: Config, *sources: Source) -> Config:
-    """`config` with the instructions of extensions besides those that it has; each source is a
-    file, the name of an entry point, or a function `declare(config)`.
+    """`config` with the instructions and stages of extensions besides those that it has; each
+    source is a file, the name of an entry point, or a function `declare(config)`.
 
     ExtensionError where a declaration contradicts itself or does not fit the machine.
     """
-    plain = replace(config, extensions=())
-    made = [load_extension(source).plug_in(plain) for source in sources]
+    for source in sources:
+        config = _with(config, load_extension(source).plug_ins(config.plain))
+    return config
+
+
+def _with(config: Config, unit: PlugInUnit) -> Config:
+    """A machine with one unit more."""
+    parts: list[PlugIn | PlugInStage] = [*unit.plug_ins, *([unit.stage] if unit.stage is not None else [])]
+    if config.stage is not None and unit.stage is not None:
+        rule = "a machine can have one stage on the way out"
+        raise ExtensionError(f"{unit.stage.place}: {rule}, got {config.stage.name} and {unit.stage.name}")
     try:
-        return replace(config, extensions=(*config.extensions, *made))
+        return replace(config, extensions=(*config.extensions, *unit.plug_ins), stage=unit.stage or config.stage)
     except ConfigError as error:
-        place = f"{made[-1].place}: " if made else ""
-        raise ExtensionError(f"{place}{error}") from None
+        raise ExtensionError(f"{parts[-1].place}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +59,14 @@ class LoadedExtension:
 
     declare: Declaration
 
-    def extension(self, config: Config) -> Extension:
+    def unit(self, config: Config) -> ExtensionUnit:
         """The declaration for a plain configuration; ExtensionError with the line of its fault."""
-        made = _guarded(self.declare, config)
-        if not isinstance(made, Extension):
-            place = f"{self.declare.__code__.co_filename}:{self.declare.__code__.co_firstlineno}"
-            raise ExtensionError(f"{place}: declare must return a vdla.Extension, got {made!r}")
-        return made
+        code = self.declare.__code__
+        return unit_of(f"{code.co_filename}:{code.co_firstlineno}", _guarded(self.declare, config))
 
-    def plug_in(self, config: Config) -> PlugIn:
+    def plug_ins(self, config: Config) -> PlugInUnit:
         """What a machine knows of it."""
-        return self.extension(config).plug_in(config)
+        return self.unit(config).plug_ins(config)
 
 
 def load_extension(source: Source) -> LoadedExtension:
@@ -67,23 +74,42 @@ def load_extension(source: Source) -> LoadedExtension:
     configurations.
     """
     found = LoadedExtension(source if callable(source) else _declaration(str(source)))
-    register(source if callable(source) else str(source), found.plug_in)
+    register(source if callable(source) else str(source), found.plug_ins)
     return found
 
 
 def extension_of(config: Config, plug_in: PlugIn) -> Extension:
     """The declaration of a plug-in of a machine; ExtensionError where it is not loaded here."""
-    plain = replace(config, extensions=())
+    for unit in _units(config):
+        for extension in unit.instructions:
+            if extension.name == plug_in.name and extension.plug_in(config.plain, unit.name) == plug_in:
+                return extension
+    raise _not_loaded(plug_in)
+
+
+def stage_of(config: Config, stage: PlugInStage) -> EmitStage:
+    """The declaration of the stage of a machine; ExtensionError where it is not loaded here."""
+    for unit in _units(config):
+        if unit.stage is not None and unit.stage.plug_in_stage(config.plain, unit.name) == stage:
+            return unit.stage
+    raise _not_loaded(stage)
+
+
+def _units(config: Config) -> Iterator[ExtensionUnit]:
+    """The loaded declarations that a machine can have."""
     for declare in loaded():
         owner = getattr(declare, "__self__", None)
         try:
-            extension = owner.extension(plain) if isinstance(owner, LoadedExtension) else None
-            if extension is not None and extension.name == plug_in.name and extension.plug_in(plain) == plug_in:
-                return extension
+            if isinstance(owner, LoadedExtension):
+                owner.plug_ins(config.plain)
+                yield owner.unit(config.plain)
         except ExtensionError:  # another extension, which this machine cannot have
             continue
+
+
+def _not_loaded(part: PlugIn | PlugInStage) -> ExtensionError:
     rule = "must be loaded, with vdla.load_extension or --extension FILE"
-    raise ExtensionError(f"{plug_in.place}: extension {plug_in.label} {rule}")
+    return ExtensionError(f"{part.place}: extension {part.label} {rule}")
 
 
 def _declaration(source: str) -> Declaration:

@@ -3,7 +3,8 @@
 A step has as many operands as the instruction has indices: `acc` the entry written (and its old
 value), `src` one of the input buffer or the accumulator, `wgt` one of the weight buffer. Of the
 input and the weight buffer an operand may be a *group* of entries; one of weights may see the bits
-of its entries as narrower elements.
+of its entries as narrower elements. The indices that are left address rows of private state, in the
+order in which the declaration names states.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import Protocol
 
 from vdla.compiler import ir, te
 from vdla.compiler.extensions.errors import ExtensionError
+from vdla.compiler.extensions.state import State, check_operand, state_ports
+from vdla.compiler.extensions.step_text import SUMS
 from vdla.compiler.extensions.value_range import Interval
 from vdla.compiler.ir import INTEGER_BITS
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
-from vdla.hardware.isa import MOST_ENTRIES, Buffer, OldSum, PlugIn, PlugInField, Port, isa_of
+from vdla.hardware.isa import MOST_ENTRIES, Buffer, OldSum, Opcode, PlugIn, PlugInField, Port, StatePort, isa_of
 
 _SCOPES = ("inp", "wgt", "acc", "immediate")
 
@@ -28,14 +31,18 @@ class DeclaredStep(Protocol):
 
     @property
     def behaviour(self) -> ir.Function:
-        """What a step computes: placeholders first, the output last."""
+        """What a step computes: placeholders first, then the output and the updates."""
 
     @property
-    def output(self) -> te.Tensor:
-        """The tensor that a step computes."""
+    def output(self) -> te.Tensor | None:
+        """The accumulator entry that a step computes."""
 
     @property
-    def scopes(self) -> Mapping[str, str]:
+    def updates(self) -> Mapping[State, te.Tensor]:
+        """The rows of states that a step computes."""
+
+    @property
+    def scopes(self) -> Mapping[str, str | State]:
         """Where each operand lies."""
 
     @property
@@ -54,11 +61,17 @@ class StepOperands:
     old: OldSum
     src: Port | None
     wgt: Port | None
+    states: tuple[StatePort, ...]
     arguments: Mapping[str, str]
+
+    @property
+    def signature(self) -> str:
+        """The name and the arguments of a step: states that are read, then new rows."""
+        return ", ".join(["step(new, old, src, wgt, fields, begin", *state_arguments(self.states)]) + ")"
 
     def field_limits(self, config: Config, plug_in: PlugIn) -> dict[str, Interval]:
         """The least and the greatest value of each field of its own."""
-        isa = isa_of(replace(config, extensions=(replace(plug_in, wide=True),)))
+        isa = isa_of(replace(config, extensions=(replace(plug_in, wide=True, states=()),)))
         slots = isa.formats[max(isa.formats)].values
         return {slot.field.name: (slot.low, slot.high) for slot in slots[len(slots) - len(plug_in.fields) :]}
 
@@ -68,7 +81,13 @@ class StepOperands:
         return {port.operand: (port.bits, config.wgt_bits // port.bits) for port in ports if port.bits is not None}
 
 
-def operands_of(where: str, config: Config, extension: DeclaredStep) -> StepOperands:
+def state_arguments(ports: Sequence[StatePort]) -> list[str]:
+    """The arguments of a step for its states: values before it, then rows that it writes."""
+    read = [f"old_{port.state.name}" for port in ports if port.operand is not None]
+    return read + [f"new_{port.state.name}" for port in ports if port.writes]
+
+
+def operands_of(where: str, config: Config, extension: DeclaredStep, unit: str) -> StepOperands:
     """The operands of an extension on a machine; ExtensionError where layout and scope disagree."""
     _check_scopes(where, extension)
     ports = dict(_ports(where, config, extension))
@@ -80,12 +99,45 @@ def operands_of(where: str, config: Config, extension: DeclaredStep) -> StepOper
             remedy = "in_place makes one of the accumulator's the old value"
             raise ExtensionError(f"{where}: {rule}, got {by_index[index].operand} and {name}; {remedy}")
         by_index[index] = port
+    states = _state_ports(where, config, extension, unit, by_index)
     arguments = {port.operand: index for index, port in by_index.items()}
-    arguments |= {extension.output.name: "new"} | ({extension.in_place: "old"} if extension.in_place else {})
-    return StepOperands(_old(extension), by_index.get("src"), by_index.get("wgt"), arguments)
+    arguments |= {extension.output.name: SUMS} if extension.output is not None else {}
+    arguments |= {extension.in_place: "old"} if extension.in_place else {}
+    arguments |= {port.operand: f"old_{port.state.name}" for port in states if port.operand is not None}
+    arguments |= {tensor.name: f"new_{state.name}" for state, tensor in extension.updates.items()}
+    return StepOperands(_old(extension), by_index.get("src"), by_index.get("wgt"), states, arguments)
+
+
+def _state_ports(
+    where: str, config: Config, extension: DeclaredStep, unit: str, taken: Mapping[str, Port]
+) -> tuple[StatePort, ...]:
+    """The states of a step, each with an index that no other operand has."""
+    buffers = extension.behaviour.buffers
+    reads = [(name, scope) for name, scope in extension.scopes.items() if isinstance(scope, State)]
+    for name, state in (*reads, *((tensor.name, state) for state, tensor in extension.updates.items())):
+        check_operand(where, name, state, buffers[name].dtype, buffers[name].dims)
+    for state, tensor in extension.updates.items():
+        if state.is_whole(buffers[tensor.name].dims):
+            raise ExtensionError(f"{where}: update of {state.name} must be one row, got all rows")
+    free = [index for index in ("acc", "src", "wgt") if index not in taken]
+    ports = state_ports(
+        where=where,
+        unit=unit,
+        reads=[(name, state, state.is_whole(buffers[name].dims)) for name, state in reads],
+        writes=extension.updates,
+        free=free if extension.output is None else free[1:],
+    )
+    most = {slot.field.name: 1 << slot.width for slot in isa_of(config).formats[Opcode.GEMM].slots}
+    for port in ports:
+        if port.index is not None and port.state.rows > most[port.index]:
+            rule = f"state {port.state.name} must have at most {most[port.index]} rows, which {port.index} can index"
+            raise ExtensionError(f"{where}: {rule}, got {port.state.rows}")
+    return ports
 
 
 def _old(extension: DeclaredStep) -> OldSum:
+    if extension.output is None:
+        return OldSum.UNTOUCHED
     stage = extension.output.stage
     assert isinstance(stage, Stage), "checked when made"
     if stage.reduction is None:
@@ -94,27 +146,34 @@ def _old(extension: DeclaredStep) -> OldSum:
 
 
 def _check_scopes(where: str, extension: DeclaredStep) -> None:
-    names, given = sorted(extension.behaviour.params), sorted(extension.scopes)
+    updates = [tensor.name for tensor in extension.updates.values()]
+    names, given = sorted(set(extension.behaviour.params) - set(updates)), sorted(extension.scopes)
     if names != given:
         raise ExtensionError(f"{where}: scopes must name exactly {', '.join(names)}, got {', '.join(given) or 'none'}")
     own = [field.name for field in extension.fields]
     for operand, scope in extension.scopes.items():
+        if isinstance(scope, State):
+            continue
         if scope not in _SCOPES:
             raise ExtensionError(f"{where}: scope of {operand} must be one of {', '.join(_SCOPES)}, got {scope!r}")
         if scope == "immediate" and operand not in own:
             rule = f"immediate {operand} must have the name of a field"
             remedy = f"add fields=[PlugInField({operand!r}, bits, meaning)]"
             raise ExtensionError(f"{where}: {rule}, got {', '.join(own) or 'no fields'}; {remedy}")
-    if extension.scopes[extension.output.name] != "acc":
-        got = extension.scopes[extension.output.name]
-        raise ExtensionError(f"{where}: scope of the output {extension.output.name} must be acc, got {got!r}")
+    result = extension.output
+    if result is not None and extension.scopes[result.name] != "acc":
+        got = extension.scopes[result.name]
+        raise ExtensionError(f"{where}: scope of the output {result.name} must be acc, got {got!r}")
     if extension.in_place is not None and extension.scopes.get(extension.in_place) != "acc":
         raise ExtensionError(f"{where}: in_place must name an operand in acc, got {extension.in_place!r}")
 
 
 def _ports(where: str, config: Config, extension: DeclaredStep) -> Iterator[tuple[str, Port]]:
     """The ports of all operands but the old value, each checked against the layout of its scope."""
+    result = None if extension.output is None else extension.output.name
     for name, scope in extension.scopes.items():
+        if isinstance(scope, State):
+            continue
         buffer = extension.behaviour.buffers[name]
         layouts = _layouts(config, scope)
         found = (buffer.dtype, tuple(buffer.dims))
@@ -125,7 +184,7 @@ def _ports(where: str, config: Config, extension: DeclaredStep) -> Iterator[tupl
                 f"{where}: {name} must be {choices}{_GROUPS.get(scope, '')} in scope {scope}, "
                 f"got {buffer.dtype}{list(buffer.shape)}"
             )
-        if scope != "immediate" and name not in (extension.output.name, extension.in_place):
+        if scope != "immediate" and name not in (result, extension.in_place):
             whole = found not in layouts or layouts.index(found) == 0
             yield name, group if whole and group else Port(name, Buffer[scope.upper()], vector=not whole)
 

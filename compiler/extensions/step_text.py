@@ -19,6 +19,10 @@ _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _TOTAL = {operator: function for function, operator in _FUNCTIONS.items()}
 _NATIVE = {"int8": "np.int8", "int16": "np.int16", "int32": "np.int32"}
+_STORAGE = {**_NATIVE, "uint8": "np.uint8", "uint16": "np.uint16", "uint32": "np.uint32"}
+
+SUMS = "new"
+"""The argument of a step that is the accumulator entry it computes."""
 
 
 class StepText:
@@ -44,9 +48,9 @@ class StepText:
         self.narrow = narrow
         self._known = {name: interval for name, (_, interval) in fields.items()}
 
-    def text(self) -> str:
-        """`def step(new, old, src, wgt, fields, begin)`."""
-        lines = ["def step(new, old, src, wgt, fields, begin):", *self._statement(self.behaviour.body, 1)]
+    def text(self, signature: str) -> str:
+        """`def` with the signature, such as `step(new, old, src, wgt, fields, begin)`."""
+        lines = [f"def {signature}:", *self._statement(self.behaviour.body, 1)]
         return "\n".join(lines) + "\n"
 
     # --- statements
@@ -54,17 +58,19 @@ class StepText:
     def _statement(self, stmt: ir.Stmt, depth: int) -> Iterator[str]:
         indent = _INDENT * depth
         match stmt:
+            case ir.Seq(stmts=stmts):
+                for each in stmts:
+                    yield from self._statement(each, depth)
             case ir.For(var=var, body=body):
                 self._known[var] = (0, stmt.size - 1)
                 yield f"{indent}for {_variable(var)} in range({stmt.size}):"
                 yield from self._statement(body, depth + 1)
             case ir.Block():
                 yield from self._block(stmt, depth)
-            case ir.Store(indices=indices, value=value):
-                place = self._place(self.behaviour.params[-1], indices)
-                yield f"{indent}new[{place}] = np.int32({self._value(value)})"
+            case ir.Store(value=value):
+                yield f"{indent}{self._target(stmt)} = {self._stored(stmt.buffer, value)}"
             case _:
-                raise AssertionError("a behaviour is a single block in its loops")
+                raise AssertionError("a behaviour is a single block in its loops for each output")
 
     def _block(self, block: ir.Block, depth: int) -> Iterator[str]:
         indent = _INDENT * depth
@@ -74,11 +80,19 @@ class StepText:
         if block.init is not None:
             assert isinstance(block.init, ir.Store), "the start of a single value is a single store"
             reduced = [axis.var for axis in block.axes if axis.kind is ir.AxisKind.REDUCE]
-            place = self._place(block.init.buffer, block.init.indices)
+            target, start = self._target(block.init), self._stored(block.init.buffer, block.init.value)
             yield f"{indent}if {' and '.join(f'{_variable(var)} == 0' for var in reduced)}:"
-            start = f"np.int32({self._value(block.init.value)})"
-            yield f"{indent}{_INDENT}new[{place}] = {start} if begin else old[{place}]"
+            if self.arguments[block.init.buffer] == SUMS:  # a sum continues that of the steps before
+                start = f"{start} if begin else old{target.removeprefix(SUMS)}"
+            yield f"{indent}{_INDENT}{target} = {start}"
         yield from self._statement(block.body, depth)
+
+    def _target(self, store: ir.Store) -> str:
+        return f"{self.arguments[store.buffer]}[{self._place(store.buffer, store.indices)}]"
+
+    def _stored(self, buffer: str, value: ir.Expr) -> str:
+        """A value as an element of an output."""
+        return f"{_STORAGE[ir.storage_dtype(self.behaviour.buffers[buffer].dtype).name]}({self._value(value)})"
 
     # --- expressions
 
@@ -135,14 +149,6 @@ class StepText:
             width = f", {INTEGER_BITS[dtype]}" if op in ("shl", "shr") else ""
             return _wrapped(f"{_TOTAL[op]}({a}, {b}{width})", dtype)
         return _wrapped(f"({a} {_SYMBOLS[op]} {b})", dtype)
-
-
-def check_dtypes(where: str, behaviour: ir.Function) -> None:
-    """Refuse a behaviour that computes with anything but integers that fit int64."""
-    stores = [s for s in ir.walk(behaviour.body) if isinstance(s, ir.Store)]
-    for dtype in (ir.dtype_of(e, behaviour.buffers) for store in stores for e in ir.walk_expr(store.value)):
-        if dtype != "bool" and (dtype not in INTEGER_BITS or dtype == "uint64"):
-            raise ExtensionError(f"{where}: behaviour must compute with integers of at most int64, got {dtype}")
 
 
 def _variable(name: str) -> str:

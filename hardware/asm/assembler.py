@@ -19,6 +19,7 @@ from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.isa import (
     UOP_FORMAT,
     Field,
+    Format,
     Instruction,
     InstructionSet,
     IsaError,
@@ -29,7 +30,6 @@ from vdla.hardware.isa import (
     instruction_bytes,
     isa_of,
     mnemonic_of,
-    table_of,
     unit_of,
 )
 from vdla.hardware.program import ROLES, UOPS, Program, ProgramError, ProgramTensor
@@ -82,6 +82,8 @@ def _read_config(text: _Text, line: Line) -> None:
             text.config_values = _preset(word).to_dict()
         elif word.key == "extension":
             text.config_values.setdefault("extensions", []).append(unquote(word, word.value or ""))
+        elif word.key == "stage":
+            text.config_values["stage"] = unquote(word, word.value or "")
         elif word.key.startswith("dram."):
             dram = text.config_values.setdefault("dram", {})
             dram[word.key.removeprefix("dram.")] = integer(word, word.key, word.value)
@@ -172,22 +174,22 @@ def _read_instruction(isa: InstructionSet, text: _Text, line: Line) -> None:
     assert found is not None, "a directive is not among the lines of instructions"
     cls = found.cls
     optional = defaults(cls)
-    required = [field for field in table_of(cls) if field.name not in optional]
+    required = [field for field in found.fields if field.name not in optional]
     if len(line) - 1 < len(required):
         raise head.error(f"{head.text} must be followed by {required[0].name}, got nothing")
     values: dict[str, Any] = {f.name: _field_value(w, f, w.text) for f, w in zip(required, line[1:], strict=False)}
     rest = [word for word in line[1 + len(required) :] if not word.text.startswith("@")]
-    tensor = _read_fields(cls, rest, values)
+    tensor = _read_fields(found, rest, values)
     values.update(_tokens(unit_of(cls(**values)), [word for word in rest if word.key in TOKENS]))
     text.rows.append(_Row(head, cls(**values), tensor, _source(line)))
 
 
-def _read_fields(cls: type[Instruction], words: Line | list[Word], values: dict[str, Any]) -> str | None:
+def _read_fields(found: Format, words: Line | list[Word], values: dict[str, Any]) -> str | None:
     """Set fields in `values`; returns the name of the tensor that `dram` is relative to."""
-    optional, tensor = defaults(cls), None
-    fields = {f.name: f for f in table_of(cls) if f.name in optional and f.name not in NOT_PRINTED - {"dram"}}
+    optional, tensor = defaults(found.cls), None
+    fields = {f.name: f for f in found.fields if f.name in optional and f.name not in NOT_PRINTED - {"dram"}}
     for word in words:
-        name = choice(word, f"field of {mnemonic_of(cls)}", word.key, (*fields, *TOKENS))
+        name = choice(word, f"field of {mnemonic_of(found.cls)}", word.key, (*fields, *TOKENS))
         if name in values:
             raise word.error(f"{name} must be given once, got {word.text}")
         if name == "dram":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Hashable, Iterator
+from enum import IntEnum
 from functools import cache
 from typing import Any, cast
 
@@ -56,6 +57,8 @@ def config_lines(config: Config) -> Iterator[str]:
         yield ".config " + " ".join(rare)
     for plug_in in config.extensions:
         yield f".config extension={quote(plug_in.label)}"
+    if config.stage is not None:
+        yield f".config stage={quote(config.stage.label)}"
     dram = dataclasses.asdict(config.dram)
     yield ".config " + " ".join(f"dram.{name}={value}" for name, value in dram.items())
 
@@ -139,11 +142,16 @@ def _dram_words(beat: int, dram: str | None) -> Iterator[str]:
 
 
 def _field_word(field: Field, value: int, default: int | None) -> Iterator[str]:
-    text = str(int(value)) if field.enum is None else field.enum(value).name.lower()
+    text = str(int(value)) if field.enum is None else _member(field.enum, value).name.lower()
     if default is None:
         yield text
     elif value != default:
         yield f"{field.name}={text}"
+
+
+def _member(enum: type[IntEnum], value: int) -> IntEnum:
+    """The member of a value, which has its machine's own where it was decoded."""
+    return value if isinstance(value, IntEnum) else enum(value)
 
 
 def _token_words(instruction: Instruction) -> Iterator[str]:

@@ -50,7 +50,7 @@ def _rules(config: Config, found: Format) -> Iterator[Rule]:
     opcode = Opcode.GEMM if found.plug_in else found.code
     yield from (rule for rule in RULES if opcode in rule.opcodes and len(rule.opcodes) < len(FORMATS))
     if found.plug_in:
-        yield from plug_in_rules(config.extensions.index(found.plug_in), found.plug_in)
+        yield from plug_in_rules(config, found.plug_in)
 
 
 def _doc(cls: type) -> str:

@@ -48,6 +48,7 @@ from vdla.hardware.isa.instructions import (
     Opcode,
     Operand,
     Source,
+    StagedEmit,
     Store,
     Sync,
     Unit,
@@ -65,8 +66,11 @@ from vdla.hardware.isa.plug_in import (
     OldSum,
     PlugIn,
     PlugInField,
+    PlugInStage,
+    PlugInUnit,
     Port,
 )
+from vdla.hardware.isa.plug_in_state import PlugInState, StatePort
 from vdla.hardware.isa.rules import RULES, IsaError, Rule, own_fields, plug_in_rules, reader, rules_of
 from vdla.hardware.isa.units import COUNTERS, QUEUES, SIDES, UNITS, TokenQueue, popped_queue
 
@@ -111,11 +115,16 @@ __all__ = [
     "Places",
     "PlugIn",
     "PlugInField",
+    "PlugInStage",
+    "PlugInState",
+    "PlugInUnit",
     "Port",
     "Row",
     "Rule",
     "Slot",
     "Source",
+    "StagedEmit",
+    "StatePort",
     "Store",
     "Sync",
     "TokenQueue",

@@ -8,11 +8,11 @@ from this table. Fields lie in table order from bit 0 upwards without gaps; the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 
-from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, StagedEmit, Unit, VectorOp
 from vdla.hardware.isa.plug_in import MOST_PLUG_INS, PlugIn, PlugInField
 from vdla.hardware.isa.sizes import Sizes
 
@@ -217,10 +217,15 @@ def plug_in_layouts(config: Sizes) -> tuple[tuple[Slot, ...], ...]:
 def _place(config: Sizes, fields: tuple[Field, ...]) -> tuple[Slot, ...]:
     slots: list[Slot] = []
     offset = 0
-    for field in fields:
+    for field in (_of_machine(config, field) for field in fields):
         slots.append(Slot(field, offset, field.width(config)))
         offset += slots[-1].width
     return tuple(slots)
+
+
+def _of_machine(config: Sizes, field: Field) -> Field:
+    """A field as the machine has it: `emit` has one code more where there is a stage."""
+    return replace(field, enum=StagedEmit) if field.enum is Emit and config.stage is not None else field
 
 
 def _end(slots: tuple[Slot, ...]) -> int:

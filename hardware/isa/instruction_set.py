@@ -54,6 +54,11 @@ class Format:
         named = zip(self.slots, self.columns, strict=True)
         return tuple(column for slot, column in named if slot.field.name not in ("opcode", "extension"))
 
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of `values`, as this machine has them."""
+        return tuple(slot.field for slot in self.values)
+
     def column(self, field: str) -> int:
         """The column of a field."""
         return next(c for s, c in zip(self.slots, self.columns, strict=True) if s.field.name == field)

@@ -23,6 +23,7 @@ __all__ = [
     "Opcode",
     "Operand",
     "Source",
+    "StagedEmit",
     "Store",
     "Sync",
     "Unit",
@@ -60,6 +61,15 @@ class Emit(IntEnum):
     NONE = 0
     REQUANT = 1
     RAW = 2
+
+
+class StagedEmit(IntEnum):
+    """What a finished sum sends on a machine with a stage on the way out."""
+
+    NONE = Emit.NONE
+    REQUANT = Emit.REQUANT
+    RAW = Emit.RAW
+    STAGE = 3  # requantised, then through the stage
 
 
 class VectorOp(IntEnum):
@@ -142,7 +152,7 @@ class Gemm:
     loop0: int = 1
     loop1: int = 1
     init: int = 0
-    emit: Emit = Emit.NONE
+    emit: Emit | StagedEmit = Emit.NONE
     acc: int = 0
     src: int = 0
     wgt: int = 0
@@ -178,7 +188,7 @@ class Vector:
     loop0: int = 1
     loop1: int = 1
     init: int = 0
-    emit: Emit = Emit.NONE
+    emit: Emit | StagedEmit = Emit.NONE
     acc: int = 0
     src: int = 0
     wgt: int = 0

@@ -1,7 +1,9 @@
-"""What the machine knows of an extension: one compute instruction as data, without the compiler.
+"""What the machine knows of an extension, as data and without the compiler: its compute
+instructions, each a plug-in, and what it does to results on their way out, a stage.
 
-A plug-in is made from an extension (`vdla.Extension`) for the sizes of one machine. It holds no
-code but the text of its kernel, is equal to another by its content, and travels between processes.
+They are made from a declaration (`vdla.Extension`, `vdla.EmitStage`) for the sizes of one machine,
+hold no code but the text of their kernel, are equal to others by their content, and travel between
+processes.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from dataclasses import asdict, dataclass
 from dataclasses import field as dataclass_field
 from enum import Enum
 from functools import cached_property
+from typing import Any
 
 from vdla.hardware.isa.formula import Formula
 from vdla.hardware.isa.instructions import Buffer
+from vdla.hardware.isa.plug_in_state import PlugInState, StatePort
 
 MOST_PLUG_INS = 16
 """Plug-ins of one machine: what the field `extension` can number."""
@@ -32,6 +36,7 @@ MOST_ENTRIES = 8
 class OldSum(Enum):
     """What a step does with the accumulator entry that it writes."""
 
+    UNTOUCHED = "untouched"  # it writes none
     OVERWRITE = "overwrite"
     READ = "read"
     ACCUMULATE = "accumulate"  # adds to it; starts anew at a micro-op marked first under init
@@ -78,9 +83,10 @@ class Datapath:
 class PlugIn:
     """An instruction of an extension; `src` and `wgt` are the operands that these fields index.
 
-    A step takes `interval` cycles and its result `latency` more, both formulas of fields. `kernel`
-    is the Python text of one step. `place` is the line of the user's file. Plug-ins that compute
-    and cost the same are equal, however they are described and built.
+    A step takes `interval` cycles and its result `latency` more, both formulas of fields. `unit`
+    names the declaration, whose plug-ins and stage share `states`. `kernel` is the Python text of
+    one step. `place` is the line of the user's file. Plug-ins that compute and cost the same are
+    equal, however they are described and built.
     """
 
     name: str
@@ -95,16 +101,15 @@ class PlugIn:
     latency: Formula
     kernel: str
     wide: bool = False
+    unit: str = ""
+    states: tuple[StatePort, ...] = ()
     place: str = dataclass_field(default="", compare=False)
     datapath: Datapath | None = dataclass_field(default=None, compare=False)
 
     @cached_property
     def digest(self) -> str:
         """Twelve hex digits that identify what the instruction is and does."""
-        content = {**asdict(self), "old": self.old.value, "interface": INTERFACE}
-        for unrelated in ("doc", "place", "datapath"):
-            del content[unrelated]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+        return _digest({**asdict(self), "old": self.old.value})
 
     @property
     def label(self) -> str:
@@ -117,7 +122,7 @@ class PlugIn:
     @property
     def accumulator_reads(self) -> int:
         """Accumulator entries that a step reads."""
-        return int(self.old is not OldSum.OVERWRITE) + int(self._source_is_accumulator)
+        return int(self.old in (OldSum.READ, OldSum.ACCUMULATE)) + int(self._source_is_accumulator)
 
     @property
     def feeds_back(self) -> bool:
@@ -127,3 +132,60 @@ class PlugIn:
     @property
     def _source_is_accumulator(self) -> bool:
         return self.src is not None and self.src.buffer is Buffer.ACC
+
+    @property
+    def writes_sums(self) -> bool:
+        """Whether a step writes an accumulator entry, which can be sent to the output buffer."""
+        return self.old is not OldSum.UNTOUCHED
+
+    @property
+    def written_states(self) -> tuple[PlugInState, ...]:
+        """The states of which a step writes a row."""
+        return tuple(port.state for port in self.states if port.writes)
+
+
+@dataclass(frozen=True)
+class PlugInStage:
+    """What emit code STAGE does to requantised results on their way to the output buffer.
+
+    `operand` names the entry of results, `states` are read whole. `latency` is added to the depth
+    of the compute pipeline. `kernel` is the Python text of one entry.
+    """
+
+    name: str
+    doc: str = dataclass_field(compare=False)
+    version: int
+    sizes: tuple[tuple[str, int], ...]
+    operand: str
+    states: tuple[StatePort, ...]
+    latency: int
+    kernel: str
+    unit: str = ""
+    place: str = dataclass_field(default="", compare=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """Twelve hex digits that identify what the stage does."""
+        return _digest(asdict(self))
+
+    @property
+    def label(self) -> str:
+        """Name and digest: how files refer to the stage."""
+        return f"{self.name}#{self.digest}"
+
+    def __repr__(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True, slots=True)
+class PlugInUnit:
+    """What one declaration gives a machine."""
+
+    plug_ins: tuple[PlugIn, ...]
+    stage: PlugInStage | None = None
+
+
+def _digest(content: dict[str, Any]) -> str:
+    related = {name: value for name, value in content.items() if name not in ("doc", "place", "datapath")}
+    text = json.dumps({**related, "interface": INTERFACE}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa.formula import Formula
-from vdla.hardware.isa.instructions import EXTENSION, Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.hardware.isa.instructions import EXTENSION, Buffer, Emit, Opcode, Operand, Source, StagedEmit, Unit, VectorOp
 from vdla.hardware.isa.plug_in import OldSum, PlugIn
 from vdla.hardware.isa.sizes import Sizes
 from vdla.support.errors import Error
@@ -77,7 +77,7 @@ def _fits_element(c: Columns, config: Sizes) -> Mask:
 
 
 def _requantises(c: Columns) -> Mask:
-    return np.asarray(c("emit") == Emit.REQUANT, np.bool_)
+    return np.isin(c("emit"), (StagedEmit.REQUANT, StagedEmit.STAGE))
 
 
 def _reads_source(c: Columns) -> Mask:
@@ -88,6 +88,11 @@ def _reads_weights(c: Columns) -> Mask:
     return np.asarray(c("operand") == Operand.WGT, np.bool_)
 
 
+_REQUANTISED, _EMITTED = "emit is REQUANT", "emit is REQUANT or RAW"
+_STAGED_WORDS = {
+    f"be 0 unless {_REQUANTISED}": "be 0 unless emit is REQUANT or STAGE",
+    f"be 0 unless {_EMITTED}": "be 0 unless emit is REQUANT, RAW or STAGE",
+}
 REQUANT_FIELDS = ("scl", "scl0", "scl1", "zero_point", "clip_lo", "clip_hi")
 
 RULES: tuple[Rule, ...] = (
@@ -114,8 +119,8 @@ RULES: tuple[Rule, ...] = (
     *(_zero_unless(LOADS, name, "there is data", _has_data) for name in ("dram", "z_stride", "y_stride")),
     Rule(LOOPED, "uop_end", "be greater than uop_begin", lambda c, _: c("uop_end") > c("uop_begin")),
     *(_at_least_one(LOOPED, name) for name in ("loop0", "loop1")),
-    *(_zero_unless(LOOPED, name, "emit is REQUANT", _requantises) for name in REQUANT_FIELDS),
-    _zero_unless(LOOPED, "out", "emit is REQUANT or RAW", lambda c: c("emit") != Emit.NONE),
+    *(_zero_unless(LOOPED, name, _REQUANTISED, _requantises) for name in REQUANT_FIELDS),
+    _zero_unless(LOOPED, "out", _EMITTED, lambda c: c("emit") != Emit.NONE),
     Rule(LOOPED, "clip_lo", "be at most clip_hi", lambda c, _: c("clip_lo") <= c("clip_hi")),
     Rule(VECTORS, "source", "be ACC unless src is read", lambda c, _: (c("source") == Source.ACC) | _reads_source(c)),
     *(_zero_unless(VECTORS, name, "operand is SRC or op is MAC", _reads_source) for name in ("src", "src0", "src1")),
@@ -130,25 +135,40 @@ RULES: tuple[Rule, ...] = (
 @lru_cache(maxsize=64)
 def rules_of(config: Sizes) -> tuple[Rule, ...]:
     """The rules of a configuration: those of loops hold for plug-ins as well."""
+    rules = RULES if config.stage is None else tuple(map(_staged, RULES))
     if not config.extensions:
-        return RULES
-    shared = (_shared(rule) if Opcode.GEMM in rule.opcodes else rule for rule in RULES)
-    own = (rule for number, plug_in in enumerate(config.extensions) for rule in plug_in_rules(number, plug_in))
+        return rules
+    shared = (_shared(rule) if Opcode.GEMM in rule.opcodes else rule for rule in rules)
+    own = (rule for plug_in in config.extensions for rule in plug_in_rules(config, plug_in))
     return (*shared, *own)
+
+
+def _staged(rule: Rule) -> Rule:
+    """A rule in the words of a machine with a stage, where STAGE has the fields of REQUANT."""
+    return replace(rule, words=_STAGED_WORDS.get(rule.words, rule.words))
 
 
 def _shared(rule: Rule) -> Rule:
     return replace(rule, opcodes=(*rule.opcodes, EXTENSION))
 
 
-def plug_in_rules(number: int, plug_in: PlugIn) -> Iterator[Rule]:
+def plug_in_rules(config: Sizes, plug_in: PlugIn) -> Iterator[Rule]:
     """The rules of one plug-in's instruction."""
-    unread = [name for name, port in (("src", plug_in.src), ("wgt", plug_in.wgt)) if port is None]
-    zero = [f"{index}{loop}" for index in unread for loop in ("", "0", "1")]
+    number = list(config.extensions).index(plug_in)
+    used = {port.index for port in plug_in.states}
+    ports = {"acc": plug_in.writes_sums, "src": plug_in.src is not None, "wgt": plug_in.wgt is not None}
+    unused = [name for name, has_port in ports.items() if not has_port and name not in used]
+    zero = [f"{index}{loop}" for index in unused for loop in ("", "0", "1")]
     if plug_in.old is not OldSum.ACCUMULATE:
         zero.append("init")
     for field in zero:
         yield _of_plug_in(number, field, f"be 0 in {plug_in.name}", _zero(field))
+    if not plug_in.writes_sums:
+        words = f"be NONE in {plug_in.name}, which computes no sums"
+        yield _of_plug_in(number, "emit", words, _zero("emit"))
+    elif config.stage is not None and {port.state for port in config.stage.states} & set(plug_in.written_states):
+        words = f"be other than STAGE in {plug_in.name}, which writes what the stage reads"
+        yield _of_plug_in(number, "emit", words, lambda c: np.asarray(c("emit") != StagedEmit.STAGE, np.bool_))
     for what, formula, least in (("interval", plug_in.interval, 1), ("latency", plug_in.latency, 0)):
         for field in formula.names[:1]:
             words = f"keep the {what} of {plug_in.name}, {formula.text}, at least {least}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 
-from vdla.hardware.isa.plug_in import PlugIn
+from vdla.hardware.isa.plug_in import PlugIn, PlugInStage
 
 
 class Sizes(Hashable, Protocol):
@@ -17,6 +17,10 @@ class Sizes(Hashable, Protocol):
     @property
     def extensions(self) -> Sequence[PlugIn]:
         """The plug-ins of the machine, in the order of their numbers."""
+
+    @property
+    def stage(self) -> PlugInStage | None:
+        """The stage on the way out, where the machine has one."""
 
     @property
     def inp_bits(self) -> int:

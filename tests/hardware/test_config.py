@@ -12,6 +12,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from helpers.extensions import lut
+from helpers.stateful import negated
 
 from vdla.benchmarks.programs.random_config import random_config
 from vdla.hardware.config import NOT_IN_FINGERPRINT, PRESETS, Buffer, Config, ConfigError, Dram
@@ -81,6 +82,7 @@ OTHER = {
     "dram": Dram(read_latency=7),
     "clock_mhz": 50,
     "extensions": (lut(Config.preset("pynq_z1")).plug_in(Config.preset("pynq_z1")),),
+    "stage": negated(Config.preset("pynq_z1")).plug_in_stage(Config.preset("pynq_z1"), "negated"),
 }
 
 

@@ -234,7 +234,12 @@ def test_a_file_extends_a_machine(tmp_path):
         ("x[b, o]", "x[b, o + 4]", 7, "te.compute acc: index 1 of x must satisfy 0 <= index < 4, got 4 to 7"),
         ("config.batch", "config.bacth", 6, "AttributeError: 'Config' object has no attribute 'bacth'"),
         ("return vdla", "return (vdla", 8, "'(' was never closed"),
-        ("return vdla.Ext", "vdla.Ext", 5, "declare must return a vdla.Extension, got None"),
+        (
+            "return vdla.Ext",
+            "vdla.Ext",
+            5,
+            "declare must return a vdla.Extension, a vdla.EmitStage or a list of them, got None",
+        ),
         ("def declare", "def declared", 1, "file must have a function declare(config), got none"),
     ],
 )

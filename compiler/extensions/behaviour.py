@@ -1,0 +1,38 @@
+"""Behaviours of steps as loop nests, and what every behaviour must be: integers in single steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vdla.compiler import ir, te
+from vdla.compiler.extensions.errors import ExtensionError
+from vdla.compiler.ir import INTEGER_BITS
+from vdla.compiler.te import Stage
+
+
+def single_stage(where: str, what: str, tensor: te.Tensor | None) -> Stage:
+    """The stage of an output; ExtensionError unless it is one `te.compute` over placeholders."""
+    stage = tensor.stage if isinstance(tensor, te.Tensor) else None
+    if not isinstance(stage, Stage) or len(stage.names) != 1:
+        raise ExtensionError(f"{where}: {what} must be the one tensor of a te.compute, got {tensor!r}")
+    computed = ", ".join(tensor.name for tensor in stage.reads if tensor.stage is not None)
+    if computed:
+        rule = "behaviour must be a single te.compute over placeholders"
+        raise ExtensionError(f"{where}: {rule}, got {computed}; compute it inside the expression")
+    return stage
+
+
+def behaviour_of(outputs: Sequence[te.Tensor], name: str) -> ir.Function:
+    """The function of outputs: the placeholders that they read first, then the outputs."""
+    reads = {id(read): read for tensor in outputs if tensor.stage is not None for read in tensor.stage.reads}
+    return te.create_function(list(reads.values()), list(outputs), name)
+
+
+def check_behaviour(where: str, behaviour: ir.Function) -> None:
+    """Refuse a behaviour with symbols, or with values other than integers that fit int64."""
+    if behaviour.scalars:
+        raise ExtensionError(f"{where}: behaviour must have numbers for extents, got {', '.join(behaviour.scalars)}")
+    stores = [s for s in ir.walk(behaviour.body) if isinstance(s, ir.Store)]
+    for dtype in (ir.dtype_of(e, behaviour.buffers) for store in stores for e in ir.walk_expr(store.value)):
+        if dtype != "bool" and (dtype not in INTEGER_BITS or dtype == "uint64"):
+            raise ExtensionError(f"{where}: behaviour must compute with integers of at most int64, got {dtype}")
