@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -70,6 +71,7 @@ def compile(
     contract: bool | None = None,
     cached: bool | None = None,
     tuned: TunedSchedules | str | Path | None = None,
+    threads: int | None = None,
     **network: Any,
 ) -> Program | Kernel | Model:
     """A `Program` for a `Config` or a preset's name; a `Kernel` for a `Target` or a CPU's name.
@@ -87,7 +89,8 @@ def compile(
 
     With `tuned`, templates and the operators of models take their best schedule in a log of `vdla
     tune`, a folder of logs, or "shipped", the log of the paper's operators; those that
-    it does not know stay as they are. Without, no log is read.
+    it does not know stay as they are. Without, no log is read. The kernels of a model on a CPU take
+    schedules that were tuned for `threads` of them, by default for one.
 
     Raises:
         TuningError: a log cannot be read or has another version.
@@ -101,12 +104,15 @@ def compile(
         from vdla.runtime.network import compile_network
 
         if tuned is None:
+            _refuse_threads(threads, "without tuned")
             return compile_network(cast("Graph", what), target, **network)
         from vdla.runtime.tune import TunedSchedules
 
         schedules = TunedSchedules.of(tuned)
+        points = partial(schedules.kernel_point, threads=1 if threads is None else threads)
         with _tuned(schedules):
-            return compile_network(cast("Graph", what), target, kernel_points=schedules.kernel_point, **network)
+            return compile_network(cast("Graph", what), target, kernel_points=points, **network)
+    _refuse_threads(threads, "for all but models")
     if network:
         option, value = next(iter(network.items()))
         raise CompileError(f"compile: {option} must be left out for all but models, got {value!r}")
@@ -116,6 +122,11 @@ def compile(
         options = _chosen(of_programs, of_kernels, f"accelerator {machine.name}")
         return _program(_retuned(what, tuned), machine, options)
     return _kernel(what, machine, _chosen(of_kernels, {**of_programs, "tuned": tuned}, f"CPU {machine.name}"))
+
+
+def _refuse_threads(threads: int | None, where: str) -> None:
+    if threads is not None:
+        raise CompileError(f"compile: threads must be left out {where}, got {threads!r}")
 
 
 def _tuned(tuned: TunedSchedules | str | Path | None) -> AbstractContextManager[None]:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.operators.cpu.choices import TILE
+from vdla.compiler.operators.cpu.choices import PARALLEL, THREADS, TILE
+from vdla.compiler.operators.cpu.threads import INNER, MIDDLE, OUTER
 from vdla.compiler.tune.cpu_problem import OPERATORS, CpuProblem
 from vdla.compiler.tune.space import Columns
 
 Floats = NDArray[np.float64]
 
 _FLAGS = ("prefetch", "packed_panels", "taps_outside", "unrolled_taps")
-_SIZES = ("unrolled_steps", "transposed_columns", "band_rows", "channels_at_once", "tile_channels")
+_SIZES = ("unrolled_steps", "transposed_columns", "band_rows", "channels_at_once", "tile_channels", THREADS)
 _ORDERS = ("channels", "rows", "pixels")
+_PARALLEL = (OUTER, MIDDLE, INNER)
 _IN_FLIGHT = 8
 _VECTOR_LOAD, _BROADCAST = 0.5, 0.2
 
@@ -38,6 +40,7 @@ CPU_FEATURES = (
     "body",  # multiply-adds of a step of the innermost loop, all unrolled
     *_FLAGS, *_SIZES,
     *(f"{name}_outside" for name in _ORDERS),
+    *(f"{name}_parallel" for name in _PARALLEL),
 )  # fmt: skip
 
 
@@ -56,7 +59,13 @@ def draft_costs(problem: CpuProblem, columns: Columns) -> Floats:
     tiles = _Tiles(problem, columns)
     crowded = np.maximum(tiles.registers - 1, 0)
     cycles = tiles.stall + tiles.load + tiles.broadcast + crowded
-    return np.asarray(problem.macs * tiles.padding * cycles, np.float64)
+    return np.asarray(problem.macs * tiles.padding * cycles / _at_work(problem, columns), np.float64)
+
+
+def _at_work(problem: CpuProblem, columns: Columns) -> Floats:
+    """How many threads share the work; none stands for all."""
+    asked = columns.get(THREADS, np.zeros(len(next(iter(columns.values()))))).astype(np.float64)
+    return np.minimum(np.where(asked > 0, asked, problem.threads), problem.threads)
 
 
 class _Tiles:
@@ -108,6 +117,10 @@ def _steps(problem: CpuProblem, columns: Columns) -> Floats:
     return np.where(columns.get("unrolled_taps", none).astype(bool), unrolled * problem.taps, unrolled)
 
 
+def _is(columns: Columns, knob: str, value: str) -> Floats | float:
+    return (columns[knob] == value).astype(np.float64) if knob in columns else 0.0
+
+
 def _of_choices(columns: Columns) -> dict[str, Floats | float]:
     found: dict[str, Floats | float] = {}
     for name in _FLAGS:
@@ -115,5 +128,7 @@ def _of_choices(columns: Columns) -> dict[str, Floats | float]:
     for name in _SIZES:
         found[name] = np.log2(1 + columns[name].astype(np.float64)) if name in columns else 0.0
     for name in _ORDERS:
-        found[f"{name}_outside"] = (columns["order"] == name).astype(np.float64) if "order" in columns else 0.0
+        found[f"{name}_outside"] = _is(columns, "order", name)
+    for name in _PARALLEL:
+        found[f"{name}_parallel"] = _is(columns, PARALLEL, name)
     return found

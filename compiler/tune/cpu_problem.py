@@ -13,7 +13,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import loads
 from vdla.compiler.ir import storage_dtype
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nests, nominal_extent
-from vdla.compiler.operators.cpu.choices import TILE, ScheduleChoice
+from vdla.compiler.operators.cpu.choices import THREADS, TILE, ScheduleChoice
 from vdla.compiler.operators.roles import OPERATOR, PLACED
 from vdla.compiler.target import Target
 
@@ -25,8 +25,8 @@ OPERATORS = ("conv2d", "winograd_conv2d", "matmul", "qdense", "blocked_window", 
 class CpuProblem:
     """The sums of a kernel: `extents` are rows, columns and vectors, `terms` are those of one sum.
 
-    `taps` are the terms of one channel, `operand_bytes` the bytes of the larger operand. Sizes are
-    1 or 0 for a kernel without an operator.
+    `taps` are the terms of one channel, `operand_bytes` the bytes of the larger operand, `threads`
+    are those that the schedule may use. Sizes are 1 or 0 for a kernel without an operator.
     """
 
     extents: tuple[int, int, int]
@@ -38,6 +38,7 @@ class CpuProblem:
     item_bytes: int = 1
     operand_bytes: int = 0
     result_bytes: int = 0
+    threads: int = 1
 
 
 def cpu_problem(function: ir.Function, choices: Sequence[ScheduleChoice], target: Target) -> CpuProblem:
@@ -59,7 +60,16 @@ def cpu_problem(function: ir.Function, choices: Sequence[ScheduleChoice], target
         operand_bytes=max(_bytes(function, name) for name in operands),
         result_bytes=_bytes(function, nest.leaf.name),
         registers=target.vector_registers,
+        threads=_threads(choices),
     )
+
+
+def _threads(choices: Sequence[ScheduleChoice]) -> int:
+    """The most threads that a choice allows."""
+    counts = (
+        values[choice.names.index(THREADS)] for choice in choices if THREADS in choice.names for values in choice.legal
+    )
+    return max(map(int, counts), default=1)
 
 
 def _has_operator(nest: BlockNest) -> bool:

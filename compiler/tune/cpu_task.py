@@ -31,22 +31,27 @@ from vdla.compiler.tune.space import Columns, Ints, Point, Space
 
 CPU_SPACE_VERSION = 1
 """Points of another version mean something else."""
+MakeForms = Callable[[], Mapping[str, CpuForm]]
+_State = tuple[str, Target, MakeForms, int]
 _OTHER_CHOICE = 0.02  # the draft's cost of a choice that differs from the default, of all costs
 
 
 @dataclass(frozen=True, eq=False)
 class CpuTask:
-    """A kernel for a CPU; `make_forms` makes its forms by label, that of the default first."""
+    """A kernel for a CPU on some threads; `make_forms` makes its forms by label, that of the
+    default first.
+    """
 
     name: str
     target: Target
-    make_forms: Callable[[], Mapping[str, CpuForm]]
+    make_forms: MakeForms
+    threads: int = 1
 
-    def __getstate__(self) -> tuple[str, Target, Callable[[], Mapping[str, CpuForm]]]:
-        return self.name, self.target, self.make_forms
+    def __getstate__(self) -> _State:
+        return self.name, self.target, self.make_forms, self.threads
 
-    def __setstate__(self, state: tuple[str, Target, Callable[[], Mapping[str, CpuForm]]]) -> None:
-        for name, value in zip(("name", "target", "make_forms"), state, strict=True):
+    def __setstate__(self, state: _State) -> None:
+        for name, value in zip(("name", "target", "make_forms", "threads"), state, strict=True):
             object.__setattr__(self, name, value)
 
     @cached_property
@@ -56,12 +61,12 @@ class CpuTask:
 
     @cached_property
     def key(self) -> str:
-        """A hash of the unscheduled function, the CPU and the version of the space."""
-        return kernel_key(next(iter(self.forms.values())).function, self.target)
+        """A hash of the unscheduled function, the CPU, its threads and the version of the space."""
+        return kernel_key(next(iter(self.forms.values())).function, self.target, self.threads)
 
     @cached_property
     def _choices(self) -> Mapping[str, list[ScheduleChoice]]:
-        return {label: _choices_of(form.function, self.target) for label, form in self.forms.items()}
+        return {label: _choices_of(form.function, self.target, self.threads) for label, form in self.forms.items()}
 
     @cached_property
     def space(self) -> Space:
@@ -139,29 +144,40 @@ class CpuTask:
         return [(label, chosen) for label, chosen in masks if chosen.any()]
 
 
-def kernel_task(graph: Graph, target: Target, name: str = "") -> CpuTask:
+def kernel_task(graph: Graph, target: Target, name: str = "", threads: int = 1) -> CpuTask:
     """The task of a graph whose nodes one kernel computes; weights are its constants.
+
+    On several threads the parallel loop and its parts are knobs too.
 
     Raises:
         DeclinedError: a node without a tensor expression, when the task is used.
     """
-    return CpuTask(name or graph.name, target, partial(graph_forms, graph, target))
+    return CpuTask(name or graph.name, target, partial(graph_forms, graph, target), threads)
 
 
-def function_task(function: ir.Function, target: Target, name: str = "") -> CpuTask:
+def function_task(function: ir.Function, target: Target, name: str = "", threads: int = 1) -> CpuTask:
     """The task of an unscheduled function, which has one form."""
-    return CpuTask(name or function.name, target, partial(_only_form, function))
+    return CpuTask(name or function.name, target, partial(_only_form, function), threads)
 
 
 def _only_form(function: ir.Function) -> Mapping[str, CpuForm]:
     return {DEFAULT: CpuForm(function)}
 
 
-def kernel_key(function: ir.Function, target: Target) -> str:
+def kernel_key(function: ir.Function, target: Target, threads: int = 1) -> str:
     """The key of the task whose default form is an unscheduled function."""
     machine = [target.triple, target.cpu, sorted(target.features), target.vector_bytes]
     content = json.dumps([str(function), machine, CPU_SPACE_VERSION])
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+    return key_for_threads(_hash(content), threads)
+
+
+def key_for_threads(key: str, threads: int) -> str:
+    """The key of a task for some threads, by that of the task for one."""
+    return key if threads == 1 else _hash(f"{key} on {threads} threads")
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def scheduled(function: ir.Function, target: Target, point: Point | None) -> ir.Function:
@@ -174,8 +190,8 @@ def scheduled(function: ir.Function, target: Target, point: Point | None) -> ir.
     return default_schedule(function, target, choices).fn
 
 
-def _choices_of(function: ir.Function, target: Target) -> list[ScheduleChoice]:
-    recorded = RecordedChoices()
+def _choices_of(function: ir.Function, target: Target, threads: int) -> list[ScheduleChoice]:
+    recorded = RecordedChoices(threads)
     default_schedule(function, target, recorded)
     return recorded.asked
 

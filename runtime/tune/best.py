@@ -20,6 +20,7 @@ from vdla.compiler import te
 from vdla.compiler.map import MappedOperator
 from vdla.compiler.operators.vdla import Operator, Tiling
 from vdla.compiler.tune import Point, TuneError, VdlaTask, expression_task, template_task
+from vdla.compiler.tune.cpu_task import key_for_threads
 from vdla.compiler.tune.vdla_forms import Form, MappedForm, TemplateForm
 from vdla.compiler.tune.vdla_space import FORM, tiling_of
 from vdla.hardware.config import Config
@@ -85,11 +86,13 @@ class TunedSchedules:
         changed = {key: value for key, value in form.options.items() if options.get(key) != value}
         return {**changed, "tiling": tiling}
 
-    def kernel_point(self, key: str) -> Point | None:
-        """The point of the best known schedule of a CPU kernel, by the key of its task.
+    def kernel_point(self, key: str, threads: int = 1) -> Point | None:
+        """The point of the best known schedule of a CPU kernel, by the key of its task for one
+        thread, among those that were tuned for `threads`.
 
         It is the one that was confirmed last; if none was, that of the best trial.
         """
+        key = key_for_threads(key, threads)
         found = self.index.confirmed(key) or self.best(key)
         if found is None or not found.point:
             return None

@@ -29,6 +29,7 @@ from vdla.runtime.artifact import aligned_bytes
 from vdla.runtime.native import BoundCall, Kernel, build, set_threads
 from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.trial import SECONDS
+from vdla.support.parallel import processors
 
 Arrays = list[NDArray[Any]]
 Clock = Callable[[], float]
@@ -45,10 +46,10 @@ KernelTask = CpuTask | KnobTask
 
 @dataclass(frozen=True, slots=True)
 class CpuMeasurer:
-    """Kernels of a task on this CPU: seconds of one run on `threads` threads.
+    """Kernels of a task on this CPU: seconds of one run on `threads` threads of the pool.
 
-    A cost is the median of `rounds`, in each of which both kernels run for at least `round_s`. On
-    one thread the process stays on one processor, and times are CPU times.
+    A cost is the median of `rounds`, in each of which both kernels run for at least `round_s`. The
+    process stays on as many processors as there are threads. Times of one thread are CPU times.
     """
 
     rounds: int = 5
@@ -61,7 +62,10 @@ class CpuMeasurer:
     def missing(self, task: TuningTask) -> str:
         """What this CPU lacks to run the kernels of a task."""
         lacking = sorted(_cpu_task(task).target.features - host().features)
-        return f"processor must have {lacking[0]}, got none" if lacking else ""
+        if lacking:
+            return f"processor must have {lacking[0]}, got none"
+        count = processors()
+        return f"threads must be at most the {count} processors, got {self.threads}" if self.threads > count else ""
 
     def measure(self, task: TuningTask, point: Point) -> float:
         """The seconds of a point.
@@ -175,18 +179,21 @@ def _check_equal(name: str, found: NDArray[Any], expected: NDArray[Any]) -> None
 
 @contextmanager
 def _one_program(threads: int) -> Iterator[Clock]:
-    """The clock for kernels on some threads; on one, the process stays on one processor."""
-    pinned = threads == 1 and hasattr(os, "sched_setaffinity")
-    processors = os.sched_getaffinity(0) if pinned else set()
+    """The clock for kernels on some threads, in a process that stays on as many processors.
+
+    The threads of the pool, which its first parallel loop starts, inherit them.
+    """
+    pinned = hasattr(os, "sched_setaffinity")
+    before = os.sched_getaffinity(0) if pinned else set()
     if pinned:
-        os.sched_setaffinity(0, {min(processors)})
+        os.sched_setaffinity(0, set(sorted(before)[:threads]))
     set_threads(threads)
     try:
         yield time.process_time if threads == 1 else time.perf_counter
     finally:
         set_threads(0)
         if pinned:
-            os.sched_setaffinity(0, processors)
+            os.sched_setaffinity(0, before)
 
 
 def _seconds(work: Callable[[], object], repeats: int, clock: Clock) -> float:

@@ -6,7 +6,7 @@ A run is the one interface to all searches; the default schedule is tried first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -60,7 +60,7 @@ class KernelOptions:
     """How each kernel is tuned: by up to `trials` trials of `timeout_s` seconds at most.
 
     `search` proposes points; one with a cost model learns from the trials of other kernels in
-    `prior`.
+    `prior`. Kernels run on as many threads as their tasks have.
 
     Raises:
         TuningError: `trials` is out of range.
@@ -123,7 +123,7 @@ class _KernelRun:
         schedule = logged_schedule(self.log, task)
         if schedule is None:
             known = [entry.trial for entry in self.log.index.tried(task.key)]
-            schedule = confirmed(task, known, AGAIN, self.make_workers)
+            schedule = confirmed(task, known, replace(AGAIN, threads=task.threads), self.make_workers)
             log_confirmed(self.log, run, schedule, task)
         return TunedKernel(self.kernel, report, schedule)
 
@@ -131,7 +131,7 @@ class _KernelRun:
         task, options = self.kernel.task, self.options
         prior = () if options.prior is None else prior_of(task, options.prior)
         search = new_search(options.search, task, options.seed, prior)
-        workers = self.make_workers(task, CpuMeasurer())
+        workers = self.make_workers(task, CpuMeasurer(threads=task.threads))
         try:
             return tune(task, search, run, workers, trials=options.trials, log=self.log, first=task.default, show=show)
         finally:

@@ -34,8 +34,11 @@ def network_kernels(
     source: ModelProto | Graph | bytes | str | Path,
     cpu: Target | str = "host",
     extents: Mapping[str, int] | None = None,
+    threads: int = 1,
 ) -> list[NetworkKernel]:
     """The different kernels of a model on a CPU alone, from most multiply-adds over all uses down.
+
+    Their tasks are for `threads` threads.
 
     Raises:
         OnnxError, UnsupportedError: the model is not valid.
@@ -51,7 +54,7 @@ def network_kernels(
         key = _key(graph, target)
         if key:
             uses.setdefault(key, []).append(graph)
-    found = [_kernel(f"kernel {number}", same, target) for number, same in enumerate(uses.values(), 1)]
+    found = [_kernel(f"kernel {number}", same, target, threads) for number, same in enumerate(uses.values(), 1)]
     return sorted(found, key=lambda kernel: -kernel.uses * kernel.macs)
 
 
@@ -72,11 +75,11 @@ def _key(graph: Graph, target: Target) -> str:
         return ""
 
 
-def _kernel(name: str, same: list[Graph], target: Target) -> NetworkKernel:
+def _kernel(name: str, same: list[Graph], target: Target, threads: int) -> NetworkKernel:
     """The kernel that equal graphs share, named after its operators."""
     graph = same[0]
     operators = "+".join(node.op.removeprefix("vdla.").removeprefix("Blocked") for node in graph.nodes)
-    task = kernel_task(graph, target, f"{name} {operators}")
+    task = kernel_task(graph, target, f"{name} {operators}", threads)
     return NetworkKernel(task, len(same), sum(macs_of(graph, node) for node in graph.nodes))
 
 
@@ -90,6 +93,7 @@ def tune_kernels(
     most: int | None = None,
     search: str = DEFAULT_SEARCH,
     prior: Sequence[str | Path] = (),
+    threads: int = 1,
     seed: int = 0,
     timeout_s: float = TIMEOUT_S,
     progress: Progress = lambda what, done, total: None,
@@ -99,7 +103,9 @@ def tune_kernels(
     Each has up to `trials` trials, of `timeout_s` seconds at most, which `search` proposes; those
     that the log has are not repeated. Then the best are measured again, and the default schedule
     stays unless one of them is faster. `most` limits the number of kernels. `prior` are logs of
-    other kernels, or folders of them, which train the cost model of a search that has one.
+    other kernels, or folders of them, which train the cost model of a search that has one. For
+    several `threads` of the pool, which loop is parallel and in how many parts are knobs, too; such
+    schedules are logged apart from those for one thread.
     `extents` gives numbers to symbols in the shapes of inputs. `progress` is called with the kernel
     and its best so far, the number of trials done and of all.
 
@@ -113,5 +119,6 @@ def tune_kernels(
     options = KernelOptions(trials=trials, search=search, seed=seed, timeout_s=timeout_s, prior=known)
     if most is not None:
         check_count("most", most)
-    kernels = [kernel for kernel in network_kernels(source, cpu, extents) if kernel.macs][:most]
+    check_count("threads", threads)
+    kernels = [kernel for kernel in network_kernels(source, cpu, extents, threads) if kernel.macs][:most]
     return tune_into(log, kernels, options, progress)

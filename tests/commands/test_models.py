@@ -62,7 +62,7 @@ def test_a_model_wholly_on_the_cpu_says_why(digits: Path, tmp_path: Path, capsys
 @pytest.mark.parametrize(("words", "message"), [
     ("--shape rows=4", "compile: --shape must be left out for a model, got rows=4"),
     ("--preset tiny", "compile: --preset must be left out for a model, got tiny"),
-    ("--threads 1", "compile: --threads must be left out for a model, got 1"),
+    ("--threads 2", "compile: --tuned must be given with --threads 2 of a model, got none"),
     ("--schedule s.txt", "compile: --schedule must be left out for a model, got s.txt"),
     ("--method mse", "compile: --calibration must be given with --method mse, got none"),
     ("--float conv1", "compile: --calibration must be given with --float conv1, got none"),

@@ -74,6 +74,7 @@ def test_the_list_has_operators_layers_and_targets(capsys: Capture) -> None:
 def test_bad_arguments_of_native_are_refused_in_one_line(tmp_path: Path, capsys: Capture) -> None:
     operators = "conv2d, depthwise_conv2d, conv2d_transpose, dense, softmax"
     assert complaint(capsys).startswith(f"native: operator must be one of {operators}, C1, ")
+    assert complaint(capsys, *DENSE, "--threads", "2") == "native: --tuned must be given with --threads 2, got none"
     assert complaint(capsys, "conv3d").endswith("CT3, got conv3d (did you mean conv2d?)")
     assert complaint(capsys, "c6", "--shape", "rows=1") == (
         "native c6: --shape must be left out for a named layer, got rows=1"

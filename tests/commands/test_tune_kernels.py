@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,19 @@ from onnx import helper, numpy_helper
 from vdla.cli import main
 from vdla.compiler.tune import TuningTask
 from vdla.compiler.tune.searches import SEARCHES
-from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Measurer, TuningLog, Workers, kernel_runs, read_logs
+from vdla.runtime.tune import (
+    CpuMeasurer,
+    InlineWorkers,
+    Measurer,
+    Trial,
+    TuningLog,
+    Workers,
+    cpu_measurer,
+    kernel_runs,
+    read_logs,
+)
 from vdla.runtime.tune.log import CONFIRMED
+from vdla.support.parallel import processors
 
 Capture = pytest.CaptureFixture[str]
 
@@ -31,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     short = CpuMeasurer(rounds=1, round_s=1e-6)
     monkeypatch.setattr(kernel_runs, "one_process", inline)
-    monkeypatch.setattr(kernel_runs, "CpuMeasurer", lambda: short)
+    monkeypatch.setattr(kernel_runs, "CpuMeasurer", partial(replace, short))
     monkeypatch.setattr(kernel_runs, "AGAIN", short)
     monkeypatch.chdir(tmp_path)
 
@@ -44,6 +56,7 @@ def save_model(operator: str) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), "m.onnx")
 
 
+DENSE = ["dense", "--shape", "rows=6", "in_features=4", "out_features=8", "--target", "host"]
 WORDS = ["tune", "m.onnx", "--target", "host", "--extent", "N=8", "--trials", "2"]
 
 
@@ -63,9 +76,6 @@ def test_kernels_are_tuned_and_compiled_from_the_log(capsys: Capture) -> None:
     assert main([*WORDS, "--json", "-"]) == 0
     (again,) = json.loads(capsys.readouterr().out.split("tuning.jsonl\n")[-1])["kernels"]
     assert again == {**kernel, "reused": 2}
-
-
-DENSE = ["dense", "--shape", "rows=6", "in_features=4", "out_features=8", "--target", "host"]
 
 
 _OF_EVERY_DAY = ("genetic", "optuna")
@@ -107,6 +117,23 @@ def test_a_search_learns_from_other_operators(capsys: Capture) -> None:
     assert main(["tune", *DENSE, "--trials", "3", "--log", "same.jsonl", "--from", "tuning.jsonl"]) == 2
     rule = "logs must have trials of other tasks with its features, got none"
     assert capsys.readouterr().err.splitlines()[-1] == f"vdla: tune dense: {rule}"
+
+
+def test_an_operator_is_tuned_for_threads(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_measurer, "processors", lambda: 2)
+    words = [word.replace("=4", "=16").replace("=6", "=64").replace("=8", "=64") for word in DENSE]
+    assert main(["tune", *words, "--threads", "2", "--trials", "1", "--search", "random"]) == 0
+    use = f"vdla native {' '.join(words)} --tuned tuning.jsonl --threads 2"
+    assert f"{use} uses what was confirmed" in capsys.readouterr().out
+    (key,) = read_logs("tuning.jsonl").by_key
+    (tried,) = read_logs("tuning.jsonl").tried(key)
+    with TuningLog("tuning.jsonl") as log:
+        point = {**tried.trial.point, "threads": 1}
+        log.append(replace(tried.run, search=CONFIRMED), Trial(point, 1e-6, "seconds"))
+    assert main([*use.split()[1:], "-o", "tuned"]) == 0
+    assert main(["native", *words, "-o", "default"]) == 0
+    linked = [line.split("link with ")[1] for line in capsys.readouterr().out.splitlines() if "link with" in line]
+    assert linked == ["-lm", "-lm -lpthread"]
 
 
 def test_operators_are_those_of_vdla_native(capsys: Capture) -> None:
@@ -155,6 +182,11 @@ def test_symbols_need_numbers(capsys: Capture) -> None:
             "none.jsonl: log must be a readable file, got No such file or directory",
         ),
         (["m.onnx", "--kernels", "3"], "tune: --target must be given with --kernels 3, got none"),
+        (["m.onnx", "--threads", "2"], "tune: --target must be given with --threads 2, got none"),
+        (
+            [*DENSE, "--threads", "4096"],
+            f"tune dense: threads must be at most the {processors()} processors, got 4096",
+        ),
         (["m.onnx", "--extent", "N=1"], "tune: --target must be given with --extent N=1, got none"),
         (["m.onnx", "--target", "host", "--extent", "N=x"], "tune: --extent: N must be an integer, got 'x'"),
         (["m.onnx", "--target", "host", "--log", "no/l"], "tune: folder of --log must exist, got no"),

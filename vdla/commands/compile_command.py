@@ -54,7 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shape", nargs="+", default=[], metavar="KEY=N", help="the template's options; some take HxW: kernel=1x3"
     )
-    parser.add_argument("--threads", type=positive, metavar="N", help="at most N virtual threads (default 2)")
+    parser.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="at most N virtual threads (default 2); of a model, those that --tuned is for",
+    )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="the file (default: OPERATOR.vdla, MODEL.vdla)"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from vdla.runtime.network import Model
 
 SUFFIX = ".onnx"
-FOR_OPERATORS = ("shape", "schedule", "threads", "preset")
+FOR_OPERATORS = ("shape", "schedule", "preset")
 """Options that a model does not have, by their destination."""
 FOR_MODELS = ("target", "cpu", "calibration", "method", "float", "place", "extent", "print_after")
 """Options that an operator does not have."""
@@ -74,7 +75,7 @@ def compile_model(arguments: argparse.Namespace) -> int:
             keep_float=arguments.float or (),
             observe=_printer(arguments.print_after),
             progress=show,
-            kernel_points=schedules.kernel_point,
+            kernel_points=partial(schedules.kernel_point, threads=arguments.threads or 1),
         )
         show("write", 1, 1)
         model.save(path)
@@ -88,6 +89,8 @@ def _check_options(arguments: argparse.Namespace) -> None:
     """Refuse options that need another one, or exclude it, before the work starts."""
     if arguments.config and arguments.target:
         raise CommandError(f"compile: --target must be left out with --config, got {arguments.target}")
+    if arguments.threads and not arguments.tuned:
+        raise CommandError(f"compile: --tuned must be given with --threads {arguments.threads} of a model, got none")
     for name in ("method", "float"):
         value = getattr(arguments, name)
         if value is not None and arguments.calibration is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vdla.commands import OK, CommandError
 from vdla.commands.completion import complete_with
 from vdla.commands.files import make_folder
+from vdla.commands.machine_options import positive
 from vdla.support.atomic import write_with
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target = parser.add_argument("--target", default="host", metavar="NAME", help="the CPU (default host: this one)")
     complete_with(target, _targets)
     parser.add_argument("--tuned", metavar="LOG", help="use the best schedule in a log of vdla tune --target")
+    parser.add_argument("--threads", type=positive, metavar="N", help="of those tuned for N threads (default 1)")
     parser.add_argument("-o", "--output", type=Path, default=Path(), metavar="FOLDER", help="where the files go")
     parser.add_argument("--assembly", action="store_true", help="write the assembly too")
     parser.add_argument("--llvm", action="store_true", help="write the LLVM module as text too")
@@ -58,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     target = Target.named(arguments.target)
     fn = named_operator("native", arguments.operator or "", arguments.shape)(arguments.dtype, target)
-    scheduled = _scheduled(fn, target, arguments.tuned)
+    scheduled = _scheduled(fn, target, arguments.tuned, arguments.threads)
     built = compile_native(replace(scheduled, name=arguments.operator.lower()), target)
     for path in _write(built, arguments):
         print(path)
@@ -67,16 +69,18 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _scheduled(fn: ir.Function, target: Target, log: str | None) -> ir.Function:
+def _scheduled(fn: ir.Function, target: Target, log: str | None, threads: int | None) -> ir.Function:
     """A function with the best schedule that a log knows, else with the default one."""
     from vdla.compiler.operators.cpu import default_schedule
 
+    if threads and log is None:
+        raise CommandError(f"native: --tuned must be given with --threads {threads}, got none")
     if log is None:
         return default_schedule(fn, target).fn
     from vdla.compiler.tune.cpu_task import kernel_key, scheduled
     from vdla.runtime.tune import TunedSchedules
 
-    return scheduled(fn, target, TunedSchedules.of(log).kernel_point(kernel_key(fn, target)))
+    return scheduled(fn, target, TunedSchedules.of(log).kernel_point(kernel_key(fn, target), threads or 1))
 
 
 def _names() -> list[str]:

@@ -21,7 +21,8 @@ from vdla.support.atomic import write_text
 if TYPE_CHECKING:
     from vdla.runtime.tune.kernel_runs import TunedKernel
 
-_FOR_KERNELS = ("extent", "kernels")
+_FOR_KERNELS = ("extent", "kernels", "threads")
+_FOR_NETWORKS = ("extent", "kernels")
 _FOR_MACHINES: dict[str, object] = {
     "calibration": None, "workers": "", "device": "sim", "output": None, "picture": None, "preset": None,
     "config": None, "extension": [], "dram": [],
@@ -34,6 +35,7 @@ def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("options of kernels on a CPU")
     group.add_argument("--target", metavar="NAME", help="tune kernels on this CPU: host, or its name")
     group.add_argument("--kernels", type=positive, metavar="N", help="those of most multiply-adds (default all)")
+    group.add_argument("--threads", type=positive, metavar="N", help="threads that a kernel runs on (default 1)")
     group.add_argument("--extent", nargs="+", metavar="NAME=N", help="numbers for symbols in shapes: batch=1")
 
 
@@ -77,6 +79,7 @@ def _tuned_model(arguments: argparse.Namespace) -> list[TunedKernel]:
             most=arguments.kernels,
             search=arguments.search,
             prior=arguments.prior,
+            threads=arguments.threads or 1,
             seed=arguments.seed,
             timeout_s=float(arguments.timeout),
             progress=show,
@@ -93,7 +96,7 @@ def _tuned_operator(arguments: argparse.Namespace) -> list[TunedKernel]:
 
     target, name = Target.named(arguments.target), arguments.operator
     build = named_operator("tune", name, arguments.shape, others=" or MODEL.onnx with --target")
-    task = function_task(build("float32", target), target, name)
+    task = function_task(build("float32", target), target, name, arguments.threads or 1)
     options = KernelOptions(
         trials=arguments.trials,
         search=arguments.search,
@@ -109,7 +112,7 @@ def _check(arguments: argparse.Namespace) -> None:
     """Refuse what does not go with --target before the work starts."""
     from vdla.hardware.config import PRESETS
 
-    for name in ("shape",) if _is_model(arguments) else _FOR_KERNELS:
+    for name in ("shape",) if _is_model(arguments) else _FOR_NETWORKS:
         value = getattr(arguments, name)
         if value:
             kind = "a model" if name == "shape" else "an operator"
@@ -183,5 +186,6 @@ def _show(arguments: argparse.Namespace, found: Sequence[TunedKernel]) -> None:
     output().print(f"\nin sum {default:,.3f} ms with default schedules, {tuned:,.3f} ms with those of the log")
     words = ["native", arguments.operator, *(["--shape", *arguments.shape] if arguments.shape else [])]
     words = ["compile", arguments.operator] if _is_model(arguments) else words
-    use = f"vdla {' '.join(words)} --target {arguments.target} --tuned {arguments.log}"
+    threads = f" --threads {arguments.threads}" if (arguments.threads or 1) > 1 else ""
+    use = f"vdla {' '.join(words)} --target {arguments.target} --tuned {arguments.log}{threads}"
     output().print(f"\n{arguments.log}: every trial; {use} uses what was confirmed", soft_wrap=True)

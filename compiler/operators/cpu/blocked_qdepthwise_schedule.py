@@ -12,6 +12,7 @@ from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
 from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
 from vdla.compiler.operators.cpu.register_tile import RegisterTile, even_part, legal_tiles
+from vdla.compiler.operators.cpu.threads import thread_plan
 from vdla.compiler.operators.roles import DATA
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -51,7 +52,7 @@ def schedule_blocked_qdepthwise_conv2d(schedule: Schedule, block: str, target: T
         schedule.vectorize(lane)
     schedule.compute_at(data, place)
     schedule.vectorize(schedule.loops(data)[-1])
-    schedule.parallel(place)
+    thread_plan(choices).run(schedule, place)
 
 
 def _tile(target: Target, band: int, rows: int, columns: int, choices: Choices) -> tuple[int, int]:

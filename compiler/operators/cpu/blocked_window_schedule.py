@@ -9,6 +9,7 @@ from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
 from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
 from vdla.compiler.operators.cpu.register_tile import RegisterTile, even_part, legal_tiles
+from vdla.compiler.operators.cpu.threads import INNER, OUTER, thread_plan
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
@@ -27,7 +28,7 @@ def schedule_blocked_window(schedule: Schedule, block: str, target: Target, choi
     outer, inner = schedule.split(column, factor=tile.rows // tile.depth)
     schedule.unroll(inner)
     if tile.depth > 1:
-        _, row_inner = schedule.split(row, factor=tile.depth)
+        row, row_inner = schedule.split(row, factor=tile.depth)
         schedule.reorder(outer, row_inner, inner, lane)
         schedule.unroll(row_inner)
     schedule.vectorize(lane)
@@ -39,4 +40,5 @@ def schedule_blocked_window(schedule: Schedule, block: str, target: Target, choi
     for loop in (*((line,) if tile.depth > 1 else ()), pixel, *(reduce if unrolled else ())):
         schedule.unroll(loop)
     schedule.vectorize(lane)
-    schedule.parallel(schedule.fuse(n, channel))
+    plan = thread_plan(choices, OUTER, INNER)
+    plan.run(schedule, schedule.fuse(n, channel, *((row,) if plan.loops == INNER else ())))

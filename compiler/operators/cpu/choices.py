@@ -16,6 +16,10 @@ from vdla.compiler.operators.cpu.register_tile import RegisterTile
 
 Answer = int | str | bool
 _Answer = TypeVar("_Answer", int, str, bool)
+PARALLEL, THREADS = "parallel", "threads"
+"""The names of the choice that schedules for several threads have."""
+MOST_THREADS = 256
+"""Of the pool."""
 TILE = ("tile_depth", "tile_columns", "tile_vectors")
 """The names of a register tile: rows and columns of the image or matrix, and vectors."""
 
@@ -36,6 +40,9 @@ class ScheduleChoice:
 class Choices:
     """The answers of a schedule's decisions: the defaults."""
 
+    threads = 1
+    """How many threads the schedule is for."""
+
     def answer(self, choice: ScheduleChoice) -> tuple[Answer, ...]:
         """The values of a choice."""
         return choice.default
@@ -48,6 +55,10 @@ class Choices:
         values: dict[Answer, None] = dict.fromkeys((*legal, default))
         choice = ScheduleChoice((name,), (default,), tuple((value,) for value in values))
         return cast("_Answer", self.answer(choice)[0])
+
+    def of_threads(self, choice: ScheduleChoice) -> tuple[Answer, ...]:
+        """The values of a choice that there is only for several threads."""
+        return choice.default if self.threads == 1 else self.answer(choice)
 
     def tile(self, default: RegisterTile, legal: Iterable[RegisterTile], extents: tuple[int, int, int]) -> RegisterTile:
         """A register tile of `extents`: rows, columns, vectors."""
@@ -62,9 +73,10 @@ def _extents(tile: RegisterTile) -> tuple[int, int, int]:
 
 
 class RecordedChoices(Choices):
-    """The defaults; `asked` are the choices in the order of the decisions."""
+    """The defaults, for some threads; `asked` are the choices in the order of the decisions."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 1) -> None:
+        self.threads = threads
         self.asked: list[ScheduleChoice] = []
 
     def answer(self, choice: ScheduleChoice) -> tuple[Answer, ...]:
@@ -78,10 +90,14 @@ class RecordedChoices(Choices):
 
 
 class GivenChoices(Choices):
-    """The values of a point, which may have others that no decision asks for."""
+    """The values of a point, which may have others that no decision asks for.
+
+    A point without threads is one of schedules for one thread.
+    """
 
     def __init__(self, point: Mapping[str, Answer]) -> None:
         self._point = point
+        self.threads = MOST_THREADS if THREADS in point else 1
 
     def answer(self, choice: ScheduleChoice) -> tuple[Answer, ...]:
         """The values of a choice.

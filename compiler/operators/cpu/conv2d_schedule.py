@@ -12,6 +12,7 @@ from vdla.compiler.operators.cpu.producers_consumers import consumer_of
 from vdla.compiler.operators.cpu.reduction_steps import reduction_order, unroll_steps
 from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile, legal_tiles
 from vdla.compiler.operators.cpu.stage_schedule import attempt
+from vdla.compiler.operators.cpu.threads import INNER, MIDDLE, OUTER, thread_plan
 from vdla.compiler.operators.cpu.weight_prefetch import prefetch_weights
 from vdla.compiler.operators.roles import GROUP
 from vdla.compiler.schedule import Schedule
@@ -20,6 +21,7 @@ from vdla.compiler.target import Target
 _TRANSPOSED_COLUMNS = 4  # results that few shuffles transpose from as many vectors
 _TRANSPOSED_CHOICES = (2, 4, 8)
 _CHANNELS, _ROWS, _PIXELS = "channels", "rows", "pixels"  # the outermost loop over tiles
+_FUSED = {OUTER: 1, MIDDLE: 2, INNER: 3}  # loops over tiles that are one parallel loop
 
 
 def schedule_conv2d(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
@@ -62,9 +64,12 @@ def tile_consumer(
     else:
         most = choices.value("transposed_columns", _TRANSPOSED_COLUMNS, _TRANSPOSED_CHOICES)
         _transpose_channels(schedule, inner, row_inner, column_inner, columns if columns % most else most)
-    threads = schedule.fuse(n, *tiles[:2])
-    attempt(schedule, lambda: schedule.parallel(threads))  # padding of a block looks like an access to the next group
-    return tiles[2]
+    plan = thread_plan(choices, MIDDLE, OUTER, INNER)
+    fused = _FUSED[plan.loops]
+    threads, tile_loop = plan.in_parts(schedule, schedule.fuse(n, *tiles[:fused]))
+    if plan.is_parallel:  # padding of a block looks like an access to the next group
+        attempt(schedule, lambda: schedule.parallel(threads))
+    return tiles[2] if fused < len(tiles) else tile_loop
 
 
 def _transpose_channels(schedule: Schedule, channel: str, row: str, column: str, columns: int) -> None:

@@ -10,6 +10,7 @@ from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
 from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.register_tile import largest_divisor
 from vdla.compiler.operators.cpu.stage_schedule import FEWEST_LANES
+from vdla.compiler.operators.cpu.threads import thread_plan
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import Target
 
@@ -34,7 +35,7 @@ def schedule_conv_transpose(schedule: Schedule, block: str, target: Target, choi
     schedule.vectorize(lane)
     schedule.compute_at(block, step_outer)
     _schedule_sums(schedule, block, step_outer)
-    schedule.parallel(schedule.fuse(n, channel_outer))
+    thread_plan(choices).run(schedule, schedule.fuse(n, channel_outer))
 
 
 def _schedule_sums(schedule: Schedule, block: str, place: str) -> None:

@@ -13,6 +13,7 @@ from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
 from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.reduction_steps import unroll_steps
 from vdla.compiler.operators.cpu.register_tile import best_register_tile, legal_tiles
+from vdla.compiler.operators.cpu.threads import thread_plan
 from vdla.compiler.operators.roles import CODING, DATA, RESULT, Role
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -61,7 +62,7 @@ def _schedule_tiles(schedule: Schedule, block: str, target: Target, intrinsic: I
     whole = nominal_extent(schedule.fn.buffers[result].shape[1]) >= lanes  # fewer outputs do not fill a vector
     if whole:
         tile = choices.tile(best, legal_tiles(target, (1, rows, blocks)), (1, rows, blocks))
-        schedule.compute_at(block, _tile_result(schedule, result, tile.rows, tile.vectors, lanes))
+        schedule.compute_at(block, _tile_result(schedule, result, tile.rows, tile.vectors, lanes, choices))
     m, n, lane, depth, *entry = schedule.loops(block)[-len(leaf.axes) :]
     steps = unroll_steps(schedule, block, [depth], choices)
     schedule.reorder(*steps, m, n, lane, *entry)
@@ -70,14 +71,14 @@ def _schedule_tiles(schedule: Schedule, block: str, target: Target, intrinsic: I
     schedule.tensorize(lane, intrinsic)
 
 
-def _tile_result(schedule: Schedule, result: str, rows: int, vectors: int, lanes: int) -> str:
+def _tile_result(schedule: Schedule, result: str, rows: int, vectors: int, lanes: int, choices: Choices) -> str:
     """Tile the result into `rows` by `vectors` vectors; the loop that contains a tile."""
     m, n = schedule.loops(result)
     row, row_inside = schedule.split(m, factor=rows)
     column, within = schedule.split(n, factor=vectors * lanes)
     vector, lane = schedule.split(within, factor=lanes)
     schedule.reorder(column, row, row_inside, vector, lane)
-    schedule.parallel(column)
+    thread_plan(choices).run(schedule, column)
     for loop in (row_inside, vector):
         schedule.unroll(loop)
     schedule.vectorize(lane)

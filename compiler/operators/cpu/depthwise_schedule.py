@@ -12,6 +12,7 @@ from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.inlining import operation_count
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of, padding_producer
 from vdla.compiler.operators.cpu.register_tile import even_part, row_lanes
+from vdla.compiler.operators.cpu.threads import thread_plan
 from vdla.compiler.operators.roles import PHASES
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -55,7 +56,7 @@ def schedule_depthwise_conv2d(schedule: Schedule, block: str, target: Target, ch
             schedule.reorder(column, phase)  # the edges of a row are then the same for all phases
             schedule.unroll(phase)
         schedule.vectorize(column)
-    schedule.parallel(image)
+    thread_plan(choices).run(schedule, image)
 
 
 def _is_plain_copy(schedule: Schedule, padding: str) -> bool:

@@ -14,6 +14,7 @@ from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
 from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile, legal_tiles, row_lanes
 from vdla.compiler.operators.cpu.stage_schedule import PARALLEL_ITERATIONS
+from vdla.compiler.operators.cpu.threads import INNER, OUTER, thread_plan
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
@@ -43,9 +44,10 @@ def schedule_matmul(schedule: Schedule, block: str, target: Target, choices: Cho
     _schedule_sums(schedule, block, place, lanes, choices)
     if panel is not None and is_packed:
         _pack_panel(schedule, block, panel, panels, lanes)
-    if rows * columns * depth >= PARALLEL_ITERATIONS:
-        across = -(-columns // (tile.vectors * lanes)) * prod(batch)
-        schedule.parallel(panels if across >= _PARALLEL_PANELS else place)
+    across = -(-columns // (tile.vectors * lanes)) * prod(batch)
+    loops = (OUTER, INNER) if across >= _PARALLEL_PANELS else (INNER, OUTER)
+    plan = thread_plan(choices, *loops, pays=rows * columns * depth >= PARALLEL_ITERATIONS)
+    plan.run(schedule, panels if plan.loops == OUTER else place)
 
 
 def _tile(target: Target, nest: BlockNest, extents: tuple[int, int, int], lanes: int) -> RegisterTile:

@@ -12,6 +12,7 @@ from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
 from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.reduction_steps import reduction_order, unroll_steps
 from vdla.compiler.operators.cpu.register_tile import best_register_tile, largest_divisor, legal_tiles
+from vdla.compiler.operators.cpu.threads import thread_plan
 from vdla.compiler.operators.roles import DATA, RESCALED, RESULT
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -29,7 +30,7 @@ def schedule_qconv2d(schedule: Schedule, block: str, target: Target, choices: Ch
     best = best_register_tile(target, extents, lambda t: t.depth == 1 and blocks % t.vectors == 0)
     tile = choices.tile(best, (t for t in legal_tiles(target, extents) if blocks % t.vectors == 0), extents)
     if nominal_extent(schedule.fn.buffers[result].shape[1]) >= lanes:
-        row = _transpose(schedule, result, tile.vectors, columns, lanes)
+        row = _transpose(schedule, result, tile.vectors, columns, lanes, choices)
         schedule.compute_at(rescaled, row)  # fewer channels do not fill a vector
     place = _tile_rescaled(schedule, rescaled, tile.rows)
     schedule.compute_at(block, place)
@@ -37,7 +38,7 @@ def schedule_qconv2d(schedule: Schedule, block: str, target: Target, choices: Ch
     _schedule_data(schedule, data)
 
 
-def _transpose(schedule: Schedule, result: str, vectors: int, columns: int, lanes: int) -> str:
+def _transpose(schedule: Schedule, result: str, vectors: int, columns: int, lanes: int, choices: Choices) -> str:
     """Tile the result into rows of `vectors` blocks, in parts that few shuffles transpose.
 
     The result is the loop that contains a row.
@@ -50,7 +51,7 @@ def _transpose(schedule: Schedule, result: str, vectors: int, columns: int, lane
     column, within = schedule.split(column, factor=length)
     schedule.reorder(n, outer, row, inner, column, lane, within)
     row = schedule.fuse(n, outer, row)
-    schedule.parallel(row)
+    thread_plan(choices).run(schedule, row)
     schedule.compute_at(result, column)
     *_, lane_inside, row_inside, column_inside = schedule.loops(result)[-3:]
     schedule.reorder(row_inside, lane_inside, column_inside)

@@ -12,6 +12,7 @@ from vdla.compiler.codegen.llvm.intrinsics.window_dot import vnni_windows
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
 from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.register_tile import largest_divisor
+from vdla.compiler.operators.cpu.threads import thread_plan
 from vdla.compiler.operators.roles import DATA, RESCALED, RESULT, STRIDE
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -34,7 +35,7 @@ def schedule_qdepthwise_conv2d(schedule: Schedule, block: str, target: Target, c
     _schedule_sums(schedule, block, place)
     schedule.compute_at(data, channels)
     schedule.vectorize(schedule.loops(data)[-1])
-    schedule.parallel(channels)
+    thread_plan(choices).run(schedule, channels)
 
 
 def _rescale_into_result(schedule: Schedule, rescaled: str, result: str, lanes: int, at_once: int) -> tuple[str, str]:

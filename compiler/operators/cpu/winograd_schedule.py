@@ -14,6 +14,7 @@ from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
 from vdla.compiler.operators.cpu.reduction_steps import unroll_steps
 from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile, candidates, legal_tiles
+from vdla.compiler.operators.cpu.threads import INNER, OUTER, thread_plan
 from vdla.compiler.operators.cpu.weight_prefetch import prefetch_weights
 from vdla.compiler.operators.winograd import WINDOW
 from vdla.compiler.schedule import Schedule
@@ -50,8 +51,9 @@ def schedule_winograd_conv2d(schedule: Schedule, block: str, target: Target, cho
     product = _schedule_products(schedule, block, band, depth, tile, choices)
     data = _transform_data(schedule, stages, band, target)
     bands = -(-down // depth) * nominal_extent(nest.leaf.block.axes[0].extent)
-    for loop in (band,) if bands >= _PARALLEL_BANDS else (channels, product, data):
-        schedule.parallel(loop)
+    loops = (OUTER, INNER) if bands >= _PARALLEL_BANDS else (INNER, OUTER)
+    plan = thread_plan(choices, *loops)
+    plan.run(schedule, *((band,) if plan.loops == OUTER else (channels, product, data)))
 
 
 def _transform_back(schedule: Schedule, block: str, place: str, unrolled: tuple[int, int]) -> None:

@@ -15,7 +15,7 @@ from vdla.compiler.operators import OperatorError, relu
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import TARGETS
 from vdla.compiler.tune import CPU_FEATURES, CpuTask, function_task, kernel_task
-from vdla.compiler.tune.cpu_task import kernel_key
+from vdla.compiler.tune.cpu_task import kernel_key, key_for_threads
 
 CPU = TARGETS["x86-64-avx512"]
 
@@ -108,6 +108,36 @@ def test_the_key_depends_on_the_function_and_the_cpu() -> None:
     other = replace(convolution(), name="other")
     assert kernel_task(other, CPU).key == task().key
     assert kernel_key(task().forms["winograd2"].function, CPU) != kernel_key(task().forms["direct"].function, CPU)
+
+
+def test_logs_of_one_thread_are_found_by_the_same_keys_as_ever() -> None:
+    assert task(1).key == "c53a228240915789"
+    assert kernel_task(convolution(1), CPU, threads=1).key == task(1).key
+
+
+def test_on_several_threads_the_parallel_loop_and_its_parts_are_knobs() -> None:
+    one, two = task(1), kernel_task(convolution(1), CPU, threads=2)
+    knobs = {knob.name: knob.values for knob in two.space.knobs}
+    assert knobs.keys() - {knob.name for knob in one.space.knobs} == {"parallel", "threads"}
+    assert (knobs["parallel"], knobs["threads"]) == (("inner", "middle", "outer"), (0, 1, 2))
+    assert two.space.size == 7 * one.space.size  # one thread has no parts
+    assert two.default == {**one.default, "parallel": "middle", "threads": 0}
+    assert str(two.build(two.default)) == str(one.build(one.default))
+    assert two.key != one.key
+    assert two.key == key_for_threads(one.key, 2)
+    assert pickle.loads(pickle.dumps(two)).key == two.key
+
+
+def test_the_draft_and_features_know_the_threads() -> None:
+    made = kernel_task(convolution(1), CPU, threads=4)
+    points = [{**made.default, "tile_depth": 1, "threads": count} for count in (1, 2, 4)]
+    indices = np.array([made.space.index(point) for point in points])
+    costs = made.estimate(indices)
+    assert costs[0] == pytest.approx(2 * costs[1])
+    assert costs[1] == pytest.approx(2 * costs[2])
+    rows = [dict(zip(CPU_FEATURES, row.tolist(), strict=True)) for row in made.features(indices)]
+    assert [row["threads"] for row in rows] == pytest.approx(np.log2([2, 3, 5]))
+    assert [(row["outer_parallel"], row["middle_parallel"], row["inner_parallel"]) for row in rows] == [(0, 1, 0)] * 3
 
 
 def test_features_tell_points_apart() -> None:

@@ -112,6 +112,10 @@ def test_the_public_names(tmp_path):
         vdla.compile(source, "host", weights=("w",))
     with pytest.raises(vdla.Error, match=r"^compile: method must be left out for all but models, got 'mse'$"):
         vdla.compile(vdla.Schedule, "host", method="mse")
+    with pytest.raises(vdla.Error, match=r"^compile: threads must be left out without tuned, got 2$"):
+        vdla.compile("model.onnx", "host", threads=2)
+    with pytest.raises(vdla.Error, match=r"^compile: threads must be left out for all but models, got 2$"):
+        vdla.compile(object(), "host", threads=2)
 
 
 def test_calibration_quantises(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -51,13 +51,13 @@ def endless() -> ir.Function:
 class OtherKernel(CpuTask):
     """A task that builds `other` for all points but the default, which is without knobs."""
 
-    other: ir.Function
+    other: ir.Function = field(kw_only=True)
 
     def __getstate__(self) -> tuple[object, ...]:  # type: ignore[override]
-        return self.name, self.target, self.make_forms, self.other
+        return self.name, self.target, self.make_forms, self.threads, self.other
 
     def __setstate__(self, state: tuple[object, ...]) -> None:  # type: ignore[override]
-        for name, value in zip(("name", "target", "make_forms", "other"), state, strict=True):
+        for name, value in zip(("name", "target", "make_forms", "threads", "other"), state, strict=True):
             object.__setattr__(self, name, value)
 
     def build(self, point: Point) -> ir.Function:
@@ -69,7 +69,7 @@ def only_rows() -> dict[str, CpuForm]:
 
 
 def other_kernel(other: ir.Function) -> OtherKernel:
-    return OtherKernel("rows", host(), only_rows, other)
+    return OtherKernel("rows", host(), only_rows, other=other)
 
 
 def test_a_measured_point_costs_seconds_and_leaves_the_process_as_it_was() -> None:
@@ -79,6 +79,18 @@ def test_a_measured_point_costs_seconds_and_leaves_the_process_as_it_was() -> No
     assert all(0 < cost < 1 for cost in costs)
     assert 0.1 < QUICK.ratio(task, task.default) < 10
     assert (os.sched_getaffinity(0), threads()) == before
+
+
+def test_kernels_on_threads_have_as_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    pinned: list[set[int]] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5, 7})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda process, places: pinned.append(places))
+    for count in (1, 2):
+        with cpu_measurer._one_program(count):
+            assert threads() == count
+    assert pinned == [{3}, {3, 5, 7}, {3, 5}, {3, 5, 7}]
+    assert CpuMeasurer(threads=3).missing(product()) == ""
+    assert CpuMeasurer(threads=4).missing(product()) == "threads must be at most the 3 processors, got 4"
 
 
 @pytest.mark.parametrize("factor, rounds", [(0.5, 5), (1.25, 5), (3.0, 1)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,18 @@ import vdla
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.tune import TuningTask
 from vdla.runtime.executor import ModelError
-from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Measurer, TuningError, Workers
+from vdla.runtime.tune import (
+    CpuMeasurer,
+    InlineWorkers,
+    Measurer,
+    Trial,
+    TunedSchedules,
+    TuningError,
+    TuningLog,
+    Workers,
+)
 from vdla.runtime.tune import kernel_runs as module
+from vdla.runtime.tune.log import CONFIRMED
 from vdla.runtime.tune.network_kernels import network_kernels, tune_kernels
 
 
@@ -42,7 +54,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials in this process, of one short round."""
     short = CpuMeasurer(rounds=1, round_s=1e-6)
     monkeypatch.setattr(module, "one_process", inline)
-    monkeypatch.setattr(module, "CpuMeasurer", lambda: short)
+    monkeypatch.setattr(module, "CpuMeasurer", partial(replace, short))
     monkeypatch.setattr(module, "AGAIN", short)
 
 
@@ -71,7 +83,25 @@ def test_a_log_is_filled_and_used(network: Graph, tmp_path: Path) -> None:
     np.testing.assert_allclose(np.asarray(tuned(image)), np.asarray(plain(image)), rtol=1e-5)
 
 
-@pytest.mark.parametrize("option", ["trials", "most"])
+@pytest.mark.usefixtures("quick")
+def test_schedules_for_threads_are_logged_apart(network: Graph, tmp_path: Path) -> None:
+    log = tmp_path / "kernels.jsonl"
+    (one,) = tune_kernels(network, log, trials=1, most=1, threads=1)
+    (all_,) = tune_kernels(network, log, trials=2, most=1, threads=2, search="estimate")
+    assert all_.report.reused == 0
+    assert (one.kernel.task.threads, all_.kernel.task.threads) == (1, 2)
+    point = {**all_.kernel.task.default, "threads": 2}
+    with TuningLog(log) as opened:
+        opened.append(replace(all_.report.run, search=CONFIRMED), Trial(point, 1e-6, "seconds"))
+    schedules = TunedSchedules.of(log)
+    assert schedules.kernel_point(one.kernel.task.key, 2) == point
+    assert schedules.kernel_point(one.kernel.task.key) is None
+    image = np.random.default_rng(0).standard_normal((2, 6, 32)).astype(np.float32)
+    plain, tuned = (vdla.compile(network, "host", **of_log) for of_log in ({}, {"tuned": log, "threads": 2}))
+    np.testing.assert_allclose(np.asarray(tuned(image)), np.asarray(plain(image)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("option", ["trials", "most", "threads"])
 def test_wrong_options_are_one_sentence(option: str, network: Graph, tmp_path: Path) -> None:
     with pytest.raises(TuningError) as raised:
         tune_kernels(network, tmp_path / "log.jsonl", **{option: 0})  # type: ignore[arg-type]

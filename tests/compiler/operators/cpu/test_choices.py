@@ -9,6 +9,7 @@ import pytest
 from helpers.run_operator import agree, function_of, integers
 
 from vdla.compiler import te
+from vdla.compiler.ir import For, LoopKind, walk
 from vdla.compiler.operators import (
     OperatorError,
     blocked_depthwise_conv2d,
@@ -140,8 +141,8 @@ KERNELS = {
 }
 
 
-def recorded(fn):
-    found = RecordedChoices()
+def recorded(fn, threads=1):
+    found = RecordedChoices(threads)
     default_schedule(fn, HOST, found)
     return found.asked
 
@@ -174,6 +175,49 @@ def test_defaults_are_legal_and_change_nothing(name):
     plain = str(default_schedule(fn, HOST).fn)
     assert str(default_schedule(fn, HOST, GivenChoices(point)).fn) == plain
     assert str(default_schedule(fn, HOST, Choices()).fn) == plain
+
+
+def names_of(choices):
+    return [name for choice in choices for name in choice.names]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_schedules_for_threads_have_more_choices_and_the_same_default(name):
+    operator, arrays = KERNELS[name]()
+    fn, _ = function_of(operator, *arrays)
+    one, three = recorded(fn), recorded(fn, 3)
+    assert [n for n in names_of(three) if n not in ("parallel", "threads")] == names_of(one)
+    point = {n: v for choice in three for n, v in zip(choice.names, choice.default, strict=True)}
+    assert str(default_schedule(fn, HOST, GivenChoices(point)).fn) == str(default_schedule(fn, HOST).fn)
+    serial = default_schedule(fn, HOST, GivenChoices({**point, "threads": 1})).fn
+    assert parallel_count(serial) <= parallel_count(default_schedule(fn, HOST).fn)
+
+
+def parallel_count(fn):
+    return sum(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in walk(fn.body))
+
+
+@pytest.mark.parametrize("name", ["direct", "product", "blocked_depthwise"])
+def test_schedules_for_threads_give_the_same_results(name):
+    operator, arrays = KERNELS[name]()
+    fn, _ = function_of(operator, *arrays)
+    choices, expected = recorded(fn, 3), build(default_schedule(fn, HOST).fn)(*arrays)
+    point = {n: v for choice in choices for n, v in zip(choice.names, choice.default, strict=True)}
+    loops = next(choice.legal[-2][0] for choice in choices if choice.names == ("parallel", "threads"))
+    made = default_schedule(fn, HOST, GivenChoices({**point, "parallel": loops, "threads": 3})).fn
+    agree(build(made)(*arrays), expected, 64)
+    assert str(made) != str(default_schedule(fn, HOST).fn)
+
+
+def test_a_loop_is_parallel_in_as_many_parts_as_threads():
+    fn, _ = function_of(lambda a, b: matmul(a, b), np.zeros((90, 8), np.float32), np.zeros((8, 64), np.float32))
+    point = {n: v for c in recorded(fn, 3) for n, v in zip(c.names, c.default, strict=True)}
+    tile = {"tile_depth": 1, "tile_columns": 9, "tile_vectors": 1}
+    kinds = [f"parallel({extent})" for extent in (10, 3, 4)]
+    changes = (("inner", 0), ("inner", 3), ("outer", 3))
+    points = [{**point, **tile, "parallel": loops, "threads": threads} for loops, threads in changes]
+    texts = [str(default_schedule(fn, "x86-64-avx512", GivenChoices(each)).fn) for each in points]
+    assert [[kind for kind in kinds if kind in text] for text in texts] == [[kinds[0]], [kinds[1]], []]
 
 
 def test_a_function_without_operators_has_no_choices():
