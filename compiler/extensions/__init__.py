@@ -4,16 +4,19 @@ from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.intrinsic import extension_intrinsic, machine_intrinsics
-from vdla.compiler.extensions.load import extend, load_extension
+from vdla.compiler.extensions.load import Declaration, Source, extend, extension_of, load_extension
 from vdla.compiler.extensions.state import State
 
 __all__ = [
+    "Declaration",
     "EmitStage",
     "Extension",
     "ExtensionError",
+    "Source",
     "State",
     "extend",
     "extension_intrinsic",
+    "extension_of",
     "load_extension",
     "machine_intrinsics",
 ]

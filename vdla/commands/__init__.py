@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": "compile, check and profile a whole network",
     "compile": "compile a network, or an operator into a program file",
     "map": "list the ways to compute an operator on a machine",
+    "evaluate": "say what an instruction of your own is worth on real layers",
     "tune": "find the best schedule of an operator or of a model by measurement",
     "native": "compile an operator into an object file for a CPU",
     "run": "run a network or a program and say where its time went",

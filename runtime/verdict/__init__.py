@@ -1,0 +1,36 @@
+"""The verdict on an extension: real layers on a machine before it has the extension and after.
+
+verdict = evaluate("my.py", layers_named(["C1-C12"]), Config.preset("pynq_z1"))
+"""
+
+from vdla.runtime.verdict.accuracy import Accuracy, accuracy_of
+from vdla.runtime.verdict.bounds import Bound, Point, network_point, point_of
+from vdla.runtime.verdict.errors import EvaluateError
+from vdla.runtime.verdict.layers import DEFAULT, EvaluatedLayer, OperandTypes, layer_of, layers_named
+from vdla.runtime.verdict.measure import SEARCH, LayerCost, LayerOutcome
+from vdla.runtime.verdict.network import layers_of
+from vdla.runtime.verdict.report import report_of
+from vdla.runtime.verdict.verdict import ExtensionVerdict, LayerVerdict, evaluate
+
+__all__ = [
+    "DEFAULT",
+    "SEARCH",
+    "Accuracy",
+    "Bound",
+    "EvaluateError",
+    "EvaluatedLayer",
+    "ExtensionVerdict",
+    "LayerCost",
+    "LayerOutcome",
+    "LayerVerdict",
+    "OperandTypes",
+    "Point",
+    "accuracy_of",
+    "evaluate",
+    "layer_of",
+    "layers_named",
+    "layers_of",
+    "network_point",
+    "point_of",
+    "report_of",
+]

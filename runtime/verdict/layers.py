@@ -1,0 +1,84 @@
+"""Layers on which an extension is evaluated: one mathematical operator, for any types of operands.
+
+The plain machine computes a layer with its own types, a machine with an extension with those that
+the extension reads, such as weights of 4 bits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+from vdla.compiler import te
+from vdla.compiler.map.expression_parts import sums_of, viewed
+from vdla.compiler.operators.definitions import of_workload
+from vdla.compiler.operators.workloads import Workload, workload, workloads
+from vdla.compiler.te import Stage
+from vdla.runtime.verdict.errors import EvaluateError
+
+_RANGE = re.compile(r"([A-Za-z]+)(\d+)-([A-Za-z]+)(\d+)")
+DEFAULT = ("C1-C12", "D1-D9")
+"""The layers of ResNet-18 and MobileNet."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperandTypes:
+    """The types of a layer's activations and weights, such as int8 and int4."""
+
+    inp: str
+    wgt: str
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedLayer:
+    """An operator: `expression` defines it for some types; a network has it `count` times."""
+
+    name: str
+    expression: Callable[[OperandTypes], te.Tensor]
+    count: int = 1
+
+
+def layers_named(names: Sequence[str]) -> list[EvaluatedLayer]:
+    """Layers of workloads.csv by their names, or ranges of them such as C1-C12; each once.
+
+    Raises:
+        EvaluateError: a range without a layer. WorkloadError: an unknown name.
+    """
+    found = dict.fromkeys(name for word in names for name in _names(word))
+    return [EvaluatedLayer(name, partial(_of_workload, workload(name))) for name in found]
+
+
+def layer_of(name: str, output: te.Tensor) -> EvaluatedLayer:
+    """A layer that a user defines, whose types are given."""
+    return EvaluatedLayer(name, lambda operands: output)
+
+
+def _names(word: str) -> list[str]:
+    match = _RANGE.fullmatch(word)
+    if match is None:
+        return [workload(word).name]
+    kind, first, last_kind, last = match.groups()
+    numbers = range(int(first), int(last) + 1)
+    names = [f"{kind.upper()}{number}" for number in numbers]
+    if kind.upper() != last_kind.upper() or not names or not all(name in workloads() for name in names):
+        raise EvaluateError(f"evaluate: a range of layers must be as C1-C12, D1-D9 or CT1-CT3, got {word}")
+    return names
+
+
+def _of_workload(layer: Workload, operands: OperandTypes) -> te.Tensor:
+    return of_workload(layer, dtype=operands.inp, weight_dtype=operands.wgt).output
+
+
+def steps_of(output: te.Tensor) -> int:
+    """Points of the loop nest of an expression's sums: of a layer, its multiply-accumulates."""
+    return prod(sums_of(viewed(output)[0]).shape) * terms_of(output)
+
+
+def terms_of(output: te.Tensor) -> int:
+    """Terms of one sum of an expression; 1 where it has no reduction."""
+    stage = sums_of(viewed(output)[0]).stage
+    reduction = stage.reduction if isinstance(stage, Stage) else None
+    return prod(axis.extent for axis in reduction.axes) if reduction else 1

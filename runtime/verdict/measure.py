@@ -1,0 +1,233 @@
+"""What a layer costs on a machine: the best of its mappings, or of those that use an extension.
+
+Mappings are chosen as `map_expression` does; with trials, tiles are tuned as well. The simulator is
+imported where it is used, so that a result that is kept is shown at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from vdla.compiler import te
+from vdla.compiler.extensions import extension_intrinsic, extension_of, load_extension
+from vdla.compiler.map import MapError, MappedOperator, Refusal, candidates
+from vdla.compiler.map.skipped_padding import share_read
+from vdla.compiler.tune import TuneError, expression_task
+from vdla.compiler.tune.vdla_forms import ExpressionSource, Form, MappedForm
+from vdla.compiler.tune.vdla_task import VdlaTask
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+from vdla.support.errors import Error
+
+if TYPE_CHECKING:
+    from vdla.runtime.mapping import MappingReport
+
+THREADS = 2
+SEARCH = "estimate"
+"""What proposes the trials of a tuned layer: it needs no packages beyond the toolkit's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCost:
+    """A layer on a machine: `cycles` of its program, `host_cycles` of what the host lays out
+    several times, and the cycles in which the compute unit was busy.
+
+    `needed` is the share of the points of the layer's loop nest that do not read padding.
+    """
+
+    cycles: int
+    host_cycles: float
+    busy_cycles: int
+    bytes_read: int
+    bytes_written: int
+    instructions: int
+    stream_bytes: int
+    mapping: str
+    needed: float
+
+    @property
+    def total(self) -> float:
+        """Cycles, those of the host included: what mappings are chosen by."""
+        return self.cycles + self.host_cycles
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOutcome:
+    """A cost, or the first reason why there is none."""
+
+    cost: LayerCost | None
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-compatible values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> LayerOutcome:
+        """The inverse of `to_dict`; KeyError or TypeError if they are no such values."""
+        found = values["cost"]
+        return LayerOutcome(None if found is None else LayerCost(**found), str(values["reason"]))
+
+
+@dataclass(frozen=True, eq=False)
+class MeasureJob:
+    """A layer, a machine, and the `sources` of the machine's extensions, for other processes.
+
+    With `names`, only mappings count that use one of these extensions. `trials` of 0 are none.
+    """
+
+    name: str
+    output: te.Tensor
+    config: Config
+    sources: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    trials: int = 0
+    seed: int = 0
+
+    @property
+    def content(self) -> list[Any]:
+        """All that the outcome depends on, beside the toolkit itself, as JSON-compatible values."""
+        return [expression_task(self.output, self.config).key, self.names, self.trials, self.seed]
+
+
+def measured(job: MeasureJob) -> LayerOutcome:
+    """The outcome of a job, in any process."""
+    for source in job.sources:
+        _load(source)
+    try:
+        operator, needed = _first(job)
+        first = _of_program(operator.program, operator.extra_cycles, str(operator.mapping), needed)
+        tuned = _tuned(job, needed) if job.trials else None
+    except (MapError, TuneError) as error:
+        return LayerOutcome(None, _first_of(str(error)))
+    return LayerOutcome(tuned if tuned is not None and tuned.total < first.total else first)
+
+
+@cache
+def _load(source: str) -> None:
+    """Make an extension known to this process, once."""
+    load_extension(source)
+
+
+# --- the first candidates -------------------------------------------------------------------------
+
+
+def _first(job: MeasureJob) -> tuple[MappedOperator, float]:
+    """The mapping that is chosen without trials, and the share of terms that are needed: in a
+    mapping that moves windows over the input, padding can be told from it.
+
+    Raises:
+        MapError: there is none, with the first reason.
+    """
+    from vdla.runtime.mapping import explore_mappings
+
+    try:
+        report = explore_mappings(job.output, job.config, THREADS, name=job.name)
+    except MapError:
+        if job.names:
+            raise MapError(_reason_alone(job)) from None
+        raise
+    using = [operator for operator in report.operators if not job.names or uses(operator, job.names)]
+    if not using:
+        raise MapError(_reason(job, report))
+    timed = report.operators[: len(report.cycles)]
+    chosen = using[0] if using[0] in timed else min((_best(each) for each in using), key=_estimated)
+    return chosen, min(share_read(each.form) for each in report.operators)
+
+
+def _best(operator: MappedOperator) -> MappedOperator:
+    return operator.with_best_tiles(THREADS)
+
+
+def _estimated(operator: MappedOperator) -> float:
+    return operator.estimate + operator.extra_cycles
+
+
+def uses(operator: MappedOperator, names: tuple[str, ...]) -> bool:
+    """Whether a mapping has a step of an extension."""
+    return any(step.intrinsic.name in names for step in operator.mapping.computation.steps)
+
+
+def _reason(job: MeasureJob, report: MappingReport) -> str:
+    """Why no mapping uses an extension: the first refused one, or what else it computes."""
+    return next(_told((*report.refused, *report.others), job.names), "") or _reason_alone(job)
+
+
+def _told(refusals: tuple[Refusal, ...], names: tuple[str, ...]) -> Iterator[str]:
+    for refusal in refusals:
+        listed = refusal.mapping.partition(":")[0].replace(" + ", ", ").split(", ")
+        if any(name in listed for name in names):
+            yield refusal.reason
+
+
+def _reason_alone(job: MeasureJob) -> str:
+    """The reason of the first of the extensions, tried without other instructions."""
+    plug_in = next(each for each in job.config.extensions if each.name in job.names)
+    extension = extension_of(job.config, plug_in)
+    try:
+        candidates(job.output, job.config, THREADS, [extension_intrinsic(extension, job.config)], job.name)
+    except Error as error:
+        return _first_of(str(error), f"{plug_in.name}: ")
+    return f"{plug_in.name} must be a step of the mapper, got an instruction that schedules alone can use"
+
+
+def _first_of(message: str, label: str = "") -> str:
+    """The first reason of those that a message of the mapper lists, or that behind a label."""
+    reasons = message.partition("got none; ")[2] or message
+    return reasons[reasons.find(label) + len(label) :].partition("; ")[0]
+
+
+# --- trials ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class UsingSource:
+    """The mappings of a plain expression that use one of some extensions."""
+
+    output: te.Tensor
+    names: tuple[str, ...]
+
+    @property
+    def definition(self) -> str:
+        """The function of the expression, and the extensions."""
+        return f"{ExpressionSource(self.output).definition}\nusing {', '.join(self.names)}"
+
+    def forms(self, config: Config) -> list[Form]:
+        """These mappings."""
+        return [MappedForm(each) for each in candidates(self.output, config).found if uses(each, self.names)]
+
+
+def _tuned(job: MeasureJob, needed: float) -> LayerCost:
+    """The best of the trials of a job."""
+    from vdla.compiler.tune.searches import new_search
+    from vdla.runtime.tune import InlineWorkers, SimMeasurer, TaskRun, tune
+
+    source = UsingSource(job.output, job.names) if job.names else ExpressionSource(job.output)
+    task = VdlaTask(job.name, job.config, source)
+    run = TaskRun(task.key, task.name, job.config.name, task.space.name, SEARCH, job.seed)
+    search = new_search(SEARCH, task, job.seed)
+    best = tune(task, search, run, InlineWorkers(SimMeasurer()), trials=job.trials).best
+    return _of_program(task.build(best.point), task.overhead(best.point), str(best.point["form"]), needed)
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+
+def _of_program(program: Program, host_cycles: float, mapping: str, needed: float) -> LayerCost:
+    from vdla.simulator.timing import time_program
+
+    stats = time_program(program)
+    return LayerCost(
+        cycles=stats.total_cycles,
+        host_cycles=host_cycles,
+        busy_cycles=stats.counters["compute"]["busy"],
+        bytes_read=stats.bytes_read,
+        bytes_written=stats.bytes_written,
+        instructions=len(stats.starts),
+        stream_bytes=program.words.nbytes,
+        mapping=mapping,
+        needed=needed,
+    )

@@ -1,0 +1,88 @@
+"""A verdict as JSON-compatible values: all figures of every layer, and those of the network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vdla.hardware.config import Config
+from vdla.runtime.verdict.bounds import Point, network_point, point_of
+from vdla.runtime.verdict.measure import SEARCH, LayerCost, LayerOutcome
+from vdla.runtime.verdict.verdict import ExtensionVerdict, LayerVerdict
+
+
+def report_of(verdict: ExtensionVerdict) -> dict[str, Any]:
+    """The document; figures that do not exist are null."""
+    before, after = verdict.before, verdict.after
+    return {
+        "extensions": [plug_in.label for plug_in in verdict.added],
+        "machine": before.name,
+        "fingerprints": {"before": before.fingerprint, "after": after.fingerprint},
+        "operands": {
+            "before": [verdict.types_before.inp, verdict.types_before.wgt],
+            "after": [verdict.types_after.inp, verdict.types_after.wgt],
+        },
+        "steps_a_cycle": {"before": verdict.steps_before, "after": verdict.steps_after},
+        "tuned": {"trials": verdict.trials, "search": SEARCH if verdict.trials else None},
+        "speedup": verdict.speedup,
+        "network": {"before": _network(verdict, after=False), "after": _network(verdict, after=True)},
+        "layers": [_layer(verdict, layer) for layer in verdict.layers],
+    }
+
+
+def _network(verdict: ExtensionVerdict, after: bool) -> dict[str, Any] | None:
+    point = network_point(verdict, after)
+    if point is None:
+        return None
+    rate = verdict.steps_after if after else verdict.steps_before
+    counted = {
+        "instructions": verdict.total(lambda one: one.instructions, after),
+        "stream_bytes": verdict.total(lambda one: one.stream_bytes, after),
+    }
+    return {"cycles": point.cycles, **counted, **_figures(point, rate, verdict.after)}
+
+
+def _layer(verdict: ExtensionVerdict, layer: LayerVerdict) -> dict[str, Any]:
+    error = layer.accuracy
+    return {
+        "layer": layer.name,
+        "count": layer.count,
+        "steps": layer.steps,
+        "applies": layer.applies,
+        "used": layer.helps,
+        "speedup": layer.speedup,
+        "before": _outcome(layer.before, layer.steps, verdict.steps_before, verdict.before),
+        "after": _outcome(layer.after, layer.steps, verdict.steps_after, verdict.after),
+        "error": None if error is None else {"before": error.before, "after": error.after},
+    }
+
+
+def _outcome(outcome: LayerOutcome, steps: int, rate: float, config: Config) -> dict[str, Any]:
+    found = outcome.cost
+    if found is None:
+        return {"reason": outcome.reason}
+    return {**_measured(found), **_figures(point_of(steps, found), rate, config)}
+
+
+def _measured(found: LayerCost) -> dict[str, Any]:
+    return {
+        "cycles": found.cycles,
+        "host_cycles": found.host_cycles,
+        "busy_cycles": found.busy_cycles,
+        "instructions": found.instructions,
+        "stream_bytes": found.stream_bytes,
+        "mapping": found.mapping,
+    }
+
+
+def _figures(point: Point, rate: float, config: Config) -> dict[str, Any]:
+    bound = point.bound(rate, config)
+    return {
+        "bytes_read": point.bytes_read,
+        "bytes_written": point.bytes_written,
+        "bytes_a_cycle": point.bandwidth(),
+        "utilisation": point.steps / (rate * point.cycles),
+        "operations_a_byte": point.intensity,
+        "gops": point.gops(config),
+        "bound_cycles": bound.cycles,
+        "bound_by": bound.by,
+    }

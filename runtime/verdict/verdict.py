@@ -1,0 +1,228 @@
+"""The verdict on an extension: every layer on the plain machine and on the one that has it.
+
+A layer keeps the program of the plain machine where the extension does not apply or does not help,
+so a machine is never judged by a use that nobody would make of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from os import fspath
+
+from vdla.compiler.extensions import Extension, Source, extend, extension_of
+from vdla.compiler.te import Stage
+from vdla.hardware.config import Config
+from vdla.hardware.isa import PlugIn
+from vdla.runtime.verdict.accuracy import Accuracy, accuracy_of
+from vdla.runtime.verdict.errors import EvaluateError
+from vdla.runtime.verdict.kept import keep, kept
+from vdla.runtime.verdict.layers import EvaluatedLayer, OperandTypes, steps_of, terms_of
+from vdla.runtime.verdict.measure import LayerCost, LayerOutcome, MeasureJob, measured
+from vdla.support.background import Background
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerVerdict:
+    """A layer before and after; an outcome without a cost has the reason.
+
+    `steps` are the points of its loop nest that do not read padding, such as multiply-accumulates.
+    """
+
+    name: str
+    count: int
+    steps: int
+    before: LayerOutcome
+    after: LayerOutcome
+    accuracy: Accuracy | None
+
+    @property
+    def applies(self) -> bool:
+        """Whether a mapping uses the extension."""
+        return self.after.cost is not None
+
+    @property
+    def helps(self) -> bool:
+        """Whether it does in fewer cycles, or where the plain machine has no program."""
+        plain, own = self.before.cost, self.after.cost
+        return own is not None and (plain is None or own.total < plain.total)
+
+    @property
+    def chosen(self) -> LayerCost | None:
+        """What the machine with the extension would run."""
+        return self.after.cost if self.helps else self.before.cost
+
+    @property
+    def speedup(self) -> float | None:
+        """Cycles before over those of what would be run; None where one of them is unknown."""
+        plain, chosen = self.before.cost, self.chosen
+        return None if plain is None or chosen is None else plain.cycles / chosen.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionVerdict:
+    """All layers, the machines, and the most steps a cycle of each.
+
+    `added` are the plug-ins that are judged; the types are those of a layer's operands.
+    """
+
+    before: Config
+    after: Config
+    added: tuple[PlugIn, ...]
+    types_before: OperandTypes
+    types_after: OperandTypes
+    steps_before: float
+    steps_after: float
+    trials: int
+    layers: tuple[LayerVerdict, ...]
+
+    @property
+    def compared(self) -> tuple[LayerVerdict, ...]:
+        """The layers that both machines run, over which sums are made."""
+        return tuple(layer for layer in self.layers if layer.before.cost is not None)
+
+    def total(self, what: Callable[[LayerCost], float], after: bool) -> float:
+        """The sum over `compared` of a figure, times how often the network has the layer."""
+        found = ((layer.count, layer.chosen if after else layer.before.cost) for layer in self.compared)
+        return sum(count * what(one) for count, one in found if one is not None)
+
+    @property
+    def speedup(self) -> float | None:
+        """Cycles of all layers before over after."""
+        after = self.total(lambda one: one.cycles, after=True)
+        return self.total(lambda one: one.cycles, after=False) / after if after else None
+
+
+def evaluate(
+    source: Source,
+    layers: Sequence[EvaluatedLayer],
+    config: Config,
+    *,
+    beside: Sequence[Source] = (),
+    trials: int = 0,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> ExtensionVerdict:
+    """The verdict on an extension, given as `vdla.extend` takes it.
+
+    `config` may have extensions already: those of `beside`, which both machines have. `trials`
+    tunes both machines alike, each layer with so many. `workers` processes help this one. Outcomes
+    are kept, so that the same question is answered at once.
+
+    Raises:
+        EvaluateError: no layers, or no instruction. ExtensionError: the declaration does not fit.
+    """
+    if not layers:
+        raise EvaluateError("evaluate: layers must be at least one, got none")
+    after = extend(config, source)
+    added = after.extensions[len(config.extensions) :]
+    if not added:
+        raise EvaluateError(f"evaluate: {source}: extension must have an instruction, got a stage alone")
+    declared = [extension_of(after, plug_in) for plug_in in added]
+    plain = OperandTypes(config.inp_dtype, config.wgt_dtype)
+    own = _operands(declared, plain)
+    sources = (*beside, source)
+    both = (
+        partial(MeasureJob, config=config, sources=_paths(beside), trials=trials, seed=seed),
+        partial(MeasureJob, config=after, sources=_paths(sources), names=_names(added), trials=trials, seed=seed),
+    )
+    jobs = [
+        make(name=layer.name, output=layer.expression(types))
+        for layer in layers
+        for make, types in zip(both, (plain, own), strict=True)
+    ]
+    outcomes = _outcomes(jobs, 0 if any(map(callable, sources)) else workers, progress)
+    pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
+    judged = [_judged(layer, *pair, plain, own, seed) for layer, pair in zip(layers, pairs, strict=True)]
+    rates = [_steps_a_cycle(*pair) for pair in zip(declared, added, strict=True)]
+    return ExtensionVerdict(
+        before=config,
+        after=after,
+        added=added,
+        types_before=plain,
+        types_after=own,
+        steps_before=config.macs_per_cycle,
+        steps_after=max(config.macs_per_cycle, *rates),
+        trials=trials,
+        layers=tuple(judged),
+    )
+
+
+def _judged(
+    layer: EvaluatedLayer,
+    before: LayerOutcome,
+    after: LayerOutcome,
+    plain: OperandTypes,
+    own: OperandTypes,
+    seed: int,
+) -> LayerVerdict:
+    """The verdict on a layer; its error where the types differ."""
+    output = layer.expression(plain)
+    return LayerVerdict(
+        name=layer.name,
+        count=layer.count,
+        steps=_needed(steps_of(output), before, after),
+        before=before,
+        after=after,
+        accuracy=None if own == plain else accuracy_of(terms_of(output), plain, own, seed),
+    )
+
+
+def _names(added: Sequence[PlugIn]) -> tuple[str, ...]:
+    return tuple(plug_in.name for plug_in in added)
+
+
+def _paths(sources: Sequence[Source]) -> tuple[str, ...]:
+    """What other processes load; functions are known to this one, which then works alone."""
+    return tuple(fspath(source) for source in sources if not callable(source))
+
+
+def _operands(declared: Sequence[Extension], plain: OperandTypes) -> OperandTypes:
+    """The types of activations and weights that instructions read, those of the machine if none."""
+    found = {"inp": plain.inp, "wgt": plain.wgt}
+    for extension in declared:
+        for tensor in (read for stage in _stages(extension) for read in stage.reads):
+            scope = extension.scopes.get(tensor.name)
+            if isinstance(scope, str) and scope in found:
+                found[scope] = tensor.dtype
+    return OperandTypes(**found)
+
+
+def _needed(steps: int, *outcomes: LayerOutcome) -> int:
+    """The steps that do not read padding."""
+    shares = [found.cost.needed for found in outcomes if found.cost is not None]
+    return round(steps * min(shares, default=1.0))
+
+
+def _steps_a_cycle(extension: Extension, plug_in: PlugIn) -> float:
+    """Points of the behaviour's loop nest over the least interval of its steps."""
+    points = max(_points(stage) for stage in _stages(extension))
+    return float(points / max(1, plug_in.interval.value(lambda name: 0)))
+
+
+def _stages(extension: Extension) -> list[Stage]:
+    """What a step computes: its output and the new values of states."""
+    outputs = [*([] if extension.output is None else [extension.output]), *extension.updates.values()]
+    return [output.stage for output in outputs if isinstance(output.stage, Stage)]
+
+
+def _points(stage: Stage) -> int:
+    reduced = stage.reduction.axes if stage.reduction else ()
+    return prod(int(extent) for extent in (*stage.shape, *(axis.extent for axis in reduced)))
+
+
+def _outcomes(jobs: Sequence[MeasureJob], workers: int | None, progress: Progress) -> list[LayerOutcome]:
+    """The outcomes of jobs, those that are kept at once, the others in several processes."""
+    found = {at: outcome for at, job in enumerate(jobs) if (outcome := kept(job)) is not None}
+    with Background(workers) as background:
+        tasks = {at: background.submit(measured, job) for at, job in enumerate(jobs) if at not in found}
+        for done, (at, task) in enumerate(tasks.items()):
+            progress(jobs[at].name, done, len(tasks))
+            (found[at],) = background.results([task])
+            keep(jobs[at], found[at])
+    return [found[at] for at in range(len(jobs))]

@@ -1,0 +1,95 @@
+"""`vdla evaluate`: its tables, page and pictures; its messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from vdla.cli import main
+
+Capture = pytest.CaptureFixture[str]
+
+SOURCE = """
+import vdla
+from vdla import te
+
+
+def declare(config):
+    inp = te.placeholder((config.batch, config.block_in), config.inp_dtype, "inp")
+    wgt = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "wgt")
+    i = te.reduce_axis(config.block_in, "i")
+    product = lambda b, o: te.sum(te.cast("int32", inp[b, i]) * te.cast("int32", wgt[o, i]), axis=i)
+    output = te.compute((config.batch, config.block_out), product, "acc")
+    scopes = {"inp": "inp", "wgt": "wgt", "acc": "acc"}
+    return vdla.Extension(name="again", doc="As GEMM.", output=output, scopes=scopes)
+
+
+def layer():
+    return vdla.definitions.dense(rows=6, in_features=8, out_features=8).output
+
+
+def pooled():
+    return vdla.definitions.pooling(batch=1, channels=4, size=(4, 4), kernel=2, kind="max").output
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr("vdla.runtime.verdict.kept.user_cache", lambda kind: tmp_path / kind)
+    path = tmp_path / "again.py"
+    path.write_text(SOURCE)
+    return str(path)
+
+
+def test_tables_page_pictures_and_json(source: str, tmp_path: Path, capsys: Capture) -> None:
+    files = {name: tmp_path / f"out.{name}" for name in ("html", "svg", "png", "json")}
+    layers = [f"{source}:layer", f"{source}:pooled"]
+    words = ["evaluate", source, "--layers", *layers, "--preset", "tiny", "--workers", "1"]
+    written = ["--html", str(files["html"]), "--picture", str(files["svg"]), "--json", str(files["json"])]
+    assert main([*words, *written]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("again on tiny")
+    assert "applies to 1 of 2 layers, and takes fewer cycles on 0" in printed
+    assert "pooled: not used: the stage must accumulate by sum from 0, got max" in printed
+    page, drawn = files["html"].read_text(), files["svg"].read_text()
+    assert "<script" not in page and "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert drawn in page and drawn.count("<circle") == 5  # both layers before, one after, and all
+    found = json.loads(files["json"].read_text())["layers"]
+    assert [layer["layer"] for layer in found] == ["layer", "pooled"]
+    assert main([*words, "--picture", str(files["png"]), "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["layers"] == found
+    assert files["png"].read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_extension_that_applies_nowhere_is_a_finding(source: str, capsys: Capture) -> None:
+    words = ["evaluate", source, "--layers", f"{source}:pooled", "--preset", "tiny", "--workers", "1"]
+    assert main(words) == 1
+    assert "applies to 0 of 1 layers" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--layers", "C99"], "workload: name must be one of C1, C2, "),
+        (["--layers", "C3-C1"], "evaluate: a range of layers must be as C1-C12, D1-D9 or CT1-CT3, got C3-C1\n"),
+        (["--layers", "mine.py"], "evaluate: FILE.py must be followed by the name of a function, as mine.py:NAME, "),
+        (["--model", "resnet19"], "evaluate: --model must be one of resnet18, resnet50, "),
+        (["--picture", "x.gif"], "evaluate: --picture must end in .svg or .png, got x.gif\n"),
+        (["--html", "nowhere/x.html"], "evaluate: folder of --html must exist, got nowhere\n"),
+        (["--trials", "-1"], "evaluate: argument --trials: value must be an integer from 0, got '-1'"),
+    ],
+)
+def test_bad_input_is_one_line(words: list[str], text: str, source: str, capsys: Capture) -> None:
+    try:
+        code = main(["evaluate", source, "--preset", "tiny", *words])
+    except SystemExit as end:
+        code = int(str(end.code))
+    assert code == 2
+    assert capsys.readouterr().err.startswith(f"vdla: {text}")
+
+
+def test_a_missing_file_is_refused(capsys: Capture) -> None:
+    assert main(["evaluate", "none.py", "--layers", "C5"]) == 2
+    assert capsys.readouterr().err == "vdla: extension: source must be a readable file, got none.py\n"

@@ -1,0 +1,68 @@
+"""The options that name layers: of the table, of a network, of a user's file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vdla.commands import CommandError
+from vdla.commands.completion import complete_with
+from vdla.commands.plain_expressions import expression_of_file
+from vdla.support.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from vdla.runtime.verdict import EvaluatedLayer
+
+SUFFIX = ".onnx"
+
+
+def add_layer_arguments(parser: argparse.ArgumentParser) -> None:
+    """--layers and --model."""
+    group = parser.add_mutually_exclusive_group()
+    layers = group.add_argument(
+        "--layers", nargs="+", metavar="LAYER", help="such as C5, D1-D9, or FILE.py:NAME (default C1-C12 D1-D9)"
+    )
+    complete_with(layers, _layer_names)
+    model = group.add_argument("--model", metavar="NAME", help="a network of vdla networks, or MODEL.onnx")
+    complete_with(model, _network_names)
+
+
+def chosen_layers(command: str, arguments: argparse.Namespace) -> list[EvaluatedLayer]:
+    """The layers that the options name.
+
+    Raises:
+        CommandError: an unknown network or layer, or a file that does not exist.
+    """
+    from vdla.runtime.verdict import DEFAULT, layer_of, layers_named
+
+    if arguments.model:
+        return _of_model(command, arguments.model)
+    words = arguments.layers or DEFAULT
+    own = [layer_of(*expression_of_file(command, word)) for word in words if ".py" in word]
+    named = [word for word in words if ".py" not in word]
+    return [*layers_named(named), *own]
+
+
+def _of_model(command: str, name: str) -> list[EvaluatedLayer]:
+    from vdla.benchmarks.networks.registry import NETWORKS
+    from vdla.runtime.verdict import layers_of
+
+    if name in NETWORKS:
+        return layers_of(NETWORKS[name].build())
+    if not name.lower().endswith(SUFFIX):
+        hint = did_you_mean(name, NETWORKS)
+        raise CommandError(f"{command}: --model must be one of {', '.join(NETWORKS)} or MODEL.onnx, got {name}{hint}")
+    return layers_of(Path(name))
+
+
+def _layer_names() -> list[str]:
+    from vdla.compiler.operators.workloads import workloads
+
+    return list(workloads())
+
+
+def _network_names() -> list[str]:
+    from vdla.benchmarks.networks.registry import NETWORKS
+
+    return list(NETWORKS)

@@ -1,0 +1,51 @@
+"""A page of HTML about an evaluation: the sentences, the roofline, every layer, the reasons.
+
+The page is one file without scripts or references, so it works offline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from vdla.commands.roofline_picture import roofline_picture
+from vdla.commands.run_charts import element
+from vdla.commands.run_page import html_document
+from vdla.commands.verdict_tables import COLUMNS, layer_rows, network_rows, notes_of, reasons_of, title_of
+from vdla.runtime.verdict import ExtensionVerdict
+
+
+def verdict_page(verdict: ExtensionVerdict) -> str:
+    """The page."""
+    title = title_of(verdict)
+    parts = [
+        element("h1", escape(title)),
+        *(element("p", escape(f"{plug_in.name}: {plug_in.doc}")) for plug_in in verdict.added),
+        element("ul", "".join(element("li", escape(note)) for note in notes_of(verdict))),
+        element("h2", "Roofline"),
+        roofline_picture(verdict),
+    ]
+    if verdict.compared:
+        parts += [element("h2", "All layers"), _table(("", "before", "after"), network_rows(verdict))]
+    parts += [element("h2", "Layers"), _table(COLUMNS, layer_rows(verdict))]
+    reasons = [f"{', '.join(names)}: {reason}" for reason, names in reasons_of(verdict).items()]
+    if reasons:
+        parts += [element("h2", "Where it is not used"), *(element("p", escape(reason)) for reason in reasons)]
+    parts += [element("h2", "Programs"), _table(("layer", "before", "after"), _mappings(verdict))]
+    return html_document(title, "\n".join(parts))
+
+
+def _mappings(verdict: ExtensionVerdict) -> Iterable[Sequence[str]]:
+    for layer in verdict.layers:
+        found = (layer.before.cost, layer.after.cost)
+        yield layer.name, *("-" if one is None else one.mapping.partition(" (")[0] for one in found)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    body = "".join(_row(cells, "td") for cells in rows)
+    return element("table", element("thead", _row(head, "th")) + element("tbody", body))
+
+
+def _row(cells: Sequence[str], name: str) -> str:
+    first, *others = cells
+    return element("tr", element("th", escape(first)) + "".join(element(name, escape(cell)) for cell in others))

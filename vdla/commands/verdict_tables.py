@@ -1,0 +1,154 @@
+"""Tables of an evaluation: every layer before and after, the network, where nothing applies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from rich.table import Table
+
+from vdla.commands.console import output, table
+from vdla.runtime.verdict import ExtensionVerdict, LayerCost, LayerVerdict, Point, network_point, point_of
+
+_REASONS = 3  # shown, without --all
+COLUMNS = ("layer", "times", "before", "after", "speed-up", "used % before", "after", "limited by")
+"""Cycles, then the share of the machine's steps that the layer needs."""
+
+
+def show_verdict(verdict: ExtensionVerdict, everything: bool) -> None:
+    """Print all tables."""
+    console = output()
+    listing = table(title_of(verdict), *COLUMNS)
+    listing.columns[0].no_wrap = False  # numbers stay whole in a narrow terminal
+    for cells in layer_rows(verdict):
+        listing.add_row(*cells)
+    console.print(listing)
+    if verdict.compared:
+        console.print(_network(verdict))
+    console.print()
+    for line in notes_of(verdict):
+        console.print(line, soft_wrap=True)
+    _show_reasons(verdict, everything)
+
+
+def title_of(verdict: ExtensionVerdict) -> str:
+    """What is judged, on which machine."""
+    return f"{', '.join(plug_in.name for plug_in in verdict.added)} on {verdict.before.name}"
+
+
+def layer_rows(verdict: ExtensionVerdict) -> Iterator[list[str]]:
+    """The cells of `COLUMNS` for every layer; a dash where a machine has no program."""
+    for layer in verdict.layers:
+        own = layer.after.cost
+        cells = [layer.name, str(layer.count), _cycles(layer.before.cost), _cycles(own)]
+        speedup = _ratio(layer) if layer.applies else "not used"
+        used = [_used(layer, layer.before.cost, verdict.steps_before), _used(layer, own, verdict.steps_after)]
+        yield [*cells, speedup, *used, _limits(verdict, layer)]
+
+
+def _cycles(found: LayerCost | None) -> str:
+    return "-" if found is None else f"{found.cycles:,}"
+
+
+def _ratio(layer: LayerVerdict) -> str:
+    before, after = layer.before.cost, layer.after.cost
+    return "-" if before is None or after is None else f"{before.cycles / after.cycles:.2f}"
+
+
+def _used(layer: LayerVerdict, found: LayerCost | None, rate: float) -> str:
+    return "-" if found is None else f"{100 * layer.steps / (rate * found.cycles):.1f}"
+
+
+def _limits(verdict: ExtensionVerdict, layer: LayerVerdict) -> str:
+    """What sets the bound before and after, once where it is the same."""
+    both = ((layer.before.cost, verdict.steps_before), (layer.after.cost, verdict.steps_after))
+    found = [point_of(layer.steps, one).bound(rate, verdict.before).by for one, rate in both if one is not None]
+    return " > ".join(dict.fromkeys(found)) or "-"
+
+
+# --- the network ----------------------------------------------------------------------------------
+
+FIGURES: dict[str, Callable[[Point], str]] = {
+    "cycles": lambda point: f"{point.cycles:,.0f}",
+    "bytes read": lambda point: f"{point.bytes_read:,.0f}",
+    "bytes written": lambda point: f"{point.bytes_written:,.0f}",
+    "bytes a cycle": lambda point: f"{point.bandwidth():.2f}",
+    "operations a byte": lambda point: f"{point.intensity:,.1f}",
+}
+
+
+def network_rows(verdict: ExtensionVerdict) -> Iterator[tuple[str, str, str]]:
+    """The figures of all layers that both machines run, before and after."""
+    points = [network_point(verdict, after) for after in (False, True)]
+    before, after = (point for point in points if point is not None)
+    for label, show in FIGURES.items():
+        yield label, show(before), show(after)
+    rates = (verdict.steps_before, verdict.steps_after)
+    shares = [100 * point.steps / (rate * point.cycles) for point, rate in zip((before, after), rates, strict=True)]
+    yield "used %", f"{shares[0]:.1f}", f"{shares[1]:.1f}"
+    config = verdict.before
+    yield "GOPS", f"{before.gops(config):,.1f}", f"{after.gops(config):,.1f}"
+    bounds = [point.bound(rate, config) for point, rate in zip((before, after), rates, strict=True)]
+    limits = [f"{bound.cycles:,.0f} ({bound.by})" for bound in bounds]
+    yield "bound, cycles", limits[0], limits[1]
+    for label, what in (("instructions", _instructions), ("bytes of instructions", _stream_bytes)):
+        yield label, f"{verdict.total(what, after=False):,}", f"{verdict.total(what, after=True):,}"
+
+
+def _instructions(found: LayerCost) -> float:
+    return found.instructions
+
+
+def _stream_bytes(found: LayerCost) -> float:
+    return found.stream_bytes
+
+
+def _network(verdict: ExtensionVerdict) -> Table:
+    which = "all layers" if len(verdict.compared) == len(verdict.layers) else "layers that both machines run"
+    listing = table(f"\n{which}, each with its faster program", "", "before", "after")
+    for cells in network_rows(verdict):
+        listing.add_row(*cells)
+    return listing
+
+
+# --- sentences ------------------------------------------------------------------------------------
+
+
+def notes_of(verdict: ExtensionVerdict) -> Iterator[str]:
+    """What the figures mean, a sentence each."""
+    applies = [layer for layer in verdict.layers if layer.applies]
+    helps = [layer for layer in applies if layer.helps]
+    yield f"applies to {len(applies)} of {len(verdict.layers)} layers, and takes fewer cycles on {len(helps)}"
+    if verdict.speedup is not None:
+        yield f"these layers in all: {verdict.speedup:.3f} times as fast as before"
+    if verdict.types_after != verdict.types_before:
+        own, plain = verdict.types_after, verdict.types_before
+        yield f"weights {own.wgt} for {plain.wgt}, activations {own.inp} for {plain.inp}: {_errors(verdict)}"
+    tuned = f"each layer with {verdict.trials} trials" if verdict.trials else "the mapper's first candidates"
+    yield f"both machines alike: {tuned}"
+    yield "area: none, a what-if without a datapath"
+
+
+def _errors(verdict: ExtensionVerdict) -> str:
+    found = [layer.accuracy for layer in verdict.layers if layer.accuracy is not None]
+    before, after = max(each.before for each in found), max(each.after for each in found)
+    shown = f"{100 * before:.2f} % before and {100 * after:.2f} % after"
+    return f"sums of random data are off by {shown} (rms, worst layer)"
+
+
+def reasons_of(verdict: ExtensionVerdict) -> dict[str, list[str]]:
+    """The layers for each reason for which a machine has no program of the kind."""
+    found: dict[str, list[str]] = {}
+    for layer in verdict.layers:
+        for outcome, what in ((layer.before, "before"), (layer.after, "not used")):
+            if outcome.cost is None:
+                found.setdefault(f"{what}: {outcome.reason}", []).append(layer.name)
+    return found
+
+
+def _show_reasons(verdict: ExtensionVerdict, everything: bool) -> None:
+    reasons = list(reasons_of(verdict).items())
+    shown = reasons if everything else reasons[:_REASONS]
+    for reason, names in shown:
+        output().print(f"{', '.join(names)}: {reason}", soft_wrap=True)
+    if len(shown) < len(reasons):
+        output().print(f"and {len(reasons) - len(shown)} more reasons (--all)")
