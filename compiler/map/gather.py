@@ -1,10 +1,12 @@
 """Packing and unpacking as tensor expressions: every element is one element of a tensor, or 0.
 
-An expression is evaluated on open grids of indices, so packing takes a few NumPy calls.
+An expression is evaluated on open grids of indices, so packing takes a few NumPy calls: a
+transposition of the dimensions of the source whose indices have no axis in common.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -34,10 +36,45 @@ def gather(tensor: te.Tensor, array: Array) -> Array:
     places = [_evaluated(index, values) for index in load.indices]
     if inside is not None:
         places = [np.clip(place, 0, extent - 1) for place, extent in zip(places, array.shape, strict=True)]
-    steps = np.array(array.strides) // array.itemsize
-    found = array.reshape(-1).take(sum(place * step for place, step in zip(places, steps, strict=True)))
+    found = _elements(array, places)
     packed = found if mask is True else np.where(mask, found, np.asarray(fill, array.dtype))
     return np.ascontiguousarray(np.broadcast_to(packed, stage.shape))
+
+
+def _elements(array: Array, places: list[Array]) -> Array:
+    """The elements at the given places of each dimension, as `array[*places]`."""
+    rank = max(place.ndim for place in places)
+    order: list[int] = []
+    extents: list[int] = []
+    groups = _groups(places)
+    merged = array.transpose([d for group in groups for d in group])
+    merged = merged.reshape([prod(array.shape[d] for d in group) for group in groups])
+    for dimension, group in enumerate(groups):
+        place: Array = np.zeros((1,) * rank, np.int64)
+        for d in group:
+            place = place * array.shape[d] + places[d]
+        own = _axes(place)
+        order += own
+        extents += [place.shape[axis] for axis in own]
+        if not np.array_equal(place.reshape(-1), np.arange(merged.shape[dimension])):
+            merged = merged.take(place.reshape(-1), axis=dimension)
+    moved = merged.reshape(extents).transpose(np.argsort(order))
+    return np.expand_dims(moved, [axis for axis in range(rank) if axis not in order])
+
+
+def _axes(place: Array) -> list[int]:
+    """The axes that an index depends on."""
+    return [axis for axis, extent in enumerate(place.shape) if extent > 1]
+
+
+def _groups(places: list[Array]) -> list[list[int]]:
+    """The dimensions in groups whose indices have no axis in common, in the order of their axes."""
+    groups: list[list[int]] = []
+    for dimension, place in enumerate(places):
+        shared = [group for group in groups if any({*_axes(places[d])} & {*_axes(place)} for d in group)]
+        groups = [group for group in groups if group not in shared]
+        groups.append([*(d for group in shared for d in group), dimension])
+    return sorted(groups, key=lambda group: min((axis for d in group for axis in _axes(places[d])), default=0))
 
 
 def _parts(value: ir.Expr) -> tuple[ir.Expr | None, ir.Load, int]:

@@ -88,7 +88,7 @@ class PackedOperand:
         places = {place_name(d): value_of(form, values) for d, form in enumerate(self.access.forms) if d not in windows}
         indices = [kept[d] if d in kept else at_places(index, places) for d, index in enumerate(gather.indices)]
         inside = [at_places(part, places, "bool") for part in self._conditions() if not self._on_chip(part)]
-        return _guarded(self.source[tuple(indices)], [*valid, *inside], gather.fill)
+        return _guarded(self.source[tuple(indices)], [*valid, *inside], gather.fill if inside else 0)
 
     def _axis_values(self, at: tuple[te.Value, ...]) -> tuple[dict[str, te.Value], list[te.Value]]:
         """The value of every axis at a packed index, and the conditions under which it exists."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from vdla.compiler import ir, te
 from vdla.compiler.map.gather import gather
 from vdla.compiler.map.outer_loops import ROW_BLOCKS
-from vdla.compiler.map.packed_expression import packed_tensors, result_axes
+from vdla.compiler.map.packed_expression import result_axes
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_scale import PackedScale, radices
 from vdla.compiler.operators.vdla.roles import OUTPUT, SCALE
@@ -27,11 +27,6 @@ def pack_array(form: PackedForm, parameter: str, array: Array) -> Array:
     return gather(operand.packed(parameter), array.astype(ir.storage_dtype(operand.source.dtype), copy=False))
 
 
-def unpack_array(form: PackedForm, array: Array) -> Array:
-    """The plain result from the program's output."""
-    return gather(unpacked(form), array)
-
-
 def packed_inputs(form: PackedForm) -> dict[str, te.Tensor]:
     """Each input of the program as a computation over its plain tensor."""
     packed = {form.parameter(name): operand.packed(form.parameter(name)) for name, operand in form.operands.items()}
@@ -42,7 +37,7 @@ def unpacked(form: PackedForm, view: te.Tensor | None = None) -> te.Tensor:
     """The plain result as a computation over the program's output; of its elements, those of a
     `view`.
     """
-    packed = te.placeholder(packed_tensors(form)[-1].shape, form.output.dtype, OUTPUT)
+    packed = te.placeholder(result_axes(form)[1], form.output.dtype, OUTPUT)
     shape = form.output.shape if view is None else view.shape
     return te.compute(shape, lambda *at: packed[_packed_index(form, _viewed(view, at))], "plain")
 

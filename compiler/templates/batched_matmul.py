@@ -15,16 +15,17 @@ from math import prod
 import numpy as np
 
 from vdla.compiler.map.fixed_form import fixed_form
-from vdla.compiler.map.packed_form import PackedForm
-from vdla.compiler.map.packing import pack_array, unpack_array
+from vdla.compiler.map.packing import pack_array
+from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import batched_product
 from vdla.compiler.operators.vdla.layouts import Layout, factor_layout, in_sections, result_layout, scale_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
-from vdla.compiler.operators.vdla.packing import check_array, check_output
+from vdla.compiler.operators.vdla.packing import check_array
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, OTHER, OUTPUT, SCALE
 from vdla.compiler.operators.vdla.sliding_window import check_extents, check_threads
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.templates.host_arrays import packed_inputs, plain_output
 from vdla.compiler.templates.mapped_template import tiled_template
 from vdla.compiler.templates.plain_result import plain_result
 from vdla.hardware.config import Config
@@ -81,7 +82,7 @@ def batched_matmul(
     )
     product.results.check(input_zero_point)
     check_threads(name, virtual_threads)
-    return tiled_template(product, product.form, virtual_threads, tiling, batch * rows * depth * columns)
+    return tiled_template(product, virtual_threads, tiling, batch * rows * depth * columns)
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class _BatchedProduct:
     results: Results
 
     @cached_property
-    def form(self) -> PackedForm:
+    def packed(self) -> UntiledForm:
         """The program's form."""
         sums = batched_product(
             batch=self.batch,
@@ -113,7 +114,7 @@ class _BatchedProduct:
             weight_dtype=self.config.wgt_dtype,
         ).output
         output = plain_result(self.results, sums, channels=(0, 2))
-        return fixed_form(self.config, output, {"b": ("m",), "o": ("n",), "i": ("k",)})
+        return UntiledForm(fixed_form(self.config, output, {"b": ("m",), "o": ("n",), "i": ("k",)}))
 
     @property
     def layouts(self) -> dict[str, Layout]:
@@ -129,15 +130,11 @@ class _BatchedProduct:
         """The program's arrays from both factors and a real multiplier."""
         other = self._check_other(other)
         sums = other.sum(axis=1, dtype=np.int64)
-        return self.pack_inputs(data) | self._pack_other(other) | self.pack_constants(multiplier, sums)
+        return packed_inputs(self.packed.form, data=data, other=other) | self.pack_constants(multiplier, sums)
 
     def pack_inputs(self, data: Array | None = None, other: Array | None = None) -> dict[str, Array]:
         """The program's arrays of the factors that are given."""
-        packed = {}
-        if data is not None:
-            data = check_array("data", data, (self.batch, self.rows, self.depth), self.config.inp_dtype)
-            packed[str(DATA)] = pack_array(self.form, DATA, data)
-        return packed if other is None else packed | self._pack_other(self._check_other(other))
+        return packed_inputs(self.packed.form, data=data, other=None if other is None else self._check_other(other))
 
     def pack_constants(self, multiplier: Factors = None, sums: Array | None = None) -> dict[str, Array]:
         """The scale; with a zero point, of `sums` [batch, columns] over the depth of the second
@@ -148,7 +145,7 @@ class _BatchedProduct:
         columns = (self.batch, self.columns)
         offset = np.zeros(prod(columns), np.int64) if sums is None else -self.input_zero_point * sums.reshape(-1)
         lanes = self.results.lanes(prod(columns), None, multiplier, offset)
-        return {} if lanes is None else {str(SCALE): pack_array(self.form, SCALE, lanes.reshape(columns))}
+        return {} if lanes is None else {str(SCALE): pack_array(self.packed.form, SCALE, lanes.reshape(columns))}
 
     def _check_other(self, other: Array) -> Array:
         """The second factor as [batch, depth, columns]."""
@@ -157,9 +154,6 @@ class _BatchedProduct:
         checked = check_array("other", other, given, self.config.wgt_dtype)
         return checked.transpose(0, 2, 1) if self.transposed else checked
 
-    def _pack_other(self, other: Array) -> dict[str, Array]:
-        return {str(OTHER): pack_array(self.form, OTHER, other)}
-
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """[batch, rows, columns] from the program's outputs."""
-        return unpack_array(self.form, check_output(outputs, 7))
+        return plain_output(self.packed.form, outputs)

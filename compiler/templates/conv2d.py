@@ -93,7 +93,7 @@ def conv2d(
     check_threads(name, virtual_threads)
     form, chosen = _form(conv, "channels" if groups > 1 else packing, virtual_threads, tiling)
     note = f"sections of {form.sections.merged} of {groups} groups: " if groups > 1 else f"{form.packing}: "
-    return mapped_template(form, form.packed, form.problem, chosen, form.macs, note)
+    return mapped_template(form, form.problem, chosen, form.macs, note)
 
 
 def packings(

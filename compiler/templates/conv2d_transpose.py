@@ -1,21 +1,15 @@
-"""Transposed convolution: an ordinary convolution for each phase of the strides.
-
-Row y * stride + p of the output, its phase p, sums the kernel rows k for which p + top - k is
-divisible by the stride (`top` is the padding), so no multiplier works on inserted zeros. A kernel
-that is not a multiple of the stride is padded with zero taps.
-"""
+"""Transposed convolution, by phases of the strides: results are [n, c, y, phase, x, phase]."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
+from functools import cached_property
 
 from vdla.compiler.map.expression_parts import viewed
 from vdla.compiler.map.fixed_form import fixed_form
-from vdla.compiler.map.packed_form import PackedForm
-from vdla.compiler.operators.definitions import transposed_convolution
+from vdla.compiler.map.untiled_form import UntiledForm
+from vdla.compiler.operators.definitions import Definition, transposed_convolution
 from vdla.compiler.operators.vdla.layouts import (
     Layout,
     activation_layout,
@@ -24,7 +18,6 @@ from vdla.compiler.operators.vdla.layouts import (
     transposed_weight_layout,
 )
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
-from vdla.compiler.operators.vdla.packing import blocks, check_array, check_output, pack_activations, pad_to
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
 from vdla.compiler.operators.vdla.sliding_window import (
@@ -37,6 +30,7 @@ from vdla.compiler.operators.vdla.sliding_window import (
     pair,
 )
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.templates.host_arrays import packed_inputs, packed_scale, plain_output, zero_point_offset
 from vdla.compiler.templates.mapped_template import tiled_template
 from vdla.compiler.templates.plain_result import plain_result
 from vdla.hardware.config import Config
@@ -102,7 +96,7 @@ def conv2d_transpose(
     )
     op.check()
     check_threads(name, virtual_threads)
-    return tiled_template(op, op.form(), virtual_threads, tiling, op.macs)
+    return tiled_template(op, virtual_threads, tiling, op.macs)
 
 
 @dataclass(frozen=True)
@@ -134,39 +128,30 @@ class _Conv2dTranspose(SlidingWindow):
         return self.batch * self.height * self.width * self.in_channels * self.out_channels * self.taps
 
     @property
-    def phase_taps(self) -> Pair:
-        """Kernel rows and columns of one phase."""
-        return blocks(self.kernel[0], self.strides[0]), blocks(self.kernel[1], self.strides[1])
-
-    @property
     def by_phase(self) -> bool:
         """Whether each phase needs its own bias: the taps that the zero point meets differ."""
         return self.input_zero_point != 0 and self.strides != (1, 1)
 
-    def form(self) -> PackedForm:
-        """The program's form, whose output is [n, c, y, phase, x, phase, b, o].
-
-        `unpack` drops results beyond the output.
-        """
-        definition = transposed_convolution(
-            batch=self.batch,
+    @cached_property
+    def definition(self) -> Definition:
+        """The sums of all phases, of which the results are some."""
+        window = {key: value for key, value in self.plain.items() if key != "dilations"}
+        return transposed_convolution(
             in_channels=self.in_channels,
             out_channels=self.out_channels,
-            size=(self.height, self.width),
-            kernel=self.kernel,
-            strides=self.strides,
-            pads=self.pads,
             output_padding=self.output_padding,
             fill=self.input_zero_point,
-            dtype=self.config.inp_dtype,
             weight_dtype=self.config.wgt_dtype,
+            **window,
         )
-        sums, _ = viewed(definition.output)
-        if self.by_phase:
-            output = plain_result(self.results, sums, self.strides, lambda i: (i[4], i[5]))
-        else:
-            output = plain_result(self.results, sums)
-        return fixed_form(self.config, output, {"b": ("n",), "o": ("o",), "i": ("c",)})
+
+    @cached_property
+    def packed(self) -> UntiledForm:
+        """The program's form, whose output is [n, c, y, phase, x, phase, b, o]."""
+        sums, _ = viewed(self.definition.output)
+        by_phase = (self.strides, lambda i: (i[4], i[5])) if self.by_phase else ()
+        output = plain_result(self.results, sums, *by_phase)
+        return UntiledForm(fixed_form(self.config, output, {"b": ("n",), "o": ("o",), "i": ("c",)}))
 
     @property
     def layouts(self) -> dict[str, Layout]:
@@ -187,42 +172,16 @@ class _Conv2dTranspose(SlidingWindow):
 
     def pack_inputs(self, data: Array) -> dict[str, Array]:
         """The program's array from NCHW data."""
-        config = self.config
-        data = check_array("data", data, (self.batch, self.in_channels, self.height, self.width), config.inp_dtype)
-        return {"data": pack_activations(data, config.batch, config.block_in)}
+        return packed_inputs(self.packed.form, data=data)
 
     def pack_constants(self, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
         """The program's arrays from IOHW weights, int32 biases and real multipliers."""
-        out = self.out_channels
-        weight = check_array("weight", weight, (self.in_channels, out, *self.kernel), self.config.wgt_dtype)
-        phases = self._by_phase(weight)
-        offset = -self.input_zero_point * phases.sum(axis=(0, 4, 5), dtype=np.int64)  # [O, SH, SW]
-        lanes = self.results.pack(out, bias, multiplier, offset if self.by_phase else offset[:, 0, 0])
-        return {"weight": self._pack_weight(phases)} | lanes
-
-    def _by_phase(self, weight: Array) -> Array:
-        """[I, O, SH, SW, TY, TX]: the taps of each phase, last tap first."""
-        (ty, tx), (sh, sw) = self.phase_taps, self.strides
-        full = pad_to(weight, (*weight.shape[:2], ty * sh, tx * sw))
-        rows, cols = (self._taps_of_phases(axis) for axis in (0, 1))
-        return full[:, :, rows[:, None, :, None], cols[None, :, None, :]]
-
-    def _taps_of_phases(self, axis: int) -> Array:
-        """[phase, tap]: the kernel row (or column)."""
-        stride, taps = self.strides[axis], self.phase_taps[axis]
-        first = (np.arange(stride) + self.pads[axis]) % stride
-        return np.asarray(first[:, None] + stride * np.arange(taps)[::-1])
-
-    def _pack_weight(self, phases: Array) -> Array:
-        config = self.config
-        ib, ob = blocks(self.in_channels, config.block_in), blocks(self.out_channels, config.block_out)
-        full = pad_to(phases, (ib * config.block_in, ob * config.block_out, *phases.shape[2:]))
-        split = full.reshape(ib, config.block_in, ob, config.block_out, *phases.shape[2:])
-        return np.ascontiguousarray(split.transpose(2, 0, 4, 5, 6, 7, 3, 1), np.int8)
+        form = self.packed.form
+        packed = packed_inputs(form, weight=weight)
+        offset = zero_point_offset(form, weight, self.input_zero_point)  # [O, SH, SW]
+        each = offset if self.by_phase else offset[:, 0, 0]
+        return packed | packed_scale(form, self.results, bias, multiplier, each)
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """NCHW results from the program's outputs."""
-        out = check_output(outputs, 8)
-        nb, cb, ty, sh, tx, sw, batch, block = out.shape
-        full = out.transpose(0, 6, 1, 7, 2, 3, 4, 5).reshape(nb * batch, cb * block, ty * sh, tx * sw)
-        return np.ascontiguousarray(full[: self.batch, : self.out_channels, : self.out_size[0], : self.out_size[1]])
+        return plain_output(self.packed.form, outputs, self.definition.output)

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from vdla.compiler.map.fixed_form import fixed_form
-from vdla.compiler.map.packing import pack_array, unpack_array
+from vdla.compiler.map.packing import pack_array
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import convolution
 from vdla.compiler.operators.vdla.layouts import (
@@ -25,14 +25,12 @@ from vdla.compiler.operators.vdla.layouts import (
     weight_layout,
 )
 from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
-from vdla.compiler.operators.vdla.packing import (
-    check_array,
-    check_output,
-)
+from vdla.compiler.operators.vdla.packing import check_array
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
 from vdla.compiler.operators.vdla.sliding_window import SlidingWindow
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
 from vdla.compiler.templates.channel_sections import ChannelSections, best_sections
+from vdla.compiler.templates.host_arrays import plain_output
 from vdla.compiler.templates.plain_result import plain_result
 
 
@@ -78,18 +76,12 @@ class ConvolutionForm(SlidingWindow):
         """The program's form."""
         count, (inputs, outputs) = self.sections.count, self.sections.channels
         sums = convolution(
-            batch=self.batch,
             in_channels=count * inputs,
             out_channels=count * outputs,
-            size=(self.height, self.width),
-            kernel=self.kernel,
-            strides=self.strides,
-            pads=self.pads,
-            dilations=self.dilations,
             groups=count,
             fill=0 if self.by_border else self.input_zero_point,
-            dtype=self.config.inp_dtype,
             weight_dtype=self.config.wgt_dtype,
+            **self.plain,
         ).output
         by_class = (self.classes, self.class_of) if self.by_border else ()
         output = plain_result(self.results, sums, *by_class)
@@ -147,5 +139,4 @@ class ConvolutionForm(SlidingWindow):
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """NCHW results from the program's outputs."""
-        packed = check_output(outputs, 6 + (self.sections.count > 1))
-        return np.ascontiguousarray(unpack_array(self.packed.form, packed)[:, : self.out_channels])
+        return np.ascontiguousarray(plain_output(self.packed.form, outputs)[:, : self.out_channels])

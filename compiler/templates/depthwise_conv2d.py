@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
-import numpy as np
-
-from vdla.compiler import te
+from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import depthwise_convolution
 from vdla.compiler.operators.vdla.layouts import Layout, depthwise_weight_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, template
-from vdla.compiler.operators.vdla.packing import blocks, check_array, pad_to
+from vdla.compiler.operators.vdla.packing import check_array
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import WEIGHT
 from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
+from vdla.compiler.templates.channelwise import ChannelwiseWindow, channelwise_form
+from vdla.compiler.templates.host_arrays import packed_inputs, packed_scale, zero_point_offset
 from vdla.compiler.templates.mapped_template import tiled_template
+from vdla.compiler.templates.plain_result import plain_result
 from vdla.hardware.config import Config
 
 
@@ -72,38 +73,23 @@ def depthwise_conv2d(
             zero_point=zero_point,
             raw=raw,
         ),
-        fill=input_zero_point,
     )
     conv.check()
     check_threads(name, virtual_threads)
-    return tiled_template(conv, conv.form(conv.sums()), virtual_threads, tiling, conv.steps, chained=chained)
+    return tiled_template(conv, virtual_threads, tiling, conv.steps, chained=chained)
 
 
 @dataclass(frozen=True)
 class _DepthwiseConv2d(ChannelwiseWindow):
-    """A depthwise convolution; an entry of weights is block_in vectors of block_out."""
+    """A depthwise convolution; padding holds the zero point of the input."""
 
-    @property
-    def weight_shape(self) -> tuple[int, int, int, int]:
-        """Shape of the packed weights in DRAM."""
-        config = self.config
-        outer = blocks(self.in_channels, config.block_out)
-        return outer, blocks(self.taps, config.block_in), config.block_in, config.block_out
-
-    def sums(self) -> te.Tensor:
-        """The plain sums of each channel."""
-        return depthwise_convolution(
-            batch=self.batch,
-            channels=self.in_channels,
-            size=(self.height, self.width),
-            kernel=self.kernel,
-            strides=self.strides,
-            pads=self.pads,
-            dilations=self.dilations,
-            fill=self.fill,
-            dtype=self.config.inp_dtype,
-            weight_dtype=self.config.wgt_dtype,
+    @cached_property
+    def packed(self) -> UntiledForm:
+        """The program's form; an entry of weights is block_in vectors of block_out."""
+        sums = depthwise_convolution(
+            channels=self.in_channels, fill=self.input_zero_point, weight_dtype=self.config.wgt_dtype, **self.plain
         ).output
+        return channelwise_form(self.config, plain_result(self.results, sums))
 
     @property
     def layouts(self) -> dict[str, Layout]:
@@ -116,18 +102,9 @@ class _DepthwiseConv2d(ChannelwiseWindow):
         """The program's arrays from NCHW data, [C, 1, KH, KW] weights, biases and multipliers."""
         return self.pack_inputs(data) | self.pack_constants(weight, bias, multiplier)
 
-    def pack_inputs(self, data: Array) -> dict[str, Array]:
-        """The program's array from NCHW data."""
-        return {"data": self.pack_data("data", data)}
-
     def pack_constants(self, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
         """The program's arrays from [C, 1, KH, KW] weights, biases and multipliers."""
-        weight = check_array("weight", weight, (self.in_channels, 1, *self.kernel), self.config.wgt_dtype)
-        offset = -self.input_zero_point * weight.reshape(self.in_channels, -1).sum(axis=1, dtype=np.int64)
-        return {"weight": self._pack_weight(weight)} | self.results.pack(self.in_channels, bias, multiplier, offset)
-
-    def _pack_weight(self, weight: Array) -> Array:
-        outer, entries, inner, block = self.weight_shape
-        full = pad_to(weight.reshape(self.in_channels, self.taps), (outer * block, entries * inner))
-        vectors = full.reshape(outer, block, entries * inner).transpose(0, 2, 1)
-        return np.ascontiguousarray(vectors.reshape(self.weight_shape), np.int8)
+        form, shape = self.packed.form, (self.in_channels, 1, *self.kernel)
+        kernels = check_array("weight", weight, shape, self.config.wgt_dtype)[:, 0]
+        offset = zero_point_offset(form, kernels, self.input_zero_point)
+        return packed_inputs(form, weight=kernels) | packed_scale(form, self.results, bias, multiplier, offset)

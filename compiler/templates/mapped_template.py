@@ -1,4 +1,4 @@
-"""The operator of a template that the mapper packs; the template keeps its layouts on the host."""
+"""The operator of a template: a definition in its packed form, with tiles and the host's arrays."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from vdla.compiler.map.mapped_operator import MappedOperator
-from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Operator
+from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
-from vdla.hardware.config import Config
 
 
-class HostLayouts(Protocol):
-    """What a template knows of its arrays: their layouts, packing and unpacking."""
-
-    @property
-    def name(self) -> str:
-        """The name of the operator."""
+class PackedDefinition(Protocol):
+    """What a template knows: the form of its definition, and what its options mean on the host."""
 
     @property
-    def config(self) -> Config:
-        """The machine."""
+    def results(self) -> Results:
+        """The options of the results, with the operator's name and its machine."""
+
+    @property
+    def packed(self) -> UntiledForm:
+        """The program's form."""
 
     @property
     def layouts(self) -> Mapping[str, Layout]:
@@ -49,36 +48,35 @@ class HostLayouts(Protocol):
 
 
 def tiled_template(
-    host: HostLayouts, form: PackedForm, threads: int, tiling: Tiling | None, macs: int, *, chained: bool = False
+    definition: PackedDefinition, threads: int, tiling: Tiling | None, macs: int, *, chained: bool = False
 ) -> Operator:
-    """The operator of a form with the given tiles, or the best that a search finds.
+    """The operator of a definition with the given tiles, or the best that a search finds.
 
     Raises:
         TemplateError: the given tiling is invalid or does not fit the buffers, or no tiling fits.
     """
-    untiled = UntiledForm(form)
-    problem = replace(untiled.problem, chained=chained)
-    return mapped_template(
-        host, untiled, problem, choose_tiling(host.config, problem, threads, tiling, host.name), macs
-    )
+    problem, results = replace(definition.packed.problem, chained=chained), definition.results
+    chosen = choose_tiling(results.config, problem, threads, tiling, results.name)
+    return mapped_template(definition, problem, chosen, macs)
 
 
 def mapped_template(
-    host: HostLayouts, form: UntiledForm, problem: TilingProblem, tiling: Tiling, macs: int, note: str = ""
+    definition: PackedDefinition, problem: TilingProblem, tiling: Tiling, macs: int, note: str = ""
 ) -> Operator:
-    """The operator of a form with its tiles; `note` precedes them in the description."""
+    """The operator of a definition with its tiles; `note` precedes them in the description."""
+    results = definition.results
 
     def tiled(tiles: Tiling) -> Operator:
         return Operator(
-            name=host.name,
-            config=host.config,
-            function=MappedOperator(host.name, form, tiles).function,
+            name=results.name,
+            config=results.config,
+            function=MappedOperator(results.name, definition.packed, tiles).function,
             macs=macs,
-            pack=host.pack,
-            pack_inputs=host.pack_inputs,
-            pack_constants=host.pack_constants,
-            unpack=host.unpack,
-            layouts=host.layouts,
+            pack=definition.pack,
+            pack_inputs=definition.pack_inputs,
+            pack_constants=definition.pack_constants,
+            unpack=definition.unpack,
+            layouts=definition.layouts,
             problem=problem,
             with_tiles=tiled,
             description=f"{note}{tiles}",

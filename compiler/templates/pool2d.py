@@ -13,7 +13,6 @@ from math import prod
 
 import numpy as np
 
-from vdla.compiler.ir import limits
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import pooling
 from vdla.compiler.operators.vdla.layouts import Layout, scale_layout
@@ -23,8 +22,10 @@ from vdla.compiler.operators.vdla.roles import SCALE
 from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
 from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate, fits_somehow
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.templates.channelwise_window import ChannelwiseWindow
+from vdla.compiler.templates.channelwise import ChannelwiseWindow, channelwise_form
+from vdla.compiler.templates.host_arrays import packed_scale
 from vdla.compiler.templates.mapped_template import mapped_template
+from vdla.compiler.templates.plain_result import plain_result
 from vdla.hardware.config import Config
 
 _KINDS = ("max", "average")
@@ -69,7 +70,6 @@ def pool2d(
     name = name or f"{kind}_pool2d"
     if not isinstance(count_include_pad, bool):
         raise TemplateError(f"{name}: count_include_pad must be True or False, got {count_include_pad!r}")
-    fill = int(limits(config.inp_dtype)[0]) if kind == "max" else input_zero_point
     pool = _Pool2d(
         config=config,
         name=name,
@@ -92,7 +92,6 @@ def pool2d(
             zero_point=zero_point,
             raw=raw,
         ),
-        fill=fill,
         kind=kind,
         excluding=kind == "average" and not count_include_pad,
     )
@@ -100,7 +99,7 @@ def pool2d(
     check_threads(name, virtual_threads)
     pool, chosen = _form(pool, virtual_threads, tiling)
     note = "rows of windows: " if pool.by_rows else ""
-    return mapped_template(pool, pool.packed, pool.packed.problem, chosen, pool.steps, note)
+    return mapped_template(pool, pool.packed.problem, chosen, pool.steps, note)
 
 
 def _form(pool: _Pool2d, threads: int, tiling: Tiling | None) -> tuple[_Pool2d, Tiling]:
@@ -142,22 +141,10 @@ class _Pool2d(ChannelwiseWindow):
     @cached_property
     def packed(self) -> UntiledForm:
         """The program's form."""
-        definition = pooling(
-            kind=self.kind,
-            batch=self.batch,
-            channels=self.in_channels,
-            size=(self.height, self.width),
-            kernel=self.kernel,
-            strides=self.strides,
-            pads=self.pads,
-            dilations=self.dilations,
-            fill=self.fill,
-            dtype=self.config.inp_dtype,
-        )
-        chunk = "ky" if self.by_rows else None
-        if not self.by_class:
-            return UntiledForm(self.form(definition.output, chunk=chunk))
-        return UntiledForm(self.form(definition.output, self.classes, self.class_of, chunk))
+        sums = pooling(kind=self.kind, channels=self.in_channels, fill=self.input_zero_point, **self.plain).output
+        by_class = (self.classes, self.class_of) if self.by_class else ()
+        output = plain_result(self.results, sums, *by_class)
+        return channelwise_form(self.config, output, "ky" if self.by_rows else None)
 
     @property
     def by_class(self) -> bool:
@@ -178,10 +165,6 @@ class _Pool2d(ChannelwiseWindow):
         """
         return self.pack_inputs(data) | self.pack_constants(bias, multiplier)
 
-    def pack_inputs(self, data: Array) -> dict[str, Array]:
-        """The program's array from NCHW data."""
-        return {"data": self.pack_data("data", data)}
-
     def pack_constants(self, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
         """The program's scale from biases and multipliers."""
         if multiplier is None and not self.results.raw:
@@ -189,7 +172,8 @@ class _Pool2d(ChannelwiseWindow):
         summands = 1 if self.kind == "max" else self.taps
         offset = np.full((self.in_channels,) + (1, 1) * self.by_class, -self.input_zero_point * summands)
         counts = self._counts() if self.excluding else np.array([[[summands]]])
-        return self.results.pack(self.in_channels, bias, multiplier, offset, counts if self.by_class else counts.item())
+        each = counts if self.by_class else counts.item()
+        return packed_scale(self.packed.form, self.results, bias, multiplier, offset, each)
 
     def _counts(self) -> Array:
         """[1, row class, column class]: elements in a window that are not padding, at least 1."""

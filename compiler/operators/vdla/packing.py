@@ -43,14 +43,6 @@ def pad_to(array: Array, shape: tuple[int, ...]) -> Array:
     return np.pad(array, [(0, new - old) for old, new in zip(array.shape, shape, strict=True)])
 
 
-def pack_activations(array: Array, batch: int, block: int) -> Array:
-    """[N, C, H, W] to [N/batch, C/block, H, W, batch, block]."""
-    n, c, h, w = array.shape
-    nb, cb = blocks(n, batch), blocks(c, block)
-    full = pad_to(array, (nb * batch, cb * block, h, w)).reshape(nb, batch, cb, block, h, w)
-    return np.ascontiguousarray(full.transpose(0, 2, 4, 5, 1, 3), np.int8)
-
-
 def check_output(outputs: Mapping[str, Array], rank: int) -> Array:
     """The array of the results among a run's outputs."""
     array = outputs.get("output") if isinstance(outputs, Mapping) else None
@@ -58,21 +50,6 @@ def check_output(outputs: Mapping[str, Array], rank: int) -> Array:
         got = type(outputs).__name__ if array is None else f"one of shape {list(np.shape(array))}"
         raise TemplateError(f"unpack: outputs must have an array 'output' of {rank} dimensions, got {got}")
     return array
-
-
-def unpack_activations(array: Array, shape: tuple[int, int, int, int]) -> Array:
-    """[N/batch, C/block, H, W, batch, block] to the first [N, C, H, W] elements."""
-    nb, cb, h, w, batch, block = array.shape
-    full = array.transpose(0, 4, 1, 5, 2, 3).reshape(nb * batch, cb * block, h, w)
-    n, c, height, width = shape
-    return np.ascontiguousarray(full[:n, :c, :height, :width])
-
-
-def pack_lanes(lanes: Array, block_out: int) -> Array:
-    """[C, ...] as [C/block_out, ..., block_out]."""
-    channels, *rest = lanes.shape
-    full = pad_to(lanes, (blocks(channels, block_out) * block_out, *rest)).reshape(-1, block_out, *rest)
-    return np.ascontiguousarray(np.moveaxis(full, 1, -1))
 
 
 def check_factors(name: str, factors: Array | float, channels: int) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
-from vdla.compiler.operators.vdla.packing import check_array, check_factors, check_range, pack_lanes
+from vdla.compiler.operators.vdla.packing import check_array, check_factors, check_range
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, scales_from_floats, wrap32
 from vdla.support.integers import is_int
@@ -69,13 +69,6 @@ class Results:
     @property
     def _half(self) -> int:
         return 1 << (self.config.out_bits - 1)
-
-    def pack(
-        self, channels: int, bias: Array | None, multiplier: Factors, offset: Array, counts: Array | int = 1
-    ) -> dict[str, Array]:
-        """The scale tensor of channels in blocks, unless raw; arguments are those of `lanes`."""
-        lanes = self.lanes(channels, bias, multiplier, offset, counts)
-        return {} if lanes is None else {"scale": pack_lanes(lanes, self.config.block_out)}
 
     def lanes(
         self, channels: int, bias: Array | None, multiplier: Factors, offset: Array, counts: Array | int = 1

@@ -100,15 +100,23 @@ class SlidingWindow:
             )
 
     @property
+    def plain(self) -> dict[str, Any]:
+        """The extents, the window and the type of inputs, as definitions take them."""
+        return {
+            "batch": self.batch,
+            "size": (self.height, self.width),
+            "kernel": self.kernel,
+            "strides": self.strides,
+            "pads": self.pads,
+            "dilations": self.dilations,
+            "dtype": self.config.inp_dtype,
+        }
+
+    @property
     def span(self) -> Pair:
         """Rows and columns of input from the first to the last tap of one result."""
         (kh, kw), (dh, dw) = self.kernel, self.dilations
         return (kh - 1) * dh + 1, (kw - 1) * dw + 1
-
-    @property
-    def pads_before(self) -> Pair:
-        """Padding above and to the left."""
-        return self.pads[0], self.pads[1]
 
     @property
     def out_size(self) -> Pair:
@@ -149,12 +157,6 @@ class SlidingWindow:
         if inner <= before:
             return Border(extent, extent, 0)
         return Border(extent, before, extent - min(inner, extent))
-
-    def padding(self) -> tuple[float, tuple[int, int]]:
-        """The share of the taps that do not read padding, and `TilingProblem.cuts`."""
-        rows, cols = self.reads_inside(0), self.reads_inside(1)
-        cuts = tuple(int((inside[1:] != inside[:-1]).any(axis=1).sum()) for inside in (rows, cols))
-        return float(rows.mean() * cols.mean()), (cuts[0], cuts[1])
 
     def reads_inside(self, axis: int) -> npt.NDArray[np.bool_]:
         """[result, tap]: whether the tap reads the image, in one direction."""

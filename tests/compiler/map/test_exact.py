@@ -76,7 +76,7 @@ def test_random_convolutions_are_exact(data):
     assert np.array_equal(operator.unpack(outputs), expected(definition, arrays)), operator.description
 
 
-@pytest.mark.parametrize("kind", ["conv2d", "conv2d_grouped", "dense"])
+@pytest.mark.parametrize("kind", ["conv2d", "conv2d_grouped", "dense", "depthwise", "average_pooling", "transposed"])
 def test_packing_is_a_tensor_expression(kind):
     """The interpreter and the gather agree on every packed input."""
     config = Config.preset("tiny")

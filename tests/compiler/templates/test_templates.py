@@ -156,6 +156,15 @@ def test_layouts_are_named_and_the_names_give_the_shapes() -> None:
             assert all(d.isalpha() or int(d[:-1]) == size for d, size in zip(dimensions, sizes, strict=True))
 
 
+def test_blocks_are_padded_with_zeros_whatever_the_padding_of_windows_holds() -> None:
+    """The fill of a maximum, -128, is no element of what the host packs."""
+    pool = pool2d(TINY, kind="max", batch=1, height=3, width=4, channels=5, kernel=3, pads=1)
+    packed = pool.pack(np.ones((1, 5, 3, 4), int))["data"]
+    assert packed.shape == (1, 2, 3, 4, 1, 4)
+    assert packed[0, 0].min() == packed[0, 1, ..., 0].min() == 1
+    assert not packed[0, 1, ..., 1:].any()
+
+
 def test_groups_of_one_result_are_sections_without_lanes() -> None:
     rng = np.random.default_rng(0)
     operator = conv2d(PYNQ, batch=2, height=1, width=2, in_channels=272, out_channels=17, kernel=1, groups=17, raw=True)

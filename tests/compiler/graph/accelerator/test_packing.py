@@ -8,7 +8,6 @@ import pytest
 from vdla.compiler.graph import Graph, TensorType, check_graph
 from vdla.compiler.graph.accelerator.packing import Broadcast, Channels, InputLayout, PackedLayout
 from vdla.compiler.graph.accelerator.product_layouts import FactorLayout, LanesLayout, row_terms
-from vdla.compiler.operators.vdla.packing import pack_activations
 from vdla.compiler.templates import batched_matmul
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, scale_from_float, unpack_scale
@@ -38,8 +37,17 @@ def test_images(shape, machine):
     layout = PackedLayout(Channels.IMAGE, shape, *machine)
     packed, back = converted(layout, x)
     assert np.array_equal(back, x)
-    assert np.array_equal(packed, pack_activations(x.reshape(layout.image), *machine))
     assert packed.shape == layout.packed_shape
+    assert np.array_equal(packed, blocks_of(x.reshape(layout.image), *machine))
+
+
+def blocks_of(image: np.ndarray, batch: int, block: int) -> np.ndarray:
+    """[N, C, H, W] as [N / batch, C / block, H, W, batch, block], element by element."""
+    (count, channels), size = image.shape[:2], image.shape[2:]
+    found = np.zeros((-(-count // batch), -(-channels // block), *size, batch, block), np.int8)
+    for n, c in np.ndindex(count, channels):
+        found[n // batch, c // block, :, :, n % batch, c % block] = image[n, c]
+    return found
 
 
 @pytest.mark.parametrize("machine", MACHINES)
