@@ -18,9 +18,9 @@ from vdla.compiler.map.fixed_form import fixed_form
 from vdla.compiler.map.packing import pack_array
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import batched_product
+from vdla.compiler.operators.vdla.checks import check_array
 from vdla.compiler.operators.vdla.layouts import Layout, factor_layout, in_sections, result_layout, scale_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
-from vdla.compiler.operators.vdla.packing import check_array
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, OTHER, OUTPUT, SCALE
 from vdla.compiler.operators.vdla.sliding_window import check_extents, check_threads

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vdla.compiler.operators.vdla.checks import blocks, pad_to
 from vdla.compiler.operators.vdla.operator import Array
-from vdla.compiler.operators.vdla.packing import blocks, pad_to
 
 
 @dataclass(frozen=True, slots=True)

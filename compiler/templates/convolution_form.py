@@ -16,6 +16,7 @@ from vdla.compiler.map.fixed_form import fixed_form
 from vdla.compiler.map.packing import pack_array
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import convolution
+from vdla.compiler.operators.vdla.checks import check_array
 from vdla.compiler.operators.vdla.layouts import (
     Layout,
     activation_layout,
@@ -25,7 +26,6 @@ from vdla.compiler.operators.vdla.layouts import (
     weight_layout,
 )
 from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
-from vdla.compiler.operators.vdla.packing import check_array
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
 from vdla.compiler.operators.vdla.sliding_window import SlidingWindow
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem

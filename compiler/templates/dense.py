@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from vdla.compiler.operators.vdla.checks import blocks, check_array, pad_to
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, template
-from vdla.compiler.operators.vdla.packing import blocks, check_array, pad_to
 from vdla.compiler.operators.vdla.sliding_window import check_extents
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.conv2d import conv2d

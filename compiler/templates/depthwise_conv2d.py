@@ -7,9 +7,9 @@ from functools import cached_property
 
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import depthwise_convolution
+from vdla.compiler.operators.vdla.checks import check_array
 from vdla.compiler.operators.vdla.layouts import Layout, depthwise_weight_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, template
-from vdla.compiler.operators.vdla.packing import check_array
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import WEIGHT
 from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair

@@ -15,9 +15,9 @@ import numpy as np
 
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import Definition
+from vdla.compiler.operators.vdla.checks import check_range
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator
-from vdla.compiler.operators.vdla.packing import check_range
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, OTHER
 from vdla.compiler.operators.vdla.sliding_window import check_extents, check_threads

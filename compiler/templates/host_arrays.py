@@ -14,8 +14,8 @@ from vdla.compiler.map.gather import gather
 from vdla.compiler.map.packed_expression import result_axes
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packing import pack_array, unpacked
+from vdla.compiler.operators.vdla.checks import check_array, check_output
 from vdla.compiler.operators.vdla.operator import Array, Factors
-from vdla.compiler.operators.vdla.packing import check_array, check_output
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import SCALE
 

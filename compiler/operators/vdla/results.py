@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler import te
+from vdla.compiler.operators.vdla.checks import check_array, check_factors, check_range
 from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
-from vdla.compiler.operators.vdla.packing import check_array, check_factors, check_range
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, scales_from_floats, wrap32
 from vdla.support.integers import is_int

@@ -12,8 +12,8 @@ from helpers.seeds import seeds
 
 from vdla.benchmarks.programs.random_config import random_config
 from vdla.compiler.operators.vdla import tile_candidates, tile_steps
+from vdla.compiler.operators.vdla.checks import blocks
 from vdla.compiler.operators.vdla.operator import TemplateError
-from vdla.compiler.operators.vdla.packing import blocks
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
 from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.operators.vdla.tiling import best_choice, best_tiling, estimate, fits, tilings

@@ -1,4 +1,4 @@
-"""Conversions between plain arrays and packed layouts, padded with zeros to whole blocks."""
+"""Checks of the arrays and numbers that operators take, and padding to whole blocks."""
 
 from __future__ import annotations
 
