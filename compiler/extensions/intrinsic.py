@@ -1,8 +1,8 @@
 """The intrinsic of an extension: what schedules tensorize with, lowered to its instruction.
 
 The operands are those of the declaration, so that nothing is said twice. An operand of which an
-index is neither one axis nor depends on data has no intrinsic: matching needs whole axes. Nor has an
-instruction with private state: what it computes is no function of its operands.
+index is neither one axis nor depends on data has no intrinsic: matching needs whole axes. Nor has
+an instruction with private state: what it computes is no function of its operands.
 """
 
 from __future__ import annotations
