@@ -73,8 +73,8 @@ def adder_tree_depth(config: Config) -> int:
 
 
 def compute_depth(config: Config) -> int:
-    """From the last slot of a GEMM or VECTOR to its end."""
-    return PIPELINE_DEPTH + adder_tree_depth(config)
+    """From the last slot of a GEMM or VECTOR to its end; a stage on the way out makes it deeper."""
+    return PIPELINE_DEPTH + adder_tree_depth(config) + (config.stage.latency if config.stage is not None else 0)
 
 
 def merge_delay(config: Config) -> int:

@@ -14,7 +14,6 @@ from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.intrinsics import vector
 from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
 from vdla.compiler.extensions import machine_intrinsics
-from vdla.compiler.map.table import is_table
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.compiler.tensorize import Intrinsic
@@ -41,7 +40,7 @@ class Core:
         """The axes of the intrinsic: those of the result, and those of a reduction over entries."""
         stage = self.pattern.output.stage
         assert isinstance(stage, Stage)
-        loads = [e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load) and not is_table(e)]
+        loads = [e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load)]
         indices = {index.name for load in loads for index in load.indices if isinstance(index, ir.Var)}
         reduced = stage.reduction.axes if stage.reduction else ()
         inner = [name for name in (axis_name(axis.name) for axis in reduced) if name in indices]
@@ -50,8 +49,7 @@ class Core:
     @property
     def held(self) -> str | None:
         """The operand that is loaded as weights."""
-        scopes, tables = self.pattern.scopes, self.pattern.tables
-        return next((name for name, scope in scopes.items() if scope == "wgt" and name not in tables), None)
+        return next((name for name, scope in self.pattern.scopes.items() if scope == "wgt"), None)
 
 
 def machine_cores(config: Config) -> list[Core]:

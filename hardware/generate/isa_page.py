@@ -9,9 +9,10 @@ from enum import IntEnum
 from vdla.hardware.config import Config
 from vdla.hardware.isa.formats import FORMATS, Slot, instruction_bytes, uop_layout
 from vdla.hardware.isa.instruction_set import Format, isa_of
-from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
-from vdla.hardware.isa.plug_in import PlugIn, Port
-from vdla.hardware.isa.rules import RULES, Rule, plug_in_rules
+from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, StagedEmit, Unit, VectorOp
+from vdla.hardware.isa.plug_in import PlugIn, PlugInStage, Port
+from vdla.hardware.isa.plug_in_state import StatePort
+from vdla.hardware.isa.rules import RULES, Rule, plug_in_rules, rules_of
 
 UNITS = {
     Opcode.LOAD: "load (inp, wgt, scl) or compute (uop, acc)",
@@ -48,7 +49,7 @@ def _fields(slots: Sequence[Slot]) -> Iterator[str]:
 def _rules(config: Config, found: Format) -> Iterator[Rule]:
     """The rules of a format but for those of all formats."""
     opcode = Opcode.GEMM if found.plug_in else found.code
-    yield from (rule for rule in RULES if opcode in rule.opcodes and len(rule.opcodes) < len(FORMATS))
+    yield from (rule for rule in rules_of(config) if opcode in rule.opcodes and not set(FORMATS) <= set(rule.opcodes))
     if found.plug_in:
         yield from plug_in_rules(config, found.plug_in)
 
@@ -80,6 +81,25 @@ def _plug_in(config: Config, plug_in: PlugIn) -> Iterator[str]:
     for field, port in (("src", plug_in.src), ("wgt", plug_in.wgt)):
         if port is not None and (port.entries > 1 or port.bits is not None):
             yield f"`{field}` counts {_counted(port)}."
+    yield from (_state(port) for port in plug_in.states)
+
+
+def _state(port: StatePort) -> str:
+    """What an instruction does with a private state, in a sentence."""
+    uses = [*(["reads"] if port.operand is not None else []), *(["writes"] if port.writes else [])]
+    held = f"{port.state.rows} of {port.state.dtype}{list(port.state.shape)}"
+    what = "the only row" if port.state.rows == 1 else "all rows" if port.whole else f"the row at `{port.index}`"
+    return f"It {' and '.join(uses)} {what} of state `{port.state.label}`, {held}."
+
+
+def _stage(stage: PlugInStage) -> Iterator[str]:
+    yield ""
+    yield f"## Stage {stage.name.upper()}"
+    yield ""
+    yield f"{stage.doc} Results with `emit` STAGE are requantised and go through it."
+    yield ""
+    yield f"Digest `{stage.digest}`, latency {stage.latency} cycles, which every compute instruction takes."
+    yield from (_state(port) for port in stage.states)
 
 
 def _counted(port: Port) -> str:
@@ -89,12 +109,13 @@ def _counted(port: Port) -> str:
     return group if port.bits is None else f"{group}, seen as elements of {port.bits} bits"
 
 
-def _enums() -> Iterator[str]:
+def _enums(config: Config) -> Iterator[str]:
     yield ""
     yield "## Values"
     yield ""
+    enums = [StagedEmit if enum is Emit and config.stage is not None else enum for enum in ENUMS]
     rows = [
-        (enum.__name__, _doc(enum), ", ".join(f"{member.value} {member.name}" for member in enum)) for enum in ENUMS
+        (enum.__name__, _doc(enum), ", ".join(f"{member.value} {member.name}" for member in enum)) for enum in enums
     ]
     yield from table(("kind", "meaning", "values"), rows)
 
@@ -119,11 +140,13 @@ def _page(config: Config) -> Iterator[str]:
     yield from _common_rules()
     for found in isa_of(config).formats.values():
         yield from _format(config, found)
+    if config.stage is not None:
+        yield from _stage(config.stage)
     yield ""
     yield "## Micro-op"
     yield ""
     yield from _fields(uop_layout(config))
-    yield from _enums()
+    yield from _enums(config)
 
 
 def render(config: Config) -> str:

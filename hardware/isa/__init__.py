@@ -20,7 +20,7 @@ from vdla.hardware.isa.encoding import (
     uop_columns,
     with_fields,
 )
-from vdla.hardware.isa.footprint import BufferAccess, Excess, Footprints, Row, UopOffsets
+from vdla.hardware.isa.footprint import BufferAccess, Excess, Footprints, Row, StateAccess, UopOffsets
 from vdla.hardware.isa.formats import FORMATS, UOP_FORMAT, Field, Slot, instruction_bytes, layout, uop_layout
 from vdla.hardware.isa.formula import Formula, FormulaError
 from vdla.hardware.isa.index_set import Where, numbered
@@ -124,6 +124,7 @@ __all__ = [
     "Slot",
     "Source",
     "StagedEmit",
+    "StateAccess",
     "StatePort",
     "Store",
     "Sync",

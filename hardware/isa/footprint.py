@@ -1,4 +1,5 @@
-"""The exact footprint of an instruction: entries of on-chip buffers, beats of its tensor in DRAM.
+"""The exact footprint of an instruction: entries of on-chip buffers, beats of its tensor in DRAM,
+rows of private state.
 
 A read is of a value from before the instruction: an accumulator entry that the instruction itself
 starts is not read. The sets are defined, and cheap, only for an instruction without `excess`.
@@ -15,8 +16,9 @@ from vdla.hardware.isa import index_set
 from vdla.hardware.isa.encoding import UOP_COLUMNS
 from vdla.hardware.isa.index_set import Indices, Where
 from vdla.hardware.isa.instruction_set import COL, EXTENSION_COLUMN, plug_in_of
-from vdla.hardware.isa.instructions import EXTENSION, Buffer, Emit, Opcode, Operand, Source, VectorOp
+from vdla.hardware.isa.instructions import EXTENSION, Buffer, Emit, Opcode, Operand, Source, StagedEmit, VectorOp
 from vdla.hardware.isa.plug_in import OldSum, PlugIn, Port
+from vdla.hardware.isa.plug_in_state import PlugInState, StatePort
 from vdla.hardware.isa.sizes import Sizes
 
 Row = Sequence[int]
@@ -39,6 +41,19 @@ class BufferAccess:
 
     field: str
     buffer: Buffer | None
+    writes: bool
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
+class StateAccess:
+    """Rows of a private state that are read or written; without a `field` nothing moves them.
+
+    Compute alone accesses them, in program order.
+    """
+
+    field: str | None
+    state: PlugInState
     writes: bool
     where: Where
 
@@ -89,7 +104,7 @@ class _Stream:
     """An index of GEMM or VECTOR: base field, loop factors, micro-op column, unit in the buffer."""
 
     field: str
-    buffer: Buffer
+    buffer: Buffer | None  # None for a private state
     things: str
     limit: int
     moves: str
@@ -109,7 +124,7 @@ class _Stream:
 
 
 def _streams(config: Sizes, opcode: int, emit: int, op: int, source: int, operand: int) -> tuple[_Stream, ...]:
-    """The indices that an instruction of this form uses, that of the accumulator first.
+    """The indices of buffers that an instruction of this form uses.
 
     `op` is the number of the plug-in in an instruction of one.
     """
@@ -123,12 +138,11 @@ def _streams(config: Sizes, opcode: int, emit: int, op: int, source: int, operan
         writes=True,
     )
     if opcode == Opcode.GEMM:
-        reads = [_entries(config, "src", Buffer.INP), _entries(config, "wgt", Buffer.WGT)]
-    elif opcode == EXTENSION:
-        reads = list(_plug_in_reads(config, config.extensions[op]))
-    else:
-        reads = list(_vector_reads(config, op, source, operand))
-    return (acc, *reads, *_results(config, emit))
+        return (acc, _entries(config, "src", Buffer.INP), _entries(config, "wgt", Buffer.WGT), *_results(config, emit))
+    if opcode == Opcode.VECTOR:
+        return (acc, *_vector_reads(config, op, source, operand), *_results(config, emit))
+    plug_in = config.extensions[op]
+    return (*([acc] if plug_in.writes_sums else []), *_plug_in_reads(config, plug_in), *_results(config, emit))
 
 
 def _entries(config: Sizes, field: str, buffer: Buffer, count: int = 1) -> _Stream:
@@ -161,6 +175,18 @@ def _port(config: Sizes, field: str, port: Port) -> _Stream:
     if port.vector:
         return _input_vectors(config) if port.buffer is Buffer.INP else _weight_vectors(config)
     return _entries(config, field, port.buffer, port.entries)
+
+
+def _state_stream(port: StatePort, index: str) -> _Stream:
+    return _Stream(
+        field=index,
+        buffer=None,
+        things=f"{port.state.label} rows",
+        limit=port.state.rows,
+        moves=index,
+        column=UOP_COLUMNS.index(index),
+        writes=port.writes,
+    )
 
 
 def _weight_vectors(config: Sizes) -> _Stream:
@@ -203,7 +229,7 @@ def _results(config: Sizes, emit: int) -> Iterator[_Stream]:
             writes=True,
             entries=slot,
         )
-    if emit == Emit.REQUANT:
+    if emit in (StagedEmit.REQUANT, StagedEmit.STAGE):
         yield _Stream(
             field="out",
             buffer=Buffer.OUT,
@@ -242,7 +268,8 @@ class Footprints:
             return _dma_excess(self.config, row)
         if row[_OPCODE] == Opcode.SYNC or kernel is None:
             return []
-        return [found for stream in self._used(row, kernel) if (found := _looped_excess(stream, row, kernel))]
+        streams = [*self._used(row, kernel), *self._state_streams(row)]
+        return [found for stream in streams if (found := _looped_excess(stream, row, kernel))]
 
     def kernel_excess(self, row: Row) -> Excess | None:
         """The excess of the micro-ops of a GEMM or VECTOR beyond their buffer, or None."""
@@ -278,6 +305,12 @@ class Footprints:
         if row[_OPCODE] == Opcode.SYNC or kernel is None:
             return []
         return self._looped(row, kernel)
+
+    def state_accesses(self, row: Row, kernel: UopOffsets | None) -> list[StateAccess]:
+        """The rows of private state that the instruction reads, then those that it writes."""
+        if row[_OPCODE] not in _LOOPED or kernel is None:
+            return []
+        return sorted(self._state_accesses(row, kernel), key=lambda access: access.writes)
 
     def alike(self, row: Row, kernel: UopOffsets | None, bases: Mapping[str, Indices]) -> Indices:
         """Numbers of instructions that equal `row` but for their base fields, int64[n].
@@ -323,6 +356,24 @@ class Footprints:
         out = row[_OPCODE] == Opcode.STORE or row[COL["widen"]]
         return self.config.entry_bytes[Buffer.OUT if out else row[COL["buffer"]]] // self.config.axi_bytes
 
+    def _state_accesses(self, row: Row, kernel: UopOffsets) -> Iterator[StateAccess]:
+        plug_in, stage = plug_in_of(self.config, row), self.config.stage
+        for port in plug_in.states if plug_in is not None else ():
+            where: Where = slice(0, port.state.rows)
+            if port.index is not None:
+                where = self._place(_state_stream(port, port.index), row, kernel)
+            if port.operand is not None:
+                yield StateAccess(port.index, port.state, False, where)
+            if port.writes:
+                yield StateAccess(port.index, port.state, True, where)
+        if stage is not None and row[_EMIT] == StagedEmit.STAGE and kernel.offsets(_NO_COLUMN, last_only=True):
+            yield from (StateAccess(None, port.state, False, slice(0, port.state.rows)) for port in stage.states)
+
+    def _state_streams(self, row: Row) -> list[_Stream]:
+        plug_in = plug_in_of(self.config, row)
+        ports = plug_in.states if plug_in is not None else ()
+        return [_state_stream(port, port.index) for port in ports if port.index is not None]
+
     def _used(self, row: Row, kernel: UopOffsets) -> list[_Stream]:
         op = row[EXTENSION_COLUMN] if row[_OPCODE] == EXTENSION else row[_OP]
         form = (row[_OPCODE], row[_EMIT], op, row[_SOURCE], row[_OPERAND])
@@ -338,6 +389,7 @@ class Footprints:
             found.append(BufferAccess("acc", Buffer.ACC, False, self._old_sums(row, kernel)))
         for stream in self._used(row, kernel):
             place = self._place(stream, row, kernel)
+            assert stream.buffer is not None, "streams of private state are apart"
             if stream.buffer == Buffer.ACC and not stream.writes:
                 place = self._source_sums(stream, row, kernel, place)
             found.append(BufferAccess(stream.field, stream.buffer, stream.writes, place))
@@ -345,7 +397,9 @@ class Footprints:
 
     def _reads_old_sums(self, row: Row) -> bool:
         plug_in = plug_in_of(self.config, row)
-        return row[_OP] != VectorOp.MOV if plug_in is None else plug_in.old is not OldSum.OVERWRITE
+        if plug_in is None:
+            return row[_OP] != VectorOp.MOV
+        return plug_in.old in (OldSum.READ, OldSum.ACCUMULATE)
 
     def _place(self, stream: _Stream, row: Row, kernel: UopOffsets) -> Where:
         base, phase = divmod(row[stream.base], stream.per_entry)
@@ -371,7 +425,10 @@ class Footprints:
 
     def _source_sums(self, stream: _Stream, row: Row, kernel: UopOffsets, read: Where) -> Where:
         """The entries of `read`, those of a VECTOR's source, that it reads before writing them."""
-        written = self._place(self._used(row, kernel)[0], row, kernel)
+        sums = next((each for each in self._used(row, kernel) if each.buffer == Buffer.ACC and each.writes), None)
+        if sums is None:
+            return read
+        written = self._place(sums, row, kernel)
         if index_set.end(read) <= _begin(written) or index_set.end(written) <= _begin(read):
             return read
         exposed = _exposed_source(row, kernel)

@@ -132,6 +132,7 @@ class _Victim:
         self.ports = np.array([_ports(plug_in) for plug_in in config.extensions], np.int64).reshape(
             -1, len(machine.PORTS)
         )
+        self.held = np.array(list(_held(config)), np.int64).reshape(-1, len(machine.HELD))
         beats = [tensor.nbytes // config.axi_bytes for tensor in program.tensors]
         self.base = np.concatenate([[0], np.cumsum(beats)]).astype(np.int64)
         self.table, firsts = _micro_op_tables(config, program.tensors)
@@ -148,7 +149,16 @@ class _Victim:
         dram = self.dram.copy()
         params = _params(self.program.config, interleaving, seed, self.most_items)
         status, where = machine.run(
-            self.rows, self.order, self.counts, self.tensor_of, self.tensors, self.table, dram, params, self.ports
+            self.rows,
+            self.order,
+            self.counts,
+            self.tensor_of,
+            self.tensors,
+            self.table,
+            dram,
+            params,
+            self.ports,
+            self.held,
         )
         return int(status), int(where), dram
 
@@ -162,6 +172,7 @@ class _Victim:
 def _ports(plug_in: PlugIn) -> tuple[int, ...]:
     """What a plug-in reads, in the order of `machine.PORTS`."""
     old = {
+        OldSum.UNTOUCHED: machine.NO_SUM,
         OldSum.OVERWRITE: machine.NOTHING,
         OldSum.READ: machine.SUM,
         OldSum.ACCUMULATE: machine.SUM_UNLESS_FIRST,
@@ -176,6 +187,18 @@ def _port(port: Port | None) -> int:
     if port.buffer == Buffer.ACC:
         return machine.SUM
     return machine.VECTOR if port.vector else machine.ENTRY
+
+
+def _held(config: Config) -> Iterator[tuple[int, ...]]:
+    """The private states that plug-ins and the stage use, in the order of `machine.HELD`."""
+    indices = {"acc": machine.BY_ACC, "src": machine.BY_SRC, "wgt": machine.BY_WGT, None: machine.ONLY}
+    owners = [(number, port) for number, plug_in in enumerate(config.extensions) for port in plug_in.states]
+    owners += [(machine.STAGE, port) for port in (config.stage.states if config.stage is not None else ())]
+    spaces = {port.state: machine.BUFFERS + k for k, port in enumerate({p.state: p for _, p in owners}.values())}
+    for owner, port in owners:
+        index = machine.ALL if port.whole else indices[port.index]
+        reads, writes = port.operand is not None, port.writes
+        yield owner, spaces[port.state], port.state.rows, index, int(reads), int(writes)
 
 
 def _micro_op_tables(config: Config, tensors: tuple[ProgramTensor, ...]) -> tuple[Ints, list[int]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN, Buffer, Emit, Opcode, Operand, Source, VectorOp
+from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN, Buffer, Opcode, Operand, Source, StagedEmit, VectorOp
 from vdla.simulator.support.jit import entry_point, helper
 
 Ints = NDArray[np.int64]
@@ -34,7 +34,16 @@ PORTS = ("old", "src", "wgt", "src_entries", "wgt_entries")
 """What a plug-in reads: see `NOTHING` and the values below it, by column of an array; and the
 entries of an operand that is not a vector.
 """
-NOTHING, ENTRY, VECTOR, SUM, SUM_UNLESS_FIRST = range(5)
+NOTHING, ENTRY, VECTOR, SUM, SUM_UNLESS_FIRST, NO_SUM = range(6)
+"""NO_SUM: the plug-in neither reads nor writes an accumulator entry."""
+
+HELD = ("owner", "space", "rows", "index", "reads", "writes")
+"""A private state that a plug-in (`owner` its number) or the stage (`owner` STAGE) uses: its row of
+`memory`, its rows, and what indexes it: ACC, SRC, WGT, the ONLY row, or ALL rows."""
+STAGE = -1
+BY_ACC, BY_SRC, BY_WGT, ONLY, ALL = range(5)
+BUFFERS = 6
+"""Rows of `memory` that are buffers; those of private states follow."""
 
 _P_CMD, _P_TOK, _P_DEPTH, _P_BEATS = P["command_depth"], P["token_depth"], P["inp"], P["inp_beats"]
 _P_IPE, _P_IE, _P_WPE, _P_SLOT = P["inp_per_entry"], P["inp_entries"], P["wgt_per_entry"], P["slot_entries"]
@@ -46,7 +55,9 @@ _LOAD, _STORE, _GEMM, _VECTOR = (int(o) for o in (Opcode.LOAD, Opcode.STORE, Opc
 _EXTENSION = int(EXTENSION)
 _OLD_PORT, _SRC_PORT, _WGT_PORT, _SRC_ENTRIES, _WGT_ENTRIES = range(len(PORTS))
 _NOTHING, _VECTOR_PORT, _SUM, _SUM_UNLESS_FIRST = NOTHING, VECTOR, SUM, SUM_UNLESS_FIRST
-_EMIT_NONE, _EMIT_RAW = int(Emit.NONE), int(Emit.RAW)
+_NO_SUM, _STAGE_OWNER, _BY_ACC, _BY_SRC, _BY_WGT, _ALL = NO_SUM, STAGE, BY_ACC, BY_SRC, BY_WGT, ALL
+_OWNER, _SPACE, _ROWS, _INDEX, _READS, _WRITES = range(len(HELD))
+_EMIT_NONE, _EMIT_RAW, _EMIT_STAGE = int(StagedEmit.NONE), int(StagedEmit.RAW), int(StagedEmit.STAGE)
 _SRC, _BY_WEIGHT, _FROM_INP = int(Operand.SRC), int(Operand.WGT), int(Source.INP)
 _MOV, _MAC = int(VectorOp.MOV), int(VectorOp.MAC)
 
@@ -181,7 +192,18 @@ def _input_vector(memory: Digests, index: int, params: Ints) -> np.uint64:
 
 
 @helper
-def _emit(row: Ints, offset: int, scale: int, value: np.uint64, memory: Digests, params: Ints) -> bool:
+def _staged(value: np.uint64, memory: Digests, held: Ints) -> np.uint64:
+    """A result behind the stage: any function of it and of all rows of the stage's states."""
+    value = _tag(value, 3)
+    for port in held:
+        if port[_OWNER] == _STAGE_OWNER:
+            for at in range(port[_ROWS]):
+                value = _mix(value, memory[port[_SPACE], at])
+    return value
+
+
+@helper
+def _emit(row: Ints, offset: int, scale: int, value: np.uint64, memory: Digests, params: Ints, held: Ints) -> bool:
     to = row[_O] + offset
     if row[_EMIT] == _EMIT_RAW:
         if (to + 1) * params[_P_SLOT] > params[_P_DEPTH + _OUT]:
@@ -191,12 +213,13 @@ def _emit(row: Ints, offset: int, scale: int, value: np.uint64, memory: Digests,
         return True
     if to >= params[_P_DEPTH + _OUT] or scale >= params[_P_DEPTH + _SCL]:
         return False
-    memory[_OUT, to] = _mix(value, memory[_SCL, scale])
+    result = _mix(value, memory[_SCL, scale])
+    memory[_OUT, to] = _staged(result, memory, held) if row[_EMIT] == _EMIT_STAGE else result
     return True
 
 
 @helper
-def _iterate(row: Ints, item: int, memory: Digests, micro_ops: Ints, params: Ints, ports: Ints) -> bool:
+def _iterate(row: Ints, item: int, memory: Digests, micro_ops: Ints, params: Ints, ports: Ints, held: Ints) -> bool:
     """Execute an iteration of a compute instruction; whether its accesses are in bounds."""
     size = row[_UE] - row[_UB]
     u, rest = row[_UB] + item % size, item // size
@@ -207,21 +230,27 @@ def _iterate(row: Ints, item: int, memory: Digests, micro_ops: Ints, params: Int
     a = row[_A] + offset
     s = row[_S] + micro_ops[u, 1] + i * row[_S0] + j * row[_S1]
     w = row[_W] + micro_ops[u, 2] + i * row[_W0] + j * row[_W1]
-    if a >= params[_P_DEPTH + _ACC]:
+    sums = row[_OPCODE] != _EXTENSION or ports[row[EXTENSION_COLUMN], _OLD_PORT] != _NO_SUM
+    if sums and a >= params[_P_DEPTH + _ACC]:
         return False
     starts = row[_INIT] > 0 and micro_ops[u, 3] > 0
     if row[_OPCODE] == _GEMM:
         legal, value = _product(starts, a, s, w, memory, params)
     elif row[_OPCODE] == _EXTENSION:
         legal, value = _extended(row, ports[row[EXTENSION_COLUMN]], starts, a, s, w, memory, params)
+        legal = legal and _in_states(row, a, s, w, held)
+        if legal:
+            value = _through_states(row, a, s, w, value, memory, held)
     else:
         legal, value = _vector(row, starts, a, s, w, memory, params)
     if not legal:
         return False
+    if not sums:
+        return True
     memory[_ACC, a] = value
     if row[_EMIT] == _EMIT_NONE or micro_ops[u, 4] == 0:
         return True
-    return _emit(row, offset, row[_C] + i * row[_C0] + j * row[_C1], value, memory, params)
+    return _emit(row, offset, row[_C] + i * row[_C0] + j * row[_C1], value, memory, params, held)
 
 
 @helper
@@ -253,6 +282,38 @@ def _extended(
     if ports[_OLD_PORT] == _SUM or (ports[_OLD_PORT] == _SUM_UNLESS_FIRST and not starts):
         value = _mix(value, memory[_ACC, a])
     return True, value
+
+
+@helper
+def _state_row(port: Ints, a: int, s: int, w: int) -> int:
+    """The row of a state that a step uses; 0 where it is the only one, or all are used."""
+    if port[_INDEX] == _BY_ACC:
+        return a
+    if port[_INDEX] == _BY_SRC:
+        return s
+    return w if port[_INDEX] == _BY_WGT else 0
+
+
+@helper
+def _in_states(row: Ints, a: int, s: int, w: int, held: Ints) -> bool:
+    for port in held:
+        if port[_OWNER] == row[EXTENSION_COLUMN] and _state_row(port, a, s, w) >= port[_ROWS]:
+            return False
+    return True
+
+
+@helper
+def _through_states(row: Ints, a: int, s: int, w: int, value: np.uint64, memory: Digests, held: Ints) -> np.uint64:
+    """The value of a step that reads private states; it writes rows after it has read all."""
+    for port in held:
+        if port[_OWNER] == row[EXTENSION_COLUMN] and port[_READS]:
+            first = _state_row(port, a, s, w)
+            for at in range(first, port[_ROWS] if port[_INDEX] == _ALL else first + 1):
+                value = _mix(value, memory[port[_SPACE], at])
+    for port in held:
+        if port[_OWNER] == row[EXTENSION_COLUMN] and port[_WRITES]:
+            memory[port[_SPACE], _state_row(port, a, s, w)] = _tag(value, port[_SPACE])
+    return value
 
 
 @helper
@@ -314,11 +375,11 @@ def _vector(row: Ints, starts: bool, a: int, s: int, w: int, memory: Digests, pa
 @helper
 def _do_item(
     row: Ints, item: int, tensor: Ints, dram: Digests, table: Ints, memory: Digests,
-    micro_ops: Ints, latch: Digests, params: Ints, ports: Ints, state: Digests,
+    micro_ops: Ints, latch: Digests, params: Ints, ports: Ints, held: Ints, state: Digests,
 ) -> bool:  # fmt: skip
     """Execute one of `_steps` steps; latched DMA takes two per item, all reads first."""
     if _loops(row):
-        return _iterate(row, item, memory, micro_ops, params, ports)
+        return _iterate(row, item, memory, micro_ops, params, ports, held)
     if row[_OPCODE] == _LOAD and row[_BUFFER] == _UOP:
         return _load_micro_op(row, item, tensor, table, micro_ops, params, state)
     buffer = _OUT if row[_OPCODE] == _STORE else row[_BUFFER]
@@ -470,16 +531,22 @@ def run(
     dram: Digests,
     params: Ints,
     ports: Ints,
+    held: Ints,
 ) -> tuple[int, int]:
     """Run once: (status, the offending instruction or -1). `dram` is updated in place.
 
     `order[unit]` are the `counts[unit]` instructions of a unit. `tensors` has _TENSOR_FIELDS; its
-    last row stands for no tensor. `ports[number]` has the PORTS of a plug-in.
+    last row stands for no tensor. `ports[number]` has the PORTS of a plug-in; `held` has the HELD
+    states of plug-ins and of the stage.
     """
     state = np.empty(1, np.uint64)
     state[0] = _mix(np.uint64(params[_P_SEED]), np.uint64(3))
     most = params[_P_MOST]
-    memory, latches = np.empty((6, most), np.uint64), np.zeros((3, most), np.uint64)
+    spaces, rows_of_states = BUFFERS, 0
+    for port in held:
+        spaces, rows_of_states = max(spaces, port[_SPACE] + 1), max(rows_of_states, port[_ROWS])
+    memory = np.empty((spaces, max(most, rows_of_states)), np.uint64)
+    latches = np.zeros((3, most), np.uint64)
     micro_ops = np.empty((params[_P_DEPTH + _UOP], 5), np.int64)
     _poison(memory, micro_ops, params, state)
     tokens, enabled, units = np.zeros(4, np.int64), np.zeros(3, np.int64), np.zeros((3, 4), np.int64)
@@ -519,6 +586,7 @@ def run(
                 latches[unit],
                 params,
                 ports,
+                held,
                 state,
             ):
                 return BOUNDS, index

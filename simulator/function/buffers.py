@@ -6,7 +6,7 @@ bytes in DRAM's format. Every access is checked first and raises Escape beyond a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Buffer, Port, uop_columns
+from vdla.hardware.isa import COL, Buffer, PlugInState, Port, StatePort, uop_columns
 from vdla.hardware.numerics import unpack_elements
 from vdla.simulator.function import kernels_vnni
 from vdla.simulator.support.errors import SimulationError, require_below
@@ -40,6 +40,7 @@ class Buffers:
         self.acc = np.zeros((config.acc_depth, batch * block_out), np.int32)
         self.out = np.zeros((config.out_depth, config.out_entry_bytes), np.uint8)
         self.raw = self.out.reshape(-1).view(np.int32).reshape(config.out_slots, batch * block_out)
+        self.states = {state: np.zeros((state.rows, state.elements), _state_dtype(state)) for state in _states(config)}
         self.inp_vectors = self.inp.reshape(config.inp_vectors, batch * block_out)
         self.wgt_vectors = self.wgt.reshape(config.wgt_vectors, block_out)
         self._targets: tuple[NDArray[Any], ...] = (
@@ -89,6 +90,11 @@ class Buffers:
             case Port(buffer=buffer, entries=entries):
                 array = self.inp if buffer is Buffer.INP else self.wgt
                 return array.reshape(len(array) // entries, -1)
+
+    def state(self, port: StatePort) -> NDArray[Any]:
+        """The rows of a private state, `[row, element]`; flat where a step reads all."""
+        rows = self.states[port.state]
+        return rows.reshape(-1) if port.whole else rows
 
     # --- LOAD
 
@@ -159,6 +165,16 @@ class Buffers:
             return self.dram[begin * axi : last + 1].reshape(1, 1, -1)
         strides = (z_stride * axi, y_stride * axi, 1)
         return np.ndarray((z, y, x * entry_bytes), np.uint8, self.dram, begin * axi, strides)
+
+
+def _states(config: Config) -> Iterator[PlugInState]:
+    """The private states of a machine, each of which some plug-in writes."""
+    yield from dict.fromkeys(state for plug_in in config.extensions for state in plug_in.written_states)
+
+
+def _state_dtype(state: PlugInState) -> np.dtype[Any]:
+    bits = int(state.dtype.removeprefix("u").removeprefix("int"))
+    return np.dtype(f"{'u' if state.dtype.startswith('u') else ''}int{max(8, bits)}")
 
 
 _load_fields = itemgetter(

@@ -21,7 +21,9 @@ from vdla.hardware.isa import (
     Opcode,
     Operand,
     PlugIn,
+    PlugInStage,
     Source,
+    StagedEmit,
     Unit,
     VectorOp,
     isa_of,
@@ -30,6 +32,7 @@ from vdla.hardware.isa import (
 from vdla.simulator.function import kernels, kernels_stream, kernels_vnni, vnni
 from vdla.simulator.function.buffers import Buffers, Row
 from vdla.simulator.function.extension_kernel import extension_kernel
+from vdla.simulator.function.stage_kernel import emitted_entries, stage_kernel
 from vdla.simulator.support.errors import Escape, SimulationError, name_of, require_below
 
 Ints = NDArray[np.int64]
@@ -86,12 +89,19 @@ class Engine:
             self.buffers.load(row)
         elif opcode == Opcode.STORE:
             self.buffers.store(row)
-        elif opcode == Opcode.GEMM:
-            self._gemm(fields, self._uops(fields, row))
+        elif opcode != Opcode.SYNC:
+            self._compute(fields, row, self._uops(fields, row))
+
+    def _compute(self, fields: Ints, row: Row, uops: Ints) -> None:
+        opcode = row[COL["opcode"]]
+        if opcode == Opcode.GEMM:
+            self._gemm(fields, uops)
         elif opcode == Opcode.VECTOR:
-            self._vector(fields, self._uops(fields, row))
+            self._vector(fields, uops)
         elif opcode == EXTENSION:
-            self._extension(self.config.extensions[row[EXTENSION_COLUMN]], fields, self._uops(fields, row))
+            self._extension(self.config.extensions[row[EXTENSION_COLUMN]], fields, uops)
+        if row[COL["emit"]] == StagedEmit.STAGE and self.config.stage is not None:
+            self._stage(self.config.stage, fields, uops)
 
     def _uops(self, fields: Ints, row: Row) -> Ints:
         """The micro-ops of a compute instruction, after all its indices have been checked."""
@@ -99,11 +109,12 @@ class Engine:
         require_below("uop_end", end - 1, config.uop_depth)
         uops = self.buffers.uop[begin:end]
         acc, src, wgt, scl = kernels.extents(fields, uops)
-        require_below("acc index", acc, config.acc_depth)
         require_below("scl index", scl, config.scl_depth)
         plug_in = plug_in_of(config, row)
+        if plug_in is None or plug_in.writes_sums:
+            require_below("acc index", acc, config.acc_depth)
         if plug_in is not None:
-            self._check_ports(plug_in, src, wgt)
+            self._check_ports(plug_in, {"acc": acc, "src": src, "wgt": wgt})
         elif row[COL["opcode"]] == Opcode.GEMM:
             require_below("src index", src, config.inp_depth)
             require_below("wgt index", wgt, config.wgt_depth)
@@ -123,10 +134,13 @@ class Engine:
         if row[COL["operand"]] == Operand.WGT:
             require_below("wgt index", wgt, config.wgt_vectors)
 
-    def _check_ports(self, plug_in: PlugIn, src: int, wgt: int) -> None:
-        for name, port, index in (("src", plug_in.src, src), ("wgt", plug_in.wgt, wgt)):
+    def _check_ports(self, plug_in: PlugIn, indices: dict[str, int]) -> None:
+        for name, port in (("src", plug_in.src), ("wgt", plug_in.wgt)):
             if port is not None:
-                require_below(f"{name} index", index, len(self.buffers.port(port)))
+                require_below(f"{name} index", indices[name], len(self.buffers.port(port)))
+        for held in plug_in.states:
+            if held.index is not None:
+                require_below(f"{held.index} index of {held.state.label}", indices[held.index], held.state.rows)
 
     def _gemm(self, row: Ints, uops: Ints) -> None:
         m = self.buffers
@@ -143,9 +157,15 @@ class Engine:
         m = self.buffers
         src, wgt = (m.port(port) for port in (plug_in.src, plug_in.wgt))
         own = [isa_of(self.config).col[f"{plug_in.name}.{field.name}"] for field in plug_in.fields]
-        extension_kernel(plug_in.kernel)(
-            row, uops, src, wgt, row[own], m.acc, m.scl, m.out, m.raw, self.config.out_bits
+        states = [m.state(port) for port in plug_in.states]
+        extension_kernel(plug_in)(
+            row, uops, src, wgt, row[own], m.acc, m.scl, m.out, m.raw, self.config.out_bits, *states
         )
+
+    def _stage(self, stage: PlugInStage, row: Ints, uops: Ints) -> None:
+        m = self.buffers
+        states = [m.state(port).reshape(-1) for port in stage.states]
+        stage_kernel(stage)(emitted_entries(row, uops), m.out, self.config.out_bits, *states)
 
 
 def execute(config: Config, columns: Ints, dram: Bytes, portable: bool = False) -> None:

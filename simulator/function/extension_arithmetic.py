@@ -6,7 +6,13 @@ or by at least the width shifts out every bit.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vdla.simulator.support.jit import Int, helper
+
+Bytes = NDArray[np.uint8]
+Elements = NDArray[np.int8]
 
 
 @helper
@@ -41,3 +47,21 @@ def shift_right(a: Int, amount: Int, bits: Int) -> Int:
     if 0 <= amount < bits:
         return a >> amount
     return -1 if a < 0 else 0
+
+
+@helper
+def unpack_entry(packed: Bytes, bits: Int, elements: Elements) -> None:
+    """The signed elements of a packed entry."""
+    for n in range(len(elements)):
+        at = n * bits
+        elements[n] = np.int8(packed[at // 8] << (8 - bits - at % 8)) >> (8 - bits)
+
+
+@helper
+def pack_entry(elements: Elements, bits: Int, packed: Bytes) -> None:
+    """Packs elements into an entry."""
+    for n in range(len(packed)):
+        packed[n] = 0
+    for n in range(len(elements)):
+        at = n * bits
+        packed[at // 8] |= np.uint8((np.int64(elements[n]) & ((1 << bits) - 1)) << (at % 8))

@@ -1,22 +1,16 @@
 """Kernels of extensions: the loops of an instruction around the text of one step, compiled.
 
-The text comes from the tensor expression of an extension that this process has loaded. It is kept
-in a file of the user's cache under its hash, so that Numba's machine code is kept beside it.
+A step reads its operands and the old rows of private states, and computes a new accumulator entry
+and new rows; all are written behind the step, as if at once.
 """
 
 from __future__ import annotations
 
-import hashlib
-import sys
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from typing import Any
 
-from vdla.support.atomic import write_text
-from vdla.support.cache import CacheError, user_cache
+from vdla.hardware.isa import PlugIn, StatePort
+from vdla.simulator.function.kernel_file import compiled
 
 _HEADER = '''"""The kernel of an extension, generated; see simulator/function/extension_kernel.py."""
 
@@ -33,51 +27,72 @@ from vdla.simulator.support.jit import entry_point, helper
 @helper
 '''
 
-_LOOPS = """
-
-@entry_point
-def run(row, uops, src, wgt, fields, acc, scl, out, raw, bits):
-    new = np.zeros(acc.shape[1], np.int32)
-    for i in range(row[LOOP0]):
-        for j in range(row[LOOP1]):
-            offset = i * row[ACC0] + j * row[ACC1]
-            s = row[SRC] + i * row[SRC0] + j * row[SRC1]
-            w = row[WGT] + i * row[WGT0] + j * row[WGT1]
-            scale = scl[row[SCL] + i * row[SCL0] + j * row[SCL1]]
-            for u in range(len(uops)):
-                a = offset + uops[u, U_ACC]
-                sums = acc[row[ACC] + a]
-                begin = row[INIT] != 0 and uops[u, U_FIRST] != 0
-                step(new, sums, src[s + uops[u, U_SRC]], wgt[w + uops[u, U_WGT]], fields, begin)
-                for n in range(len(new)):
-                    sums[n] = new[n]
-                if row[EMIT] != EMIT_NONE and uops[u, U_LAST] != 0:
-                    send(row, sums, scale, row[OUT] + a, out, raw, bits)
-"""
+_INDEX = {"acc": "row[ACC] + a", "src": "s + uops[u, U_SRC]", "wgt": "w + uops[u, U_WGT]"}
 
 
 @lru_cache(maxsize=64)
-def extension_kernel(step: str) -> Callable[..., None]:
-    """The compiled loops around the text of `def step(new, old, src, wgt, fields, begin)`."""
-    text = _HEADER + step + _LOOPS
-    name = f"vdla_extension_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    spec = spec_from_file_location(name, _file(f"{name}.py", text))
-    assert spec is not None and spec.loader is not None, "a path that ends in .py has a loader"
-    module: Any = module_from_spec(spec)
-    sys.modules[name] = module  # where Numba finds the module of code that it has kept
-    spec.loader.exec_module(module)
-    run: Callable[..., None] = module.run
-    return run
+def extension_kernel(plug_in: PlugIn) -> Callable[..., None]:
+    """The compiled instruction: `run(row, uops, src, wgt, fields, acc, scl, out, raw, bits)`, and
+    then the states in the order of their ports.
+    """
+    return compiled(_HEADER + plug_in.kernel + "\n".join(_loops(plug_in)) + "\n")
 
 
-def _file(name: str, text: str) -> Path:
-    """A file with the text: of the user's cache, else a temporary one."""
-    try:
-        path = user_cache("extensions") / name
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, text)
-    except (OSError, CacheError):
-        path = Path(tempfile.mkdtemp(prefix="vdla-extension-")) / name
-        path.write_text(text, encoding="utf-8")
-    return path
+def _loops(plug_in: PlugIn) -> Iterator[str]:
+    states = "".join(f", {_name(port)}" for port in plug_in.states)
+    yield f"\n\n@entry_point\ndef run(row, uops, src, wgt, fields, acc, scl, out, raw, bits{states}):"
+    yield "    new = np.zeros(acc.shape[1], np.int32)"
+    for port in plug_in.states:
+        if port.writes:
+            yield f"    {_new(port)} = np.zeros({_name(port)}.shape[1], {_name(port)}.dtype)"
+    yield from (f"    {line}" for line in _NEST)
+    yield from (f"                {line}" for line in _step(plug_in))
+
+
+_NEST = (
+    "for i in range(row[LOOP0]):",
+    "    for j in range(row[LOOP1]):",
+    "        offset = i * row[ACC0] + j * row[ACC1]",
+    "        s = row[SRC] + i * row[SRC0] + j * row[SRC1]",
+    "        w = row[WGT] + i * row[WGT0] + j * row[WGT1]",
+    "        scale = scl[row[SCL] + i * row[SCL0] + j * row[SCL1]]",
+    "        for u in range(len(uops)):",
+    "            a = offset + uops[u, U_ACC]",
+)
+
+
+def _step(plug_in: PlugIn) -> Iterator[str]:
+    """The lines of one step."""
+    src = f"src[{_INDEX['src']}]" if plug_in.src is not None else "src[0]"
+    wgt = f"wgt[{_INDEX['wgt']}]" if plug_in.wgt is not None else "wgt[0]"
+    yield f"sums = acc[{_INDEX['acc']}]" if plug_in.writes_sums else "sums = new"
+    yield "begin = row[INIT] != 0 and uops[u, U_FIRST] != 0"
+    yield f"step({', '.join(['new', 'sums', src, wgt, 'fields', 'begin', *_arguments(plug_in.states)])})"
+    for port in plug_in.states:
+        if port.writes:
+            yield f"for n in range(len({_new(port)})):"
+            yield f"    {_name(port)}[{_row(port)}, n] = {_new(port)}[n]"
+    if plug_in.writes_sums:
+        yield "for n in range(len(new)):"
+        yield "    sums[n] = new[n]"
+        yield "if row[EMIT] != EMIT_NONE and uops[u, U_LAST] != 0:"
+        yield "    send(row, sums, scale, row[OUT] + a, out, raw, bits)"
+
+
+def _arguments(ports: Sequence[StatePort]) -> list[str]:
+    """States as arguments of the step: values before it, then the rows that it computes."""
+    read = [port for port in ports if port.operand is not None]
+    old = [_name(port) if port.whole else f"{_name(port)}[{_row(port)}]" for port in read]
+    return old + [_new(port) for port in ports if port.writes]
+
+
+def _name(port: StatePort) -> str:
+    return f"state_{port.state.name}"
+
+
+def _new(port: StatePort) -> str:
+    return f"new_{port.state.name}"
+
+
+def _row(port: StatePort) -> str:
+    return "0" if port.index is None else _INDEX[port.index]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vdla.hardware.isa import COL, Buffer, Emit, Opcode, Operand, Source, VectorOp
+from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, StagedEmit, VectorOp
 from vdla.simulator.function import kernels, kernels_vnni
 from vdla.simulator.function.kernels import ACC, EMIT, EMIT_NONE, OUT, Bytes, Elements, Ints, Sums
 from vdla.simulator.function.vnni import LANES, copy_bytes, interleave64
@@ -34,7 +34,8 @@ _OP, _SOURCE, _OPERAND = COL["op"], COL["source"], COL["operand"]
 
 _LOAD, _STORE, _GEMM, _VECTOR, _SYNC = (int(Opcode[name]) for name in ("LOAD", "STORE", "GEMM", "VECTOR", "SYNC"))
 _INP, _WGT, _SCL = int(Buffer.INP), int(Buffer.WGT), int(Buffer.SCL)
-_RAW, _MAC, _FROM_INP = int(Emit.RAW), int(VectorOp.MAC), int(Source.INP)
+_RAW, _STAGE = int(StagedEmit.RAW), int(StagedEmit.STAGE)
+_MAC, _FROM_INP = int(VectorOp.MAC), int(Source.INP)
 _BY_SRC, _BY_WGT = int(Operand.SRC), int(Operand.WGT)
 _COMMON_GROUPS, _COMMON_LANES = 4, 16  # block_in of 16, in groups of four
 _FLIP = np.int32(-0x7F7F7F80)  # 0x80808080
@@ -144,7 +145,9 @@ def _store(row: Ints, limits: Ints, dram: Bytes, out8: Bytes) -> bool:
 
 @helper
 def _inside(row: Ints, limits: Ints, uops: Ints) -> bool:
-    """Whether all indices of a GEMM or VECTOR lie in their buffers."""
+    """Whether a GEMM or VECTOR is covered, and all its indices lie in their buffers."""
+    if row[EMIT] == _STAGE:
+        return False
     acc, src, wgt, scl = kernels.extents(row, uops)
     if acc >= limits[_ACC_DEPTH] or scl >= limits[_SCL_DEPTH]:
         return False

@@ -2,7 +2,8 @@
 bounds.
 
 The contents of the micro-op buffer are known here: only constants are loaded into it, by compute,
-which is also its only reader, in program order.
+which is also its only reader, in program order. So are the written rows of private states, which
+compute alone reads and writes.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from vdla.hardware.isa import (
     Footprints,
     IsaError,
     Opcode,
+    PlugInState,
     Row,
     UopOffsets,
+    Where,
     check_uops,
 )
 from vdla.hardware.program import Program
@@ -64,6 +67,7 @@ class AccessWalk:
         self.footprints = Footprints(program.config)
         self.findings: list[Finding] = []
         self.micro_ops = _MicroOps(program)
+        self.written: dict[PlugInState, NDArray[np.bool_]] = {}
 
     def visit(self, index: int, row: Row) -> list[tuple[int, BufferAccess]]:
         """The accesses of an instruction, none if it has a finding."""
@@ -71,6 +75,7 @@ class AccessWalk:
         self.findings += problems
         if problems:
             return []
+        self.findings += self._visit_states(index, row)
         found = [(-1, access) for access in self.footprints.accesses(row, self.kernel(row))]
         return self._in_dram(index, row) + found
 
@@ -87,6 +92,19 @@ class AccessWalk:
             return []
         writes = row[_OPCODE] == Opcode.STORE
         return [(int(self.program.tensor_of[index]), BufferAccess("dram", None, writes, self.footprints.beats(row)))]
+
+    # --- private state
+
+    def _visit_states(self, index: int, row: Row) -> Iterator[Finding]:
+        """The findings about unwritten rows that are read; marks the rows that are written."""
+        for access in self.footprints.state_accesses(row, self.kernel(row)):
+            written = self.written.setdefault(access.state, np.zeros(access.state.rows, np.bool_))
+            if access.writes:
+                written[access.where] = True
+            elif not written[access.where].all():
+                place = _first_rows(access.state, access.where, written)
+                text = f"{place} must be written before it is read, got nothing"
+                yield self._finding(Kind.UNINITIALISED, index, text, (place,))
 
     # --- findings
 
@@ -154,6 +172,14 @@ class AccessWalk:
         except IsaError as error:
             self.micro_ops.forget(row)
             yield self._finding(Kind.ENCODING, index, f"micro-ops of tensor {tensor.name}: {error}")
+
+
+def _first_rows(state: PlugInState, where: Where, written: NDArray[np.bool_]) -> Range:
+    """The first unwritten row that is read, and those that follow it."""
+    read = np.arange(where.start, where.stop) if isinstance(where, slice) else where
+    rows = read[~written[read]]
+    count = int(np.append(np.diff(rows) != 1, True).argmax())
+    return Range(state.label, int(rows[0]), int(rows[count]))
 
 
 class _MicroOps:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
-from vdla.hardware.isa import COL, Opcode, Partition, Places, Unit, Where, partition
+from vdla.hardware.isa import COL, Opcode, Partition, Places, PlugInState, Unit, Where, partition
 from vdla.hardware.program import Program
 from vdla.simulator.verify.accesses import WRITABLE, AccessWalk
 from vdla.simulator.verify.alike import BASES, Ints, classes
@@ -27,7 +27,7 @@ _MOST_CLASSES = 1 << 12
 """Classes of instructions above which the walks take less time."""
 _NONE = -1
 
-Space = tuple[int, Buffer | None]
+Space = tuple[int, Buffer | PlugInState | None]
 
 
 def clear(program: Program, run: TokenRun) -> tuple[Finding, ...] | None:
@@ -129,6 +129,11 @@ def _add_class(program: Program, walk: AccessWalk, spaces: dict[Space, _Accesses
             if access.buffer != Buffer.UOP:
                 distance = walk.footprints.shift(one, kernel, access.field, bases[access.field][chosen])
                 _of(spaces, (_NONE, access.buffer)).add(rows[chosen], access.where, distance, access.writes)
+        for held in walk.footprints.state_accesses(one, kernel):
+            distance = np.zeros(len(chosen), np.int64)
+            if held.field is not None:
+                distance = bases[held.field][chosen] - one[COL[held.field]]
+            _of(spaces, (_NONE, held.state)).add(rows[chosen], held.where, distance, held.writes)
     tensor = int(program.tensor_of[rows[0]])
     if tensor >= 0 and program.tensors[tensor].role in WRITABLE:
         beats = walk.footprints.beats(row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vdla.hardware.config import Buffer
-from vdla.hardware.isa import Emit, Load, MicroOp, encode_uops, instruction_columns, isa_of
+from vdla.hardware.isa import Load, MicroOp, StagedEmit, encode_uops, instruction_columns, isa_of
 
 COUNT, REACH = 3, 3  # micro-ops of the kernel; offsets and extents are at most REACH
 
@@ -29,11 +29,13 @@ def _random_instruction(config, rng):
     formats = [found for found in isa_of(config).formats.values() if found.plug_in]
     found = formats[rng.integers(len(formats))]
     plug_in = found.plug_in
-    used = ["acc", *(["src"] if plug_in.src else []), *(["wgt"] if plug_in.wgt else [])]
+    held = [port.index for port in plug_in.states if port.index and port.state.rows > 3 * (REACH - 1)]
+    used = [*(["acc"] if plug_in.writes_sums else []), *(["src"] if plug_in.src else []), *held]
+    used += ["wgt"] if plug_in.wgt else []
     values = {f"{index}{loop}": int(rng.integers(REACH)) for index in used for loop in ("0", "1")}
     values |= {own.name: _random_value(rng, own) for own in plug_in.fields}
-    emit = Emit(int(rng.integers(3)))
-    if emit == Emit.REQUANT:
+    emit = StagedEmit(int(rng.integers(4 if config.stage else 3)) if plug_in.writes_sums else 0)
+    if emit in (StagedEmit.REQUANT, StagedEmit.STAGE):
         values |= {"scl1": 1, "zero_point": -1, "clip_lo": -7, "clip_hi": 7}
     init = int(rng.integers(2)) if plug_in.old.value == "accumulate" else 0
     loops = {"loop0": int(rng.integers(1, REACH)), "loop1": int(rng.integers(1, REACH)), "uop_end": COUNT}

@@ -6,14 +6,28 @@ Buffers hold packed bytes, as DRAM does; elements are unpacked at every read.
 import numpy as np
 
 from vdla.compiler.interpret import interpret
-from vdla.hardware.isa import EXTENSION, Buffer, Emit, Opcode, Operand, Source, VectorOp, decode_uops, isa_of
+from vdla.compiler.ir import storage_dtype
+from vdla.hardware.isa import (
+    EXTENSION,
+    Buffer,
+    Emit,
+    Opcode,
+    Operand,
+    Source,
+    StagedEmit,
+    VectorOp,
+    decode_uops,
+    isa_of,
+)
 from vdla.hardware.numerics import pack_elements, requantise, unpack_elements, vector_op, vector_start, wrap32
 
 
 class Naive:
-    def __init__(self, config, columns, dram, extensions=()):
+    def __init__(self, config, columns, dram, extensions=(), stage=None):
         self.c = config
         self.extensions = extensions
+        self.stage = stage
+        self.states = {}  # by unit and name: rows, undefined until they are written
         self.rows = [{name: int(row[index]) for name, index in isa_of(config).col.items()} for row in columns]
         self.dram = dram
         self.buffers = {b: np.zeros((config.depths[b], config.entry_bytes[b]), np.uint8) for b in Buffer}
@@ -125,20 +139,49 @@ class Naive:
     def extended(self, r):
         """Steps of an extension, interpreted; a sum is added to the old value."""
         extension = self.extensions[r["extension"]]
-        reduction = extension.output.stage.reduction
+        output = extension.output
+        reduction = output.stage.reduction if output else None
         for u, off, s, w, scale in self.iterations(r):
-            old = self.acc(r["acc"] + off).astype(np.int32)
-            operands = {n: self.operand(r, extension, n, old, s, w) for n in extension.behaviour.params[:-1]}
-            new = interpret(extension.behaviour, operands)[extension.output.name]
+            old = self.acc(r["acc"] + off).astype(np.int32) if output else None
+            rows = self.rows_of(extension, {"acc": r["acc"] + off, "src": s, "wgt": w})
+            placeholders = extension.behaviour.params[: -len(extension.updates) - (output is not None)]
+            operands = {n: self.operand(r, extension, n, old, s, w, rows) for n in placeholders}
+            found = interpret(extension.behaviour, operands)
+            for state, tensor in extension.updates.items():
+                self.state(state)[rows[state]] = found[tensor.name]
+            if output is None:
+                continue
+            new = found[output.name]
             if reduction is not None and not (r["init"] and u.first):
                 combine = {"sum": np.add, "max": np.maximum, "min": np.minimum}[reduction.reducer.name]
                 new = wrap32(combine(old.astype(np.int64), new))
             self.acc(r["acc"] + off)[:] = new
             self.emit(r, u, off, scale, new)
 
-    def operand(self, r, extension, name, old, s, w):
-        buffer = extension.behaviour.buffers[name]
-        match extension.scopes[name]:
+    def state(self, state):
+        return self.states.setdefault(state, np.zeros((state.rows, *state.shape), storage_dtype(state.dtype)))
+
+    def rows_of(self, extension, indices):
+        """The row of each state that is not read whole: at the next index that is free."""
+        free = [*([] if extension.output else ["acc"]), "src", "wgt"]
+        scopes = list(extension.scopes.values())
+        taken = {"src"} if "inp" in scopes or scopes.count("acc") > 1 + bool(extension.in_place) else set()
+        free = [index for index in free if index not in taken | ({"wgt"} if "wgt" in scopes else set())]
+        buffers, rows = extension.behaviour.buffers, {}
+        for name, state in extension.scopes.items():
+            if isinstance(state, str) or buffers[name].shape == (state.rows, *state.shape) != tuple(state.shape):
+                continue
+            rows[state] = 0 if state.rows == 1 else indices[free.pop(0)]
+        for state in extension.updates:
+            if state not in rows:
+                rows[state] = 0 if state.rows == 1 else indices[free.pop(0)]
+        return rows
+
+    def operand(self, r, extension, name, old, s, w, rows):
+        buffer, scope = extension.behaviour.buffers[name], extension.scopes[name]
+        if not isinstance(scope, str):
+            return self.state(scope)[rows[scope]] if scope in rows else self.state(scope)
+        match scope:
             case "immediate":
                 return np.array([r[f"{extension.name}.{name}"]], buffer.dtype)
             case "acc":
@@ -166,4 +209,13 @@ class Naive:
             return
         lanes = self.buffers[Buffer.SCL][scale].view("<u8")
         result = requantise(new, lanes, r["zero_point"], r["clip_lo"], r["clip_hi"], self.c.out_bits)
+        if r["emit"] == StagedEmit.STAGE:
+            result = self.staged(result)
         self.buffers[Buffer.OUT][r["out"] + off] = pack_elements(result.reshape(-1), self.c.out_bits)
+
+    def staged(self, result):
+        """Results behind the stage, interpreted."""
+        scopes = self.stage.scopes
+        operands = {name: self.state(scope) for name, scope in scopes.items() if not isinstance(scope, str)}
+        operands[self.stage.operand] = result.reshape(self.c.batch, -1).astype(storage_dtype(self.c.out_dtype))
+        return interpret(self.stage.behaviour, operands)[self.stage.output.name]

@@ -99,7 +99,7 @@ class Instr:
             eval(f.text, {"max": max, "min": min}, fields) for f in (plug_in.interval, plug_in.latency)
         )
         reads_source = plug_in.src is not None and plug_in.src.buffer == Buffer.ACC
-        ports = (plug_in.old != OldSum.OVERWRITE) + reads_source
+        ports = (plug_in.old in (OldSum.READ, OldSum.ACCUMULATE)) + reads_source
         datapath_reads = plug_in.old == OldSum.READ or reads_source
         for _ in range(self.iterations):
             begun, t = t, t + 1

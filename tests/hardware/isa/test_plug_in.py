@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.extended_programs import random_extended
 from helpers.extensions import lut, mix, sad
+from helpers.stateful import depthwise, table
 
 import vdla
 from vdla.hardware.config import Config, ConfigError
@@ -188,6 +189,16 @@ def test_the_reference_page_describes_the_instructions():
     assert "## LUT\n\nReplaces every element of an accumulator entry by an element of a table." in page
     assert "| `shift` | 165:161 | 5 | unsigned | Bits that are dropped from a sum. |" in page
     assert "- `init` must be 0 in lut." in page
+
+
+def test_the_reference_page_describes_state_and_stage():
+    page = isa_page(vdla.extend(PLAIN, table, depthwise))
+    assert "It writes the row at `acc` of state `table.table`, 64 of int8[4]." in page
+    assert "It reads all rows of state `dw.taps`, 9 of int8[4]." in page
+    assert "It reads and writes the only row of state `dw.window`, 1 of int8[3, 2, 1, 4]." in page
+    assert "## Stage TABLE\n\nReplaces every result by an element of the table. Results with `emit` STAGE are" in page
+    assert "- `scl` must be 0 unless emit is REQUANT or STAGE." in page
+    assert "| 0 NONE, 1 REQUANT, 2 RAW, 3 STAGE |" in page
 
 
 # --- formulas ------------------------------------------------------------------------------------
