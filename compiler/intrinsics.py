@@ -4,13 +4,14 @@
 are CPUs'. Each has functions that return an `Intrinsic` for a configuration or for a target:
 `s.tensorize("sums", gemm.gemm(config))`. The lowering of an accelerator intrinsic of your own folds
 its steps into instructions with `fold_compute`, which takes their `ComputeFields`; that of an
-instruction of your own follows from its extension (`extension_intrinsic`).
+instruction of your own follows from its extension (`extension_intrinsic`; `machine_intrinsics` has
+those of all extensions of a machine).
 """
 
 from vdla.compiler.codegen.llvm.intrinsics import bitserial, dot, window_dot
 from vdla.compiler.codegen.vdla import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
-from vdla.compiler.extensions import extension_intrinsic
+from vdla.compiler.extensions import extension_intrinsic, machine_intrinsics
 
 __all__ = [
     "ComputeFields",
@@ -20,6 +21,7 @@ __all__ = [
     "extension_intrinsic",
     "fold_compute",
     "gemm",
+    "machine_intrinsics",
     "requantise",
     "vector",
     "window_dot",

@@ -15,7 +15,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.extensions.behaviour import behaviour_of, check_behaviour, single_stage
 from vdla.compiler.extensions.datapath import read_datapath
 from vdla.compiler.extensions.errors import ExtensionError
-from vdla.compiler.extensions.operands import StepOperands, operands_of
+from vdla.compiler.extensions.operands import StepOperands, field_limits, operands_of
 from vdla.compiler.extensions.place import caller
 from vdla.compiler.extensions.state import State
 from vdla.compiler.extensions.step_text import StepText
@@ -169,8 +169,13 @@ class Extension:
             raise ExtensionError(f"{self._where}: {what} must be at least {least}, got {given}")
         return formula
 
+    def ranges(self, config: Config) -> dict[str, tuple[int, int]]:
+        """The least and the greatest value of each of its fields that stand for an operand."""
+        limits = field_limits(config, self.plug_in(config))
+        return {name: limits[name] for name, scope in self.scopes.items() if scope == "immediate"}
+
     def _step(self, config: Config, plug_in: PlugIn, operands: StepOperands) -> str:
-        slots = operands.field_limits(config, plug_in)
+        slots = field_limits(config, plug_in)
         fields = {own.name: (number, slots[own.name]) for number, own in enumerate(self.fields)}
         text = StepText(self._where, self.behaviour, operands.arguments, fields, operands.narrow(config))
         return text.text(operands.signature)

@@ -1,14 +1,15 @@
 """The intrinsic of an extension: what schedules tensorize with, lowered to its instruction.
 
 The operands are those of the declaration, so that nothing is said twice. An operand of which an
-index is more than one axis, such as a table, has no intrinsic yet: matching needs whole axes. Nor
-has an instruction with private state: what it computes is no function of its operands.
+index is neither one axis nor depends on data has no intrinsic: matching needs whole axes. Nor has
+an instruction with private state: what it computes is no function of its operands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from vdla.compiler.codegen.vdla import ComputeFields, LoweringError, fold_compute
@@ -16,10 +17,11 @@ from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import TensorizedNest
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.load import extension_of
-from vdla.compiler.tensorize import Intrinsic, IntrinsicError
+from vdla.compiler.tensorize import Intrinsic, IntrinsicError, StepCycles
 from vdla.hardware import isa
 from vdla.hardware.config import Config
 from vdla.hardware.isa import OldSum, PlugIn, isa_of
+from vdla.hardware.timing import ISSUE_DELAY, extension_step
 
 
 def extension_intrinsic(extension: Extension, config: Config) -> Intrinsic:
@@ -53,7 +55,19 @@ def extension_intrinsic(extension: Extension, config: Config) -> Intrinsic:
         scopes={name: scope for name, scope in extension.scopes.items() if isinstance(scope, str)},
         lower=lower,
         in_place=extension.in_place,
+        ranges=extension.ranges(config),
+        cycles=partial(_cycles, plug_in),
     )
+
+
+def _cycles(plug_in: PlugIn, immediates: Mapping[str, int]) -> StepCycles:
+    """The cycles of a step; of fields that are not known yet, those of the loops are 1, else 0."""
+    own = {**{field.name: 0 for field in plug_in.fields}, **immediates}
+
+    def value(name: str) -> int:
+        return own.get(name, 1)
+
+    return StepCycles(int(extension_step(plug_in, value)), int(plug_in.latency.value(value)) + ISSUE_DELAY)
 
 
 def machine_intrinsics(config: Config) -> list[Intrinsic]:

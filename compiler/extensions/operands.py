@@ -69,12 +69,6 @@ class StepOperands:
         """The name and the arguments of a step: states that are read, then new rows."""
         return ", ".join(["step(new, old, src, wgt, fields, begin", *state_arguments(self.states)]) + ")"
 
-    def field_limits(self, config: Config, plug_in: PlugIn) -> dict[str, Interval]:
-        """The least and the greatest value of each field of its own."""
-        isa = isa_of(replace(config, extensions=(replace(plug_in, wide=True, states=()),)))
-        slots = isa.formats[max(isa.formats)].values
-        return {slot.field.name: (slot.low, slot.high) for slot in slots[len(slots) - len(plug_in.fields) :]}
-
     def narrow(self, config: Config) -> dict[str, tuple[int, int]]:
         """(Bits of an element, elements in one of the buffer) of operands with narrower ones."""
         ports = [port for port in (self.src, self.wgt) if port is not None]
@@ -85,6 +79,13 @@ def state_arguments(ports: Sequence[StatePort]) -> list[str]:
     """The arguments of a step for its states: values before it, then rows that it writes."""
     read = [f"old_{port.state.name}" for port in ports if port.operand is not None]
     return read + [f"new_{port.state.name}" for port in ports if port.writes]
+
+
+def field_limits(config: Config, plug_in: PlugIn) -> dict[str, Interval]:
+    """The least and the greatest value of each field of its own."""
+    isa = isa_of(replace(config, extensions=(replace(plug_in, wide=True, states=()),)))
+    slots = isa.formats[max(isa.formats)].values
+    return {slot.field.name: (slot.low, slot.high) for slot in slots[len(slots) - len(plug_in.fields) :]}
 
 
 def operands_of(where: str, config: Config, extension: DeclaredStep, unit: str) -> StepOperands:

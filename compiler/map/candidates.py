@@ -85,7 +85,7 @@ def _computations(
         except MapError as error:
             others.setdefault(str(error), []).append(core.pattern.name)
     try:
-        yield element_wise(sums, [core for core in cores if not core.accumulates])
+        yield element_wise(sums, [core for core in cores if not core.accumulates and core.held is None])
     except MapError as error:
         others.setdefault(str(error), []).append("element-wise steps")
 

@@ -7,7 +7,7 @@ first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from vdla.compiler import ir, te
@@ -15,14 +15,22 @@ from vdla.compiler.arith import Range, simplify
 from vdla.compiler.map.access import Access, access_of
 from vdla.compiler.map.cores import Core
 from vdla.compiler.map.errors import MapError
+from vdla.compiler.map.table import Pairs, Table, index_pairs, is_table
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
-from vdla.compiler.tensorize import Intrinsic
+from vdla.compiler.tensorize import IMMEDIATE, Intrinsic
 
 
 @dataclass(frozen=True, slots=True)
 class FromOperand:
     """An entry of an operand of the computation."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FromTable:
+    """A table of the computation, whole."""
 
     name: str
 
@@ -34,7 +42,7 @@ class FromStep:
     name: str
 
 
-Read = FromOperand | FromStep | ir.Const
+Read = FromOperand | FromTable | FromStep | ir.Const
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,7 @@ class Computation:
 
     `spatial` and `reduce` have the extents of the axes by name; `digits` has, for each dimension of
     the result, the axes that it is made of, the last varying fastest. `held` is the operand that is
-    loaded as weights; windows move over the others.
+    loaded as weights; windows move over the others. `tables` are loaded once.
     """
 
     stage: Stage
@@ -62,6 +70,7 @@ class Computation:
     operands: Mapping[str, Access]
     steps: tuple[Step, ...]
     held: str | None = None
+    tables: Mapping[str, Table] = field(default_factory=dict)
 
     @property
     def extents(self) -> dict[str, int]:
@@ -99,15 +108,23 @@ def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
     if name != expected or stage.reduction.starts != wanted.reduction.starts:
         raise MapError(f"the stage must accumulate by {expected} from {_start(wanted)}, got {name}")
     axes = PlainAxes.of(stage, stage.value.expr)
-    bindings = list(_unify(wanted.value.expr, axes.value))
+    tensors = {tensor.name: tensor for tensor in stage.reads}
+    bindings = list(_Unifier(core, tensors).unify(wanted.value.expr, axes.value))
     if not bindings:
         got = f"{ir.expr_text(axes.value)}"
         raise MapError(f"the value must have the form {ir.expr_text(wanted.value.expr)}, got {got}")
-    tensors = {tensor.name: tensor for tensor in stage.reads}
     entries = {tensor.name: tensor for tensor in wanted.reads}
     for binding in _of_dtypes(bindings, tensors, entries):
-        operands = {name: access_of(tensors[load.buffer], load) for name, load in binding.items()}
-        step = Step(stage.name, core.issued, {name: FromOperand(name) for name in operands})
+        loads = {name: part for name, part in binding.items() if isinstance(part, ir.Load)}
+        tables = {
+            name: Table(tensors[load.buffer], core.pattern.behaviour.buffers[name].dims)
+            for name, load in loads.items()
+            if is_table(load)
+        }
+        operands = {name: access_of(tensors[load.buffer], load) for name, load in loads.items() if name not in tables}
+        reads: dict[str, Read] = {name: part for name, part in binding.items() if isinstance(part, ir.Const)}
+        reads |= {name: FromOperand(name) for name in operands} | {name: FromTable(name) for name in tables}
+        step = Step(stage.name, core.issued, reads)
         yield Computation(
             stage=stage,
             spatial=axes.spatial,
@@ -116,20 +133,25 @@ def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
             operands=operands,
             steps=(step,),
             held=core.held,
+            tables=tables,
         )
 
 
 def _of_dtypes(
-    bindings: Sequence[dict[str, ir.Load]], tensors: Mapping[str, te.Tensor], entries: Mapping[str, te.Tensor]
-) -> list[dict[str, ir.Load]]:
+    bindings: Sequence[Binding], tensors: Mapping[str, te.Tensor], entries: Mapping[str, te.Tensor]
+) -> list[Binding]:
     """The bindings whose tensors have the types of the entries; MapError if there are none."""
-    types = [{name: tensors[load.buffer].dtype for name, load in binding.items()} for binding in bindings]
+    types = [{name: _dtype(part, tensors) for name, part in binding.items()} for binding in bindings]
     wanted = {name: entries[name].dtype for name in types[0]}
     found = [binding for binding, own in zip(bindings, types, strict=True) if own == wanted]
     if not found:
         rule = f"{', '.join(wanted)} must be {', '.join(wanted.values())}"
         raise MapError(f"{rule}, got {', '.join(types[0].values())}")
     return found
+
+
+def _dtype(part: ir.Load | ir.Const, tensors: Mapping[str, te.Tensor]) -> str:
+    return part.dtype if isinstance(part, ir.Const) else tensors[part.buffer].dtype
 
 
 def _start(stage: Stage) -> str:
@@ -174,8 +196,8 @@ class PlainAxes:
 
 
 def _simplified_indices(expr: ir.Expr, ranges: Mapping[str, Range]) -> ir.Expr:
-    """`expr` with the indices of its loads simplified."""
-    if isinstance(expr, ir.Load):
+    """`expr` with the indices of its loads simplified, but for those by data."""
+    if isinstance(expr, ir.Load) and not is_table(expr):
         return ir.Load(expr.buffer, tuple(simplify(index, ranges) for index in expr.indices))
     old = ir.operands(expr)
     new = tuple(_simplified_indices(operand, ranges) for operand in old)
@@ -196,24 +218,50 @@ def _divisors(value: ir.Expr, extents: Mapping[str, int]) -> dict[str, int]:
 # --- operands -------------------------------------------------------------------------------------
 
 
-def _unify(pattern: ir.Expr, target: ir.Expr) -> Iterator[dict[str, ir.Load]]:
-    """The loads that the operands of a pattern stand for, with commuted operands as well."""
-    match pattern, target:
-        case ir.Load(buffer=name), ir.Load():
-            yield {name: target}
-        case ir.Cast(dtype=one, value=a), ir.Cast(dtype=other, value=b) if one == other:
-            yield from _unify(a, b)
-        case ir.Binary(op=one, a=a, b=b), ir.Binary(op=other, a=c, b=d) if one == other:
-            yield from _pairs(_unify(a, c), list(_unify(b, d)))
-            if one in ir.COMMUTATIVE_OPS:
-                yield from _pairs(_unify(a, d), list(_unify(b, c)))
-        case ir.Call(name=one, args=(a,)), ir.Call(name=other, args=(b,)) if one == other:
-            yield from _unify(a, b)
-        case ir.Const(), ir.Const() if pattern == target:
+Binding = dict[str, ir.Load | ir.Const]
+"""What the operands of a pattern stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unifier:
+    """Compares the value of an accumulating intrinsic with one over `tensors`."""
+
+    core: Core
+    tensors: Mapping[str, te.Tensor]
+
+    def unify(self, pattern: ir.Expr, target: ir.Expr) -> Iterator[Binding]:
+        """What the operands of a pattern stand for, with commuted operands as well."""
+        match pattern, target:
+            case ir.Load(buffer=name), ir.Const() if self.core.pattern.allows(name, target.value):
+                yield {name: target}
+            case ir.Load(buffer=name), ir.Load() if name in self.core.pattern.tables:
+                yield from self._table(pattern, target)
+            case ir.Load(buffer=name), ir.Load() if self.core.pattern.scopes[name] != IMMEDIATE:
+                yield {name: target}
+            case ir.Cast(dtype=one, value=a), ir.Cast(dtype=other, value=b) if one == other:
+                yield from self.unify(a, b)
+            case ir.Binary(op=one, a=a, b=b), ir.Binary(op=other, a=c, b=d) if one == other:
+                yield from self._all(((a, c), (b, d)))
+                if one in ir.COMMUTATIVE_OPS:
+                    yield from self._all(((a, d), (b, c)))
+            case (ir.Call(name=one), ir.Call(name=other)) if one == other:
+                yield from self._all(tuple(zip(pattern.args, target.args, strict=True)))
+            case ir.Select(), ir.Select():
+                yield from self._all(tuple(zip(ir.operands(pattern), ir.operands(target), strict=True)))
+            case ir.Const(), ir.Const() if pattern == target:
+                yield {}
+
+    def _table(self, pattern: ir.Load, target: ir.Load) -> Iterator[Binding]:
+        entry = self.core.pattern.behaviour.buffers[pattern.buffer].dims
+        for pairs in index_pairs(pattern, entry, target, self.tensors[target.buffer]):
+            for found in self._all(pairs):
+                yield {pattern.buffer: target, **found}
+
+    def _all(self, pairs: Pairs) -> Iterator[Binding]:
+        if not pairs:
             yield {}
-
-
-def _pairs(ones: Iterator[dict[str, ir.Load]], others: Sequence[dict[str, ir.Load]]) -> Iterator[dict[str, ir.Load]]:
-    for one in ones:
-        for other in others:
-            yield {**one, **other}
+            return
+        for one in self.unify(*pairs[0]):
+            for other in self._all(pairs[1:]):
+                if all(other[name] == part for name, part in one.items() if name in other):
+                    yield {**one, **other}

@@ -14,6 +14,7 @@ from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.intrinsics import vector
 from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
 from vdla.compiler.extensions import machine_intrinsics
+from vdla.compiler.map.table import is_table
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.compiler.tensorize import Intrinsic
@@ -40,7 +41,7 @@ class Core:
         """The axes of the intrinsic: those of the result, and those of a reduction over entries."""
         stage = self.pattern.output.stage
         assert isinstance(stage, Stage)
-        loads = [e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load)]
+        loads = [e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load) and not is_table(e)]
         indices = {index.name for load in loads for index in load.indices if isinstance(index, ir.Var)}
         reduced = stage.reduction.axes if stage.reduction else ()
         inner = [name for name in (axis_name(axis.name) for axis in reduced) if name in indices]
@@ -49,7 +50,8 @@ class Core:
     @property
     def held(self) -> str | None:
         """The operand that is loaded as weights."""
-        return next((name for name, scope in self.pattern.scopes.items() if scope == "wgt"), None)
+        scopes, tables = self.pattern.scopes, self.pattern.tables
+        return next((name for name, scope in scopes.items() if scope == "wgt" and name not in tables), None)
 
 
 def machine_cores(config: Config) -> list[Core]:

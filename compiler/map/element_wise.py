@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from vdla.compiler import ir, te
 from vdla.compiler.map.access import access_of
-from vdla.compiler.map.computation import Computation, FromOperand, FromStep, PlainAxes, Read, Step
+from vdla.compiler.map.computation import Computation, FromOperand, FromStep, FromTable, PlainAxes, Read, Step
 from vdla.compiler.map.cores import Core
 from vdla.compiler.map.errors import MapError
+from vdla.compiler.map.table import Pairs, Table, index_pairs, is_table
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.compiler.tensorize import IMMEDIATE
@@ -37,6 +38,8 @@ def element_wise(sums: te.Tensor, cores: Sequence[Core]) -> tuple[Core, Computat
     plan.append(axes.value, stage.name)
     core = next(core for core in cores if core.issued is plan.steps[-1].intrinsic)
     operands = {name: access_of(plan.tensors[load.buffer], load) for load, name in plan.read_in_order(stage)}
+    if not operands:
+        raise MapError("some operand must be read at an index of axes, got none")
     return core, Computation(
         stage=stage,
         spatial=axes.spatial,
@@ -44,6 +47,7 @@ def element_wise(sums: te.Tensor, cores: Sequence[Core]) -> tuple[Core, Computat
         digits=axes.digits,
         operands=operands,
         steps=tuple(plan.steps),
+        tables=plan.tables,
     )
 
 
@@ -113,6 +117,7 @@ class _Plan:
     steps: list[Step] = field(default_factory=list)
     operands: dict[ir.Load, str] = field(default_factory=dict)
     tensors: dict[str, te.Tensor] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
     _known: dict[ir.Expr, _Cover | None] = field(default_factory=dict)
 
     # -- expressions
@@ -122,10 +127,12 @@ class _Plan:
         return self._inlined(stage.value.expr, {tensor.name: tensor for tensor in stage.reads})
 
     def _inlined(self, expr: ir.Expr, reads: Mapping[str, te.Tensor]) -> ir.Expr:
-        if isinstance(expr, ir.Load):
+        if isinstance(expr, ir.Load) and not is_table(expr):
             return self._loaded(expr, reads[expr.buffer])
         old = ir.operands(expr)
         new = tuple(self._inlined(operand, reads) for operand in old)
+        if isinstance(expr, ir.Load):
+            return self._loaded(ir.Load(expr.buffer, new), reads[expr.buffer])
         return expr if new == old else ir.with_operands(expr, new)
 
     def _loaded(self, load: ir.Load, tensor: te.Tensor) -> ir.Expr:
@@ -153,7 +160,10 @@ class _Plan:
             raise MapError(f"{rule}, got {got}")
         overwritten, reads = cover.core.pattern.in_place, dict[str, Read]()
         for operand, part in cover.operands.items():
-            reads[operand] = self._read(part, f"{name}_{operand}", copied=operand == overwritten)
+            if isinstance(part, ir.Load) and operand in cover.core.pattern.tables:
+                reads[operand] = self._table(cover.core, operand, part)
+            else:
+                reads[operand] = self._read(part, f"{name}_{operand}", copied=operand == overwritten)
         self.steps.append(Step(name, cover.core.issued, reads))
 
     def _read(self, part: ir.Expr, name: str, copied: bool) -> Read:
@@ -167,6 +177,13 @@ class _Plan:
                 return FromOperand(self._operand(part))
         self.append(part, name)
         return FromStep(name)
+
+    def _table(self, core: Core, operand: str, load: ir.Load) -> FromTable:
+        table = Table(self.tensors[load.buffer], core.pattern.behaviour.buffers[operand].dims)
+        if self.tables.setdefault(load.buffer, table) != table:
+            got = f"{list(self.tables[load.buffer].entry)} and {list(table.entry)}"
+            raise MapError(f"{load.buffer} must be a table of one intrinsic, got entries of {got}")
+        return FromTable(load.buffer)
 
     def _operand(self, load: ir.Load) -> str:
         """The name of a load: its tensor's, with a number from the second form on."""
@@ -210,26 +227,59 @@ class _Plan:
         """What the operands of a pattern stand for, with commuted operands as well."""
         match pattern, target:
             case ir.Load(buffer=name), ir.Const(value=value) if core.pattern.scopes[name] == IMMEDIATE:
-                if isinstance(value, int) and -MAX_FACTOR <= value <= MAX_FACTOR:
+                if isinstance(value, int) and -MAX_FACTOR <= value <= MAX_FACTOR and core.pattern.allows(name, value):
                     yield {name: target}
             case ir.Load(buffer=name), _ if core.pattern.scopes[name] == IMMEDIATE or isinstance(target, ir.Const):
                 return
+            case ir.Load(buffer=name), _ if name in core.pattern.tables:
+                if isinstance(target, ir.Load) and self._dtype(target) == _entry_dtype(core, name):
+                    yield from self._bind_table(core, pattern, target)
             case ir.Load(buffer=name), _ if not isinstance(target, ir.Load) or target.buffer in self.shared:
-                yield {name: target}
-            case ir.Cast(dtype=one, value=ir.Load(buffer=name)), ir.Cast(dtype=other, value=ir.Load() as load):
-                if one == other and self._dtype(load) == _entry_dtype(core, name):
+                if ir.dtype_of(target, self._buffers) == _entry_dtype(core, name):
+                    yield {name: target}
+            case ir.Cast(value=ir.Load(buffer=name)), ir.Cast(value=ir.Load() as load) if (
+                name not in core.pattern.tables
+            ):
+                if (
+                    pattern.dtype == target.dtype
+                    and self._dtype(load) == _entry_dtype(core, name)
+                    and not is_table(load)
+                ):
                     yield {name: load}
+            case ir.Cast(dtype=one, value=a), ir.Cast(dtype=other, value=b) if one == other:
+                yield from self._bind(core, a, b)
             case ir.Binary(op=one, a=a, b=b), ir.Binary(op=other, a=c, b=d) if one == other:
-                yield from self._pairs(core, (a, b), (c, d))
+                yield from self._bind_all(core, ((a, c), (b, d)))
                 if one in ir.COMMUTATIVE_OPS:
-                    yield from self._pairs(core, (a, b), (d, c))
+                    yield from self._bind_all(core, ((a, d), (b, c)))
+            case (ir.Call(name=one), ir.Call(name=other)) if one == other:
+                yield from self._bind_all(core, tuple(zip(pattern.args, target.args, strict=True)))
+            case ir.Select(), ir.Select():
+                yield from self._bind_all(core, tuple(zip(ir.operands(pattern), ir.operands(target), strict=True)))
+            case ir.Const(), ir.Const() if pattern == target:
+                yield {}
 
-    def _pairs(
-        self, core: Core, pattern: tuple[ir.Expr, ir.Expr], target: tuple[ir.Expr, ir.Expr]
-    ) -> Iterator[dict[str, ir.Expr]]:
-        for one in self._bind(core, pattern[0], target[0]):
-            for other in self._bind(core, pattern[1], target[1]):
-                yield {**one, **other}
+    def _bind_table(self, core: Core, pattern: ir.Load, target: ir.Load) -> Iterator[dict[str, ir.Expr]]:
+        entry = core.pattern.behaviour.buffers[pattern.buffer].dims
+        for pairs in index_pairs(pattern, entry, target, self.tensors[target.buffer]):
+            for found in self._bind_all(core, pairs):
+                yield {pattern.buffer: target, **found}
+
+    def _bind_all(self, core: Core, pairs: Pairs) -> Iterator[dict[str, ir.Expr]]:
+        """What stands for the operands in all pairs of a pattern and an expression at once."""
+        if not pairs:
+            yield {}
+            return
+        for one in self._bind(core, *pairs[0]):
+            for other in self._bind_all(core, pairs[1:]):
+                if all(other[name] == part for name, part in one.items() if name in other):
+                    yield {**one, **other}
+
+    @property
+    def _buffers(self) -> dict[str, ir.Buffer]:
+        """The tensors of an expression, for its types."""
+        tensors = {**self.tensors, **self.shared}
+        return {name: ir.Buffer(name, tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
 
     def _dtype(self, load: ir.Load) -> str:
         return self.tensors[load.buffer].dtype if load.buffer in self.tensors else "int32"

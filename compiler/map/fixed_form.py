@@ -67,7 +67,7 @@ def _computations(config: Config, sums: te.Tensor, axes: set[str]) -> Iterator[t
                 yield from ((core, computation) for computation in contractions(sums, core))
             except MapError:
                 continue
-    steps = [core for core in cores if not core.accumulates]
+    steps = [core for core in cores if not core.accumulates and core.held is None]
     if steps:
         try:
             yield element_wise(sums, steps)

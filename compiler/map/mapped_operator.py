@@ -94,11 +94,11 @@ class MappedOperator:
 
     @property
     def least_cycles(self) -> float:
-        """Cycles that no program of the mapping can be below: one for each step of an intrinsic."""
+        """Cycles that no program of the mapping can be below: those of the steps of intrinsics."""
         problem = self.problem
         results = problem.batches * problem.sections * problem.out_blocks * problem.rows * problem.cols * problem.phases
-        steps = problem.in_blocks * problem.taps * share_read(self.form) + len(self.form.computation.steps) - 1
-        return results * steps
+        terms = problem.in_blocks * problem.taps * share_read(self.form)
+        return results * max(terms * problem.step, terms + len(self.form.computation.steps) - 1)
 
     @property
     def extra_bytes(self) -> int:

@@ -68,7 +68,9 @@ class Mapping:
     def __str__(self) -> str:
         parts = [f"{_plain((axis,))[0]} <- {' x '.join(_plain(group)) or '1'}" for axis, group in self.groups.items()]
         operands = self.computation.operands
-        reads = ", ".join(f"{name} = {access.tensor.name}" for name, access in operands.items())
+        tensors = {name: access.tensor for name, access in operands.items()}
+        tensors |= {name: table.source for name, table in self.computation.tables.items()}
+        reads = ", ".join(f"{name} = {tensor.name}" for name, tensor in tensors.items())
         names = " + ".join(step.intrinsic.name for step in self.computation.steps)
         pieces = f"; by {_plain((self.chunk,))[0]}" if self.chunk else ""
         return f"{names}: {', '.join(parts)}{pieces} ({reads}; {self.used:.0%} of the lanes used)"

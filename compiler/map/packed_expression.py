@@ -12,7 +12,7 @@ from typing import Any
 
 from vdla.compiler import ir, te
 from vdla.compiler.map.access import place_name
-from vdla.compiler.map.computation import FromOperand, FromStep, Step
+from vdla.compiler.map.computation import FromOperand, FromStep, FromTable, Step
 from vdla.compiler.map.operand_dimensions import BlockDim, LoopDim, VectorDim, WindowDim
 from vdla.compiler.map.outer_loops import ROW_BLOCKS
 from vdla.compiler.map.packed_form import PackedForm
@@ -24,11 +24,14 @@ from vdla.hardware.config import Buffer
 
 
 def packed_tensors(form: PackedForm) -> list[te.Tensor]:
-    """[each operand, (scale,) output], of which the last is computed from the others."""
+    """[each operand, each table, (scale,) output]; the last is computed from the others."""
     inputs = {name: _placeholder(form, name) for name in form.operands}
     read = {name: _window(form, name, inputs[name]) for name in form.streamed}
-    sums = _sums(form, inputs | read)
-    return [*inputs.values(), *_results(form, sums)]
+    tables = {
+        name: te.placeholder(table.entry, table.source.dtype, tensor) for name, (tensor, table) in form.tables.items()
+    }
+    sums = _sums(form, inputs | read, tables)
+    return [*inputs.values(), *tables.values(), *_results(form, sums)]
 
 
 def step_name(form: PackedForm, step: Step) -> str:
@@ -67,7 +70,7 @@ def _window(form: PackedForm, name: str, data: te.Tensor) -> te.Tensor:
 # --- sums -----------------------------------------------------------------------------------------
 
 
-def _sums(form: PackedForm, read: MappingOf[str, te.Tensor]) -> te.Tensor:
+def _sums(form: PackedForm, read: MappingOf[str, te.Tensor], tables: MappingOf[str, te.Tensor]) -> te.Tensor:
     """The last step; `read` has the tensor that each operand is read from."""
     names, shape = result_axes(form)
     done: dict[str, te.Tensor] = {}
@@ -76,8 +79,13 @@ def _sums(form: PackedForm, read: MappingOf[str, te.Tensor]) -> te.Tensor:
 
         def value(*at: te.Value, step: Step = step, reduced: MappingOf[str, te.ReduceAxis] = reduced) -> te.Value:
             named: dict[str, Any] = {**dict(zip(names, at, strict=True)), **reduced}
-            entries = {name: _entry(form, source, named, at, read, done) for name, source in step.reads.items()}
-            return _combined(step, entries, list(reduced.values()))
+            whole = {name: tables[source.name] for name, source in step.reads.items() if isinstance(source, FromTable)}
+            entries = {
+                name: _entry(form, source, named, at, read, done)
+                for name, source in step.reads.items()
+                if not isinstance(source, FromTable)
+            }
+            return _combined(step, entries, whole, list(reduced.values()))
 
         done[step.name] = te.compute(shape, te.with_axes(names, value), step_name(form, step))
     return done[form.computation.steps[-1].name]
@@ -155,12 +163,15 @@ def _fused(form: PackedForm, axes: tuple[str, ...], places: MappingOf[str, Any])
     return total
 
 
-def _combined(step: Step, entries: MappingOf[str, te.Value], reduced: list[te.ReduceAxis]) -> te.Value:
+def _combined(
+    step: Step, entries: MappingOf[str, te.Value], tables: MappingOf[str, te.Tensor], reduced: list[te.ReduceAxis]
+) -> te.Value:
     """What the intrinsic of a step computes of its operands."""
     stage = step.intrinsic.output.stage
     assert isinstance(stage, Stage)
-    expr = _with_loads(stage.value.expr, {name: entry.expr for name, entry in entries.items()})
-    tensors = te.expr.merge_unique(*(entry.tensors for entry in entries.values()))
+    names = {name: table.name for name, table in tables.items()}
+    expr = _with_loads(stage.value.expr, {name: entry.expr for name, entry in entries.items()}, names)
+    tensors = te.expr.merge_unique(*(entry.tensors for entry in entries.values()), tuple(tables.values()))
     axes = te.expr.merge_unique(*(entry.axes for entry in entries.values()))
     value = te.Value(expr, stage.value.dtype, tensors=tensors, axes=axes)
     if stage.reduction is None:
@@ -190,10 +201,12 @@ def _results(form: PackedForm, sums: te.Tensor) -> list[te.Tensor]:
     return [scale, te.compute(sums.shape, lambda *i: results[i], OUTPUT)]
 
 
-def _with_loads(expr: ir.Expr, loads: MappingOf[str, ir.Expr]) -> ir.Expr:
-    """`expr` with every load of a tensor replaced."""
-    if isinstance(expr, ir.Load):
+def _with_loads(expr: ir.Expr, loads: MappingOf[str, ir.Expr], tables: MappingOf[str, str] | None = None) -> ir.Expr:
+    """`expr` with every load of a tensor replaced, or read from the tensor that holds its table."""
+    if isinstance(expr, ir.Load) and expr.buffer in loads:
         return loads[expr.buffer]
     old = ir.operands(expr)
-    new = tuple(_with_loads(operand, loads) for operand in old)
+    new = tuple(_with_loads(operand, loads, tables) for operand in old)
+    if isinstance(expr, ir.Load) and tables:
+        return ir.Load(tables[expr.buffer], new)
     return expr if new == old else ir.with_operands(expr, new)

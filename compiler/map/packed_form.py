@@ -13,6 +13,7 @@ from vdla.compiler.map.errors import MapError
 from vdla.compiler.map.mapping import Mapping, intrinsic_extents, require_covered
 from vdla.compiler.map.outer_loops import ROW_BLOCKS, OuterLoops
 from vdla.compiler.map.packed_operand import PackedOperand, pack_operand
+from vdla.compiler.map.table import Table
 from vdla.compiler.operators.vdla.roles import WINDOW, Role
 from vdla.compiler.operators.vdla.schedule import TileAxes
 from vdla.compiler.te import Stage
@@ -75,6 +76,11 @@ class PackedForm:
         source = self.operands[name].source
         alone = sum(operand.source is source for operand in self.operands.values()) == 1
         return (source.name if alone else f"{source.name}_{name}") + self.suffix
+
+    @property
+    def tables(self) -> dict[str, tuple[str, Table]]:
+        """The program's tensor of each table, and the table, by the table's name."""
+        return {name: (table.source.name + self.suffix, table) for name, table in self.computation.tables.items()}
 
     def window(self, name: str) -> Role:
         """The stage of a streamed operand's window."""

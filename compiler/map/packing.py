@@ -30,6 +30,7 @@ def pack_array(form: PackedForm, parameter: str, array: Array) -> Array:
 def packed_inputs(form: PackedForm) -> dict[str, te.Tensor]:
     """Each input of the program as a computation over its plain tensor."""
     packed = {form.parameter(name): operand.packed(form.parameter(name)) for name, operand in form.operands.items()}
+    packed |= {name: table.packed(name) for name, table in form.tables.values()}
     return packed if form.raw else packed | {str(SCALE): PackedScale(form).packed()}
 
 

@@ -11,6 +11,7 @@ from vdla.compiler.map.packed_operand import PackedOperand
 from vdla.compiler.map.packed_scale import PackedScale
 from vdla.compiler.map.skipped_padding import border_cuts, share_read
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
+from vdla.compiler.tensorize import StepCycles
 from vdla.hardware.config import Buffer
 
 
@@ -25,6 +26,7 @@ def tiling_problem(form: PackedForm) -> TilingProblem:
     known = not through_acc and not form.loops.phases  # the estimate knows no borders of phases
     kept, cuts = (share_read(form), border_cuts(form)) if known else (1.0, (0, 0))
     blocks = 1 if terms is None else mapping.blocks(terms)
+    cycles = _cycles(form)
     return TilingProblem(
         batches=prod(form.batches.values()),
         out_blocks=extents[form.separate] if form.separate else mapping.blocks(lanes),
@@ -48,7 +50,21 @@ def tiling_problem(form: PackedForm) -> TilingProblem:
         cuts=cuts,
         sections=prod(extents[axis] for axis in form.loops.sections if axis != form.separate),
         sums=sum(step.intrinsic.in_place is None for step in form.computation.steps),
+        step=cycles.step,
+        pause=cycles.pause,
     )
+
+
+def _cycles(form: PackedForm) -> StepCycles:
+    """The cost of all steps of a term; one cycle where the machine's own units compute it."""
+    found: list[StepCycles] = []
+    for step in form.computation.steps:
+        immediates = {name: int(read.value) for name, read in step.reads.items() if isinstance(read, ir.Const)}
+        found += [step.intrinsic.cycles(immediates)] if step.intrinsic.cycles else []
+    if not found:
+        return StepCycles(1, 0)
+    plain = len(form.computation.steps) - len(found)
+    return StepCycles(plain + sum(cost.step for cost in found), sum(cost.pause for cost in found))
 
 
 @dataclass(frozen=True, slots=True)

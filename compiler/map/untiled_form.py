@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics import dma
+from vdla.compiler.map.computation import FromTable
 from vdla.compiler.map.packed_expression import packed_tensors, step_name
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_operand import PackedOperand
@@ -53,7 +55,19 @@ class UntiledForm:
             before={step_name(form, step): step.intrinsic for step in before},
             sums=core.intrinsic,
             weights={name: dma.load(form.config, Buffer.WGT, own.lanes, dtype=own.source.dtype) for name, own in held},
+            tables=tuple(self._table_loads()),
         )
+
+    def _table_loads(self) -> Iterator[tuple[str, str, Intrinsic]]:
+        """The stage that reads a table, the table, and what loads it there."""
+        form = self.form
+        for step in form.computation.steps:
+            for operand, read in step.reads.items():
+                if isinstance(read, FromTable):
+                    parameter, table = form.tables[read.name]
+                    buffer = Buffer[step.intrinsic.scopes[operand].upper()]
+                    load = dma.load(form.config, buffer, table.entry, dtype=table.source.dtype)
+                    yield step_name(form, step), parameter, load
 
     def _load(self, name: str) -> Intrinsic:
         """What loads the window of an operand."""

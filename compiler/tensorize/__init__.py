@@ -2,7 +2,7 @@
 
 from vdla.compiler.tensorize.apply import match_block, perfect_nest, tensorize
 from vdla.compiler.tensorize.errors import IntrinsicError, TensorizeError
-from vdla.compiler.tensorize.intrinsic import CONDITION, GLOBAL, IMMEDIATE, MEMORY, ON_CHIP, Intrinsic
+from vdla.compiler.tensorize.intrinsic import CONDITION, GLOBAL, IMMEDIATE, MEMORY, ON_CHIP, Intrinsic, StepCycles
 
 __all__ = [
     "CONDITION",
@@ -12,6 +12,7 @@ __all__ = [
     "ON_CHIP",
     "Intrinsic",
     "IntrinsicError",
+    "StepCycles",
     "TensorizeError",
     "match_block",
     "perfect_nest",

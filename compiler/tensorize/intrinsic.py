@@ -8,7 +8,7 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,14 @@ _SCOPES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class StepCycles:
+    """The cost of an intrinsic: cycles of a step, and those of an instruction beside its steps."""
+
+    step: int
+    pause: int
+
+
 @dataclass(frozen=True, eq=False)
 class Intrinsic:
     """One tensor instruction of a machine: `target` is "vdla" or "cpu".
@@ -37,11 +45,17 @@ class Intrinsic:
     output: an on-chip buffer or "global" of the VDLA, "memory" of a CPU, "immediate" (a placeholder
     of shape (1,): a constant of the program) or "condition" (a bool placeholder of shape (1,): any
     condition on loop variables). `in_place` names an operand that shares the output's storage.
+    `ranges` has the least and the greatest value of immediates that are not any of their type;
+    `cycles` gives the cost of a step for the immediates, where it is more than one cycle.
 
     VDLA: `lower` turns a nest of steps (a `TensorizedNest`) into macro-ops; `epilogue` marks an
     intrinsic that can run in the pass that produces its operand. CPU: `lower` emits one call with
     an `IntrinsicEmitter`; a CPU that lacks one of the features `requires`, by LLVM's names, runs
     the behaviour instead.
+
+    Each index of an operand is one axis of the entry (the first one of a CPU's may be a sum of
+    axes), but for `tables`: operands of which an index depends on data. These are matched index by
+    index, and read whole.
 
     `alternatives` are tried in order if a nest does not match the behaviour.
     """
@@ -55,6 +69,8 @@ class Intrinsic:
     target: str = "vdla"
     requires: tuple[str, ...] = ()
     alternatives: tuple[Intrinsic, ...] = ()
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    cycles: Callable[[Mapping[str, int]], StepCycles] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
@@ -117,11 +133,23 @@ class Intrinsic:
         return [e for e in found if isinstance(e, ir.Load) and e.buffer in entries]
 
     def _check_access(self, where: str, access: ir.Load) -> None:
-        """Refuse an entry that is not indexed by whole axes, but for a CPU's window."""
+        """Refuse an entry that is not indexed by whole axes, but for a CPU's window and a table."""
+        if access.buffer in self.tables:
+            return
         free = 1 if self.scopes[access.buffer] == MEMORY else 0
         if not all(isinstance(index, ir.Var) for index in access.indices[free:]):
             rule = f"each index of {access.buffer}{' but the first' if free else ''} must be one axis"
             raise IntrinsicError(f"{where}: {rule}, got {expr_text(access)}")
+
+    def allows(self, operand: str, value: ir.Scalar) -> bool:
+        """Whether an operand is an immediate that can have a value."""
+        low, high = self.ranges.get(operand, (value, value))
+        return self.scopes[operand] == IMMEDIATE and low <= value <= high
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """The operands of which an index depends on data."""
+        return frozenset(e.buffer for e in self._accesses() if any(ir.reads_memory(index) for index in e.indices))
 
     def _check_target(self, where: str) -> None:
         """Refuse an unknown target, and options of the other target."""

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from vdla.compiler import ir
 from vdla.compiler.arith import TRUE
-from vdla.compiler.tensorize.canonical import constant
+from vdla.compiler.tensorize.canonical import Canonical, constant
 from vdla.compiler.tensorize.errors import TensorizeError
 from vdla.compiler.tensorize.immediates import evaluate, power_of_two, solve
 from vdla.compiler.tensorize.intrinsic import CONDITION, IMMEDIATE
@@ -110,6 +110,8 @@ class Matcher(OperandMatcher):
                 self._match_constant(pattern, target)
             case ir.Load(buffer=name), _ if self._scope(name) == CONDITION:
                 self._match_condition(name, target)
+            case ir.Load(buffer=name), ir.Load() if name in self.pattern.tables:
+                self._match_table(pattern, target)
             case ir.Load(), ir.Load():
                 self._match_access(pattern.buffer, pattern.indices, target.buffer, target.indices)
             case ir.Binary(op=op, b=b), _ if op in ir.RIGHT_IDENTITY and self._is_immediate(b):
@@ -240,8 +242,37 @@ class Matcher(OperandMatcher):
                 self._unify(a, x)
                 self._match_constant(low, c)
                 self._match_constant(high, d)
+            case ir.Binary("floordiv", a=a, b=b), ir.Binary("shr", a=x, b=ir.Const() as c) if self._is_immediate(b):
+                self._unify(a, x)
+                self._match_constant(b, constant(1 << int(c.value), c.dtype))
+            case ir.Binary("mod", a=a, b=b), ir.Binary("and", a=x, b=ir.Const() as c) if (
+                self._is_immediate(b) and power_of_two(constant(int(c.value) + 1, c.dtype)) is not None
+            ):
+                self._unify(a, x)
+                self._match_constant(b, constant(int(c.value) + 1, c.dtype))
             case _:
                 self._fail_form(pattern, target)
+
+    # -- tables
+
+    def _match_table(self, pattern: ir.Load, target: ir.Load) -> None:
+        """Match an operand that is indexed by data: the whole of it, and each index."""
+        operand, name = pattern.buffer, target.buffer
+        wanted, found = self.intrinsic.behaviour.buffers[operand], self.fn.buffers[name]
+        self._check_element(operand, wanted, found)
+        rank = len(wanted.shape)
+        if found.shape[-rank:] != wanted.shape:
+            self._fail(
+                f"the last dimensions of operand {operand} must be {list(wanted.shape)}, got {name} of "
+                f"{list(found.shape)}",
+                self.remedies.pack(operand),
+            )
+        lead, tail = target.indices[:-rank], target.indices[-rank:]
+        own = Canonical(self.intrinsic.behaviour.buffers)
+        for p, t in zip(pattern.indices, tail, strict=True):
+            self._unify(own(p), self.canonical(t))
+        self._check_lead(operand, lead, tail, name)
+        self._bind(operand, name, lead)
 
     # -- immediates and conditions
 
@@ -280,6 +311,9 @@ class Matcher(OperandMatcher):
                 f"{name} must be a constant of {dtype}, got {self.canonical.text(target)}",
                 "write a number, or use an intrinsic that reads that operand from a buffer",
             )
+        if not self.intrinsic.allows(name, target.value):
+            low, high = self.intrinsic.ranges[name]
+            self._fail(f"{name} must be a constant from {low} to {high}, got {target.value}")
         if self.found.immediates.setdefault(name, target.value) != target.value:
             self._fail(
                 f"{name} must be one constant, got {self.found.immediates[name]} and {target.value}",

@@ -51,6 +51,7 @@ class _Pattern:
     store: ir.Store
     value: ir.Expr
     text: Callable[[ir.Expr], str]
+    tables: frozenset[str]
 
 
 @lru_cache(maxsize=256)
@@ -58,7 +59,7 @@ def _pattern_of(intrinsic: Intrinsic) -> _Pattern:
     block = next(stmt for stmt in ir.walk(intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
     assert isinstance(block.body, ir.Store)
     canonical = Canonical(intrinsic.behaviour.buffers)
-    return _Pattern(block, block.body, canonical(block.body.value), canonical.text)
+    return _Pattern(block, block.body, canonical(block.body.value), canonical.text, intrinsic.tables)
 
 
 class OperandMatcher:
@@ -77,8 +78,8 @@ class OperandMatcher:
         inner: Mapping[str, int],
         loops: tuple[str, ...],
     ) -> None:
-        self.fn, self.block, self.intrinsic, self.where, self.inner = fn, block, intrinsic, where, inner
         assert isinstance(intrinsic, Intrinsic)
+        self.fn, self.block, self.intrinsic, self.where, self.inner = fn, block, intrinsic, where, inner
         self.pattern = _pattern_of(intrinsic)
         self.canonical = Canonical(fn.buffers)
         self.found = Bindings()
@@ -100,12 +101,7 @@ class OperandMatcher:
     ) -> None:
         """Operand of the intrinsic against an access of the block: dtype, scope, layout, axes."""
         wanted, found = self.intrinsic.behaviour.buffers[operand], self.fn.buffers[name]
-        if found.dtype != wanted.dtype:
-            self._fail(
-                f"operand {operand} must be {wanted.dtype}, got {name} of {found.dtype}",
-                partial(self.remedies.dtype, name, wanted.dtype),
-            )
-        self._check_scope(operand, found)
+        self._check_element(operand, wanted, found)
         rank = len(wanted.shape)
         if len(found.shape) < rank:
             self._fail(
@@ -127,6 +123,14 @@ class OperandMatcher:
             )
         self._check_lead(operand, lead, tail, name)
         self._bind(operand, name, lead)
+
+    def _check_element(self, operand: str, wanted: ir.Buffer, found: ir.Buffer) -> None:
+        if found.dtype != wanted.dtype:
+            self._fail(
+                f"operand {operand} must be {wanted.dtype}, got {found.name} of {found.dtype}",
+                partial(self.remedies.dtype, found.name, wanted.dtype),
+            )
+        self._check_scope(operand, found)
 
     def _is_window(self, operand: str, pattern: ir.Expr, target: ir.Expr) -> bool:
         """Whether the entry may begin anywhere along its first dimension: in a CPU's memory, at a

@@ -139,7 +139,7 @@ def _on_cpu(stepped: SteppedIntrinsic) -> tuple[ir.Function, _Run]:
 
 def _immediates(intrinsic: Intrinsic, rng: np.random.Generator) -> dict[str, int]:
     names = [name for name, scope in intrinsic.scopes.items() if scope == IMMEDIATE]
-    return {name: int(rng.choice(_IMMEDIATES)) for name in names}
+    return {name: int(rng.choice([n for n in _IMMEDIATES if intrinsic.allows(name, n)])) for name in names}
 
 
 def _arrays(function: ir.Function, rng: np.random.Generator, small: bool) -> dict[str, Array]:

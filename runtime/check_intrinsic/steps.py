@@ -126,7 +126,8 @@ class SteppedIntrinsic:
                 *(() if name in self.case.shared else spatial),
                 *(() if name == self.intrinsic.in_place else reduced),
             )
-            return tensors[name][(*front, *(Value(index, "int32") for index in expr.indices))].expr
+            entry = (self._placed(index, tensors, spatial, reduced) for index in expr.indices)
+            return tensors[name][(*front, *(Value(index, "int32") for index in entry))].expr
         old = ir.operands(expr)
         new = tuple(self._placed(operand, tensors, spatial, reduced) for operand in old)
         return expr if new == old else ir.with_operands(expr, new)

@@ -115,3 +115,25 @@ def pair(config):
     return Extension(
         name="pair", doc="Keeps the largest product.", output=output, scopes={"x": "inp", "w": "wgt", "acc": "acc"}
     )
+
+
+def tally(config):
+    """acc[b, o] += table[x[b, o]] >> by: a sum of looked-up values."""
+    mask = config.block_out * config.block_in - 1
+    x = te.placeholder((config.batch, config.block_out), config.inp_dtype, "x")
+    table = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "table")
+    by, step = te.placeholder((1,), "int32", "by"), te.reduce_axis(1, "step")
+
+    def value(b, o):
+        at = te.cast("int32", x[b, o]) & mask
+        found = te.cast("int32", table[at // config.block_in, at % config.block_in])
+        return te.sum(found >> by[0], axis=step)
+
+    return Extension(
+        name="tally",
+        doc="Adds looked-up values.",
+        output=te.compute(x.shape, value, "acc"),
+        scopes={"x": "inp", "table": "wgt", "by": "immediate", "acc": "acc"},
+        fields=(PlugInField("by", 3, "Bits that are dropped from a value."),),
+        interval=2,
+    )

@@ -53,13 +53,15 @@ class TileAxes:
 class TileIntrinsics:
     """What the stages are tensorized with: `windows` of the input are loaded, `before` are stages
     in the accumulator that the sums read, in order, and `weights` has the parameter that is loaded
-    as weights, if there is one.
+    as weights, if there is one. `tables` are loaded once: the stage that reads one, the parameter,
+    the load.
     """
 
     windows: Mapping[str, Intrinsic]
     before: Mapping[str, Intrinsic]
     sums: Intrinsic
     weights: Mapping[str, Intrinsic]
+    tables: tuple[tuple[str, str, Intrinsic], ...] = ()
 
     @property
     def stages(self) -> dict[str, Intrinsic]:
@@ -70,12 +72,13 @@ class TileIntrinsics:
 @dataclass(frozen=True, slots=True)
 class StagedFunction:
     """A function before tiles are chosen: each stage is in the memory where its intrinsic computes
-    it, and `weights` copies weights to the chip, if there are any.
+    it, and `weights` copies weights to the chip, if there are any; `tables` copy tables.
     """
 
     fn: ir.Function
     intrinsics: TileIntrinsics
     weights: str | None
+    tables: Mapping[str, Intrinsic]
 
     @staticmethod
     def of(tensors: Sequence[te.Tensor], intrinsics: TileIntrinsics, name: str) -> StagedFunction:
@@ -86,7 +89,10 @@ class StagedFunction:
             s.set_scope(stage, intrinsic.scopes[intrinsic.output.name])
         s.set_scope(RESULTS, "out")
         weights = [s.cache_read(SUMS, factor, "wgt") for factor in intrinsics.weights]
-        return StagedFunction(s.fn, intrinsics, weights[0] if weights else None)
+        tables = {
+            s.cache_read(stage, table, load.scopes[load.output.name]): load for stage, table, load in intrinsics.tables
+        }
+        return StagedFunction(s.fn, intrinsics, weights[0] if weights else None, tables)
 
 
 def schedule_tiles(
@@ -94,7 +100,7 @@ def schedule_tiles(
 ) -> ir.Function:
     """The scheduled, tensorized function."""
     s, intrinsics = Schedule(staged.fn), staged.intrinsics
-    stages = intrinsics.stages
+    stages = {**intrinsics.stages, **staged.tables}
     outer, block, part, x = _tile(s, tiling, axes)
     for stage in reversed(list(intrinsics.before)):  # readers first
         s.compute_at(stage, _last(outer))

@@ -23,7 +23,7 @@ def least_cycles(config: Config, problem: TilingProblem, c: Candidates) -> Float
     per_byte = config.dram.beat_cycles / config.axi_bytes
     latency = config.dram.read_latency + timing.read_delay(config)
     depth = timing.ISSUE_DELAY + timing.compute_depth(config)
-    sums = problem.taps * problem.kept * problem.in_blocks
+    sums = problem.taps * problem.kept * problem.in_blocks * problem.step
     computation = batches * problem.out_blocks * problem.results(problem.rows, problem.cols) * sums
     window = problem.unit * problem.inputs * config.inp_entry_bytes * per_byte
     high, wide = (
@@ -43,7 +43,7 @@ def least_cycles(config: Config, problem: TilingProblem, c: Candidates) -> Float
     results = problem.results(c.rows, c.cols) * entry * per_byte * config.axi_ports
     stored = problem.results(problem.rows, problem.cols) * entry * per_byte * config.axi_ports
     writes = batches * problem.out_blocks * (stored + rows * cols * problem.phases * (timing.STORE_SETUP + 1))
-    one = problem.results(c.rows, c.cols) * c.in_blocks * problem.taps * problem.kept  # computation
+    one = problem.results(c.rows, c.cols) * c.in_blocks * problem.taps * problem.kept * problem.step
     part = problem.window_blocks(c.out_blocks, c.in_blocks) / passes
     first = 2 * latency + part * problem.window(c.rows, c.cols) * window + c.in_blocks / passes * weights
     last = depth + results + config.dram.write_latency

@@ -83,12 +83,14 @@ def _per_byte(config: Config) -> float:
 def _computation(config: Config, problem: TilingProblem, c: Candidates, steps: TileSteps) -> Floats:
     """The sums of one output block; the vector unit waits at each of its operations."""
     results = problem.results(steps.rows, steps.cols)
-    waiting = _pieces_of_padding(problem, steps) * timing.ISSUE_DELAY if problem.separate else 0.0
+    pause = problem.pause or (timing.ISSUE_DELAY if problem.separate else 0)
+    waiting = _pieces_of_padding(problem, steps) * pause
     # The last turn, or part, of uneven chunks emits its results in a pass of their own.
     uneven = (c.over == _CHUNKS) & (steps.counts[_CHUNKS] % c.threads != 0)
     apart = (uneven | c.by_blocks & (problem.in_blocks % c.in_blocks != 0)) & steps.completes
     drained = apart * (results + 2 * timing.compute_depth(config))
-    return np.asarray(results * steps.in_blocks * problem.taps * problem.kept + waiting + drained, np.float64)
+    terms = results * steps.in_blocks * problem.taps * problem.kept * problem.step
+    return np.asarray(terms + waiting + drained, np.float64)
 
 
 def _pieces_of_padding(problem: TilingProblem, steps: TileSteps) -> Floats:

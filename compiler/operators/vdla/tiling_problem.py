@@ -27,7 +27,8 @@ class TilingProblem:
     read padding, which is skipped; `cuts`: borders between rows, and between columns, of which
     different taps are skipped. `chained`: another operator hides the loads of the first tile.
     `sections`: such problems one after the other, each with output blocks and weights of its own.
-    `sums`: entries of the accumulator for one result.
+    `sums`: entries of the accumulator for one result. `step`: cycles of one term, `pause`: cycles
+    of an instruction beside its terms, where an extension computes them.
     """
 
     batches: int
@@ -53,6 +54,8 @@ class TilingProblem:
     chained: bool = False
     sections: int = 1
     sums: int = 1
+    step: int = 1
+    pause: int = 0
 
     def window(self, rows: Count, cols: Count) -> Count:
         """Input entries, of one channel block, for a tile of output."""

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.extensions import axpy, lut, narrow, sad
+from helpers.extensions import axpy, lut, mix, narrow, sad, tally
 
 import vdla
 from vdla import te
-from vdla.compiler.extensions import ExtensionError, extension_intrinsic, machine_intrinsics
+from vdla.compiler.extensions import Extension, ExtensionError, extension_intrinsic, machine_intrinsics
 from vdla.compiler.ir import limits
 from vdla.compiler.map import MapError, candidates
 from vdla.compiler.tensorize import IntrinsicError
@@ -20,8 +20,10 @@ TINY = Config.preset("tiny")
 EXTENDED = vdla.extend(TINY, sad, axpy)
 
 
-def test_the_instructions_compute_the_behaviour():
-    found = vdla.check_intrinsic(extension_intrinsic(axpy(TINY), TINY), EXTENDED)
+@pytest.mark.parametrize("declare", [lut, mix])
+def test_the_instructions_compute_the_behaviour(declare):
+    """Random numbers for immediates: a shift before a table, and a divisor of any kind."""
+    found = vdla.check_intrinsic(extension_intrinsic(declare(TINY), TINY), vdla.extend(TINY, declare))
     assert (found.programs, found.refused) == (12, ())
 
 
@@ -31,10 +33,97 @@ def test_a_machine_without_the_extension_is_refused():
         vdla.check_intrinsic(extension_intrinsic(sad(TINY), TINY), TINY)
 
 
-def test_a_table_has_no_intrinsic_and_does_not_keep_the_others_from_being_mapped():
-    with pytest.raises(IntrinsicError, match="each index of table must be one axis"):
-        extension_intrinsic(lut(TINY), TINY)
-    assert [found.name for found in machine_intrinsics(vdla.extend(TINY, lut, sad))] == ["sad"]
+def folded(config):
+    """Reads two inputs for each lane: an index that is neither an axis nor depends on data."""
+    x = te.placeholder((config.batch, 2 * config.block_out), "int8", "x")
+    value = lambda b, o: te.cast("int32", x[b, 2 * o]) - te.cast("int32", x[b, 2 * o + 1])  # noqa: E731
+    output = te.compute((config.batch, config.block_out), value, "acc")
+    return Extension(name="folded", doc="Differences.", output=output, scopes={"x": "inp", "acc": "acc"})
+
+
+def test_an_operand_without_intrinsic_does_not_keep_the_others_from_being_mapped():
+    with pytest.raises(IntrinsicError, match="each index of x must be one axis"):
+        extension_intrinsic(folded(TINY), TINY)
+    assert [found.name for found in machine_intrinsics(vdla.extend(TINY, folded, lut, sad))] == ["lut", "sad"]
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def looked_up(shape, shift, last=15, value=lambda found: found):
+    """out[n, m] = table[clip(x[n, m] >> shift)], over a table of 16 elements of any shape."""
+    x, table = te.placeholder((6, 5), "int8", "x"), te.placeholder(shape, "int8", "table")
+
+    def element(n, m):
+        at = te.clip(te.cast("int32", x[n, m]) >> shift, 0, last)
+        return value(te.cast("int32", table[at] if len(shape) == 1 else table[at // shape[1], at % shape[1]]))
+
+    return te.compute(x.shape, element, "out")
+
+
+def run(operator, **arrays):
+    return operator.unpack(vdla.simulate(operator.program, operator.pack(**arrays)).outputs)
+
+
+@pytest.mark.parametrize("shape", [(16,), (4, 4), (2, 8)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_mapper_loads_a_table_once_whatever_its_shape(shape, threads):
+    operator = candidates(looked_up(shape, 3), vdla.extend(TINY, lut), threads).found[0]
+    rng = np.random.default_rng(0)
+    x, table = rng.integers(-128, 128, (6, 5), np.int8), rng.integers(-128, 128, shape, np.int8)
+    exact = table.reshape(-1)[np.clip(x >> 3, 0, 15)]
+    assert str(operator.mapping).startswith("mov_inp_src + lut: b <- 1, o <- n (x = x, table = table; ")
+    assert np.array_equal(run(operator, x=x, table=table), exact)
+
+
+def test_sums_of_looked_up_values_are_mapped_with_their_immediates():
+    x, table, k = te.placeholder((6, 3, 5), "int8", "x"), te.placeholder((16,), "int8", "t"), te.reduce_axis(3, "k")
+    value = lambda n, m: te.sum(te.cast("int32", table[te.cast("int32", x[n, k, m]) & 15]) >> 2, axis=k)  # noqa: E731
+    operator = candidates(te.compute((6, 5), value, "out"), vdla.extend(TINY, tally), 1).found[0]
+    rng = np.random.default_rng(0)
+    data, values = rng.integers(-128, 128, (6, 3, 5), np.int8), rng.integers(-128, 128, (16,), np.int8)
+    exact = (values.astype(np.int32)[data & 15] >> 2).sum(axis=1)
+    assert operator.mapping.intrinsic.name == "tally"
+    assert np.array_equal(run(operator, x=data, t=values), exact)
+
+
+@pytest.mark.parametrize(
+    ("output", "got"),
+    [
+        (looked_up((16,), 3, last=14), "int32(table[min(max(int32(x[vn, vm]) >> 3, 0), 14)])"),
+        (looked_up((16,), 40), "int32(table[min(max(int32(x[vn, vm]) >> 40, 0), 15)])"),  # not a value of the field
+        (looked_up((32,), 3), "int32(table[min(max(int32(x[vn, vm]) >> 3, 0), 15)])"),
+    ],
+)
+def test_other_tables_are_not_the_intrinsics(output, got):
+    with pytest.raises(MapError) as error:
+        candidates(output, vdla.extend(TINY, lut), 1)
+    assert str(error.value).endswith(
+        f"element-wise steps: each operation must be one of the vector unit, on numbers up to 32767, got {got}"
+    )
+
+
+def test_a_table_is_of_one_intrinsic():
+    def half(config):
+        return replace(lut(config), name="half", output=lut(config).output)
+
+    both = looked_up((16,), 3, value=lambda found: found + found)
+    assert candidates(both, vdla.extend(TINY, lut, half), 1).found
+
+
+# --- cycles --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("interval", "latency"), [(5, 3), (4, 100)])
+def test_estimates_count_the_interval_and_the_latency_of_steps(interval, latency):
+    machine = vdla.extend(TINY, lambda config: replace(sad(config), interval=interval, latency=latency))
+    operator = candidates(differences(40, 16, 32), machine, 2).found[0].with_best_tiles(2)
+    cycles = vdla.simulate(operator.program, mode="timing").statistics.total_cycles
+    assert operator.least_cycles == 40 * 4 * 8 * interval
+    assert abs(operator.estimate / cycles - 1) < 0.1, (operator.estimate, cycles)
+
+
+# --- the mapper ----------------------------------------------------------------------------------
 
 
 def differences(count, width, terms):
