@@ -16,13 +16,14 @@ from vdla.compiler.map.expression_parts import sums_of, viewed
 from vdla.compiler.map.mapping import Mapping as AxisMapping
 from vdla.compiler.map.mapping import intrinsic_signatures, signatures
 from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.te.expr import axis_name
 from vdla.hardware.config import Config
 
 
 def fixed_form(
     config: Config, output: te.Tensor, groups: Mapping[str, tuple[str, ...]], chunk: str | None = None
-) -> PackedForm:
+) -> UntiledForm:
     """The form in which each axis of the intrinsic has the axes of `groups`, by their plain names.
 
     Tensors of the program have the names of the plain ones. Windows are read in pieces along
@@ -38,7 +39,7 @@ def fixed_form(
         mapping = AxisMapping(computation, named, None if chunk is None else axis_name(chunk), fixed=True)
         try:
             _require_places(core, mapping)
-            return PackedForm(config, mapping, result, suffix="")
+            return UntiledForm(PackedForm(config, mapping, result, suffix=""))
         except MapError as error:
             reasons.append(str(error))
     why = reasons[0] if reasons else f"none with the axes {', '.join(groups)}"

@@ -128,7 +128,7 @@ class MappedOperator:
     @property
     def packing(self) -> dict[str, te.Tensor]:
         """Each input of the program as a computation over its plain tensor."""
-        return packed_inputs(self.form)
+        return packed_inputs(self.untiled)
 
     @property
     def unpacking(self) -> te.Tensor:

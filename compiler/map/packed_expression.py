@@ -23,15 +23,17 @@ from vdla.compiler.te import Stage
 from vdla.hardware.config import Buffer
 
 
-def packed_tensors(form: PackedForm) -> list[te.Tensor]:
-    """[each operand, each table, (scale,) output]; the last is computed from the others."""
+def packed_tensors(form: PackedForm, scale: PackedScale | None) -> list[te.Tensor]:
+    """[each operand, each table, (scale,) output]; the last is computed from the others, and raw
+    results have no scale.
+    """
     inputs = {name: _placeholder(form, name) for name in form.operands}
     read = {name: _window(form, name, inputs[name]) for name in form.streamed}
     tables = {
         name: te.placeholder(table.entry, table.source.dtype, tensor) for name, (tensor, table) in form.tables.items()
     }
     sums = _sums(form, inputs | read, tables)
-    return [*inputs.values(), *tables.values(), *_results(form, sums)]
+    return [*inputs.values(), *tables.values(), *_results(form, sums, scale)]
 
 
 def step_name(form: PackedForm, step: Step) -> str:
@@ -183,12 +185,11 @@ def _combined(
 # --- results --------------------------------------------------------------------------------------
 
 
-def _results(form: PackedForm, sums: te.Tensor) -> list[te.Tensor]:
+def _results(form: PackedForm, sums: te.Tensor, packed: PackedScale | None) -> list[te.Tensor]:
     """[(scale,) output]: the plain epilogue with its loads replaced by packed ones."""
-    if form.raw:
+    if packed is None:
         results = te.compute(sums.shape, lambda *i: sums[i], RESULTS)
         return [te.compute(sums.shape, lambda *i: results[i], OUTPUT)]
-    packed = PackedScale(form)
     scale, plain = packed.placeholder(), form.epilogue.value
     names = result_axes(form)[0]
 

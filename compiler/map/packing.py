@@ -11,7 +11,8 @@ from vdla.compiler.map.gather import gather
 from vdla.compiler.map.outer_loops import ROW_BLOCKS
 from vdla.compiler.map.packed_expression import result_axes
 from vdla.compiler.map.packed_form import PackedForm
-from vdla.compiler.map.packed_scale import PackedScale, radices
+from vdla.compiler.map.packed_scale import radices
+from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.vdla.roles import OUTPUT, SCALE
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
@@ -19,19 +20,21 @@ from vdla.compiler.te.expr import axis_name
 Array = npt.NDArray[Any]
 
 
-def pack_array(form: PackedForm, parameter: str, array: Array) -> Array:
+def pack_array(untiled: UntiledForm, parameter: str, array: Array) -> Array:
     """An input of the program from the elements of its plain tensor."""
-    if parameter == SCALE:
-        return gather(PackedScale(form).packed(), array)
+    if parameter == SCALE and untiled.scale is not None:
+        return gather(untiled.scale.packed(), array)
+    form = untiled.form
     (operand,) = (operand for name, operand in form.operands.items() if form.parameter(name) == parameter)
     return gather(operand.packed(parameter), array.astype(ir.storage_dtype(operand.source.dtype), copy=False))
 
 
-def packed_inputs(form: PackedForm) -> dict[str, te.Tensor]:
+def packed_inputs(untiled: UntiledForm) -> dict[str, te.Tensor]:
     """Each input of the program as a computation over its plain tensor."""
+    form = untiled.form
     packed = {form.parameter(name): operand.packed(form.parameter(name)) for name, operand in form.operands.items()}
     packed |= {name: table.packed(name) for name, table in form.tables.values()}
-    return packed if form.raw else packed | {str(SCALE): PackedScale(form).packed()}
+    return packed if untiled.scale is None else packed | {str(SCALE): untiled.scale.packed()}
 
 
 def unpacked(form: PackedForm, view: te.Tensor | None = None) -> te.Tensor:

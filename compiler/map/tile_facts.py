@@ -8,15 +8,14 @@ from math import prod
 from vdla.compiler import ir
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_operand import PackedOperand
-from vdla.compiler.map.packed_scale import PackedScale
 from vdla.compiler.map.skipped_padding import border_cuts, share_read
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
 from vdla.compiler.tensorize import StepCycles
 from vdla.hardware.config import Buffer
 
 
-def tiling_problem(form: PackedForm) -> TilingProblem:
-    """The problem that `best_tiling` solves for a form."""
+def tiling_problem(form: PackedForm, classes: int) -> TilingProblem:
+    """The problem that `best_tiling` solves for a form with so many `PackedScale.classes`."""
     extents, mapping = form.computation.extents, form.mapping
     _, lanes, terms = form.axes
     chunk = mapping.chunk
@@ -45,7 +44,7 @@ def tiling_problem(form: PackedForm) -> TilingProblem:
         inputs=len(form.streamed),
         unit=window.unit,
         through_acc=through_acc,
-        lanes=1 if form.raw else PackedScale(form).classes,
+        lanes=classes,
         kept=kept,
         cuts=cuts,
         sections=prod(extents[axis] for axis in form.loops.sections if axis != form.separate),

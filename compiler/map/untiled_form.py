@@ -13,6 +13,7 @@ from vdla.compiler.map.computation import FromTable
 from vdla.compiler.map.packed_expression import packed_tensors, step_name
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_operand import PackedOperand
+from vdla.compiler.map.packed_scale import PackedScale
 from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators.vdla.schedule import StagedFunction, TileIntrinsics
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
@@ -27,9 +28,14 @@ class UntiledForm:
     form: PackedForm
 
     @cached_property
+    def scale(self) -> PackedScale | None:
+        """The scale of requantised results."""
+        return None if self.form.raw else PackedScale(self.form)
+
+    @cached_property
     def tensors(self) -> list[te.Tensor]:
         """[each operand, (scale,) output] of the program."""
-        return packed_tensors(self.form)
+        return packed_tensors(self.form, self.scale)
 
     @cached_property
     def problem(self) -> TilingProblem:
@@ -38,7 +44,7 @@ class UntiledForm:
         Raises:
             MapError: the epilogue does not fit the mapping.
         """
-        return tiling_problem(self.form)
+        return tiling_problem(self.form, 1 if self.scale is None else self.scale.classes)
 
     @cached_property
     def staged(self) -> StagedFunction:

@@ -114,7 +114,7 @@ class _BatchedProduct:
             weight_dtype=self.config.wgt_dtype,
         ).output
         output = plain_result(self.results, sums, channels=(0, 2))
-        return UntiledForm(fixed_form(self.config, output, {"b": ("m",), "o": ("n",), "i": ("k",)}))
+        return fixed_form(self.config, output, {"b": ("m",), "o": ("n",), "i": ("k",)})
 
     @property
     def layouts(self) -> dict[str, Layout]:
@@ -130,11 +130,11 @@ class _BatchedProduct:
         """The program's arrays from both factors and a real multiplier."""
         other = self._check_other(other)
         sums = other.sum(axis=1, dtype=np.int64)
-        return packed_inputs(self.packed.form, data=data, other=other) | self.pack_constants(multiplier, sums)
+        return packed_inputs(self.packed, data=data, other=other) | self.pack_constants(multiplier, sums)
 
     def pack_inputs(self, data: Array | None = None, other: Array | None = None) -> dict[str, Array]:
         """The program's arrays of the factors that are given."""
-        return packed_inputs(self.packed.form, data=data, other=None if other is None else self._check_other(other))
+        return packed_inputs(self.packed, data=data, other=None if other is None else self._check_other(other))
 
     def pack_constants(self, multiplier: Factors = None, sums: Array | None = None) -> dict[str, Array]:
         """The scale; with a zero point, of `sums` [batch, columns] over the depth of the second
@@ -145,7 +145,7 @@ class _BatchedProduct:
         columns = (self.batch, self.columns)
         offset = np.zeros(prod(columns), np.int64) if sums is None else -self.input_zero_point * sums.reshape(-1)
         lanes = self.results.lanes(prod(columns), None, multiplier, offset)
-        return {} if lanes is None else {str(SCALE): pack_array(self.packed.form, SCALE, lanes.reshape(columns))}
+        return {} if lanes is None else {str(SCALE): pack_array(self.packed, SCALE, lanes.reshape(columns))}
 
     def _check_other(self, other: Array) -> Array:
         """The second factor as [batch, depth, columns]."""
@@ -156,4 +156,4 @@ class _BatchedProduct:
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """[batch, rows, columns] from the program's outputs."""
-        return plain_output(self.packed.form, outputs)
+        return plain_output(self.packed, outputs)

@@ -23,7 +23,7 @@ from vdla.hardware.config import Config
 
 def channelwise_form(config: Config, output: te.Tensor, chunk: str | None = None) -> UntiledForm:
     """The form of plain results [n, c, ...]; windows are read in pieces along `chunk`."""
-    return UntiledForm(fixed_form(config, output, {"b": ("n",), "o": ("c",)}, chunk))
+    return fixed_form(config, output, {"b": ("n",), "o": ("c",)}, chunk)
 
 
 def channelwise_layouts(config: Config) -> dict[str, Layout]:
@@ -57,8 +57,8 @@ class ChannelwiseWindow(SlidingWindow, ABC):
 
     def pack_inputs(self, data: Array) -> dict[str, Array]:
         """The program's array from NCHW data."""
-        return packed_inputs(self.packed.form, data=data)
+        return packed_inputs(self.packed, data=data)
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """NCHW results from the program's outputs."""
-        return plain_output(self.packed.form, outputs)
+        return plain_output(self.packed, outputs)

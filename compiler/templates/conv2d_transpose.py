@@ -151,7 +151,7 @@ class _Conv2dTranspose(SlidingWindow):
         sums, _ = viewed(self.definition.output)
         by_phase = (self.strides, lambda i: (i[4], i[5])) if self.by_phase else ()
         output = plain_result(self.results, sums, *by_phase)
-        return UntiledForm(fixed_form(self.config, output, {"b": ("n",), "o": ("o",), "i": ("c",)}))
+        return fixed_form(self.config, output, {"b": ("n",), "o": ("o",), "i": ("c",)})
 
     @property
     def layouts(self) -> dict[str, Layout]:
@@ -172,16 +172,15 @@ class _Conv2dTranspose(SlidingWindow):
 
     def pack_inputs(self, data: Array) -> dict[str, Array]:
         """The program's array from NCHW data."""
-        return packed_inputs(self.packed.form, data=data)
+        return packed_inputs(self.packed, data=data)
 
     def pack_constants(self, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
         """The program's arrays from IOHW weights, int32 biases and real multipliers."""
-        form = self.packed.form
-        packed = packed_inputs(form, weight=weight)
-        offset = zero_point_offset(form, weight, self.input_zero_point)  # [O, SH, SW]
+        packed = packed_inputs(self.packed, weight=weight)
+        offset = zero_point_offset(self.packed, weight, self.input_zero_point)  # [O, SH, SW]
         each = offset if self.by_phase else offset[:, 0, 0]
-        return packed | packed_scale(form, self.results, bias, multiplier, each)
+        return packed | packed_scale(self.packed, self.results, bias, multiplier, each)
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """NCHW results from the program's outputs."""
-        return plain_output(self.packed.form, outputs, self.definition.output)
+        return plain_output(self.packed, outputs, self.definition.output)

@@ -87,7 +87,7 @@ class ConvolutionForm(SlidingWindow):
         output = plain_result(self.results, sums, *by_class)
         terms = ("c",) if self.packing == "channels" else ("ky", "kx", "c")
         lanes = ("o",) if count == 1 else ("o_l",) if outputs > 1 else ()  # within a section
-        return UntiledForm(fixed_form(self.config, output, {"b": ("n",), "o": lanes, "i": terms}))
+        return fixed_form(self.config, output, {"b": ("n",), "o": lanes, "i": terms})
 
     @property
     def layouts(self) -> dict[str, Layout]:
@@ -114,18 +114,18 @@ class ConvolutionForm(SlidingWindow):
         """The program's array from NCHW data."""
         shape = (self.batch, self.in_channels, self.height, self.width)
         data = self.sections.whole(check_array("data", data, shape, self.config.inp_dtype), 1, 0)
-        return {"data": pack_array(self.packed.form, DATA, data)}
+        return {"data": pack_array(self.packed, DATA, data)}
 
     def pack_constants(self, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
         """The program's arrays from OIHW weights, int32 biases and real multipliers."""
         shape = (self.out_channels, self.in_channels // self.groups, *self.kernel)
         weight = check_array("weight", weight, shape, self.config.wgt_dtype)
         offset = -self.input_zero_point * self._weights_inside(weight)
-        packed = {"weight": pack_array(self.packed.form, WEIGHT, self.sections.dense(weight))}
+        packed = {"weight": pack_array(self.packed, WEIGHT, self.sections.dense(weight))}
         lanes = self.results.lanes(self.out_channels, bias, multiplier, offset)
         if lanes is None:
             return packed
-        return packed | {"scale": pack_array(self.packed.form, SCALE, self.sections.whole(lanes, 0, 1))}
+        return packed | {"scale": pack_array(self.packed, SCALE, self.sections.whole(lanes, 0, 1))}
 
     def _weights_inside(self, weight: Array) -> Array:
         """The sum of the weights of each output channel that read the input, [O] or [O, row class,
@@ -139,4 +139,4 @@ class ConvolutionForm(SlidingWindow):
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """NCHW results from the program's outputs."""
-        return np.ascontiguousarray(plain_output(self.packed.form, outputs)[:, : self.out_channels])
+        return np.ascontiguousarray(plain_output(self.packed, outputs)[:, : self.out_channels])

@@ -104,7 +104,8 @@ class _DepthwiseConv2d(ChannelwiseWindow):
 
     def pack_constants(self, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
         """The program's arrays from [C, 1, KH, KW] weights, biases and multipliers."""
-        form, shape = self.packed.form, (self.in_channels, 1, *self.kernel)
+        shape = (self.in_channels, 1, *self.kernel)
         kernels = check_array("weight", weight, shape, self.config.wgt_dtype)[:, 0]
-        offset = zero_point_offset(form, kernels, self.input_zero_point)
-        return packed_inputs(form, weight=kernels) | packed_scale(form, self.results, bias, multiplier, offset)
+        offset = zero_point_offset(self.packed, kernels, self.input_zero_point)
+        packed = packed_inputs(self.packed, weight=kernels)
+        return packed | packed_scale(self.packed, self.results, bias, multiplier, offset)

@@ -91,15 +91,15 @@ class _ElementwiseForm:
 
     def pack_inputs(self, data: Array | None = None, other: Array | None = None) -> dict[str, Array]:
         """The program's arrays from NCHW activations, those that are given."""
-        return packed_inputs(self.packed.form, data=data, other=other)
+        return packed_inputs(self.packed, data=data, other=other)
 
     def pack_constants(self, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
         """The program's scale; without a multiplier, sums are only clipped."""
         if multiplier is None and not self.results.raw:
             multiplier = 1.0
         offset = np.full(self.definition.output.shape[1], self.offset)
-        return packed_scale(self.packed.form, self.results, bias, multiplier, offset)
+        return packed_scale(self.packed, self.results, bias, multiplier, offset)
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """NCHW results from the program's outputs."""
-        return plain_output(self.packed.form, outputs)
+        return plain_output(self.packed, outputs)

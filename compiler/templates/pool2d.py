@@ -173,7 +173,7 @@ class _Pool2d(ChannelwiseWindow):
         offset = np.full((self.in_channels,) + (1, 1) * self.by_class, -self.input_zero_point * summands)
         counts = self._counts() if self.excluding else np.array([[[summands]]])
         each = counts if self.by_class else counts.item()
-        return packed_scale(self.packed.form, self.results, bias, multiplier, offset, each)
+        return packed_scale(self.packed, self.results, bias, multiplier, offset, each)
 
     def _counts(self) -> Array:
         """[1, row class, column class]: elements in a window that are not padding, at least 1."""

@@ -4,8 +4,6 @@ import pytest
 
 from vdla.compiler.map import MapError
 from vdla.compiler.map.fixed_form import fixed_form
-from vdla.compiler.map.packed_expression import packed_tensors
-from vdla.compiler.map.tile_facts import tiling_problem
 from vdla.compiler.operators import definitions
 from vdla.hardware.config import Config
 
@@ -13,7 +11,7 @@ BATCH4 = Config.preset("batch4")
 
 
 def shapes(form):
-    return {tensor.name: tensor.shape for tensor in packed_tensors(form)}
+    return {tensor.name: tensor.shape for tensor in form.tensors}
 
 
 def test_pooling_has_batches_as_rows_and_channels_as_lanes():
@@ -54,10 +52,10 @@ def test_tiles_have_several_sections_of_one_block_each():
     shape = {"batch": 1, "size": (3, 3), "kernel": 3, "groups": 4}
     places = {"b": ("n",), "o": ("o_l",), "i": ("c",)}
     small = fixed_form(BATCH4, definitions.convolution(in_channels=64, out_channels=32, **shape).output, places)
-    problem = tiling_problem(small)
+    problem = small.problem
     assert (problem.separate, problem.sections, problem.out_blocks, problem.in_blocks) == (True, 1, 4, 1)
     large = fixed_form(BATCH4, definitions.convolution(in_channels=64, out_channels=36, **shape).output, places)
-    problem = tiling_problem(large)
+    problem = large.problem
     assert (problem.separate, problem.sections, problem.out_blocks, problem.in_blocks) == (False, 4, 2, 1)
 
 
