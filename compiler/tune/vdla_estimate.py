@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.operators.vdla.tile_bound import least_cycles
+from vdla.compiler.operators.vdla.tile_busiest_unit import busiest_unit
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
 from vdla.compiler.operators.vdla.tile_search import waits_for_memory
 from vdla.compiler.operators.vdla.tile_steps import steps_of
@@ -130,7 +130,7 @@ class TileEstimate:
 
     def _looks(self, form: Form, indices: Ints, tiles: Candidates) -> _Looks:
         """Points by their closed forms."""
-        closed = [rough(self.config, form.problem, tiles) for rough in (estimated, least_cycles)]
+        closed = [rough(self.config, form.problem, tiles) for rough in (estimated, busiest_unit)]
         long = _is_long(form, tiles)
         skipped = float(closed[0][long].min(initial=np.inf))
         return _Looks(indices, np.where(long[:, None], np.inf, np.stack(closed, axis=1)), skipped)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdla.compiler.operators.vdla.tile_bound import least_cycles
+from vdla.compiler.operators.vdla.tile_busiest_unit import busiest_unit
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated, fitting, fitting_candidates
 from vdla.compiler.operators.vdla.tile_steps import Bools, Floats, steps_of
 from vdla.compiler.operators.vdla.tile_timeline import timeline
@@ -23,7 +23,7 @@ from vdla.hardware.config import Config
 _SIZES = ("in_blocks", "cols", "rows", "out_blocks")
 _FACTORS = 2.0 ** (np.arange(-3, 4) / 3)
 _FIRST, _MORE = 8, 32  # by each closed form
-_ROOM = 1.004  # over the bound: less is not worth a longer search
+_ROOM = 1.004  # over the least busy unit of all candidates: less is not worth a longer search
 _MOST_ROUNDS = 8
 _MOST_STEPS = 400
 _TIE = 0.997  # of estimates: the closed form decides
@@ -55,14 +55,14 @@ def search(config: Config, problem: TilingProblem, threads: int) -> ChosenTiling
     tables = _tables(config, problem, threads)
     if not tables:
         return None
-    bound = min(float(least_cycles(config, problem, table).min()) for table in tables)
+    least_busy = min(float(busiest_unit(config, problem, table).min()) for table in tables)
     promising = Candidates.joined([_promising(config, problem, table, _FIRST) for table in tables])
     rough = estimated(config, problem, promising)
     if rough.min() < _SHORT_PROGRAM or waits_for_memory(config):
         return ChosenTiling(promising.tiling(int(rough.argmin())), None)
     found = _Found(config, problem)
     found.add(promising)
-    if found.cycles > _ROOM * bound:
+    if found.cycles > _ROOM * least_busy:
         found.add(Candidates.joined([_promising(config, problem, table, _MORE) for table in tables]))
         for nearby in (_around, _around, *(_MOST_ROUNDS * [_beside])):
             near = nearby(problem, found.tiling).dealt(problem, threads)
@@ -95,7 +95,7 @@ def _loads_and_passes(problem: TilingProblem, c: Candidates) -> Floats:
 def _promising(config: Config, problem: TilingProblem, c: Candidates, count: int) -> Candidates:
     """The best candidates by either closed form, in order."""
     chosen = np.zeros(len(c), np.bool_)
-    for cycles in (estimated(config, problem, c), least_cycles(config, problem, c)):
+    for cycles in (estimated(config, problem, c), busiest_unit(config, problem, c)):
         chosen |= _lowest(cycles, count)
     return c.take(chosen)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.operators import definitions
-from vdla.compiler.operators.vdla.tile_bound import least_cycles
+from vdla.compiler.operators.vdla.tile_busiest_unit import busiest_unit
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
 from vdla.compiler.operators.vdla.tile_steps import steps_of
 from vdla.compiler.operators.vdla.tile_timeline import timeline
@@ -121,8 +121,8 @@ def test_the_best_are_estimated_by_a_run_and_others_in_closed_form(monkeypatch: 
         assert isinstance(form, MappedForm)
         chosen = columns["form"] == label
         tiles = candidates_of({name: column[chosen] for name, column in columns.items()})
-        run, closed, least = (of(PYNQ, form.problem, tiles) for of in (timeline, estimated, least_cycles))
-        best = {*np.argsort(closed, kind="stable")[:5].tolist(), *np.argsort(least, kind="stable")[:5].tolist()}
+        run, closed, busy = (of(PYNQ, form.problem, tiles) for of in (timeline, estimated, busiest_unit))
+        best = {*np.argsort(closed, kind="stable")[:5].tolist(), *np.argsort(busy, kind="stable")[:5].tolist()}
         looks_best = np.isin(np.arange(len(tiles)), list(best))
         assert steps_of(form.problem, tiles).max() <= 400
         assert np.array_equal(estimates[chosen], np.where(looks_best, run, closed) + form.operator.extra_cycles)
