@@ -36,3 +36,23 @@ def check_behaviour(where: str, behaviour: ir.Function) -> None:
     for dtype in (ir.dtype_of(e, behaviour.buffers) for store in stores for e in ir.walk_expr(store.value)):
         if dtype != "bool" and (dtype not in INTEGER_BITS or dtype == "uint64"):
             raise ExtensionError(f"{where}: behaviour must compute with integers of at most int64, got {dtype}")
+
+
+def vanishes(expr: ir.Expr, operand: str) -> bool:
+    """Whether a value is seen to be 0 wherever all elements of an operand are."""
+    match expr:
+        case ir.Load(buffer=buffer):
+            return buffer == operand
+        case ir.Const(value=value):
+            return value == 0
+        case ir.Cast(value=value):
+            return vanishes(value, operand)
+        case ir.Call(name="abs", args=(value,)):
+            return vanishes(value, operand)
+        case ir.Binary(op="mul" | "and", a=a, b=b):
+            return vanishes(a, operand) or vanishes(b, operand)
+        case ir.Binary(op="shl" | "shr" | "floordiv" | "mod", a=a):
+            return vanishes(a, operand)
+        case ir.Binary(op="add" | "sub" | "or" | "xor" | "min" | "max", a=a, b=b) | ir.Select(a=a, b=b):
+            return vanishes(a, operand) and vanishes(b, operand)
+    return False

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 
 from vdla.compiler import ir, te
-from vdla.compiler.extensions.behaviour import behaviour_of, check_behaviour, single_stage
+from vdla.compiler.extensions.behaviour import behaviour_of, check_behaviour, single_stage, vanishes
 from vdla.compiler.extensions.datapath import read_datapath
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.operands import StepOperands, field_limits, operands_of
 from vdla.compiler.extensions.place import caller
 from vdla.compiler.extensions.state import State
 from vdla.compiler.extensions.step_text import StepText
+from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
 from vdla.hardware.isa import CLASSES, DECLARED_SIZES, FORMATS, Formula, FormulaError, Opcode, PlugIn, PlugInField
 
@@ -148,10 +149,18 @@ class Extension:
             wide=self.wide,
             unit=unit or self.name,
             states=operands.states,
+            skips_zeros=self._skips_zeros(operands),
             place=self.place,
             datapath=read_datapath(self._where, self.place, self.datapath, self.output),
         )
         return replace(plug_in, kernel=self._step(config, plug_in, operands))
+
+    def _skips_zeros(self, operands: StepOperands) -> bool:
+        """Whether an input of zeros adds nothing to a sum."""
+        stage = None if self.output is None else self.output.stage
+        if not isinstance(stage, Stage) or stage.reduction is None or operands.src is None or operands.states:
+            return False
+        return stage.reduction.reducer is te.sum and vanishes(stage.value.expr, operands.src.operand)
 
     def _formula(self, what: str, given: int | str, least: int) -> Formula:
         if isinstance(given, int) and given < least:

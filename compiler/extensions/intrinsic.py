@@ -57,6 +57,7 @@ def extension_intrinsic(extension: Extension, config: Config) -> Intrinsic:
         in_place=extension.in_place,
         ranges=extension.ranges(config),
         cycles=partial(_cycles, plug_in),
+        skips_padding=plug_in.skips_zeros,
     )
 
 

@@ -30,8 +30,8 @@ def border_cuts(form: PackedForm) -> tuple[int, int]:
 def _windows(form: PackedForm) -> tuple[WindowDim, ...]:
     """The dimensions of the first operand along which padding is left out."""
     operand = form.streamed[form.computation.streamed[0]]
-    gather = operand.access.gather
-    return () if gather is None or gather.fill != _neutral(form) else operand.windows
+    gather, skips = operand.access.gather, form.mapping.intrinsic.skips_padding
+    return () if gather is None or not skips or gather.fill != _neutral(form) else operand.windows
 
 
 def _neutral(form: PackedForm) -> int:

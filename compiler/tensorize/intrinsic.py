@@ -46,7 +46,8 @@ class Intrinsic:
     of shape (1,): a constant of the program) or "condition" (a bool placeholder of shape (1,): any
     condition on loop variables). `in_place` names an operand that shares the output's storage.
     `ranges` has the least and the greatest value of immediates that are not any of their type;
-    `cycles` gives the cost of a step for the immediates, where it is more than one cycle.
+    `cycles` gives the cost of a step for the immediates, where it is more than one cycle. With
+    `skips_padding`, the compiler leaves out steps on padding that changes no sum.
 
     VDLA: `lower` turns a nest of steps (a `TensorizedNest`) into macro-ops; `epilogue` marks an
     intrinsic that can run in the pass that produces its operand. CPU: `lower` emits one call with
@@ -71,6 +72,7 @@ class Intrinsic:
     alternatives: tuple[Intrinsic, ...] = ()
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     cycles: Callable[[Mapping[str, int]], StepCycles] | None = None
+    skips_padding: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():

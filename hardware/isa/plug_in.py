@@ -85,8 +85,9 @@ class PlugIn:
 
     A step takes `interval` cycles and its result `latency` more, both formulas of fields. `unit`
     names the declaration, whose plug-ins and stage share `states`. `kernel` is the Python text of
-    one step. `place` is the line of the user's file. Plug-ins that compute and cost the same are
-    equal, however they are described and built.
+    one step; with `skips_zeros`, it adds nothing to a sum where all inputs are 0. `place` is the
+    line of the user's file. Plug-ins that compute and cost the same are equal, however they are
+    described and built.
     """
 
     name: str
@@ -103,6 +104,7 @@ class PlugIn:
     wide: bool = False
     unit: str = ""
     states: tuple[StatePort, ...] = ()
+    skips_zeros: bool = dataclass_field(default=False, compare=False)  # follows from the kernel
     place: str = dataclass_field(default="", compare=False)
     datapath: Datapath | None = dataclass_field(default=None, compare=False)
 
@@ -186,6 +188,8 @@ class PlugInUnit:
 
 
 def _digest(content: dict[str, Any]) -> str:
-    related = {name: value for name, value in content.items() if name not in ("doc", "place", "datapath")}
+    related = {
+        name: value for name, value in content.items() if name not in ("doc", "place", "datapath", "skips_zeros")
+    }
     text = json.dumps({**related, "interface": INTERFACE}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

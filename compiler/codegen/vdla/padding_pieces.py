@@ -1,5 +1,5 @@
-"""Pieces of a GEMM or VECTOR that reads padding: rectangles of its loops, each with the micro-ops
-that read data there.
+"""Pieces of a compute instruction that reads padding: rectangles of its loops, each with the
+micro-ops that read data there.
 
 Every sum keeps a micro-op, so that it is started and ended.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,41 @@ from vdla.compiler.codegen.vdla.macro_op import Base, MacroOp, field_unit
 from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware import isa
 from vdla.hardware.config import Config
-from vdla.hardware.isa import Gemm, Vector
 
 _Bools = NDArray[np.bool_]
 _Key = tuple[int, ...]
 
 _OFFSETS = ("acc", "src", "wgt")  # the indices that micro-ops move
+
+
+class Looped(Protocol):
+    """A GEMM, a VECTOR or an instruction of an extension."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def loop0(self) -> int:
+        """Iterations of the outer loop."""
+
+    @property
+    def loop1(self) -> int:
+        """Iterations of the inner loop."""
+
+    @property
+    def acc0(self) -> int:
+        """What the outer loop adds to the accumulator's index."""
+
+    @property
+    def acc1(self) -> int:
+        """What the inner loop adds to it."""
+
+    @property
+    def src0(self) -> int:
+        """What the outer loop adds to the source's index."""
+
+    @property
+    def src1(self) -> int:
+        """What the inner loop adds to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +75,17 @@ class PaddingCutter:
 
     def cut(self, op: MacroOp, padding: _Bools) -> list[MacroOp]:
         """The operations that replace one whose input tile has padding in these entries."""
-        instruction = op.instruction
-        assert isinstance(instruction, Gemm | Vector)
+        instruction = cast("Looped", op.instruction)
         return [_part(op, instruction, piece) for piece in self._cut(op, instruction, padding)]
 
-    def _cut(self, op: MacroOp, instruction: Gemm | Vector, padding: _Bools) -> list[_Piece]:
+    def _cut(self, op: MacroOp, instruction: Looped, padding: _Bools) -> list[_Piece]:
         """The pieces of an operation, which are the same wherever padding and indices are."""
         base, loops = int(op.bases["src"][1]), (instruction.loop0, instruction.loop1)
         mask = self._numbers.setdefault(padding.tobytes(), len(self._numbers))
         steps = instruction.src0, instruction.src1, instruction.acc0, instruction.acc1
         key = (id(op.uops), mask, base, *loops, *steps)
         if key not in self._pieces:
-            unit = int(field_unit(self.config, instruction, "src"))
+            unit = int(field_unit(self.config, op.instruction, "src"))
             skipped = _reads(op, instruction, np.asarray(padding.reshape(-1, unit).all(axis=1)))
             skipped &= _apart(op.uops, instruction)
             self._kernels.append(op.uops)
@@ -64,7 +93,7 @@ class PaddingCutter:
         return self._pieces[key]
 
 
-def _reads(op: MacroOp, instruction: Gemm | Vector, padding: _Bools) -> _Bools:
+def _reads(op: MacroOp, instruction: Looped, padding: _Bools) -> _Bools:
     """[i, j, micro-op]: whether the iteration reads padding."""
     i, j = np.arange(instruction.loop0), np.arange(instruction.loop1)
     uops = np.array([uop.src for uop in op.uops], np.int64)
@@ -72,7 +101,7 @@ def _reads(op: MacroOp, instruction: Gemm | Vector, padding: _Bools) -> _Bools:
     return np.where((at >= 0) & (at < len(padding)), padding[at.clip(0, len(padding) - 1)], False)
 
 
-def _apart(uops: UopKernel, instruction: Gemm | Vector) -> bool:
+def _apart(uops: UopKernel, instruction: Looped) -> bool:
     """Whether no two iterations of the loops use one accumulator entry: their order is free."""
     i, j = np.arange(instruction.loop0), np.arange(instruction.loop1)
     at = i[:, None] * instruction.acc0 + j * instruction.acc1
@@ -124,7 +153,7 @@ def _without(uops: UopKernel, skipped: _Bools, sums: Sequence[range]) -> list[is
     return kept
 
 
-def _part(op: MacroOp, instruction: Gemm | Vector, piece: _Piece) -> MacroOp:
+def _part(op: MacroOp, instruction: Looped, piece: _Piece) -> MacroOp:
     """The operation on a rectangle of its loops."""
     lows = dict(zip(_OFFSETS, piece.lows, strict=True))
     bases: dict[str, Base] = {}
@@ -134,5 +163,5 @@ def _part(op: MacroOp, instruction: Gemm | Vector, piece: _Piece) -> MacroOp:
             instruction, f"{index}1"
         )
         bases[name] = tile, offset + moved + lows.get(index, 0)
-    part = replace(instruction, loop0=len(piece.rows), loop1=len(piece.cols))
+    part = cast("isa.Instruction", replace(instruction, loop0=len(piece.rows), loop1=len(piece.cols)))
     return replace(op, instruction=part, bases=bases, uops=piece.uops)

@@ -20,7 +20,7 @@ from vdla.compiler.codegen.vdla.padding_pieces import PaddingCutter
 from vdla.compiler.codegen.vdla.tiled_ops import TiledOps, own_tiles
 from vdla.hardware import isa
 from vdla.hardware.config import Config
-from vdla.hardware.isa import Buffer, Gemm, Load, Source, Vector, VectorOp
+from vdla.hardware.isa import Buffer, Extended, Gemm, Load, Source, Vector, VectorOp
 
 _Bools = NDArray[np.bool_]
 _Ints = NDArray[np.int64]
@@ -153,7 +153,7 @@ def _source(op: MacroOp) -> int:
 
 
 def _neutral_of(config: Config, form: MacroOp) -> int | None:
-    return _neutral(config, form.instruction) if isinstance(form.instruction, Gemm | Vector) else None
+    return _neutral(config, form.instruction) if isinstance(form.instruction, Gemm | Vector | Extended) else None
 
 
 def _loaded(before: _Ints, op: MacroOp) -> _Ints:
@@ -168,10 +168,13 @@ def _loaded(before: _Ints, op: MacroOp) -> _Ints:
     return after
 
 
-def _neutral(config: Config, instruction: Gemm | Vector) -> int | None:
+def _neutral(config: Config, instruction: Gemm | Vector | Extended) -> int | None:
     """The input that does not change a result, None if there is none."""
     if isinstance(instruction, Gemm):
         return 0
+    if isinstance(instruction, Extended):
+        plug_in = instruction.plug_in
+        return 0 if plug_in.skips_zeros and plug_in.src.buffer == Buffer.INP else None
     if instruction.source != Source.INP:
         return None
     match instruction.op:

@@ -15,6 +15,7 @@ from vdla.compiler.ir import limits
 from vdla.compiler.map import MapError, candidates
 from vdla.compiler.tensorize import IntrinsicError
 from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, EXTENSION
 
 TINY = Config.preset("tiny")
 EXTENDED = vdla.extend(TINY, sad, axpy)
@@ -161,6 +162,52 @@ def test_the_mapper_packs_narrow_weights_into_the_machines_bytes(shape):
     assert np.array_equal(
         operator.unpack(result.outputs), arrays["x"].astype(np.int32) @ arrays["w"].T.astype(np.int32)
     )
+
+
+def padded_convolution(value):
+    """out[o, y, x] over an image of 8 x 5 x 6 with a border of zeros, and 6 kernels of 3 x 3."""
+    image, kernel = te.placeholder((8, 5, 6), "int8", "image"), te.placeholder((6, 8, 3, 3), "int4", "kernel")
+    inside = lambda y, x: te.all_of(y >= 1, y < 6, x >= 1, x < 7)  # noqa: E731
+    element = lambda c, y, x: te.select(inside(y, x), image[c, y - 1, x - 1], te.const(0, "int8"))  # noqa: E731
+    padded = te.compute((8, 7, 8), element, "padded")
+    c, v, u = te.reduce_axis(8, "c"), te.reduce_axis(3, "v"), te.reduce_axis(3, "u")
+    term = lambda o, y, x: value(te.cast("int32", padded[c, y + v, x + u]), te.cast("int32", kernel[o, c, v, u]))  # noqa: E731
+    return te.compute((6, 5, 6), lambda o, y, x: te.sum(term(o, y, x), axis=[c, v, u]), "out")
+
+
+def distances(config):
+    """As `narrow`, with differences, which zeros in the input change."""
+    product = narrow(config)
+    inp, wgt = product.output.stage.reads
+    i = te.reduce_axis(2 * config.block_in, "i")
+    term = lambda b, o: te.abs(te.cast("int32", inp[b, i]) - te.cast("int32", wgt[o, i]))  # noqa: E731
+    output = te.compute(product.output.shape, lambda b, o: te.sum(term(b, o), axis=i), "acc")
+    return replace(product, name="distances", output=output)
+
+
+@pytest.mark.parametrize(
+    ("declare", "value", "exact", "skips"),
+    [
+        (narrow, lambda a, b: a * b, lambda a, b: a * b, True),
+        (distances, lambda a, b: te.abs(a - b), lambda a, b: np.abs(a - b), False),
+    ],
+)
+def test_steps_on_padding_are_left_out_where_they_add_nothing(declare, value, exact, skips):
+    operator = candidates(padded_convolution(value), vdla.extend(TINY, declare), 1).found[0]
+    rng = np.random.default_rng(0)
+    image, kernel = rng.integers(-128, 128, (8, 5, 6), np.int8), rng.integers(-8, 8, (6, 8, 3, 3), np.int8)
+    window = np.lib.stride_tricks.sliding_window_view(np.pad(image, ((0, 0), (1, 1), (1, 1))), (3, 3), (1, 2))
+    terms = exact(window[None].astype(np.int32), kernel[:, :, None, None].astype(np.int32))
+    result = vdla.simulate(operator.program, operator.pack(image=image, kernel=kernel))
+    assert np.array_equal(operator.unpack(result.outputs), terms.sum(axis=(1, 4, 5)))
+    columns = operator.program.columns
+    steps = (
+        columns[:, COL["loop0"]]
+        * columns[:, COL["loop1"]]
+        * (columns[:, COL["uop_end"]] - columns[:, COL["uop_begin"]])
+    )
+    taken = int(steps[columns[:, COL["opcode"]] == EXTENSION].sum())
+    assert taken == 2 * (13 * 16 if skips else 5 * 6 * 9)  # blocks of results, of rows and columns without padding
 
 
 def test_a_plain_machine_cannot_map_it():
