@@ -149,6 +149,10 @@ ROOMS: dict[str, str] = {
         "compiler.operators compiler.operators.definitions compiler.graph compiler.graph.passes compiler.graph.onnx "
         "compiler.tune.searches compiler.tune simulator.timing runtime.evaluate runtime runtime.tune"
     ),
+    "runtime.explore": (
+        "support hardware hardware.fpga compiler.extensions compiler.tune.searches compiler.tune "
+        "runtime.tune runtime.verdict"
+    ),
     "runtime.compare": (
         "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "
         "simulator.stats simulator.verify runtime.devices runtime.numpy_operators runtime.artifact "
@@ -227,7 +231,8 @@ ROOMS: dict[str, str] = {
         "compiler.graph.onnx compiler.templates compiler.tune compiler.tune.searches "
         "simulator.function simulator.stats simulator.verify simulator.timing "
         "simulator runtime.devices runtime.evaluate runtime.artifact runtime.executor runtime runtime.network "
-        "runtime.quantise runtime.compare runtime.tune runtime.verdict benchmarks.harness benchmarks.networks"
+        "runtime.quantise runtime.compare runtime.tune runtime.verdict runtime.explore benchmarks.harness "
+        "benchmarks.networks"
     ),
     "commands.board": (
         "support hardware commands runtime.devices runtime.remote runtime.selftest boards boards.vivado boards.virtual"

@@ -15,7 +15,7 @@ from typing import Any
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.logic_path import LogicPath, PathReport
 from vdla.hardware.fpga.parts import FpgaPart
-from vdla.hardware.fpga.synthesis import Progress, synthesise
+from vdla.hardware.fpga.synthesis import Progress, Synthesis, cached_synthesis, synthesise
 from vdla.hardware.fpga.yosys import YosysError
 
 CLOCK, FAST_CLOCK = "clk_i", "clk2x_i"
@@ -143,7 +143,16 @@ class Area:
 
 def area(config: Config, part: FpgaPart, progress: Progress) -> Area:
     """The area of a configuration on a part; YosysError if Yosys is missing or fails."""
-    result = synthesise(config, part, progress)
+    return _area(config, part, synthesise(config, part, progress))
+
+
+def cached_area(config: Config, part: FpgaPart) -> Area | None:
+    """The area of a configuration if it is known from an earlier run; YosysError without Yosys."""
+    result = cached_synthesis(config, part)
+    return None if result is None else _area(config, part, result)
+
+
+def _area(config: Config, part: FpgaPart, result: Synthesis) -> Area:
     units = tuple(UnitUsage(unit.path, unit.module, usage_of(unit.cells)) for unit in result.units)
     return Area(config, part, units, result.paths, result.yosys)
 

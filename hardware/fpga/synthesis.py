@@ -101,6 +101,11 @@ def synthesise(config: Config, part: FpgaPart, progress: Progress) -> Synthesis:
     return result
 
 
+def cached_synthesis(config: Config, part: FpgaPart) -> Synthesis | None:
+    """The synthesis of a configuration if an earlier run has left it; YosysError without Yosys."""
+    return _load(cache_folder() / f"{_hash(config, part, yosys_version())}.json")
+
+
 def usual_seconds(config: Config) -> int:
     """Usual time of a synthesis on a PC, without the one-off compilation of Yosys."""
     return 10 * round(3 + 0.01 * config.macs_per_cycle)

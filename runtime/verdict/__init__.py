@@ -6,7 +6,9 @@ verdict = evaluate("my.py", layers_named(["C1-C12"]), Config.preset("pynq_z1"))
 from vdla.runtime.verdict.accuracy import Accuracy, accuracy_of
 from vdla.runtime.verdict.bounds import Bound, Point, network_point, point_of
 from vdla.runtime.verdict.errors import EvaluateError
-from vdla.runtime.verdict.layers import DEFAULT, EvaluatedLayer, OperandTypes, layer_of, layers_named
+from vdla.runtime.verdict.kept import toolkit_digest
+from vdla.runtime.verdict.layer_cycles import layer_cycles, types_of
+from vdla.runtime.verdict.layers import DEFAULT, EvaluatedLayer, OperandTypes, layer_of, layers_named, steps_of
 from vdla.runtime.verdict.measure import SEARCH, LayerCost, LayerOutcome
 from vdla.runtime.verdict.network import layers_of
 from vdla.runtime.verdict.report import report_of
@@ -27,10 +29,14 @@ __all__ = [
     "Point",
     "accuracy_of",
     "evaluate",
+    "layer_cycles",
     "layer_of",
     "layers_named",
     "layers_of",
     "network_point",
     "point_of",
     "report_of",
+    "steps_of",
+    "toolkit_digest",
+    "types_of",
 ]

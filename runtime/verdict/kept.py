@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import vdla
-from vdla.runtime.verdict.measure import LayerOutcome, MeasureJob
+from vdla.runtime.verdict.measure import LayerOutcome, MeasureJob, measured
 from vdla.support.atomic import write_text
 from vdla.support.cache import user_cache
 
@@ -31,6 +31,15 @@ def keep(job: MeasureJob, outcome: LayerOutcome) -> None:
     path = _path(job)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(outcome.to_dict()))
+
+
+def kept_or_measured(job: MeasureJob) -> LayerOutcome:
+    """The outcome of a job, measured in this process and kept if it is new."""
+    found = kept(job)
+    if found is None:
+        found = measured(job)
+        keep(job, found)
+    return found
 
 
 def _path(job: MeasureJob) -> Path:

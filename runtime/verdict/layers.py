@@ -53,7 +53,11 @@ def layers_named(names: Sequence[str]) -> list[EvaluatedLayer]:
 
 def layer_of(name: str, output: te.Tensor) -> EvaluatedLayer:
     """A layer that a user defines, whose types are given."""
-    return EvaluatedLayer(name, lambda operands: output)
+    return EvaluatedLayer(name, partial(_given, output))
+
+
+def _given(output: te.Tensor, operands: OperandTypes) -> te.Tensor:
+    return output
 
 
 def _names(word: str) -> list[str]:

@@ -19,6 +19,7 @@ from vdla.hardware.isa import PlugIn
 from vdla.runtime.verdict.accuracy import Accuracy, accuracy_of
 from vdla.runtime.verdict.errors import EvaluateError
 from vdla.runtime.verdict.kept import keep, kept
+from vdla.runtime.verdict.layer_cycles import read_types, stages_of, types_of
 from vdla.runtime.verdict.layers import EvaluatedLayer, OperandTypes, steps_of, terms_of
 from vdla.runtime.verdict.measure import LayerCost, LayerOutcome, MeasureJob, measured
 from vdla.support.background import Background
@@ -124,8 +125,8 @@ def evaluate(
     if not added:
         raise EvaluateError(f"evaluate: {source}: extension must have an instruction, got a stage alone")
     declared = [extension_of(after, plug_in) for plug_in in added]
-    plain = OperandTypes(config.inp_dtype, config.wgt_dtype)
-    own = _operands(declared, plain)
+    plain = types_of(config)
+    own = read_types(declared, plain)
     sources = (*beside, source)
     both = (
         partial(MeasureJob, config=config, sources=_paths(beside), trials=trials, seed=seed),
@@ -182,17 +183,6 @@ def _paths(sources: Sequence[Source]) -> tuple[str, ...]:
     return tuple(fspath(source) for source in sources if not callable(source))
 
 
-def _operands(declared: Sequence[Extension], plain: OperandTypes) -> OperandTypes:
-    """The types of activations and weights that instructions read, those of the machine if none."""
-    found = {"inp": plain.inp, "wgt": plain.wgt}
-    for extension in declared:
-        for tensor in (read for stage in _stages(extension) for read in stage.reads):
-            scope = extension.scopes.get(tensor.name)
-            if isinstance(scope, str) and scope in found:
-                found[scope] = tensor.dtype
-    return OperandTypes(**found)
-
-
 def _needed(steps: int, *outcomes: LayerOutcome) -> int:
     """The steps that do not read padding."""
     shares = [found.cost.needed for found in outcomes if found.cost is not None]
@@ -201,14 +191,8 @@ def _needed(steps: int, *outcomes: LayerOutcome) -> int:
 
 def _steps_a_cycle(extension: Extension, plug_in: PlugIn) -> float:
     """Points of the behaviour's loop nest over the least interval of its steps."""
-    points = max(_points(stage) for stage in _stages(extension))
+    points = max(_points(stage) for stage in stages_of(extension))
     return float(points / max(1, plug_in.interval.value(lambda name: 0)))
-
-
-def _stages(extension: Extension) -> list[Stage]:
-    """What a step computes: its output and the new values of states."""
-    outputs = [*([] if extension.output is None else [extension.output]), *extension.updates.values()]
-    return [output.stage for output in outputs if isinstance(output.stage, Stage)]
 
 
 def _points(stage: Stage) -> int:

@@ -5,28 +5,29 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK, CommandError
 from vdla.commands.completion import complete_with
-from vdla.commands.console import errors, output, progress
+from vdla.commands.console import output, progress
 from vdla.commands.device_options import device_names
 from vdla.commands.files import require_folder
-from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments, positive
+from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments
 from vdla.commands.tune_kernels import add_kernel_arguments, refuse_kernel_options, run_kernels
 from vdla.commands.tune_picture import Curve, picture
 from vdla.commands.tune_schedule import run_schedule, schedule_of_file
 from vdla.commands.tune_search import add_search_arguments, check_search
 from vdla.commands.tune_tables import TunedResult, show_result, show_results
 from vdla.commands.tune_tasks import TunedOperator, operator_names, operator_to_tune, operators_of_model
+from vdla.commands.worker_options import add_worker_arguments, opened_workers
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
-    from vdla.runtime.tune import Measurer, Search, TrialIndex, TuningLog, TuningProgress, Workers
+    from vdla.runtime.tune import Search, TrialIndex, TuningLog, TuningProgress, Workers
 
 EXAMPLES = """\
   vdla tune C5                          a layer of ResNet-18, on pynq_z1
@@ -44,6 +45,7 @@ EXAMPLES = """\
 """
 
 SUFFIX = ".onnx"
+TIMEOUT_S = 60
 LOG = Path("tuning.jsonl")
 
 
@@ -59,8 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_search_arguments(parser)
     parser.add_argument("--log", type=Path, default=LOG, metavar="FILE", help=f"append every trial there ({LOG})")
-    parser.add_argument("--workers", default="", metavar="N", help="processes, or ray, or ray://HOST:PORT")
-    parser.add_argument("--timeout", type=positive, default=60, metavar="S", help="seconds for a trial (default 60)")
+    add_worker_arguments(parser, TIMEOUT_S)
     device = parser.add_argument("--device", default="sim", metavar="NAME", help="what measures (default sim)")
     complete_with(device, device_names)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the best program of one operator")
@@ -121,7 +122,7 @@ def _tuned(arguments: argparse.Namespace, operators: Sequence[TunedOperator]) ->
     measurer = SimMeasurer() if arguments.device == "sim" else DeviceMeasurer(arguments.device)
     with ExitStack() as stack:
         log = stack.enter_context(TuningLog(arguments.log))
-        workers = stack.enter_context(_workers(arguments, measurer))
+        workers = stack.enter_context(opened_workers(arguments, measurer))
         return [_result(arguments, operator, log, workers, prior) for operator in operators]
 
 
@@ -156,23 +157,6 @@ def _search(arguments: argparse.Namespace, operator: TunedOperator, prior: Trial
 
     groups = () if prior is None else prior_of(operator.task, prior)
     return new_search(arguments.search, operator.task, arguments.seed, groups)
-
-
-@contextmanager
-def _workers(arguments: argparse.Namespace, measurer: Measurer) -> Iterator[Workers]:
-    """The workers that --workers asks for; what befalls them is printed."""
-    from vdla.runtime.tune import LocalWorkers, RayWorkers
-
-    text, timeout_s, warn = arguments.workers, float(arguments.timeout), errors().print
-    workers: Workers
-    if text.isdecimal() or not text:
-        workers = LocalWorkers(measurer, int(text) if text else None, timeout_s, warn)
-    else:
-        workers = RayWorkers(measurer, text, timeout_s=timeout_s, warn=warn)
-    try:
-        yield workers
-    finally:
-        workers.close()
 
 
 class _Shown:

@@ -26,12 +26,12 @@ def verdict_page(verdict: ExtensionVerdict) -> str:
         roofline_picture(verdict),
     ]
     if verdict.compared:
-        parts += [element("h2", "All layers"), _table(("", "before", "after"), network_rows(verdict))]
-    parts += [element("h2", "Layers"), _table(COLUMNS, layer_rows(verdict))]
+        parts += [element("h2", "All layers"), html_table(("", "before", "after"), network_rows(verdict))]
+    parts += [element("h2", "Layers"), html_table(COLUMNS, layer_rows(verdict))]
     reasons = [f"{', '.join(names)}: {reason}" for reason, names in reasons_of(verdict).items()]
     if reasons:
         parts += [element("h2", "Where it is not used"), *(element("p", escape(reason)) for reason in reasons)]
-    parts += [element("h2", "Programs"), _table(("layer", "before", "after"), _mappings(verdict))]
+    parts += [element("h2", "Programs"), html_table(("layer", "before", "after"), _mappings(verdict))]
     return html_document(title, "\n".join(parts))
 
 
@@ -41,7 +41,8 @@ def _mappings(verdict: ExtensionVerdict) -> Iterable[Sequence[str]]:
         yield layer.name, *("-" if one is None else one.mapping.partition(" (")[0] for one in found)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table, whose first column names its rows."""
     body = "".join(_row(cells, "td") for cells in rows)
     return element("table", element("thead", _row(head, "th")) + element("tbody", body))
 

@@ -60,7 +60,7 @@ def declare_slow_product(config: Config) -> vdla.Extension:
     shape = (config.batch, config.block_out)
     output = te.compute(shape, lambda b, o: te.sum(wide(inp[b, i]) * wide(wgt[o, i]), axis=i), "acc")
     scopes = {"inp": "inp", "wgt": "wgt", "acc": "acc"}
-    return vdla.Extension(name="slow", doc="As GEMM, but slower.", output=output, scopes=scopes, interval=3)
+    return vdla.Extension(name="slow", doc="As GEMM, but slower.", output=output, scopes=scopes, interval=16)
 
 
 def distances(rows: int = 6, columns: int = 8, terms: int = 8) -> te.Tensor:

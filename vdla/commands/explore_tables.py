@@ -1,0 +1,107 @@
+"""Tables of an exploration: the Pareto front, the other machines, the reasons against the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from vdla.commands.console import output, table
+from vdla.hardware.fpga.area_model import LUT_ERROR
+from vdla.runtime.explore import EXTENSIONS, NONE, Exploration, ExploredMachine
+
+_REASONS = 4  # shown, without --all
+FIGURES = ("cycles", "frames/s", "LUT", "DSP", "BRAM", "URAM", "area")
+
+
+def columns_of(found: Exploration) -> list[str]:
+    """The fields of the sweep, then the figures."""
+    return [*found.machines[0].point, *FIGURES]
+
+
+def machine_cells(machine: ExploredMachine) -> list[str]:
+    """A row of a machine that was measured."""
+    assert machine.area is not None and machine.cycles is not None
+    used = machine.area.usage
+    resources = [f"{used.lut:,}", f"{used.dsp:,}", f"{used.bram36:g}", f"{used.uram}"]
+    speed = [f"{machine.cycles:,.0f}", f"{machine.frames_per_second:,.2f}"]
+    return [*(_shown(value) for value in machine.point.values()), *speed, *resources, area_source(machine)]
+
+
+def _shown(value: object) -> str:
+    """A value; of files, their names."""
+    return str(value).rpartition("/")[2]
+
+
+def area_source(machine: ExploredMachine) -> str:
+    """Where the area is from; extensions without a datapath have none."""
+    assert machine.area is not None
+    kind = "synthesised" if machine.area.synthesised else "model"
+    own = machine.point.get(EXTENSIONS, NONE) != NONE and not machine.area.synthesised
+    return f"{kind}, without extensions" if own else kind
+
+
+def show_exploration(found: Exploration, everything: bool) -> None:
+    """Print the front, or all machines with `everything`; then the reasons."""
+    console = output()
+    head, *others = columns_of(found)
+    listing = table(f"{found.name} on {found.part.name}: the Pareto front", head, *others)
+    for machine in found.front:
+        listing.add_row(*machine_cells(machine))
+    console.print(listing)
+    rest = [machine for machine in found.measured if machine not in found.front]
+    if everything and rest:
+        listing = table("\nmachines that another one beats", head, *others)
+        for machine in rest:
+            listing.add_row(*machine_cells(machine))
+        console.print(listing)
+    console.print()
+    for line in notes_of_exploration(found):
+        console.print(line, soft_wrap=True)
+    _show_reasons(found, everything)
+
+
+def notes_of_exploration(found: Exploration) -> Iterator[str]:
+    """What was tried, and how far the figures can be trusted."""
+    tried, front, rejected = len(found.measured), len(found.front), len(found.rejected)
+    yield f"{len(found.machines)} machines: {tried} measured, {front} of them on the front, {rejected} rejected"
+    if any(machine.area is not None and not machine.area.synthesised for machine in found.measured):
+        yield f"areas by the model: LUTs within {100 * LUT_ERROR:.0f} %; vdla area synthesises a machine"
+
+
+def reasons_against(found: Exploration) -> Counter[str]:
+    """How many machines were rejected for each reason."""
+    return Counter(machine.reason for machine in found.rejected)
+
+
+def _show_reasons(found: Exploration, everything: bool) -> None:
+    reasons = reasons_against(found).most_common()
+    shown = reasons if everything else reasons[:_REASONS]
+    for reason, count in shown:
+        output().print(f"rejected {count}: {reason}", soft_wrap=True)
+    if len(shown) < len(reasons):
+        output().print(f"and {len(reasons) - len(shown)} more reasons (--all)")
+
+
+def report_of_exploration(found: Exploration) -> dict[str, Any]:
+    """As JSON-compatible values; what a machine does not have is null."""
+    return {
+        "layers": found.name,
+        "machine": found.base.name,
+        "part": found.part.name,
+        "lut_error": LUT_ERROR,
+        "machines": [
+            {
+                "point": dict(machine.point),
+                "cycles": machine.cycles,
+                "frames_per_second": machine.frames_per_second or None,
+                "usage": None if machine.area is None else asdict(machine.area.usage),
+                "synthesised": machine.area is not None and machine.area.synthesised,
+                "clock_mhz": None if machine.area is None else machine.area.clock_mhz,
+                "front": machine in found.front,
+                "rejected": machine.reason or None,
+            }
+            for machine in found.machines
+        ],
+    }
