@@ -23,11 +23,11 @@ from vdla.compiler.operators.vdla.layouts import Layout, factor_layout, in_secti
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, OTHER, OUTPUT, SCALE
-from vdla.compiler.operators.vdla.sliding_window import check_extents, check_threads
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.host_arrays import packed_inputs, plain_output
 from vdla.compiler.templates.mapped_template import tiled_template
 from vdla.compiler.templates.plain_result import plain_result
+from vdla.compiler.templates.sliding_window import check_extents, check_threads
 from vdla.hardware.config import Config
 
 
@@ -61,6 +61,9 @@ def batched_matmul(
     check_extents(name, [("batch", batch), ("rows", rows), ("depth", depth), ("columns", columns)])
     if not isinstance(transposed, bool):
         raise TemplateError(f"{name}: transposed must be True or False, got {transposed!r}")
+    results = Results(
+        config=config, name=name, activation=activation, floor=floor, ceiling=ceiling, zero_point=zero_point, raw=raw
+    )
     product = _BatchedProduct(
         config=config,
         name=name,
@@ -70,15 +73,7 @@ def batched_matmul(
         columns=columns,
         transposed=transposed,
         input_zero_point=input_zero_point,
-        results=Results(
-            config=config,
-            name=name,
-            activation=activation,
-            floor=floor,
-            ceiling=ceiling,
-            zero_point=zero_point,
-            raw=raw,
-        ),
+        results=results,
     )
     product.results.check(input_zero_point)
     check_threads(name, virtual_threads)

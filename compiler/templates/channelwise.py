@@ -16,8 +16,8 @@ from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.vdla.layouts import Layout, activation_layout, scale_layout
 from vdla.compiler.operators.vdla.operator import Array
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE
-from vdla.compiler.operators.vdla.sliding_window import SlidingWindow, check_extents
 from vdla.compiler.templates.host_arrays import packed_inputs, plain_output
+from vdla.compiler.templates.sliding_window import SlidingWindow, check_extents
 from vdla.hardware.config import Config
 
 

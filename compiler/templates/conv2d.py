@@ -13,11 +13,11 @@ from math import prod
 
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError, template
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_extents, check_threads, four_pads, pair
 from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.convolution_form import ConvolutionForm
 from vdla.compiler.templates.mapped_template import mapped_template
+from vdla.compiler.templates.sliding_window import Pads, Pair, check_extents, check_threads, four_pads, pair
 from vdla.hardware.config import Config
 
 _MOST_BORDERS = 16
@@ -64,6 +64,9 @@ def conv2d(
     """
     check_extents(name, [("groups", groups)])
     _check_packing(name, packing)
+    results = Results(
+        config=config, name=name, activation=activation, floor=floor, ceiling=ceiling, zero_point=zero_point, raw=raw
+    )
     conv = ConvolutionForm(
         config=config,
         name=name,
@@ -77,15 +80,7 @@ def conv2d(
         pads=four_pads(name, pads),
         dilations=pair(name, "dilations", dilations, 1),
         input_zero_point=input_zero_point,
-        results=Results(
-            config=config,
-            name=name,
-            activation=activation,
-            floor=floor,
-            ceiling=ceiling,
-            zero_point=zero_point,
-            raw=raw,
-        ),
+        results=results,
         chained=chained,
         groups=groups,
     )

@@ -20,7 +20,11 @@ from vdla.compiler.operators.vdla.layouts import (
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
-from vdla.compiler.operators.vdla.sliding_window import (
+from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.templates.host_arrays import packed_inputs, packed_scale, plain_output, zero_point_offset
+from vdla.compiler.templates.mapped_template import tiled_template
+from vdla.compiler.templates.plain_result import plain_result
+from vdla.compiler.templates.sliding_window import (
     Pads,
     Pair,
     SlidingWindow,
@@ -29,10 +33,6 @@ from vdla.compiler.operators.vdla.sliding_window import (
     four_pads,
     pair,
 )
-from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.templates.host_arrays import packed_inputs, packed_scale, plain_output, zero_point_offset
-from vdla.compiler.templates.mapped_template import tiled_template
-from vdla.compiler.templates.plain_result import plain_result
 from vdla.hardware.config import Config
 
 
@@ -70,6 +70,9 @@ def conv2d_transpose(
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
     check_groups(name, groups)
+    results = Results(
+        config=config, name=name, activation=activation, floor=floor, ceiling=ceiling, zero_point=zero_point, raw=raw
+    )
     op = _Conv2dTranspose(
         config=config,
         name=name,
@@ -83,15 +86,7 @@ def conv2d_transpose(
         pads=four_pads(name, pads),
         dilations=(1, 1),
         input_zero_point=input_zero_point,
-        results=Results(
-            config=config,
-            name=name,
-            activation=activation,
-            floor=floor,
-            ceiling=ceiling,
-            zero_point=zero_point,
-            raw=raw,
-        ),
+        results=results,
         output_padding=pair(name, "output_padding", output_padding, 0),
     )
     op.check()
@@ -135,14 +130,13 @@ class _Conv2dTranspose(SlidingWindow):
     @cached_property
     def definition(self) -> Definition:
         """The sums of all phases, of which the results are some."""
-        window = {key: value for key, value in self.plain.items() if key != "dilations"}
         return transposed_convolution(
             in_channels=self.in_channels,
             out_channels=self.out_channels,
             output_padding=self.output_padding,
             fill=self.input_zero_point,
             weight_dtype=self.config.wgt_dtype,
-            **window,
+            **self.plain,
         )
 
     @cached_property

@@ -27,11 +27,11 @@ from vdla.compiler.operators.vdla.layouts import (
 )
 from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
-from vdla.compiler.operators.vdla.sliding_window import SlidingWindow
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
 from vdla.compiler.templates.channel_sections import ChannelSections, best_sections
 from vdla.compiler.templates.host_arrays import plain_output
 from vdla.compiler.templates.plain_result import plain_result
+from vdla.compiler.templates.sliding_window import SlidingWindow
 
 
 @dataclass(frozen=True)

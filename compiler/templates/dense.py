@@ -9,9 +9,9 @@ import numpy as np
 
 from vdla.compiler.operators.vdla.checks import blocks, check_array, pad_to
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, template
-from vdla.compiler.operators.vdla.sliding_window import check_extents
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.conv2d import conv2d
+from vdla.compiler.templates.sliding_window import check_extents
 from vdla.hardware.config import Config
 
 

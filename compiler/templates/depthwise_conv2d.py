@@ -12,12 +12,12 @@ from vdla.compiler.operators.vdla.layouts import Layout, depthwise_weight_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, template
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import WEIGHT
-from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.channelwise import ChannelwiseWindow, channelwise_form
 from vdla.compiler.templates.host_arrays import packed_inputs, packed_scale, zero_point_offset
 from vdla.compiler.templates.mapped_template import tiled_template
 from vdla.compiler.templates.plain_result import plain_result
+from vdla.compiler.templates.sliding_window import Pads, Pair, check_threads, four_pads, pair
 from vdla.hardware.config import Config
 
 
@@ -51,6 +51,9 @@ def depthwise_conv2d(
     Raises:
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
+    results = Results(
+        config=config, name=name, activation=activation, floor=floor, ceiling=ceiling, zero_point=zero_point, raw=raw
+    )
     conv = _DepthwiseConv2d(
         config=config,
         name=name,
@@ -64,15 +67,7 @@ def depthwise_conv2d(
         pads=four_pads(name, pads),
         dilations=pair(name, "dilations", dilations, 1),
         input_zero_point=input_zero_point,
-        results=Results(
-            config=config,
-            name=name,
-            activation=activation,
-            floor=floor,
-            ceiling=ceiling,
-            zero_point=zero_point,
-            raw=raw,
-        ),
+        results=results,
     )
     conv.check()
     check_threads(name, virtual_threads)

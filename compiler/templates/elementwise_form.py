@@ -20,12 +20,12 @@ from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, OTHER
-from vdla.compiler.operators.vdla.sliding_window import check_extents, check_threads
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.channelwise import channelwise_form, channelwise_layouts
 from vdla.compiler.templates.host_arrays import packed_inputs, packed_scale, plain_output
 from vdla.compiler.templates.mapped_template import tiled_template
 from vdla.compiler.templates.plain_result import plain_result
+from vdla.compiler.templates.sliding_window import check_extents, check_threads
 
 
 def checked_activations(results: Results, batch: int, height: int, width: int, channels: int) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from vdla.compiler.operators.vdla.layouts import Layout, scale_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import SCALE
-from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
 from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate, fits_somehow
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.channelwise import ChannelwiseWindow, channelwise_form
 from vdla.compiler.templates.host_arrays import packed_scale
 from vdla.compiler.templates.mapped_template import mapped_template
 from vdla.compiler.templates.plain_result import plain_result
+from vdla.compiler.templates.sliding_window import Pads, Pair, check_threads, four_pads, pair
 from vdla.hardware.config import Config
 
 _KINDS = ("max", "average")
@@ -70,6 +70,9 @@ def pool2d(
     name = name or f"{kind}_pool2d"
     if not isinstance(count_include_pad, bool):
         raise TemplateError(f"{name}: count_include_pad must be True or False, got {count_include_pad!r}")
+    results = Results(
+        config=config, name=name, activation=activation, floor=floor, ceiling=ceiling, zero_point=zero_point, raw=raw
+    )
     pool = _Pool2d(
         config=config,
         name=name,
@@ -83,15 +86,7 @@ def pool2d(
         pads=four_pads(name, pads),
         dilations=pair(name, "dilations", dilations, 1),
         input_zero_point=input_zero_point,
-        results=Results(
-            config=config,
-            name=name,
-            activation=activation,
-            floor=floor,
-            ceiling=ceiling,
-            zero_point=zero_point,
-            raw=raw,
-        ),
+        results=results,
         kind=kind,
         excluding=kind == "average" and not count_include_pad,
     )

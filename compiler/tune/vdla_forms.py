@@ -16,9 +16,9 @@ from typing import Any, Protocol
 from vdla.compiler import te
 from vdla.compiler.map import MappedOperator, candidates
 from vdla.compiler.operators.vdla import Operator, TemplateError, Tiling
-from vdla.compiler.operators.vdla.sliding_window import four_pads, pair
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
 from vdla.compiler.templates.conv2d import conv2d, packings
+from vdla.compiler.templates.sliding_window import four_pads, pair
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 

@@ -12,7 +12,7 @@ from vdla.compiler.operators.definitions.definition import (
     requantised_by,
     require_extents,
 )
-from vdla.compiler.operators.definitions.sliding import Sliding, sliding
+from vdla.compiler.operators.definitions.sliding import sliding
 
 _KINDS = ("max", "average")
 
@@ -60,32 +60,11 @@ def pooling(
     if raw:
         return Definition(where, (data,), sums)
     excluding = kind == "average" and not count_include_pad
-    classes = [_classes(window, axis) for axis in range(len(window.size))] if excluding else []
-    shape = (channels, *(extent for extent, _, _ in classes))
-    scale, result = requantised_by(sums, shape, lambda i: (i[1], *map(_class_of, i[2:], classes)), dtype)
+    borders = [window.border(axis) for axis in range(len(window.size))] if excluding else []
+    shape = (channels, *(border.classes for border in borders))
+
+    def lane(i: tuple[te.Value, ...]) -> tuple[te.Value, ...]:
+        return i[1], *(border.class_of(place) for border, place in zip(borders, i[2:], strict=False))
+
+    scale, result = requantised_by(sums, shape, lane, dtype)
     return Definition(where, (data, scale), result)
-
-
-def _classes(window: Sliding, axis: int) -> tuple[int, int, int]:
-    """(classes, places at the front, places before the end).
-
-    A place whose window reaches padding is a class of its own, and all others are one.
-    """
-    places, step, pad = window.places[axis], window.strides[axis], window.before[axis]
-    span = (window.taps[axis] - 1) * window.dilations[axis] + 1
-    front = sum(place * step < pad for place in range(places))
-    end = next((place for place in range(places) if place * step - pad + span > window.size[axis]), places)
-    if end <= front:
-        return places, places, places
-    return front + 1 + places - end, front, end
-
-
-def _class_of(place: te.Value, classes: tuple[int, int, int]) -> te.Value:
-    """The class of a place: it rises along the borders and is constant between them."""
-    extent, front, end = classes
-    if extent == 1:
-        return te.const(0, "int32")
-    if front == end or end - front == 1:
-        return place
-    rising = te.minimum(place, front) if front else te.const(0, "int32")
-    return rising + te.maximum(place - (end - 1), 0) if extent > front + 1 else rising

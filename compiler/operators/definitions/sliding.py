@@ -1,9 +1,12 @@
-"""Windows that slide over one to three spatial axes: extents, padding and indices."""
+"""Windows that slide over one to three spatial axes: extents, padding, indices and borders."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from vdla.compiler import te
 from vdla.compiler.operators.definitions.definition import DefinitionError, per_axis
@@ -25,11 +28,16 @@ class Sliding:
     dilations: tuple[int, ...]
 
     @property
+    def span(self) -> tuple[int, ...]:
+        """Elements from the first to the last tap along each axis."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.taps, self.dilations, strict=True))
+
+    @property
     def places(self) -> tuple[int, ...]:
         """Windows along each axis."""
         padded = (sum(each) for each in zip(self.size, self.before, self.after, strict=True))
-        each = zip(padded, self.taps, self.strides, self.dilations, strict=True)
-        return tuple((extent - (k - 1) * d - 1) // step + 1 for extent, k, step, d in each)
+        each = zip(padded, self.span, self.strides, strict=True)
+        return tuple((extent - span) // step + 1 for extent, span, step in each)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -52,6 +60,50 @@ class Sliding:
         """The element of the padded input under each tap."""
         each = zip(places, self.strides, taps, self.dilations, strict=True)
         return [place * step + tap * d for place, step, tap, d in each]
+
+    def border(self, axis: int) -> Border:
+        """The places along an axis whose windows reach padding."""
+        extent, step, pad = self.places[axis], self.strides[axis], self.before[axis]
+        front = -(-pad // step)
+        end = max(0, (self.size[axis] + pad - self.span[axis]) // step + 1)  # the first window beyond the end
+        return Border(extent, extent, 0) if end <= front else Border(extent, front, extent - min(end, extent))
+
+    def reads_inside(self, axis: int) -> npt.NDArray[np.bool_]:
+        """[place, tap]: whether the tap reads the input rather than padding, along an axis."""
+        place, tap = np.arange(self.places[axis])[:, None], np.arange(self.taps[axis])
+        at = place * self.strides[axis] + tap * self.dilations[axis] - self.before[axis]
+        return np.asarray((at >= 0) & (at < self.size[axis]))
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Places along an axis; the windows of the first `before` and the last `after` reach padding.
+
+    Each of these is a class of its own, and all others are one.
+    """
+
+    extent: int
+    before: int
+    after: int
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return self.before + (self.before + self.after < self.extent) + self.after
+
+    def class_of(self, place: te.Value) -> te.Value:
+        """The class of a place: it rises along the borders and is constant between them."""
+        between = self.extent - self.before - self.after
+        if between <= 1:
+            return place
+        rising = te.minimum(place, self.before) if self.before else te.const(0, "int32")
+        return rising + te.maximum(place - (self.extent - self.after - 1), 0) if self.after else rising
+
+    @property
+    def firsts(self) -> list[int]:
+        """The first place of each class."""
+        inner = [self.before] if self.before + self.after < self.extent else []
+        return [*range(self.before), *inner, *range(self.extent - self.after, self.extent)]
 
 
 def place_names(where: str, size: Sequence[int]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import te
+from vdla.compiler.operators.definitions.sliding import Sliding
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.results import Results
 from vdla.hardware.config import Config
@@ -95,9 +96,8 @@ class SlidingWindow:
         """Reject a kernel that is larger than the padded image."""
         if min(self.out_size) < 1:
             padded = (self.height + self.pads[0] + self.pads[2], self.width + self.pads[1] + self.pads[3])
-            raise TemplateError(
-                f"{self.name}: kernel must fit the padded input of {_by(padded)}, got one that spans {_by(self.span)}"
-            )
+            rule = f"kernel must fit the padded input of {_by(padded)}"
+            raise TemplateError(f"{self.name}: {rule}, got one that spans {_by(self.window.span)}")
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -113,16 +113,16 @@ class SlidingWindow:
         }
 
     @property
-    def span(self) -> Pair:
-        """Rows and columns of input from the first to the last tap of one result."""
-        (kh, kw), (dh, dw) = self.kernel, self.dilations
-        return (kh - 1) * dh + 1, (kw - 1) * dw + 1
+    def window(self) -> Sliding:
+        """The window of the definition."""
+        size, before, after = (self.height, self.width), self.pads[:2], self.pads[2:]
+        return Sliding(size, self.kernel, self.strides, before, after, self.dilations)
 
     @property
     def out_size(self) -> Pair:
         """Rows and columns of results."""
-        (top, left, bottom, right), (rows, cols), (sh, sw) = self.pads, self.span, self.strides
-        return (self.height + top + bottom - rows) // sh + 1, (self.width + left + right - cols) // sw + 1
+        rows, cols = self.window.places
+        return rows, cols
 
     @property
     def taps(self) -> int:
@@ -130,68 +130,18 @@ class SlidingWindow:
         return self.kernel[0] * self.kernel[1]
 
     @property
-    def borders(self) -> tuple[Border, Border]:
-        """The borders of rows and of columns."""
-        return self._border(0), self._border(1)
-
-    @property
     def classes(self) -> Pair:
         """Classes of rows and of columns by the taps that read padding."""
-        rows, cols = self.borders
-        return rows.classes, cols.classes
+        return self.window.border(0).classes, self.window.border(1).classes
 
     def class_of(self, index: tuple[te.Value, ...]) -> tuple[te.Value, te.Value]:
         """The classes of the row and of the column of [n, c, y, x]."""
-        rows, cols = self.borders
-        return rows.class_of(index[2]), cols.class_of(index[3])
+        return self.window.border(0).class_of(index[2]), self.window.border(1).class_of(index[3])
 
     def inside_by_class(self, axis: int) -> npt.NDArray[np.bool_]:
         """[class, tap]: whether the tap reads the image, in one direction."""
-        return self.reads_inside(axis)[self.borders[axis].firsts]
-
-    def _border(self, axis: int) -> Border:
-        extent, rows = self.out_size[axis], (self.height, self.width)[axis]
-        stride, pad, span = self.strides[axis], self.pads[axis], self.span[axis]
-        before = -(-pad // stride)
-        inner = max(0, (rows + pad - span) // stride + 1)  # the first position whose window passes the end
-        if inner <= before:
-            return Border(extent, extent, 0)
-        return Border(extent, before, extent - min(inner, extent))
-
-    def reads_inside(self, axis: int) -> npt.NDArray[np.bool_]:
-        """[result, tap]: whether the tap reads the image, in one direction."""
-        result, tap = np.arange(self.out_size[axis])[:, None], np.arange(self.kernel[axis])
-        at = result * self.strides[axis] + tap * self.dilations[axis] - self.pads[axis]
-        return np.asarray((at >= 0) & (at < (self.height, self.width)[axis]))
+        return self.window.reads_inside(axis)[self.window.border(axis).firsts]
 
 
-@dataclass(frozen=True)
-class Border:
-    """Positions in one direction; the first `before` and the last `after` windows reach padding."""
-
-    extent: int
-    before: int
-    after: int
-
-    @property
-    def classes(self) -> int:
-        """The number of classes: one for each position near a border, one for all others."""
-        return self.before + (self.before + self.after < self.extent) + self.after
-
-    def class_of(self, position: te.Value) -> te.Value:
-        """The class of a position: it rises along the borders and is constant between them."""
-        between = self.extent - self.before - self.after
-        if between <= 1:
-            return position
-        rising = te.minimum(position, self.before) if self.before else te.const(0, "int32")
-        return rising + te.maximum(position - (self.extent - self.after - 1), 0) if self.after else rising
-
-    @property
-    def firsts(self) -> list[int]:
-        """The first position of each class."""
-        inner = [self.before] if self.before + self.after < self.extent else []
-        return [*range(self.before), *inner, *range(self.extent - self.after, self.extent)]
-
-
-def _by(extents: Pair) -> str:
-    return f"{extents[0]}x{extents[1]}"
+def _by(extents: tuple[int, ...]) -> str:
+    return "x".join(map(str, extents))
