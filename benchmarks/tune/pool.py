@@ -84,6 +84,10 @@ class PoolTask:
         """As the task's."""
         return self.pool.task.feature_names
 
+    def of_log(self, point: Point) -> Point:
+        """As the task does."""
+        return self.pool.task.of_log(point)
+
     def build(self, point: Point) -> Built:
         """As the task does."""
         return self.pool.task.build(point)

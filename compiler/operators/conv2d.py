@@ -210,17 +210,17 @@ def result_in_layout(
 # --- weights --------------------------------------------------------------------------------------
 
 
-def pack_conv2d(weight: Array, target: Target | str = "host", groups: int = 1) -> Array:
+def pack_conv2d(weight: Array, target: Target | str = "host", groups: int = 1, lanes: int | None = None) -> Array:
     """Packs a weight OIHW as "OIHW<lanes>o": [blocks, C / groups, KH, KW, lanes].
 
-    The last block of each group is padded with zeros.
+    The last block of each group is padded with zeros. By default `lanes` are those of a vector.
     """
     check_weights("pack_conv2d", weight, "[CO, CI, KH, KW]")
     count = at_least("pack_conv2d", "groups", groups, 1)
     if len(weight) % count:
         raise OperatorError(f"pack_conv2d: groups must divide the {len(weight)} output channels, got {count}")
     outputs = len(weight) // count
-    lanes = lanes_of(outputs, str(weight.dtype), target_of("pack_conv2d", target))
+    lanes = lanes or lanes_of(outputs, str(weight.dtype), target_of("pack_conv2d", target))
     grouped = weight.reshape(count, outputs, *weight.shape[1:])
     padded = np.pad(grouped, [(0, 0), (0, -outputs % lanes), (0, 0), (0, 0), (0, 0)])
     blocks = padded.reshape(-1, lanes, *weight.shape[1:])

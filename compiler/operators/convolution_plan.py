@@ -40,7 +40,8 @@ _WINOGRAD_GAIN = 0.8  # of the multiply-adds of the direct convolution: the most
 class ConvolutionPlan:
     """A convolution of [N, C, H, W] by [CO, C / groups, KH, KW] with one of the algorithms.
 
-    `block` is the block of channels of x, None for a plain image.
+    `block` is the block of channels of x, None for a plain image; `weight_lanes` are the lanes of a
+    packed weight, None for those of a vector.
     """
 
     algorithm: str
@@ -51,6 +52,7 @@ class ConvolutionPlan:
     target: Target
     block: int | None
     is_blocked: bool
+    weight_lanes: int | None = None
 
     @property
     def result_layout(self) -> str:
@@ -62,7 +64,7 @@ class ConvolutionPlan:
         """The lanes of a block of output channels."""
         if self.algorithm == "depthwise" and self.block is not None:
             return self.block
-        return lanes_of(self.weight_shape[0] // self.groups, self.dtype, self.target)
+        return self.weight_lanes or lanes_of(self.weight_shape[0] // self.groups, self.dtype, self.target)
 
     @property
     def _layout(self) -> str:
@@ -78,8 +80,8 @@ class ConvolutionPlan:
             case "depthwise":
                 return weight if self.block is None else pack_blocked_depthwise_conv2d(weight, self.block)
             case "direct":
-                return pack_conv2d(weight, self.target, self.groups)
-        return pack_winograd(weight, _tile_of(self.algorithm), self.target)
+                return pack_conv2d(weight, self.target, self.groups, self.lanes)
+        return pack_winograd(weight, _tile_of(self.algorithm), self.target, self.lanes)
 
     def pack_bias(self, bias: Array) -> Array:
         """The bias [CO] as the kernel reads it: padded to whole blocks if the result has blocks."""
@@ -140,12 +142,14 @@ def plan_convolution(
     algorithm: str | None = None,
     layout: str = "NCHW",
     result_layout: str | None = None,
+    weight_lanes: int | None = None,
 ) -> ConvolutionPlan:
     """The convolution for these shapes, of which `x_shape` is that of the plain image.
 
     `algorithm` None chooses the fastest one that rounds about as well as direct sums: never
     "winograd4", which does not. `layout` is that of x; by default the result has blocks if x has.
-    `result_layout` is "NCHW" or "blocks": those of the lanes of the weight.
+    `result_layout` is "NCHW" or "blocks": those of the lanes of the weight, by default as many as a
+    vector has; a depthwise weight has those of x.
     """
     where = "plan_convolution"
     _, channels, height, width = integers(where, "x_shape", x_shape, 4, 1)
@@ -171,6 +175,7 @@ def plan_convolution(
             target=target_of(where, target),
             block=block,
             is_blocked=is_blocked,
+            weight_lanes=None if weight_lanes is None else at_least(where, "weight_lanes", weight_lanes, 1),
         )
 
     applicable = [name for name in ALGORITHMS if _applies(plan(name))]

@@ -84,10 +84,13 @@ def dense(
     return _with_bias(x, bias, (*x.shape[:-1], features), value, result_name(x, where, name))
 
 
-def pack_dense(weight: Array, target: Target | str = "host") -> Array:
-    """Packs a weight [N, K] as "OI<lanes>o": [N / lanes, K, lanes], padded with zeros."""
+def pack_dense(weight: Array, target: Target | str = "host", lanes: int | None = None) -> Array:
+    """Packs a weight [N, K] as "OI<lanes>o": [N / lanes, K, lanes], padded with zeros.
+
+    By default `lanes` are those of a vector.
+    """
     check_weights("pack_dense", weight, "[N, K]")
-    lanes = target_of("pack_dense", target).lanes(storage_dtype(accumulator_dtype(str(weight.dtype))).itemsize)
+    lanes = lanes or target_of("pack_dense", target).lanes(storage_dtype(accumulator_dtype(str(weight.dtype))).itemsize)
     padded = np.pad(weight, [(0, -len(weight) % lanes), (0, 0)])
     return np.ascontiguousarray(padded.reshape(-1, lanes, weight.shape[1]).transpose(0, 2, 1))
 

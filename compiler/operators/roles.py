@@ -13,6 +13,8 @@ Role = NewType("Role", str)
 OPERATOR = "operator"  # the key whose value names the schedule; such a stage is never inlined
 PLACED = {OPERATOR: "placed"}  # a stage that the schedule of the sums places
 
+REPACKED = {OPERATOR: "repacked"}  # a stage of its own that changes the layout of an image
+
 # Stages around the sums.
 DATA = Role("data")  # the input as the kernel reads it: padded, regrouped
 RESCALED = Role("rescaled")  # the sums rescaled to 8 bits, channels in lanes

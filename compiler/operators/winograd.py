@@ -123,15 +123,18 @@ def winograd_conv2d(
     return result_in_layout(total, bias, geometry, x.dtype, block is not None, result)
 
 
-def pack_winograd(weight: Array, tile: int = 4, target: Target | str = "host") -> Array:
-    """A weight [CO, C, 3, 3] transformed for a tile t: [t + 2, t + 2, CO / lanes, C, lanes]."""
+def pack_winograd(weight: Array, tile: int = 4, target: Target | str = "host", lanes: int | None = None) -> Array:
+    """A weight [CO, C, 3, 3] transformed for a tile t: [t + 2, t + 2, CO / lanes, C, lanes].
+
+    By default `lanes` are those of a vector.
+    """
     where = "pack_winograd"
     transform = _transform(where, tile)
     check_weights(where, weight, "[CO, CI, 3, 3]")
     if weight.shape[2:] != (WINDOW, WINDOW) or not is_float(str(weight.dtype)):
         found = f"{weight.dtype}{list(weight.shape)}"
         raise OperatorError(f"{where}: weight must be an array [CO, CI, 3, 3] of floats, got {found}")
-    lanes = lanes_of(len(weight), str(weight.dtype), target_of(where, target))
+    lanes = lanes or lanes_of(len(weight), str(weight.dtype), target_of(where, target))
     matrix: NDArray[Any] = np.array(transform.weight)
     transformed = np.einsum("ir,ocrs,js->ijoc", matrix, weight.astype(np.float64), matrix)
     padded = np.pad(transformed, ((0, 0), (0, 0), (0, -len(weight) % lanes), (0, 0)))

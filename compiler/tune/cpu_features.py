@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.compiler.graph.rules.algorithm import IN_BLOCKS, IN_PLAIN
 from vdla.compiler.operators.cpu.choices import PARALLEL, THREADS, TILE
 from vdla.compiler.operators.cpu.threads import INNER, MIDDLE, OUTER
 from vdla.compiler.tune.cpu_problem import OPERATORS, CpuProblem
@@ -18,17 +19,19 @@ from vdla.compiler.tune.space import Columns
 Floats = NDArray[np.float64]
 
 _FLAGS = ("prefetch", "packed_panels", "taps_outside", "unrolled_taps")
-_SIZES = ("unrolled_steps", "transposed_columns", "band_rows", "channels_at_once", "tile_channels", THREADS)
+_SIZES = ("unrolled_steps", "transposed_columns", "band_rows", "channels_at_once", "tile_channels", THREADS, "lanes")
+_LAYOUTS = (IN_PLAIN, IN_BLOCKS)
 _ORDERS = ("channels", "rows", "pixels")
 _PARALLEL = (OUTER, MIDDLE, INNER)
 _IN_FLIGHT = 8
 _VECTOR_LOAD, _BROADCAST = 0.5, 0.2
+_REPACK = 8  # of an element: it is read, shuffled and written
 
 CPU_FEATURES = (
     *(f"is_{name}" for name in OPERATORS),
     "rows", "columns", "vectors",  # extents that are cut up
     "terms", "taps", "macs",
-    "item_bytes", "operand_bytes", "result_bytes",
+    "item_bytes", "operand_bytes", "result_bytes", "repacked_bytes",
     *TILE,
     "sums",  # of a tile: independent, and each in a register
     "registers",  # the share that sums, a vector for each and an element fill
@@ -39,6 +42,7 @@ CPU_FEATURES = (
     "operand_traffic", "element_traffic",  # bytes that all tiles read together
     "body",  # multiply-adds of a step of the innermost loop, all unrolled
     *_FLAGS, *_SIZES,
+    *(f"{name}_inside" for name in _LAYOUTS),
     *(f"{name}_outside" for name in _ORDERS),
     *(f"{name}_parallel" for name in _PARALLEL),
 )  # fmt: skip
@@ -59,7 +63,8 @@ def draft_costs(problem: CpuProblem, columns: Columns) -> Floats:
     tiles = _Tiles(problem, columns)
     crowded = np.maximum(tiles.registers - 1, 0)
     cycles = tiles.stall + tiles.load + tiles.broadcast + crowded
-    return np.asarray(problem.macs * tiles.padding * cycles / _at_work(problem, columns), np.float64)
+    repacks = _REPACK * problem.repacked_bytes / problem.item_bytes
+    return np.asarray((problem.macs * tiles.padding * cycles + repacks) / _at_work(problem, columns), np.float64)
 
 
 def _at_work(problem: CpuProblem, columns: Columns) -> Floats:
@@ -90,6 +95,7 @@ def _of_problem(problem: CpuProblem) -> dict[str, float]:
     sizes = {"rows": rows, "columns": columns, "vectors": vectors, "terms": problem.terms, "taps": problem.taps}
     sizes |= {"macs": problem.macs, "item_bytes": problem.item_bytes}
     sizes |= {"operand_bytes": problem.operand_bytes, "result_bytes": problem.result_bytes}
+    sizes |= {"repacked_bytes": problem.repacked_bytes}
     flags = {f"is_{name}": float(problem.operator == name) for name in OPERATORS}
     return {**flags, **{name: float(np.log2(1 + size)) for name, size in sizes.items()}}
 
@@ -129,6 +135,8 @@ def _of_choices(columns: Columns) -> dict[str, Floats | float]:
         found[name] = np.log2(1 + columns[name].astype(np.float64)) if name in columns else 0.0
     for name in _ORDERS:
         found[f"{name}_outside"] = _is(columns, "order", name)
+    for name in _LAYOUTS:
+        found[f"{name}_inside"] = _is(columns, "layout", name)
     for name in _PARALLEL:
         found[f"{name}_parallel"] = _is(columns, PARALLEL, name)
     return found

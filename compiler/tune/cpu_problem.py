@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.analysis import loads
+from vdla.compiler.analysis import loads, written_buffers
 from vdla.compiler.ir import storage_dtype
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nests, nominal_extent
 from vdla.compiler.operators.cpu.choices import THREADS, TILE, ScheduleChoice
-from vdla.compiler.operators.roles import OPERATOR, PLACED
+from vdla.compiler.operators.roles import OPERATOR, PLACED, REPACKED
 from vdla.compiler.target import Target
 
 OPERATORS = ("conv2d", "winograd_conv2d", "matmul", "qdense", "blocked_window", "depthwise_conv2d", "blocked_qconv2d")
@@ -26,7 +26,8 @@ class CpuProblem:
     """The sums of a kernel: `extents` are rows, columns and vectors, `terms` are those of one sum.
 
     `taps` are the terms of one channel, `operand_bytes` the bytes of the larger operand, `threads`
-    are those that the schedule may use. Sizes are 1 or 0 for a kernel without an operator.
+    are those that the schedule may use, `repacked_bytes` those of images that only change their
+    layout. Sizes are 1 or 0 for a kernel without an operator.
     """
 
     extents: tuple[int, int, int]
@@ -39,6 +40,7 @@ class CpuProblem:
     operand_bytes: int = 0
     result_bytes: int = 0
     threads: int = 1
+    repacked_bytes: int = 0
 
 
 def cpu_problem(function: ir.Function, choices: Sequence[ScheduleChoice], target: Target) -> CpuProblem:
@@ -61,6 +63,7 @@ def cpu_problem(function: ir.Function, choices: Sequence[ScheduleChoice], target
         result_bytes=_bytes(function, nest.leaf.name),
         registers=target.vector_registers,
         threads=_threads(choices),
+        repacked_bytes=sum(_bytes(function, name) for name in _repacked(function)),
     )
 
 
@@ -72,8 +75,15 @@ def _threads(choices: Sequence[ScheduleChoice]) -> int:
     return max(map(int, counts), default=1)
 
 
+def _repacked(function: ir.Function) -> list[str]:
+    """The buffers that stages write which only change a layout."""
+    stages = (nest.leaf.block for nest in block_nests(function))
+    return [name for stage in stages if stage.annotations.get(OPERATOR) == REPACKED[OPERATOR]
+            for name in written_buffers(stage)]  # fmt: skip
+
+
 def _has_operator(nest: BlockNest) -> bool:
-    return bool(nest.leaf.block.annotations.get(OPERATOR, PLACED[OPERATOR]) != PLACED[OPERATOR])
+    return nest.leaf.block.annotations.get(OPERATOR) not in (None, PLACED[OPERATOR], REPACKED[OPERATOR])
 
 
 def _item_bytes(function: ir.Function, name: str) -> int:

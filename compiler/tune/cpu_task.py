@@ -20,26 +20,27 @@ from numpy.typing import NDArray
 
 from vdla.compiler import ir
 from vdla.compiler.graph import Graph
+from vdla.compiler.operators.checks import OperatorError
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.choices import GivenChoices, RecordedChoices, ScheduleChoice
 from vdla.compiler.target import Target
 from vdla.compiler.tune.cpu_features import CPU_FEATURES, cpu_features, draft_costs
-from vdla.compiler.tune.cpu_forms import ALGORITHM_KNOB, DEFAULT, CpuForm, graph_forms
+from vdla.compiler.tune.cpu_forms import CpuForm, FormKey, Forms, graph_forms
 from vdla.compiler.tune.cpu_problem import CpuProblem, cpu_problem
-from vdla.compiler.tune.cpu_space import cpu_space, default_point
+from vdla.compiler.tune.cpu_space import cpu_space, default_point, point_of
 from vdla.compiler.tune.space import Columns, Ints, Point, Space
 
 CPU_SPACE_VERSION = 1
 """Points of another version mean something else."""
-MakeForms = Callable[[], Mapping[str, CpuForm]]
+MakeForms = Callable[[], Forms]
 _State = tuple[str, Target, MakeForms, int]
 _OTHER_CHOICE = 0.02  # the draft's cost of a choice that differs from the default, of all costs
 
 
 @dataclass(frozen=True, eq=False)
 class CpuTask:
-    """A kernel for a CPU on some threads; `make_forms` makes its forms by label, that of the
-    default first.
+    """A kernel for a CPU on some threads; `make_forms` makes its forms, that of the default
+    first.
     """
 
     name: str
@@ -55,8 +56,8 @@ class CpuTask:
             object.__setattr__(self, name, value)
 
     @cached_property
-    def forms(self) -> Mapping[str, CpuForm]:
-        """The forms by label."""
+    def forms(self) -> Forms:
+        """The forms."""
         return self.make_forms()
 
     @cached_property
@@ -65,27 +66,43 @@ class CpuTask:
         return kernel_key(next(iter(self.forms.values())).function, self.target, self.threads)
 
     @cached_property
-    def _choices(self) -> Mapping[str, list[ScheduleChoice]]:
-        return {label: _choices_of(form.function, self.target, self.threads) for label, form in self.forms.items()}
+    def _choices(self) -> Mapping[FormKey, list[ScheduleChoice]]:
+        return {key: _choices_of(form.function, self.target, self.threads) for key, form in self.forms.items()}
 
     @cached_property
     def space(self) -> Space:
         """Forms and the choices of their schedules; all of them are legal."""
         return cpu_space(f"{self.name} on {self.target.cpu}", self._choices)
 
-    @property
+    @cached_property
     def default(self) -> Point:
         """The point of what is compiled without tuning."""
-        return default_point(self._choices)
+        return default_point(self.space, self._choices)
 
     def changes(self, point: Point) -> dict[str, str]:
         """How a point differs from the default one: for each such knob both values, as "1 to 4"."""
         default = self.default
         return {name: f"{default[name]} to {value}" for name, value in point.items() if value != default[name]}
 
+    def of_log(self, point: Point) -> Point:
+        """A logged point, which may be older than some forms, as one of the space."""
+        key = self._key_of(point)
+        return point_of(self.space, key, self._choices[key], point)
+
     def form(self, point: Point) -> CpuForm:
-        """The form of a point."""
-        return self.forms[str(point.get(ALGORITHM_KNOB, next(iter(self.forms))))]
+        """The form of a point.
+
+        Raises:
+            OperatorError: there is none.
+        """
+        return self.forms[self._key_of(point)]
+
+    def _key_of(self, point: Point) -> FormKey:
+        key = FormKey.of(point, next(iter(self.forms)))
+        if key not in self.forms:
+            known = ", ".join(" ".join(map(str, known)) for known in self.forms)
+            raise OperatorError(f"tune {self.name}: form must be one of {known}, got {' '.join(map(str, key))}")
+        return key
 
     def build(self, point: Point) -> ir.Function:
         """The scheduled function of a point."""
@@ -107,10 +124,8 @@ class CpuTask:
         return CPU_FEATURES
 
     @cached_property
-    def _problems(self) -> Mapping[str, CpuProblem]:
-        return {
-            label: cpu_problem(form.function, self._choices[label], self.target) for label, form in self.forms.items()
-        }
+    def _problems(self) -> Mapping[FormKey, CpuProblem]:
+        return {key: cpu_problem(form.function, self._choices[key], self.target) for key, form in self.forms.items()}
 
     @property
     def macs(self) -> int:
@@ -122,8 +137,8 @@ class CpuTask:
         """Costs to compare with each other, the lowest for the default schedule."""
         columns = self.space.columns(indices)
         costs = np.zeros(len(indices))
-        for label, chosen in self._by_form(columns):
-            costs[chosen] = draft_costs(self._problems[label], _rows(columns, chosen))
+        for key, chosen in self._by_form(columns):
+            costs[chosen] = draft_costs(self._problems[key], _rows(columns, chosen))
         others = sum(column != self.default[name] for name, column in columns.items())
         costs *= 1 + _OTHER_CHOICE * np.asarray(others)
         return np.where(np.asarray(indices) == self.space.index(self.default), 0.0, costs)
@@ -132,16 +147,21 @@ class CpuTask:
         """[point, feature]."""
         columns = self.space.columns(indices)
         found = np.zeros((len(indices), len(CPU_FEATURES)), np.float32)
-        for label, chosen in self._by_form(columns):
-            found[chosen] = cpu_features(self._problems[label], _rows(columns, chosen))
+        for key, chosen in self._by_form(columns):
+            found[chosen] = cpu_features(self._problems[key], _rows(columns, chosen))
         return found
 
-    def _by_form(self, columns: Columns) -> list[tuple[str, NDArray[np.bool_]]]:
-        """The labels of the forms, and which points have them."""
+    def _by_form(self, columns: Columns) -> list[tuple[FormKey, NDArray[np.bool_]]]:
+        """The forms, and which points have them."""
         count = len(next(iter(columns.values())))
-        labels = columns.get(ALGORITHM_KNOB, np.full(count, next(iter(self.forms))))
-        masks = ((label, labels == label) for label in self.forms)
-        return [(label, chosen) for label, chosen in masks if chosen.any()]
+        found = []
+        for key in self.forms:
+            chosen = np.ones(count, np.bool_)
+            for name, value in key._asdict().items():
+                if name in columns:
+                    chosen &= columns[name] == value
+            found.append((key, chosen))
+        return [(key, chosen) for key, chosen in found if chosen.any()]
 
 
 def kernel_task(graph: Graph, target: Target, name: str = "", threads: int = 1) -> CpuTask:
@@ -160,8 +180,8 @@ def function_task(function: ir.Function, target: Target, name: str = "", threads
     return CpuTask(name or function.name, target, partial(_only_form, function), threads)
 
 
-def _only_form(function: ir.Function) -> Mapping[str, CpuForm]:
-    return {DEFAULT: CpuForm(function)}
+def _only_form(function: ir.Function) -> Forms:
+    return {FormKey(): CpuForm(function)}
 
 
 def kernel_key(function: ir.Function, target: Target, threads: int = 1) -> str:

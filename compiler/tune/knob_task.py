@@ -87,6 +87,10 @@ class KnobTask:
         """One for each knob, or for each of its values where they are words."""
         return knob_features(self.space, self.space.columns(np.zeros(1, np.int64)))[0]
 
+    def of_log(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
     def build(self, point: Point) -> Built:
         """What the function returns for a point.
 

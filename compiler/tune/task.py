@@ -45,6 +45,10 @@ class TuningTask(Protocol):
         """The names of the columns of `features`."""
         ...
 
+    def of_log(self, point: Point) -> Point:
+        """A point of a log, which may be older than some knobs, as one of the space."""
+        ...
+
     def build(self, point: Point) -> Built:
         """What a measurer runs."""
         ...

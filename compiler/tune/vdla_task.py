@@ -62,6 +62,10 @@ class VdlaTask:
         problems = {label: form.problem for label, form in self.forms.items()}
         return tile_space(f"{self.name} on {self.config.name}", self.config, problems)
 
+    def of_log(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
     def build(self, point: Point) -> Program:
         """The program of a point."""
         return self._form(point).program(tiling_of(point))

@@ -25,7 +25,7 @@ from vdla.runtime.tune.cpu_measurer import CpuMeasurer
 from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.log import TaskRun, TrialIndex, TuningLog
 from vdla.runtime.tune.transfer import prior_of
-from vdla.runtime.tune.tune import Show, TuningProgress, TuningReport, tune
+from vdla.runtime.tune.tune import Show, TuningProgress, TuningReport, logged, tune
 from vdla.runtime.tune.workers import TIMEOUT_S
 from vdla.support.integers import is_int
 
@@ -122,7 +122,7 @@ class _KernelRun:
         report = self._tried(run, show)
         schedule = logged_schedule(self.log, task)
         if schedule is None:
-            known = [entry.trial for entry in self.log.index.tried(task.key)]
+            known = [entry.trial for entry in logged(self.log, task)]
             schedule = confirmed(task, known, replace(AGAIN, threads=task.threads), self.make_workers)
             log_confirmed(self.log, run, schedule, task)
         return TunedKernel(self.kernel, report, schedule)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
 from vdla.compiler.tune import Point, TuningTask
 from vdla.runtime.tune.errors import TuningError
-from vdla.runtime.tune.log import PointFeatures, TaskRun, TuningLog
+from vdla.runtime.tune.log import LoggedTrial, PointFeatures, TaskRun, TuningLog
 from vdla.runtime.tune.trial import Trial, best_trial
 from vdla.runtime.tune.workers import Workers
 
@@ -134,7 +134,7 @@ class _Loop:
 
     def tell_others(self) -> None:
         """Take up what the log has of the task."""
-        entries = [] if self.log is None else self.log.index.tried(self.run.key)
+        entries = [] if self.log is None else logged(self.log, self.task)
         self.known = {_spelling(entry.trial.point): entry.trial for entry in entries}
         own = (self.run.search, self.run.seed)
         others = [entry.trial for entry in entries if (entry.run.search, entry.run.seed) != own]
@@ -187,6 +187,12 @@ class _Loop:
 
     def _show(self) -> None:
         self.show(TuningProgress(len(self.ended), self.trials, best_trial(self.ended.values())))
+
+
+def logged(log: TuningLog, task: TuningTask) -> list[LoggedTrial]:
+    """What searches tried of a task before, as points of its space."""
+    entries = log.index.tried(task.key)
+    return [replace(entry, trial=replace(entry.trial, point=task.of_log(entry.trial.point))) for entry in entries]
 
 
 def _spelling(point: Point) -> str:

@@ -78,7 +78,7 @@ def test_kernels_are_tuned_and_compiled_from_the_log(capsys: Capture) -> None:
     assert again == {**kernel, "reused": 2}
 
 
-_OF_EVERY_DAY = ("genetic", "optuna")
+_OF_EVERY_DAY = ("optuna",)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,10 @@ class PlantedTask:
         knobs = [Knob("y", SIZES), Knob("x", SIZES), Knob("kind", ("fast", "slow", "slower"))]
         return Space.where("planted", knobs, lambda columns: np.asarray(columns["y"] * columns["x"] <= 300))
 
+    def of_log(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
     def build(self, point: Point) -> Built:
         raise NotImplementedError
 

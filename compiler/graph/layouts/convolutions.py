@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vdla.compiler.graph.graph import Node
 from vdla.compiler.graph.layouts.layout_rule import BlockedForm, LayoutCall, LayoutRule
-from vdla.compiler.graph.rules.blocked import blocked_plan
+from vdla.compiler.graph.rules.blocked_plan import blocked_plan
 
 
 def _conv(call: LayoutCall) -> BlockedForm | None:

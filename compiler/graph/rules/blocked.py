@@ -5,18 +5,14 @@ The last block may be padded; lanes of padding channels hold any values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from vdla.compiler import operators, te
-from vdla.compiler.graph.graph import Attribute
-from vdla.compiler.graph.rules.algorithm import ALGORITHM
+from vdla.compiler.graph.rules.blocked_plan import BLOCKED_RANK, PLANE, blocked_plan
+from vdla.compiler.graph.rules.conv_layouts import is_laid_out, laid_out_conv
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.graph.rules.windows import window_options
-from vdla.compiler.target import Target
-
-_PLANE = slice(2, 4)  # the spatial dimensions of an image, also of one in blocks
-_BLOCKED_RANK = 5
 
 
 def _to_blocked(call: NodeCall) -> te.Tensor:
@@ -29,50 +25,22 @@ def _from_blocked(call: NodeCall) -> te.Tensor:
 
 def _conv(call: NodeCall) -> te.Tensor:
     """A convolution of an image in either layout; into blocks if it has `lanes`."""
+    if is_laid_out(call):
+        return laid_out_conv(call)
     x, weight, bias = call.tensor(0), call.constant(1, "weight"), call.constant(2, "bias")
     if weight is None:
         call.decline("have a weight")
     plan = blocked_plan(
         call.node.attributes,
-        (x.shape[0], weight.shape[1] * call.attribute("group", 1), *x.shape[_PLANE]),
+        (x.shape[0], weight.shape[1] * call.attribute("group", 1), *x.shape[PLANE]),
         weight.shape,
         x.dtype,
         call.target,
-        lanes=x.shape[-1] if len(x.shape) == _BLOCKED_RANK else None,
+        lanes=x.shape[-1] if len(x.shape) == BLOCKED_RANK else None,
         into_blocks=bool(call.attribute("lanes", 0)),
     )
     added = None if bias is None else call.pack("bias", plan.pack_bias(bias))
     return plan.apply(x, call.pack("weight", plan.pack(weight)), added, call.name())
-
-
-def blocked_plan(
-    attributes: Mapping[str, Attribute],
-    x_shape: Sequence[int],
-    weight_shape: Sequence[int],
-    dtype: str,
-    target: Target,
-    *,
-    lanes: int | None,
-    into_blocks: bool,
-) -> operators.ConvolutionPlan:
-    """The plan of a convolution with a node's options; `lanes` are those of x, None if it is plain.
-
-    `x_shape` is that of the plain image.
-    """
-    strides, pads, dilations = window_options(attributes, x_shape[_PLANE], weight_shape[_PLANE])
-    return operators.plan_convolution(
-        x_shape,
-        weight_shape,
-        strides,
-        pads,
-        dilations,
-        attributes.get("group", 1),
-        dtype,
-        target,
-        attributes.get(ALGORITHM),
-        layout="NCHW" if lanes is None else f"NCHW{lanes}c",
-        result_layout="blocks" if into_blocks else "NCHW",
-    )
 
 
 # --- pools ----------------------------------------------------------------------------------------
@@ -81,7 +49,7 @@ def blocked_plan(
 def _windowed(call: NodeCall, function: Callable[..., te.Tensor]) -> partial[te.Tensor]:
     """A pooling function with the options of a node."""
     x, kernel = call.tensor(0), tuple(call.attribute("kernel_shape"))
-    options = window_options(call.node.attributes, x.shape[_PLANE], kernel)
+    options = window_options(call.node.attributes, x.shape[PLANE], kernel)
     return partial(function, x, kernel, *options, bool(call.attribute("ceil_mode", 0)), name=call.name())
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.rules.algorithm import ALGORITHM
+from vdla.compiler.graph.rules.conv_layouts import is_laid_out, laid_out_conv
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.graph.rules.windows import pads_of, spatial_options
 from vdla.compiler.ir import SMALL_FLOATS
@@ -18,6 +19,8 @@ _PLANE = 2  # spatial dimensions of the fast forms
 
 
 def _conv(call: NodeCall) -> te.Tensor:
+    if is_laid_out(call):
+        return laid_out_conv(call)
     return convolve(call, call.tensor(0), call.tensor(1), call.optional(2), call.name())
 
 

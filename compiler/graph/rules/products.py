@@ -8,7 +8,7 @@ import numpy as np
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.rules.algorithm import ALGORITHM
+from vdla.compiler.graph.rules.algorithm import ALGORITHM, LANES
 from vdla.compiler.graph.rules.precision import in_float32
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.ir import storage_dtype
@@ -92,7 +92,10 @@ def _product_of_gemm(call: NodeCall, a: te.Tensor, b: te.Tensor, bias: te.Tensor
 
 def _packed_product(call: NodeCall, a: te.Tensor, weight: Array, bias: te.Tensor | None, name: str) -> te.Tensor:
     """The product with a constant weight [N, K], packed at compile time."""
-    packed = operators.pack_dense(weight, call.target)
+    lanes = call.attribute(LANES, None)
+    if lanes is not None and 2 * len(weight) <= lanes:
+        call.decline(f"have columns that fill half a block of {lanes}, got {len(weight)}")
+    packed = operators.pack_dense(weight, call.target, lanes)
     layout = f"OI{packed.shape[-1]}o"
     return operators.dense(a, call.pack("weight", packed), bias, len(weight), layout, name=name)
 

@@ -15,6 +15,7 @@ from vdla.compiler.operators import OperatorError, relu
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import TARGETS
 from vdla.compiler.tune import CPU_FEATURES, CpuTask, function_task, kernel_task
+from vdla.compiler.tune.cpu_forms import FormKey
 from vdla.compiler.tune.cpu_task import kernel_key, key_for_threads
 
 CPU = TARGETS["x86-64-avx512"]
@@ -44,9 +45,45 @@ def task(kernel: int = 3, strides: int = 1) -> CpuTask:
 
 
 def test_a_convolution_has_the_algorithms_that_apply() -> None:
-    assert set(task().forms) == {"direct", "winograd2", "winograd4"}
-    assert list(task(3, 2).forms) == ["default"]
-    assert task().space.knobs[0].values == tuple(task().forms)
+    algorithms = ("direct", "winograd2", "winograd4")
+    assert {key.algorithm for key in task().forms} == set(algorithms)
+    assert {key.algorithm for key in task(3, 2).forms} == {"default"}
+    assert task().space.knobs[0].values == algorithms
+
+
+def test_a_convolution_has_layouts_and_blocks_of_its_weight() -> None:
+    assert list(task(1).forms) == [FormKey(), FormKey(layout="blocks"), FormKey(lanes=8)]
+    shapes = [[array.shape for array in form.constants.values()] for form in task(1).forms.values()]
+    assert shapes == [[(1, 4, 1, 1, 16)], [(1, 4, 1, 1, 16)], [(2, 4, 1, 1, 8)]]
+    assert [problem.repacked_bytes for problem in task(1)._problems.values()] == [0, 4 * 64 * (4 + 16), 0]
+    assert len(task().forms) == 9
+    assert all(key.layout == "given" or not key.lanes for key in task().forms)
+
+
+def test_another_layout_costs_its_repacks() -> None:
+    made = task(1)
+    points = [made.of_log({**made.default, "tile_depth": 1, **way}) for way in ({}, {"layout": "blocks"}, {"lanes": 8})]
+    given, blocks, narrow = made.estimate(np.array([made.space.index(point) for point in points]))
+    assert blocks > 1.5 * given
+    assert narrow == pytest.approx(given * (1 + 0.02 * 2) / (1 + 0.02))  # one more choice that is not the default
+    rows = made.features(np.array([made.space.index(point) for point in points]))
+    row = dict(zip(CPU_FEATURES, rows.T.tolist(), strict=True))
+    assert row["lanes"] == pytest.approx([0, 0, np.log2(9)])
+    assert (row["plain_inside"], row["blocks_inside"]) == ([0, 0, 0], [0, 1, 0])
+    assert row["repacked_bytes"] == pytest.approx([0, np.log2(1 + 5120), 0])
+
+
+def test_points_of_logs_from_before_a_knob_are_those_of_the_default() -> None:
+    made = task()
+    for index in np.random.default_rng(0).integers(made.space.size, size=40).tolist():
+        point = made.space.point(index)
+        assert made.of_log(point) == point
+        if (point["layout"], point["lanes"]) == ("given", 0):
+            old = {name: value for name, value in point.items() if name not in ("layout", "lanes")}
+            assert made.of_log(old) == point
+    assert task(1).of_log({"tile_depth": 1, "tile_columns": 8, "tile_vectors": 1, "order": "rows"}) == {
+        **task(1).default, "tile_depth": 1, "order": "rows", "transposed_columns": 2,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("kernel", [1, 3])
@@ -60,24 +97,25 @@ def test_the_default_is_first_in_the_draft_and_builds_the_default_schedule(kerne
 
 def test_constant_matrices_are_plain_or_packed() -> None:
     made = kernel_task(product((2, 6, 4)), CPU)
-    assert list(made.forms) == ["plain", "packed"]
+    assert list(made.forms) == [FormKey("plain"), FormKey("packed"), FormKey("packed", lanes=32)]
     shapes = [form.constants.values() for form in made.forms.values()]
-    assert [[array.shape for array in arrays] for arrays in shapes] == [[(4, 24)], [(2, 4, 16)]]
-    assert list(kernel_task(product((6, 4)), CPU).forms) == ["packed", "plain"]
+    assert [[array.shape for array in arrays] for arrays in shapes] == [[(4, 24)], [(2, 4, 16)], [(1, 4, 32)]]
+    assert [key.algorithm for key in kernel_task(product((6, 4)), CPU).forms] == ["packed", "plain", "packed"]
 
 
 def test_only_constant_matrices_are_packed() -> None:
     moving = replace(product((2, 6, 4)), inputs=("x", "w"), constants={})
-    assert list(kernel_task(moving, CPU).forms) == ["default"]
+    assert list(kernel_task(moving, CPU).forms) == [FormKey()]
 
 
 def test_forms_have_weights_of_their_own() -> None:
     made = task()
-    for label, form in made.forms.items():
-        point = next(point for point in made.space.points() if point["algorithm"] == label)
+    for key, form in made.forms.items():
+        point = made.of_log({**made.default, **key._asdict()})
         (weight,) = form.constants.values()
         assert made.form(point) is form
-        assert weight.shape[:2] == {"direct": (1, 4), "winograd2": (4, 4), "winograd4": (6, 6)}[label]
+        blocks = {"direct": (2 if key.lanes else 1, 4), "winograd2": (4, 4), "winograd4": (6, 6)}
+        assert weight.shape[:2] == blocks[key.algorithm]
 
 
 def test_each_schedule_is_one_point() -> None:
@@ -107,7 +145,15 @@ def test_the_key_depends_on_the_function_and_the_cpu() -> None:
     assert len(keys) == 3
     other = replace(convolution(), name="other")
     assert kernel_task(other, CPU).key == task().key
-    assert kernel_key(task().forms["winograd2"].function, CPU) != kernel_key(task().forms["direct"].function, CPU)
+    keys = {kernel_key(form.function, CPU) for form in task().forms.values()}
+    assert len(keys) == len(task().forms)
+
+
+def test_a_form_that_a_kernel_does_not_have_is_refused() -> None:
+    with pytest.raises(OperatorError) as error:
+        task(1).build({**task(1).default, "layout": "plain"})
+    known = "default given 0, default blocks 0, default given 8"
+    assert str(error.value) == f"tune convolution: form must be one of {known}, got default plain 0"
 
 
 def test_logs_of_one_thread_are_found_by_the_same_keys_as_ever() -> None:

@@ -32,9 +32,10 @@ def task(network: Graph) -> CpuTask:
     return kernel_task(graph, host(), "layer")
 
 
-def tuned_point(task: CpuTask) -> Point:
-    """A point of another algorithm than the default."""
-    return next(point for point in task.space.points() if point["algorithm"] == "winograd4")
+def tuned_point(task: CpuTask, **values: object) -> Point:
+    """A point of another form than the default, by default of another algorithm."""
+    wanted = values or {"algorithm": "winograd4"}
+    return next(point for point in task.space.points() if wanted.items() <= point.items())
 
 
 def test_a_network_takes_the_schedule_of_a_log(network: Graph, task: CpuTask, tmp_path: Path) -> None:
@@ -49,6 +50,23 @@ def test_a_network_takes_the_schedule_of_a_log(network: Graph, task: CpuTask, tm
     assert np.abs(np.asarray(tuned(image)) - wanted).max() < 1e-5 * np.abs(wanted).max()
     assert (6, 6) in [array.shape[:2] for array in tuned.artifact.constants.values()]
     assert (6, 6) not in [array.shape[:2] for array in plain.artifact.constants.values()]
+
+
+@pytest.mark.parametrize("knob", ["layout", pytest.param("lanes", marks=pytest.mark.long)])
+def test_a_kernel_repacks_what_it_computes_in_another_layout(knob: str, network: Graph, task: CpuTask) -> None:
+    (values,) = (each.values for each in task.space.knobs if each.name == knob)
+    point = tuned_point(task, **{knob: values[1]})
+    image = np.random.default_rng(1).standard_normal((1, 8, 8, 8)).astype(np.float32)
+    plain, other = (compile_network(network, kernel_points=lambda key, p=p: p) for p in (None, point))
+    np.testing.assert_allclose(np.asarray(other(image)), np.asarray(plain(image)), atol=1e-4)
+
+
+@pytest.mark.long
+def test_points_without_the_layout_are_of_the_default_one(network: Graph, task: CpuTask) -> None:
+    point = {name: value for name, value in task.default.items() if name not in ("layout", "lanes")}
+    image = np.random.default_rng(1).standard_normal((1, 8, 8, 8)).astype(np.float32)
+    plain, old = (compile_network(network, kernel_points=lambda key, p=p: p) for p in (None, point))
+    assert np.array_equal(np.asarray(old(image)), np.asarray(plain(image)))
 
 
 def test_kernels_are_looked_up_by_the_keys_of_their_tasks(network: Graph, task: CpuTask) -> None:

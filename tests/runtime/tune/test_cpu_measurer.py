@@ -13,7 +13,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.operators import matmul, relu
 from vdla.compiler.target import host
 from vdla.compiler.tune import CpuTask, Point, expression_task, function_task
-from vdla.compiler.tune.cpu_forms import CpuForm
+from vdla.compiler.tune.cpu_forms import CpuForm, FormKey
 from vdla.hardware.config import Config
 from vdla.runtime.native import threads
 from vdla.runtime.tune import CpuMeasurer, LocalWorkers, TuningError, cpu_measurer
@@ -64,8 +64,8 @@ class OtherKernel(CpuTask):
         return super().build(point) if point == self.default else self.other
 
 
-def only_rows() -> dict[str, CpuForm]:
-    return {"default": CpuForm(rows())}
+def only_rows() -> dict[FormKey, CpuForm]:
+    return {FormKey(): CpuForm(rows())}
 
 
 def other_kernel(other: ir.Function) -> OtherKernel:

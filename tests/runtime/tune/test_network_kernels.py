@@ -84,6 +84,20 @@ def test_a_log_is_filled_and_used(network: Graph, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
+def test_trials_from_before_a_knob_are_not_repeated(network: Graph, tmp_path: Path) -> None:
+    new, old = tmp_path / "new.jsonl", tmp_path / "old.jsonl"
+    (tuned,) = tune_kernels(network, new, trials=3, most=1, search="grid")
+    points = [trial.point for trial in tuned.report.trials if trial.point["lanes"] == 0]
+    with TuningLog(old) as log:
+        for point in points:
+            known = {name: value for name, value in point.items() if name != "lanes"}
+            log.append(tuned.report.run, Trial(known, 1e-6, "seconds"))
+    (again,) = tune_kernels(network, old, trials=3, most=1, search="grid")
+    assert again.report.reused == len(points) > 0
+    assert [trial.point for trial in again.report.trials] == [trial.point for trial in tuned.report.trials]
+
+
+@pytest.mark.usefixtures("quick")
 def test_schedules_for_threads_are_logged_apart(network: Graph, tmp_path: Path) -> None:
     log = tmp_path / "kernels.jsonl"
     (one,) = tune_kernels(network, log, trials=1, most=1, threads=1)

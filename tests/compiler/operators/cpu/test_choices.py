@@ -197,7 +197,7 @@ def parallel_count(fn):
     return sum(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in walk(fn.body))
 
 
-@pytest.mark.parametrize("name", ["direct", "product", "blocked_depthwise"])
+@pytest.mark.parametrize("name", ["direct", pytest.param("blocked_depthwise", marks=pytest.mark.long)])
 def test_schedules_for_threads_give_the_same_results(name):
     operator, arrays = KERNELS[name]()
     fn, _ = function_of(operator, *arrays)
