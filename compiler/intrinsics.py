@@ -5,13 +5,13 @@ are CPUs'. Each has functions that return an `Intrinsic` for a configuration or 
 `s.tensorize("sums", gemm.gemm(config))`. The lowering of an accelerator intrinsic of your own folds
 its steps into instructions with `fold_compute`, which takes their `ComputeFields`; that of an
 instruction of your own follows from its extension (`extension_intrinsic`; `machine_intrinsics` has
-those of all extensions of a machine).
+those of all extensions of a machine, `stage_intrinsic` that of its stage on the way out).
 """
 
 from vdla.compiler.codegen.llvm.intrinsics import bitserial, dot, window_dot
 from vdla.compiler.codegen.vdla import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
-from vdla.compiler.extensions import extension_intrinsic, machine_intrinsics
+from vdla.compiler.extensions import extension_intrinsic, machine_intrinsics, stage_intrinsic
 
 __all__ = [
     "ComputeFields",
@@ -23,6 +23,7 @@ __all__ = [
     "gemm",
     "machine_intrinsics",
     "requantise",
+    "stage_intrinsic",
     "vector",
     "window_dot",
 ]

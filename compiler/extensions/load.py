@@ -16,7 +16,6 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, cast
 
-from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.unit import Declared, ExtensionUnit, unit_of
@@ -87,11 +86,11 @@ def extension_of(config: Config, plug_in: PlugIn) -> Extension:
     raise _not_loaded(plug_in)
 
 
-def stage_of(config: Config, stage: PlugInStage) -> EmitStage:
+def unit_with_stage(config: Config, stage: PlugInStage) -> ExtensionUnit:
     """The declaration of the stage of a machine; ExtensionError where it is not loaded here."""
     for unit in _units(config):
         if unit.stage is not None and unit.stage.plug_in_stage(config.plain, unit.name) == stage:
-            return unit.stage
+            return unit
     raise _not_loaded(stage)
 
 

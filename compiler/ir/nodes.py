@@ -231,6 +231,14 @@ class DeclaredIntrinsic(Protocol):
         """Whether it can run in the pass that produces its operand."""
 
     @property
+    def stage_loads(self) -> Callable[[Any], Any] | None:
+        """Loads the state of the machine's stage, where results go through it."""
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The operands of which an index depends on data."""
+
+    @property
     def target(self) -> str:
         """The machine: "vdla" or "cpu"."""
 

@@ -10,8 +10,8 @@ def viewed(output: te.Tensor) -> tuple[te.Tensor, te.Tensor | None]:
     """(result, view): the result that `output` has elements of, None where it is one itself."""
     stage = output.stage
     if isinstance(stage, Stage) and stage.reduction is None and isinstance(stage.value.expr, ir.Load):
-        (source,) = stage.reads
-        if source.stage is not None:
+        source, *others = stage.reads  # others are read where an index depends on data
+        if source.stage is not None and not others:
             return source, output
     return output, None
 

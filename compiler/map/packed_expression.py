@@ -7,7 +7,9 @@ results: the epilogue of the plain expression, on packed indices
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Mapping as MappingOf
+from functools import partial
 from typing import Any
 
 from vdla.compiler import ir, te
@@ -22,6 +24,9 @@ from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SUMS
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Buffer
 
+_ReadTable = Callable[[tuple[ir.Expr, ...]], ir.Load]
+"""A load of a table from its indices in an expression."""
+
 
 def packed_tensors(form: PackedForm, scale: PackedScale | None) -> list[te.Tensor]:
     """[each operand, each table, (scale,) output]; the last is computed from the others, and raw
@@ -33,7 +38,7 @@ def packed_tensors(form: PackedForm, scale: PackedScale | None) -> list[te.Tenso
         name: te.placeholder(table.entry, table.source.dtype, tensor) for name, (tensor, table) in form.tables.items()
     }
     sums = _sums(form, inputs | read, tables)
-    return [*inputs.values(), *tables.values(), *_results(form, sums, scale)]
+    return [*inputs.values(), *tables.values(), *_results(form, sums, scale, _result_table(form))]
 
 
 def step_name(form: PackedForm, step: Step) -> str:
@@ -171,7 +176,7 @@ def _combined(
     """What the intrinsic of a step computes of its operands."""
     stage = step.intrinsic.output.stage
     assert isinstance(stage, Stage)
-    names = {name: table.name for name, table in tables.items()}
+    names: dict[str, _ReadTable] = {name: partial(ir.Load, table.name) for name, table in tables.items()}
     expr = _with_loads(stage.value.expr, {name: entry.expr for name, entry in entries.items()}, names)
     tensors = te.expr.merge_unique(*(entry.tensors for entry in entries.values()), tuple(tables.values()))
     axes = te.expr.merge_unique(*(entry.axes for entry in entries.values()))
@@ -185,8 +190,16 @@ def _combined(
 # --- results --------------------------------------------------------------------------------------
 
 
-def _results(form: PackedForm, sums: te.Tensor, packed: PackedScale | None) -> list[te.Tensor]:
-    """[(scale,) output]: the plain epilogue with its loads replaced by packed ones."""
+def _result_table(form: PackedForm) -> list[te.Tensor]:
+    """The table in which results are looked up on their way out, if there is one."""
+    if form.result_table is None:
+        return []
+    name, table = form.result_table
+    return [te.placeholder(table.entry, table.source.dtype, name)]
+
+
+def _results(form: PackedForm, sums: te.Tensor, packed: PackedScale | None, tables: list[te.Tensor]) -> list[te.Tensor]:
+    """[(table, scale,) output]: the plain epilogue with its loads replaced by packed ones."""
     if packed is None:
         results = te.compute(sums.shape, lambda *i: sums[i], RESULTS)
         return [te.compute(sums.shape, lambda *i: results[i], OUTPUT)]
@@ -196,18 +209,23 @@ def _results(form: PackedForm, sums: te.Tensor, packed: PackedScale | None) -> l
     def value(*i: te.Value) -> te.Value:
         total, lane = sums[i], scale[packed.indices(dict(zip(names, i, strict=True)))]
         loads = {form.computation.stage.name: total.expr, form.scale.name: lane.expr}
-        return te.Value(_with_loads(plain.expr, loads), plain.dtype, tensors=(sums, scale))
+        expr = _with_loads(plain.expr, loads, read)
+        return te.Value(expr, plain.dtype, tensors=(sums, scale, *tables))
 
+    read: dict[str, _ReadTable] = {}
+    if form.result_table is not None:
+        name, table = form.result_table
+        read[table.source.name] = partial(table.load, name)
     results = te.compute(sums.shape, value, RESULTS)
-    return [scale, te.compute(sums.shape, lambda *i: results[i], OUTPUT)]
+    return [*tables, scale, te.compute(sums.shape, lambda *i: results[i], OUTPUT)]
 
 
-def _with_loads(expr: ir.Expr, loads: MappingOf[str, ir.Expr], tables: MappingOf[str, str] | None = None) -> ir.Expr:
+def _with_loads(expr: ir.Expr, loads: MappingOf[str, ir.Expr], tables: MappingOf[str, _ReadTable]) -> ir.Expr:
     """`expr` with every load of a tensor replaced, or read from the tensor that holds its table."""
     if isinstance(expr, ir.Load) and expr.buffer in loads:
         return loads[expr.buffer]
     old = ir.operands(expr)
     new = tuple(_with_loads(operand, loads, tables) for operand in old)
-    if isinstance(expr, ir.Load) and tables:
-        return ir.Load(tables[expr.buffer], new)
+    if isinstance(expr, ir.Load):
+        return tables[expr.buffer](new)
     return expr if new == old else ir.with_operands(expr, new)

@@ -8,16 +8,18 @@ from functools import cached_property
 from math import prod
 
 from vdla.compiler import ir, te
+from vdla.compiler.extensions import stage_intrinsic
 from vdla.compiler.map.computation import Computation, FromOperand
 from vdla.compiler.map.errors import MapError
 from vdla.compiler.map.mapping import Mapping, intrinsic_extents, require_covered
 from vdla.compiler.map.outer_loops import ROW_BLOCKS, OuterLoops
 from vdla.compiler.map.packed_operand import PackedOperand, pack_operand
-from vdla.compiler.map.table import Table
+from vdla.compiler.map.table import Table, is_table
 from vdla.compiler.operators.vdla.roles import WINDOW, Role
 from vdla.compiler.operators.vdla.schedule import TileAxes
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
+from vdla.compiler.tensorize import Intrinsic, IntrinsicError
 from vdla.hardware.config import Buffer, Config
 
 _ROWS, _LANES, _CHUNKS, _TILED = "n", "co", "ci", ("y", "x")
@@ -113,11 +115,44 @@ class PackedForm:
     @property
     def scale(self) -> te.Tensor:
         """The plain input of the epilogue."""
-        own = [tensor for tensor in self.epilogue.reads if tensor.stage is not self.computation.stage]
+        table = None if self.result_table is None else self.result_table[1].source
+        read = [tensor for tensor in self.epilogue.reads if tensor is not table]
+        own = [tensor for tensor in read if tensor.stage is not self.computation.stage]
         if len(own) != 1:
             got = ", ".join(tensor.name for tensor in own) or "none"
             raise MapError(f"{self.output.name} must read the sums and one input, got {got}")
         return own[0]
+
+    @cached_property
+    def stage(self) -> Intrinsic | None:
+        """The intrinsic of the machine's stage, if results are looked up on their way out."""
+        tables = () if self.raw else _tables(self.epilogue)
+        if not tables:
+            return None
+        if self.config.stage is None:
+            rule = f"{self.output.name} looks results up in {', '.join(tables)}, so the machine must have a stage"
+            raise MapError(f"{rule} on the way out, got none")
+        try:
+            found = stage_intrinsic(self.config)
+        except IntrinsicError as error:
+            raise MapError(str(error)) from None
+        if len(tables) != 1 or len(found.tables) != 1:
+            got = f"{', '.join(tables)} for {', '.join(sorted(found.tables)) or 'none'}"
+            raise MapError(f"{self.output.name} and stage {found.name} must have one table, got {got}")
+        return found
+
+    @cached_property
+    def result_table(self) -> tuple[str, Table] | None:
+        """The program's tensor of the table of the stage, and the table."""
+        if self.stage is None:
+            return None
+        (name,), (operand,) = _tables(self.epilogue), self.stage.tables
+        source = next(tensor for tensor in self.epilogue.reads if tensor.name == name)
+        entry = self.stage.behaviour.buffers[operand]
+        if source.stage is not None or source.dtype != entry.dtype or prod(source.shape) != prod(entry.dims):
+            rule = f"{name} must be an input of {prod(entry.dims)} elements of {entry.dtype}"
+            raise MapError(f"{rule}, got {source.dtype}{list(source.shape)}")
+        return name + self.suffix, Table(source, entry.dims)
 
     # --- axes
 
@@ -176,3 +211,9 @@ class PackedForm:
         extents = {**self.computation.extents, ROW_BLOCKS: self.mapping.blocks(self.axes[0])}
         placed = zip(_TILED, self.loops.tiled, strict=True)
         return {name: 1 if axis is None else extents[axis] for name, axis in placed}
+
+
+def _tables(stage: Stage) -> tuple[str, ...]:
+    """The tensors that a stage reads at indices of data."""
+    loads = (e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load))
+    return tuple(dict.fromkeys(load.buffer for load in loads if is_table(load)))

@@ -33,7 +33,8 @@ def packed_inputs(untiled: UntiledForm) -> dict[str, te.Tensor]:
     """Each input of the program as a computation over its plain tensor."""
     form = untiled.form
     packed = {form.parameter(name): operand.packed(form.parameter(name)) for name, operand in form.operands.items()}
-    packed |= {name: table.packed(name) for name, table in form.tables.values()}
+    tables = [*form.tables.values(), *([form.result_table] if form.result_table else [])]
+    packed |= {name: table.packed(name) for name, table in tables}
     return packed if untiled.scale is None else packed | {str(SCALE): untiled.scale.packed()}
 
 

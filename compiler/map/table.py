@@ -22,6 +22,17 @@ class Table:
     source: te.Tensor
     entry: tuple[int, ...]
 
+    def load(self, name: str, indices: Sequence[ir.Expr]) -> ir.Load:
+        """The element at these plain indices in the entry, which is called `name`."""
+        shape = tuple(map(int, self.source.shape))
+        if shape == self.entry:
+            return ir.Load(name, tuple(indices))
+        place, places = _place(indices, shape), list[ir.Expr]()
+        for extent in reversed(self.entry[1:]):
+            places.insert(0, ir.Binary("mod", place, ir.Const(extent)))
+            place = ir.Binary("floordiv", place, ir.Const(extent))
+        return ir.Load(name, (place, *places))
+
     def packed(self, name: str) -> te.Tensor:
         """The entry as a computation over the plain tensor."""
         found: te.Tensor = te.compute(self.entry, lambda *at: self.source[self._indices(at)], name)

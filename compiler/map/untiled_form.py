@@ -8,13 +8,14 @@ from functools import cached_property
 from math import prod
 
 from vdla.compiler import ir, te
-from vdla.compiler.codegen.vdla.intrinsics import dma
+from vdla.compiler.codegen.vdla.intrinsics import dma, requantise
 from vdla.compiler.map.computation import FromTable
 from vdla.compiler.map.packed_expression import packed_tensors, step_name
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_operand import PackedOperand
 from vdla.compiler.map.packed_scale import PackedScale
 from vdla.compiler.map.tile_facts import tiling_problem
+from vdla.compiler.operators.vdla.roles import RESULTS
 from vdla.compiler.operators.vdla.schedule import StagedFunction, TileIntrinsics
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
 from vdla.compiler.tensorize import Intrinsic
@@ -61,8 +62,15 @@ class UntiledForm:
             before={step_name(form, step): step.intrinsic for step in before},
             sums=core.intrinsic,
             weights={name: dma.load(form.config, Buffer.WGT, own.lanes, dtype=own.source.dtype) for name, own in held},
+            results=self._results,
             tables=tuple(self._table_loads()),
         )
+
+    @property
+    def _results(self) -> Intrinsic:
+        """What sends finished sums to the output buffer."""
+        config, stage = self.form.config, self.form.stage
+        return requantise.raw(config) if self.form.raw else stage or requantise.requantise(config)
 
     def _table_loads(self) -> Iterator[tuple[str, str, Intrinsic]]:
         """The stage that reads a table, the table, and what loads it there."""
@@ -74,6 +82,9 @@ class UntiledForm:
                     buffer = Buffer[step.intrinsic.scopes[operand].upper()]
                     load = dma.load(form.config, buffer, table.entry, dtype=table.source.dtype)
                     yield step_name(form, step), parameter, load
+        if form.result_table is not None:
+            parameter, table = form.result_table
+            yield RESULTS, parameter, dma.load(form.config, Buffer.WGT, table.entry, dtype=table.source.dtype)
 
     def _load(self, name: str) -> Intrinsic:
         """What loads the window of an operand."""

@@ -50,9 +50,10 @@ class Intrinsic:
     `skips_padding`, the compiler leaves out steps on padding that changes no sum.
 
     VDLA: `lower` turns a nest of steps (a `TensorizedNest`) into macro-ops; `epilogue` marks an
-    intrinsic that can run in the pass that produces its operand. CPU: `lower` emits one call with
-    an `IntrinsicEmitter`; a CPU that lacks one of the features `requires`, by LLVM's names, runs
-    the behaviour instead.
+    intrinsic that can run in the pass that produces its operand; results of one with `stage_loads`
+    go through the machine's stage, whose state these macro-ops load. CPU: `lower` emits one call
+    with an `IntrinsicEmitter`; a CPU that lacks one of the features `requires`, by LLVM's names,
+    runs the behaviour instead.
 
     Each index of an operand is one axis of the entry (the first one of a CPU's may be a sum of
     axes), but for `tables`: operands of which an index depends on data. These are matched index by
@@ -67,6 +68,7 @@ class Intrinsic:
     lower: Callable[[Any], Any]
     in_place: str | None = None
     epilogue: bool = False
+    stage_loads: Callable[[Any], Any] | None = None
     target: str = "vdla"
     requires: tuple[str, ...] = ()
     alternatives: tuple[Intrinsic, ...] = ()

@@ -14,7 +14,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla import LoweringError
 from vdla.compiler.codegen.vdla.intrinsics import dma, requantise, vector
 from vdla.compiler.ir import INTEGER_BITS, limits
-from vdla.compiler.schedule import Schedule
+from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.tensorize import GLOBAL, Intrinsic, IntrinsicError
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Source, VectorOp
@@ -175,6 +175,8 @@ def _order(s: Schedule, stepped: SteppedIntrinsic, program: _Program) -> None:
         program.intrinsics[stage] = load.intrinsic
         if outer is not None and _moves(stepped, name) and load.reader == first:
             s.compute_at(stage, outer)
+        if name in stepped.intrinsic.tables:
+            _load_whole(s, stage, stepped, name)
         if load.grouped:
             s.full_extent(stage, _axes(s, stage)[-load.grouped])
     if case.order is StepOrder.TILES and outer is not None:
@@ -182,6 +184,14 @@ def _order(s: Schedule, stepped: SteppedIntrinsic, program: _Program) -> None:
             made_before = stage == _RESULTS and _SUMS in program.loads  # what a STORE reads
             if stage in program.intrinsics and not made_before:
                 s.reverse_compute_at(stage, outer)
+
+
+def _load_whole(s: Schedule, stage: str, stepped: SteppedIntrinsic, name: str) -> None:
+    """Load all of a table, of which constant immediates may leave a single element."""
+    try:
+        s.full_extent(stage, *_axes(s, stage)[-len(stepped.intrinsic.behaviour.buffers[name].dims) :])
+    except ScheduleError as error:
+        raise LoweringError(f"intrinsic {stepped.intrinsic.name}: table {name} must depend on data; {error}") from None
 
 
 def _moves(stepped: SteppedIntrinsic, name: str) -> bool:

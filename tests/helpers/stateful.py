@@ -13,7 +13,7 @@ def table(config):
         name="table_load",
         doc="Writes a row of the table.",
         scopes={"vector": "wgt"},
-        updates={held: te.compute((lanes,), lambda o: te.cast(config.out_dtype, vector[o]), "row")},
+        updates={held: te.compute((lanes,), lambda o: vector[o], "row")},
         interval=2,
     )
     x = te.placeholder((config.batch, lanes), config.out_dtype, "x")

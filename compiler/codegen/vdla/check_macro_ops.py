@@ -47,7 +47,8 @@ class MacroOpChecker:
         on_chip = [a for a in self.footprints.accesses(row, kernel) if a.buffer != Buffer.UOP]
         for access in on_chip:
             self._check_inside(where, op, access)
-        return (*(Touch(a.buffer, a.where, a.writes) for a in on_chip), *self._in_dram(where, op, row))
+        held = (Touch(a.state, a.where, a.writes) for a in self.footprints.state_accesses(row, kernel))
+        return (*(Touch(a.buffer, a.where, a.writes) for a in on_chip), *held, *self._in_dram(where, op, row))
 
     def _kernel(self, uops: UopKernel) -> footprint.UopOffsets:
         if id(uops) not in self._kernels:

@@ -46,6 +46,7 @@ def fold_compute(nest: TensorizedNest, operands: ComputeFields, instruction: _Ma
     hardware = _hardware_loops(nest)
     excess = _loop_to_peel(nest, hardware)
     if excess is None:
+        yield from _stage_loads(nest)
         yield _compute_op(nest, operands, hardware, instruction)
         return
     for part in _parts(nest, excess):
@@ -75,9 +76,15 @@ def _moves_scale(nest: TensorizedNest, loop: Loop) -> bool:
     return scale is not None and (scale.step(loop.var) != 0 or scale.irregular(loop.var))
 
 
-def _differs_in_layout(nest: TensorizedNest, loop: Loop) -> bool:
+def _needs_instructions(nest: TensorizedNest, loop: Loop) -> bool:
+    """Whether each iteration must be an instruction: results lie otherwise than their sums, or go
+    through a stage with another state.
+    """
     if nest.epilogue is None:
         return False
+    tables = [nest.epilogue.access[name] for name in nest.epilogue.match.intrinsic.tables]
+    if any(table.step(loop.var) or table.irregular(loop.var) for table in tables):
+        return True
     out, acc = nest.epilogue.access["out"], nest.epilogue.access["acc"]
     return out.step(loop.var) != acc.step(loop.var) or out.irregular(loop.var) or acc.irregular(loop.var)
 
@@ -88,7 +95,7 @@ def _loop_to_peel(nest: TensorizedNest, hardware: list[Loop]) -> Loop | None:
     Micro-ops cannot move the scale, and a result must move in the output buffer as its sum does in
     the accumulator.
     """
-    differing = [loop for loop in nest.loops if not loop.reduce and _differs_in_layout(nest, loop)]
+    differing = [loop for loop in nest.loops if not loop.reduce and _needs_instructions(nest, loop)]
     if differing:
         return differing[0]
     unrolled = [loop for loop in nest.loops if loop not in hardware]
@@ -161,6 +168,13 @@ def _ends(unrolled: list[Loop], end: int) -> npt.NDArray[np.bool_]:
 # --- results -------------------------------------------------------------------------------------
 
 
+def _stage_loads(nest: TensorizedNest) -> Iterator[MacroOp]:
+    """What loads the state of the stage that results go through."""
+    intrinsic = nest.epilogue.match.intrinsic if nest.epilogue is not None else None
+    if intrinsic is not None and intrinsic.stage_loads is not None:
+        yield from intrinsic.stage_loads(nest)
+
+
 def _add_epilogue(
     nest: TensorizedNest, epilogue: Epilogue, fields: _Fields, bases: dict[str, Base], hardware: list[Loop]
 ) -> None:
@@ -168,9 +182,11 @@ def _add_epilogue(
     out, acc, scale = epilogue.access["out"], epilogue.access["acc"], epilogue.access.get("scl")
     bases["out"] = (_tile(out), bases["acc"][1] - acc.base + out.base)
     fields |= {name: int(value) for name, value in epilogue.match.immediates.items()}
-    fields["emit"] = isa.Emit.RAW if scale is None else isa.Emit.REQUANT
     if scale is None:
+        fields["emit"] = isa.Emit.RAW
         return
+    staged = epilogue.match.intrinsic.stage_loads is not None
+    fields["emit"] = isa.StagedEmit.STAGE if staged else isa.Emit.REQUANT
     bases["scl"] = (_tile(scale), scale.base)
     for position, loop in enumerate(hardware):
         fields[f"scl{position}"] = scale.step(loop.var)

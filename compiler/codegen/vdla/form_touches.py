@@ -84,6 +84,11 @@ class _Collector:
             distance = self.footprints.shift(row, kernel, access.field, bases[access.field])
             self._check_inside(form, access, distance)
             self._list(access.buffer).add(rows, access.where, distance, access.writes)
+        for held in self.footprints.state_accesses(row, kernel):
+            distance = np.zeros(len(rows), np.int64)
+            if held.field is not None:
+                distance = bases[held.field] - row[COL[held.field]]
+            self._list(held.state).add(rows, held.where, distance, held.writes)
 
     def _check_inside(self, form: MacroOp, access: BufferAccess, distance: Ints) -> None:
         tile = form.bases[access.field][0] if access.field in form.bases else None

@@ -20,11 +20,11 @@ Stages are found by their roles (`roles.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from vdla.compiler import ir, te
-from vdla.compiler.codegen.vdla.intrinsics import dma, requantise
+from vdla.compiler.codegen.vdla.intrinsics import dma
 from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE, SUMS
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem, all_lanes_fit, all_weights_fit
 from vdla.compiler.schedule import Schedule
@@ -53,14 +53,15 @@ class TileAxes:
 class TileIntrinsics:
     """What the stages are tensorized with: `windows` of the input are loaded, `before` are stages
     in the accumulator that the sums read, in order, and `weights` has the parameter that is loaded
-    as weights, if there is one. `tables` are loaded once: the stage that reads one, the parameter,
-    the load.
+    as weights, if there is one. `results` sends finished sums to the output buffer. `tables` are
+    loaded once: the stage that reads one, the parameter, the load.
     """
 
     windows: Mapping[str, Intrinsic]
     before: Mapping[str, Intrinsic]
     sums: Intrinsic
     weights: Mapping[str, Intrinsic]
+    results: Intrinsic
     tables: tuple[tuple[str, str, Intrinsic], ...] = ()
 
     @property
@@ -92,7 +93,17 @@ class StagedFunction:
         tables = {
             s.cache_read(stage, table, load.scopes[load.output.name]): load for stage, table, load in intrinsics.tables
         }
-        return StagedFunction(s.fn, intrinsics, weights[0] if weights else None, tables)
+        return StagedFunction(_first(s.fn, tables), intrinsics, weights[0] if weights else None, tables)
+
+
+def _first(fn: ir.Function, stages: Collection[str]) -> ir.Function:
+    """The function with these stages, which read nothing but inputs, before all others."""
+    if not stages:
+        return fn
+    computing = [{part.name for part in ir.walk(stmt) if isinstance(part, ir.Block)} for stmt in ir.children(fn.body)]
+    early = [not names.isdisjoint(stages) for names in computing]
+    parts = sorted(zip(early, ir.children(fn.body), strict=True), key=lambda part: not part[0])
+    return replace(fn, body=ir.seq(*(stmt for _, stmt in parts)))
 
 
 def schedule_tiles(
@@ -116,7 +127,7 @@ def schedule_tiles(
     if not problem.raw:
         stage = _place_scale(s, outer, block if problem.lanes == 1 else None, all_lanes_fit(config, problem))
         stages[stage] = dma.load(config, Buffer.SCL)
-    stages[RESULTS] = requantise.raw(config) if problem.raw else requantise.requantise(config)
+    stages[RESULTS] = intrinsics.results
     stages[OUTPUT] = dma.store(config, problem.raw)
     for stage, intrinsic in stages.items():
         s.tensorize(stage, intrinsic)
