@@ -145,7 +145,7 @@ ROOMS: dict[str, str] = {
         "runtime.native"
     ),
     "runtime.verdict": (
-        "support hardware.isa hardware hardware.program compiler.te compiler.extensions compiler.map "
+        "support hardware.isa hardware hardware.program hardware.fpga compiler.te compiler.extensions compiler.map "
         "compiler.operators compiler.operators.definitions compiler.graph compiler.graph.passes compiler.graph.onnx "
         "compiler.tune.searches compiler.tune simulator.timing runtime.evaluate runtime runtime.tune"
     ),

@@ -53,6 +53,10 @@ class SweepTask:
         machine = machine_of(self.base, self.sources, point)
         return sum(layer.count * layer_cycles(layer, machine.config, machine.sources) for layer in self.layers)
 
+    def of_log(self, point: Point) -> Point:
+        """As `TuningTask`; the key has the knobs, so it is one of the space."""
+        return point
+
     def build(self, point: Point) -> Built:
         """As `TuningTask`; a machine is no program."""
         raise ExploreError(f"explore {self.name}: a point must be measured by MachineMeasurer, got {dict(point)}")

@@ -4,6 +4,7 @@ verdict = evaluate("my.py", layers_named(["C1-C12"]), Config.preset("pynq_z1"))
 """
 
 from vdla.runtime.verdict.accuracy import Accuracy, accuracy_of
+from vdla.runtime.verdict.added_area import AddedArea
 from vdla.runtime.verdict.bounds import Bound, Point, network_point, point_of
 from vdla.runtime.verdict.errors import EvaluateError
 from vdla.runtime.verdict.kept import toolkit_digest
@@ -18,6 +19,7 @@ __all__ = [
     "DEFAULT",
     "SEARCH",
     "Accuracy",
+    "AddedArea",
     "Bound",
     "EvaluateError",
     "EvaluatedLayer",

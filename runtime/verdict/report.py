@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from vdla.hardware.config import Config
@@ -24,6 +25,8 @@ def report_of(verdict: ExtensionVerdict) -> dict[str, Any]:
         "steps_a_cycle": {"before": verdict.steps_before, "after": verdict.steps_after},
         "tuned": {"trials": verdict.trials, "search": SEARCH if verdict.trials else None},
         "speedup": verdict.speedup,
+        "part": verdict.part.name,
+        "area": {"reason": verdict.area.reason} if verdict.area.usage is None else asdict(verdict.area.usage),
         "network": {"before": _network(verdict, after=False), "after": _network(verdict, after=True)},
         "layers": [_layer(verdict, layer) for layer in verdict.layers],
     }

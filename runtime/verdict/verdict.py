@@ -15,8 +15,10 @@ from os import fspath
 from vdla.compiler.extensions import Extension, Source, extend, extension_of
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
+from vdla.hardware.fpga.parts import FpgaPart, part_of_preset
 from vdla.hardware.isa import PlugIn
 from vdla.runtime.verdict.accuracy import Accuracy, accuracy_of
+from vdla.runtime.verdict.added_area import AddedArea, added_area
 from vdla.runtime.verdict.errors import EvaluateError
 from vdla.runtime.verdict.kept import keep, kept
 from vdla.runtime.verdict.layer_cycles import read_types, stages_of, types_of
@@ -68,7 +70,8 @@ class LayerVerdict:
 class ExtensionVerdict:
     """All layers, the machines, and the most steps a cycle of each.
 
-    `added` are the plug-ins that are judged; the types are those of a layer's operands.
+    `added` are the plug-ins that are judged, `area` is what they add to `part`; the types are those
+    of a layer's operands.
     """
 
     before: Config
@@ -79,6 +82,8 @@ class ExtensionVerdict:
     steps_before: float
     steps_after: float
     trials: int
+    part: FpgaPart
+    area: AddedArea
     layers: tuple[LayerVerdict, ...]
 
     @property
@@ -107,13 +112,16 @@ def evaluate(
     trials: int = 0,
     seed: int = 0,
     workers: int | None = None,
+    part: FpgaPart | None = None,
+    synthesise: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> ExtensionVerdict:
     """The verdict on an extension, given as `vdla.extend` takes it.
 
     `config` may have extensions already: those of `beside`, which both machines have. `trials`
-    tunes both machines alike, each layer with so many. `workers` processes help this one. Outcomes
-    are kept, so that the same question is answered at once.
+    tunes both machines alike, each layer with so many. `workers` processes help this one. The area
+    on `part`, by default that of the preset's board, is known from an earlier run, unless
+    `synthesise` asks for it. Outcomes are kept, so that the same question is answered at once.
 
     Raises:
         EvaluateError: no layers, or no instruction. ExtensionError: the declaration does not fit.
@@ -140,6 +148,7 @@ def evaluate(
     outcomes = _outcomes(jobs, 0 if any(map(callable, sources)) else workers, progress)
     pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
     judged = [_judged(layer, *pair, plain, own, seed) for layer, pair in zip(layers, pairs, strict=True)]
+    part = part or part_of_preset(config.name)
     rates = [_steps_a_cycle(*pair) for pair in zip(declared, added, strict=True)]
     return ExtensionVerdict(
         before=config,
@@ -150,6 +159,8 @@ def evaluate(
         steps_before=config.macs_per_cycle,
         steps_after=max(config.macs_per_cycle, *rates),
         trials=trials,
+        part=part,
+        area=added_area(config, after, added, part, progress if synthesise else None),
         layers=tuple(judged),
     )
 

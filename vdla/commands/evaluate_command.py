@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK, CommandError
+from vdla.commands.completion import complete_with
 from vdla.commands.console import progress
 from vdla.commands.files import require_folder
 from vdla.commands.layer_options import add_layer_arguments, chosen_layers
@@ -19,6 +20,7 @@ from vdla.commands.machine_options import (
     positive,
     with_dram,
 )
+from vdla.commands.part_options import part_named, part_names
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trials", type=natural, default=0, metavar="N", help="tune each layer with so many (0)")
     parser.add_argument("--seed", type=natural, default=0, help="of trials and random data (default 0)")
     parser.add_argument("--workers", type=positive, metavar="N", help="processes (default one a processor)")
+    part = parser.add_argument("--part", metavar="NAME", help="the FPGA (default that of the preset's board)")
+    complete_with(part, part_names)
+    parser.add_argument("--area", action="store_true", help="synthesise, about a minute for each machine")
     parser.add_argument("--all", action="store_true", help="show every reason")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with tables and roofline there")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the roofline, as .svg or .png")
@@ -66,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
             trials=arguments.trials,
             seed=arguments.seed,
             workers=None if arguments.workers is None else arguments.workers - 1,
+            part=part_named("evaluate", arguments.part, config),
+            synthesise=arguments.area,
             progress=show,
         )
     _write(arguments, verdict)

@@ -23,13 +23,11 @@ from vdla.commands.machine_options import (
     positive,
     with_dram,
 )
+from vdla.commands.part_options import part_named, part_names
 from vdla.commands.worker_options import add_worker_arguments, opened_workers
 from vdla.support.atomic import write_text
-from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from vdla.hardware.config import Config
-    from vdla.hardware.fpga.parts import FpgaPart
     from vdla.runtime.explore import Exploration
     from vdla.runtime.tune import TuningProgress
 
@@ -52,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sweep = parser.add_argument("--sweep", nargs="+", default=DEFAULT_SWEEP, metavar="FIELD=V,V", help=help_text)
     complete_with(sweep, _fields)
     part = parser.add_argument("--part", metavar="NAME", help="the FPGA (default that of the preset's board)")
-    complete_with(part, _parts)
+    complete_with(part, part_names)
     parser.add_argument("--trials", type=positive, metavar="N", help="measure so many machines (default all)")
     search = parser.add_argument("--search", default="exhaustive", metavar="NAME", help="which of them (exhaustive)")
     complete_with(search, _searches)
@@ -86,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
             base,
             layers,
             values,
-            _part(arguments.part, base),
+            part_named("explore", arguments.part, base),
             workers,
             log=arguments.log,
             sources=arguments.extension,
@@ -122,17 +120,6 @@ def sweep_of(words: Sequence[str]) -> dict[str, list[Any]]:
     return values
 
 
-def _part(name: str | None, base: Config) -> FpgaPart:
-    from vdla.hardware.fpga.parts import PARTS, part_of_preset
-
-    if name is None:
-        return part_of_preset(base.name)
-    if name not in PARTS:
-        hint = did_you_mean(name, PARTS)
-        raise CommandError(f"explore: --part must be one of {', '.join(PARTS)}, got {name}{hint}")
-    return PARTS[name]
-
-
 def _write(arguments: argparse.Namespace, found: Exploration) -> None:
     from vdla.commands.explore_page import exploration_page
     from vdla.commands.explore_picture import exploration_picture
@@ -159,12 +146,6 @@ def _fields() -> list[str]:
     from vdla.runtime.explore import swept_fields
 
     return [f"{name}=" for name in swept_fields()]
-
-
-def _parts() -> list[str]:
-    from vdla.hardware.fpga.parts import PARTS
-
-    return list(PARTS)
 
 
 def _searches() -> list[str]:

@@ -22,7 +22,9 @@ def show_verdict(verdict: ExtensionVerdict, everything: bool) -> None:
     for cells in layer_rows(verdict):
         listing.add_row(*cells)
     console.print(listing)
-    if verdict.compared:
+    if any(layer.helps for layer in verdict.compared):
+        which = "all layers" if len(verdict.compared) == len(verdict.layers) else "layers that both machines run"
+        console.print(f"\n{which}, each with its faster program", style="bold", soft_wrap=True)
         console.print(_network(verdict))
     console.print()
     for line in notes_of(verdict):
@@ -103,8 +105,7 @@ def _stream_bytes(found: LayerCost) -> float:
 
 
 def _network(verdict: ExtensionVerdict) -> Table:
-    which = "all layers" if len(verdict.compared) == len(verdict.layers) else "layers that both machines run"
-    listing = table(f"\n{which}, each with its faster program", "", "before", "after")
+    listing = table("", "", "before", "after")
     for cells in network_rows(verdict):
         listing.add_row(*cells)
     return listing
@@ -118,14 +119,23 @@ def notes_of(verdict: ExtensionVerdict) -> Iterator[str]:
     applies = [layer for layer in verdict.layers if layer.applies]
     helps = [layer for layer in applies if layer.helps]
     yield f"applies to {len(applies)} of {len(verdict.layers)} layers, and takes fewer cycles on {len(helps)}"
-    if verdict.speedup is not None:
+    if any(layer.helps for layer in verdict.compared) and verdict.speedup is not None:
         yield f"these layers in all: {verdict.speedup:.3f} times as fast as before"
     if verdict.types_after != verdict.types_before:
         own, plain = verdict.types_after, verdict.types_before
         yield f"weights {own.wgt} for {plain.wgt}, activations {own.inp} for {plain.inp}: {_errors(verdict)}"
     tuned = f"each layer with {verdict.trials} trials" if verdict.trials else "the mapper's first candidates"
     yield f"both machines alike: {tuned}"
-    yield "area: none, a what-if without a datapath"
+    yield f"area: {_area(verdict)}"
+
+
+def _area(verdict: ExtensionVerdict) -> str:
+    """What the extension adds, with the shares of the part that have a limit."""
+    used, part = verdict.area.usage, verdict.part
+    if used is None:
+        return verdict.area.reason
+    parts = [f"{used.lut:+,} LUT ({100 * used.lut / part.lut:.1f} % of {part.name})", f"{used.ff:+,} FF"]
+    return ", ".join([*parts, f"{used.dsp:+,} DSP", f"{used.bram36:+g} BRAM"])
 
 
 def _errors(verdict: ExtensionVerdict) -> str:

@@ -1,0 +1,53 @@
+"""The area that an extension adds: that of the machine with it, less that of the machine without.
+
+Synthesis takes about a minute for each machine, so it is done only where it is wanted; what an
+earlier run has found is known at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from vdla.hardware.config import Config
+from vdla.hardware.fpga.area import Usage, area, cached_area
+from vdla.hardware.fpga.parts import FpgaPart
+from vdla.hardware.isa import PlugIn
+from vdla.support.errors import Error
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AddedArea:
+    """What is added on a part, or None and why it is not known."""
+
+    usage: Usage | None
+    reason: str = ""
+
+
+def added_area(
+    before: Config,
+    after: Config,
+    added: tuple[PlugIn, ...],
+    part: FpgaPart,
+    progress: Progress | None = None,
+) -> AddedArea:
+    """The difference of two machines, synthesised where `progress` is given and it is not known."""
+    missing = [plug_in.name for plug_in in added if plug_in.datapath is None]
+    if missing:
+        return AddedArea(None, f"a what-if: {', '.join(missing)} has no datapath")
+    try:
+        if progress is None:
+            found = [cached_area(config, part) for config in (before, after)]
+        else:
+            found = [area(config, part, progress) for config in (before, after)]
+    except Error as error:
+        return AddedArea(None, str(error))
+    if found[0] is None or found[1] is None:
+        return AddedArea(None, "not synthesised yet (--area)")
+    return AddedArea(_less(found[1].total, found[0].total))
+
+
+def _less(one: Usage, other: Usage) -> Usage:
+    return Usage(*(getattr(one, field.name) - getattr(other, field.name) for field in fields(Usage)))
