@@ -211,6 +211,12 @@ ROOMS: dict[str, str] = {
         "hardware.isa hardware hardware.program simulator.verify simulator.stats simulator.timing benchmarks.harness "
         "benchmarks.programs"
     ),
+    "benchmarks.generated_tests": (
+        "hardware.isa hardware hardware.program compiler.ir compiler.interpret compiler.te compiler.extensions "
+        "simulator.support simulator.adversary simulator.function simulator.stats simulator.verify simulator.timing "
+        "simulator benchmarks.programs"
+    ),
+    "benchmarks.evaluate": "hardware benchmarks.harness benchmarks.programs benchmarks benchmarks.generated_tests",
     "benchmarks.rtl_mutants": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
         "simulator.timing runtime.devices benchmarks.harness benchmarks.programs"
@@ -232,7 +238,7 @@ ROOMS: dict[str, str] = {
         "simulator.function simulator.stats simulator.verify simulator.timing "
         "simulator runtime.devices runtime.evaluate runtime.artifact runtime.executor runtime runtime.network "
         "runtime.quantise runtime.compare runtime.tune runtime.verdict runtime.explore benchmarks.harness "
-        "benchmarks.networks"
+        "benchmarks.networks benchmarks.generated_tests"
     ),
     "commands.board": (
         "support hardware commands runtime.devices runtime.remote runtime.selftest boards boards.vivado boards.virtual"

@@ -12,10 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.programs.random_extended import draws_init, operand_masks, own_values, reads_old_sum, vectors_of
+from vdla.benchmarks.programs.random_extended import (
+    draws_init,
+    emit_of,
+    operand_masks,
+    own_values,
+    reads_old_sum,
+    vectors_of,
+    writes_sums,
+)
 from vdla.benchmarks.programs.random_state import Drawn, RandomState
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Emit, Format, Opcode, Operand, Source, VectorOp, layout
+from vdla.hardware.isa import Format, Opcode, Operand, Source, StagedEmit, VectorOp, layout
 
 Ints = NDArray[np.int64]
 
@@ -24,7 +32,7 @@ LARGEST_OFFSET = 8
 KERNELS = 7
 IMMEDIATES = (-32768, 32767, 0, 1, -1, 5, 31, 32)
 ACC, SRC, WGT, FIRST, LAST = range(5)
-COLUMN_OF = {"src": SRC, "wgt": WGT}
+COLUMN_OF = {"acc": ACC, "src": SRC, "wgt": WGT}
 
 
 # --- micro-ops ------------------------------------------------------------------------------------
@@ -35,6 +43,7 @@ def random_table(config: Config, rng: np.random.Generator) -> Ints:
     kernels = [_random_kernel(config, rng) for _ in range(KERNELS)]
     high = (config.acc_depth - 1, config.inp_depth - 1, config.wgt_depth - 1)
     ends = [(high[0], 0, 0, 1, 1), (0, high[1], 0, 1, 1), (0, 0, high[2], 0, 1), (0, config.acc_depth - 1, 0, 0, 1)]
+    ends += [(0, 0, 0, 1, 1)] if any(plug_in.states for plug_in in config.extensions) else []
     table = np.concatenate([*kernels, np.array(ends, np.int64)])
     return table[: config.uop_depth]
 
@@ -82,15 +91,23 @@ def random_core(state: RandomState, found: Format, most: int = SHORT, quiet: boo
         return None
     part = state.uops[begin:end]
     loops = _loops(state, end - begin, most)
-    emit = Emit.NONE if quiet else Emit(state.one((0, 1, 1, 2)))
-    form = {"uop_begin": begin, "uop_end": end, "loop0": loops[0], "loop1": loops[1], "emit": emit}
+    emit = StagedEmit.NONE if quiet or not writes_sums(found) else StagedEmit(state.one(_emits(state.config)))
+    form = {
+        "uop_begin": begin,
+        "uop_end": end,
+        "loop0": loops[0],
+        "loop1": loops[1],
+        "emit": emit_of(state.config, emit),
+    }
     form["init"] = state.one((0, 1)) if draws_init(found) else 0
     operation = _operation(state, found)
-    sums = _sums(state, part, loops, emit, reads=_reads_sums(found, operation) and not form["init"])
+    reads = _reads_sums(found, operation) and not form["init"]
+    sums = _sums(state, part, loops, emit, reads) if writes_sums(found) else {}
     operands = _operands(state, part, loops, found, operation)
     if sums is None or operands is None:
         return None
-    scales = _scales(state, loops, bool(part[:, LAST].any())) if emit == Emit.REQUANT else {}
+    requantises = emit in (StagedEmit.REQUANT, StagedEmit.STAGE)
+    scales = _scales(state, loops, bool(part[:, LAST].any())) if requantises else {}
     if scales is None:
         return None
     fields: dict[str, Any] = {**form, **sums, **operands, **scales, **operation}
@@ -125,6 +142,10 @@ def _high(state: RandomState, name: str, opcode: Opcode = Opcode.GEMM) -> int:
     return next(slot.high for slot in layout(state.config)[opcode] if slot.field.name == name)
 
 
+def _emits(config: Config) -> tuple[int, ...]:
+    return (0, 1, 1, 2) if config.stage is None else (0, 1, 1, 2, 3, 3)
+
+
 def _reads_sums(found: Format, operation: dict[str, Any]) -> bool:
     if found.plug_in is not None:
         return reads_old_sum(found.plug_in)
@@ -142,10 +163,12 @@ def _operation(state: RandomState, found: Format) -> dict[str, Any]:
     return {"op": op, "operand": operand, "source": source, "imm": imm}
 
 
-def _sums(state: RandomState, part: Ints, loops: tuple[int, int], emit: Emit, reads: bool) -> dict[str, int] | None:
+def _sums(
+    state: RandomState, part: Ints, loops: tuple[int, int], emit: StagedEmit, reads: bool
+) -> dict[str, int] | None:
     """Accumulator and output indices, which advance together."""
     config = state.config
-    results = {Emit.REQUANT: config.out_depth, Emit.RAW: config.out_slots}.get(emit)
+    results = {StagedEmit.NONE: None, StagedEmit.RAW: config.out_slots}.get(emit, config.out_depth)
     limit = config.acc_depth if results is None else min(config.acc_depth, results)
     if results is not None and state.chance(0.5):
         limit = min(limit, int(part[:, ACC].max()) + 1 + loops[0] * loops[1])

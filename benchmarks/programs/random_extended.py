@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.programs.random_state import RandomState
-from vdla.hardware.config import Buffer
+from vdla.benchmarks.programs.random_state import Drawn, RandomState
+from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import (
+    Emit,
     Format,
     IsaError,
     OldSum,
     PlugIn,
     Port,
     Slot,
+    StagedEmit,
+    StatePort,
     check_rules,
     instruction_columns,
     isa_of,
@@ -45,17 +48,31 @@ def draws_init(found: Format) -> bool:
 
 def reads_old_sum(plug_in: PlugIn) -> bool:
     """Whether a step reads the entry that it writes."""
-    return plug_in.old is not OldSum.OVERWRITE
+    return plug_in.old in (OldSum.READ, OldSum.ACCUMULATE)
+
+
+def writes_sums(found: Format) -> bool:
+    """Whether a step of the format computes an accumulator entry."""
+    return found.plug_in is None or found.plug_in.writes_sums
+
+
+def emit_of(config: Config, emit: StagedEmit) -> Emit | StagedEmit:
+    """What is sent on its way out, as the formats of a machine name it."""
+    return Emit(emit) if config.stage is None else emit
 
 
 # --- operands -------------------------------------------------------------------------------------
 
 
 def operand_masks(state: RandomState, plug_in: PlugIn) -> Iterator[tuple[str, Mask]]:
-    """Each index in use, and which of its places hold written data."""
+    """Each index in use but for that of sums, and which of its places may be used."""
     for index, port in (("src", plug_in.src), ("wgt", plug_in.wgt)):
         if port is not None:
             yield index, _places(state, port)
+    for held in plug_in.states:
+        if held.index is not None:
+            rows = state.rows(held.state)
+            yield held.index, rows if held.operand is not None else np.ones_like(rows)
 
 
 def _places(state: RandomState, port: Port) -> Mask:
@@ -74,6 +91,44 @@ def vectors_of(state: RandomState, buffer: Buffer) -> Mask:
     if vector <= entry:
         return np.repeat(entries, entry // vector)
     return np.asarray(entries.reshape(-1, vector // entry).all(axis=1), np.bool_)
+
+
+# --- private state --------------------------------------------------------------------------------
+
+
+def fill_states(state: RandomState, count: int) -> None:
+    """Admits instructions that write all rows of private states, as far as `count` goes.
+
+    Two rounds, since those of one state may read another.
+    """
+    for found in [*_writers(state.config), *_writers(state.config)]:
+        for held in found.plug_in.states if found.plug_in is not None else ():
+            if held.writes and not state.rows(held.state).all() and len(state.drawn) < count:
+                drawn = _filling(state, found, held)
+                if drawn is not None:
+                    state.admit(drawn)
+
+
+def _writers(config: Config) -> list[Format]:
+    return [each for each in isa_of(config).formats.values() if each.plug_in is not None and each.plug_in.states]
+
+
+def _filling(state: RandomState, found: Format, held: StatePort) -> Drawn | None:
+    """An instruction with a step for each row of a state, its operands at one place."""
+    still = np.flatnonzero((state.uops[:, :3] == 0).all(axis=1) & state.written[Buffer.UOP])
+    if not len(still) or found.plug_in is None:
+        return None
+    fields: dict[str, Any] = {"uop_begin": int(still[0]), "uop_end": int(still[0]) + 1, "loop0": held.state.rows}
+    fields |= {index: int(mask.argmax()) for index, mask in operand_masks(state, found.plug_in)}
+    if found.plug_in.writes_sums:
+        fields["acc"] = int(state.written[Buffer.ACC].argmax())
+    if held.index is not None:
+        fields |= {held.index: 0, f"{held.index}0": 1}
+    own = own_values(state, found, {**fields, "loop1": 1}, held.state.rows)
+    if own is None:
+        return None
+    fields |= own
+    return Drawn(found.cls(**fields))
 
 
 # --- fields ---------------------------------------------------------------------------------------

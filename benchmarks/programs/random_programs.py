@@ -21,6 +21,7 @@ import numpy as np
 from vdla.benchmarks.programs.random_core import random_core, random_table
 from vdla.benchmarks.programs.random_data import bytes_of, random_scales, random_words
 from vdla.benchmarks.programs.random_dma import random_load, random_store, window_loads
+from vdla.benchmarks.programs.random_extended import fill_states
 from vdla.benchmarks.programs.random_state import Drawn, RandomState
 from vdla.benchmarks.programs.random_tokens import ExtraTokens, with_extra_tokens, with_tokens
 from vdla.compiler.codegen.vdla import IssuedOp, assign_tokens
@@ -128,6 +129,7 @@ def random_draft(config: Config, seed: int, count: int, longest: int = LONG) -> 
     for drawn in _fill(state)[: count if count > 1 else 0]:
         if not state.admit(drawn):
             raise AssertionError(f"random program {seed}: {drawn} must be sound")
+    fill_states(state, count)
     extra = ExtraTokens(mix.tokens)
     if count >= LEAST_TO_FILL_A_QUEUE and state.chance(0.5):
         extra = _fill_queue(state, count)

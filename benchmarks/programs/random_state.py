@@ -16,10 +16,12 @@ from vdla.compiler.codegen.vdla import Touch, UnitOp
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import (
     COL,
+    EXTENSION,
     Footprints,
     Instruction,
     Load,
     Opcode,
+    PlugInState,
     Store,
     Unit,
     UopOffsets,
@@ -60,6 +62,7 @@ class RandomState:
         self.footprints = Footprints(self.config)
         self.written = {buffer: np.zeros(depth, np.bool_) for buffer, depth in enumerate(self.config.depths)}
         self.uops = np.zeros((self.config.uop_depth, 5), np.int64)
+        self.held: dict[PlugInState, Mask] = {}  # the written rows of private states
         self._kernels: dict[bytes, UopOffsets] = {}
 
     # --- drawing
@@ -121,7 +124,7 @@ class RandomState:
         if row[COL["uop_end"]] > self.config.uop_depth:
             return False
         kernel = self._kernel(row)
-        if kernel is None and row[COL["opcode"]] in (Opcode.GEMM, Opcode.VECTOR):
+        if kernel is None and row[COL["opcode"]] in (Opcode.GEMM, Opcode.VECTOR, EXTENSION):
             return False
         if self.footprints.excess(row, kernel) or self._leaves_dram(row, drawn):
             return False
@@ -132,12 +135,28 @@ class RandomState:
         touches += self._in_dram(row, drawn)
         if not all(touch.writes or self._mask(touch)[touch.where].all() for touch in touches):
             return False
+        if not self._through_states(row, kernel):
+            return False
         for touch in touches:
             if touch.writes:
                 self._mask(touch)[touch.where] = True
         self._load_uops(drawn)
         self.drawn.append(drawn)
         self.steps.append(UnitOp(Unit(unit_of(drawn.instruction)), tuple(touches)))
+        return True
+
+    def rows(self, held: PlugInState) -> Mask:
+        """The rows of a private state that were written."""
+        return self.held.setdefault(held, np.zeros(held.rows, np.bool_))
+
+    def _through_states(self, row: Sequence[int], kernel: UopOffsets | None) -> bool:
+        """Marks the rows that an instruction writes; whether it reads written ones only."""
+        accesses = self.footprints.state_accesses(row, kernel)
+        if not all(access.writes or self.rows(access.state)[access.where].all() for access in accesses):
+            return False
+        for access in accesses:
+            if access.writes:
+                self.rows(access.state)[access.where] = True
         return True
 
     def _mask(self, touch: Touch) -> Mask:

@@ -18,6 +18,7 @@ COMMANDS = {
     "map": "list the ways to compute an operator on a machine",
     "evaluate": "say what an instruction of your own is worth on real layers",
     "explore": "sweep the sizes of a machine for a network, on an FPGA",
+    "selftest": "run the generated tests of an instruction of your own",
     "tune": "find the best schedule of an operator or of a model by measurement",
     "native": "compile an operator into an object file for a CPU",
     "run": "run a network or a program and say where its time went",

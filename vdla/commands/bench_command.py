@@ -44,6 +44,7 @@ EXAMPLES = """\
 _MUST_BE_ONE = ("all_exact", "fits", "network_equal")
 _MUST_BE_ZERO = (
     "missed",
+    "mutants_missed",
     "false_alarms",
     "mismatches",
     "survivors",
@@ -88,7 +89,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     preset = parser.add_argument("--preset", metavar="NAME", help="the machine (area; layers, default pynq_z1)")
     complete_with(preset, preset_names)
     parser.add_argument("--picture", metavar="FILE", help="draw the result as SVG (tune)")
-    parser.add_argument("--long", action="store_true", help="the long form (area, board, equality, fuzz, rtl_mutants)")
+    parser.add_argument(
+        "--long", action="store_true", help="the long form (area, board, equality, evaluate, fuzz, rtl_mutants)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

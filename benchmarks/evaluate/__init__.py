@@ -1,0 +1,1 @@
+"""The benchmark of extensions: generated tests, mutants, planted faults, simulator against RTL."""

@@ -1,0 +1,99 @@
+"""Extensions: generated tests, mutants of programs, planted faults and who names them.
+
+Everything follows from the declarations of small extensions that together have every kind of
+operand (benchmarks/generated_tests/samples.py). `--long` plants each fault in every extension that
+can have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vdla.benchmarks import mutants
+from vdla.benchmarks.generated_tests.check import GeneratedTests
+from vdla.benchmarks.generated_tests.faults import FAULTS, Fault
+from vdla.benchmarks.generated_tests.planted import MOST_PROGRAMS, PlantedFault, plant, sample_machine
+from vdla.benchmarks.harness import BenchmarkResult, Progress, Row, receipt, silent
+from vdla.benchmarks.programs.random_programs import random_draft
+from vdla.hardware.config import Config
+
+PROGRAMS = 100
+MUTANTS = 1000
+MUTATED_PROGRAMS = 25
+MUTATED_LENGTH = 40
+LONGEST = 12
+"""Iterations of an instruction of a mutated program."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkPart:
+    """The figures and rows of a part, and what its receipt has besides."""
+
+    figures: Mapping[str, float]
+    rows: Sequence[Row] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run(
+    progress: Progress = silent,
+    seed: int = 0,
+    long: bool = False,
+    programs: int = PROGRAMS,
+    mutated: int = MUTANTS,
+    faults: Sequence[Fault] = FAULTS,
+) -> BenchmarkResult:
+    """All parts: random `programs`, about `mutated` mutants of others, `faults`."""
+    config = sample_machine()
+    parts = (
+        _agreement(progress, config, seed, programs),
+        _mutants(progress, config, seed, mutated),
+        _planted(progress, seed, faults, None if long else 1),
+    )
+    figures = {name: value for part in parts for name, value in part.figures.items()}
+    rows = [row for part in parts for row in part.rows]
+    command = f"vdla bench evaluate{' --long' if long else ''} --seed {seed} --json -"
+    details = {name: value for part in parts for name, value in part.details.items()}
+    return BenchmarkResult("evaluate", figures, rows, {**receipt(config, [], seed, command), **details})
+
+
+def _agreement(progress: Progress, config: Config, seed: int, programs: int) -> BenchmarkPart:
+    """Random programs on which all views must agree with the declarations."""
+    tests = GeneratedTests(config)
+    found = []
+    for number in range(programs):
+        progress("programs", number, programs)
+        disagreement = tests.check(seed * MOST_PROGRAMS + number)
+        found += [] if disagreement is None else [str(disagreement)]
+    figures = {"programs": programs, "disagreements": len(found)}
+    return BenchmarkPart(figures, details={"disagreements": found})
+
+
+def _mutants(progress: Progress, config: Config, seed: int, count: int) -> BenchmarkPart:
+    """Verifier against adversary on mutants of random programs."""
+    drafts = [random_draft(config, seed * MOST_PROGRAMS + k, MUTATED_LENGTH, LONGEST) for k in range(MUTATED_PROGRAMS)]
+    found = mutants.run(progress, seed, count, [draft.program(draft.needed_tokens) for draft in drafts])
+    renamed = {"mutants": "mutants", "harmful": "mutants_harmful", "missed": "mutants_missed"}
+    figures = {ours: found.figures[theirs] for theirs, ours in renamed.items()}
+    return BenchmarkPart(
+        {**figures, "false_alarms": found.figures["false_alarms"]}, details={"missed": found.receipt["missed"]}
+    )
+
+
+def _planted(progress: Progress, seed: int, faults: Sequence[Fault], places: int | None) -> BenchmarkPart:
+    """Faults that the generated tests must name by the view that they are in."""
+    outcomes = []
+    for number, fault in enumerate(faults):
+        progress(fault.name, number, len(faults))
+        outcomes.append(plant(fault, seed * MOST_PROGRAMS, places=places))
+    progress("done", len(faults), len(faults))
+    caught = [bool(places_of) and all(each.caught for each in places_of) for places_of in outcomes]
+    rows = [_row(each) for places_of in outcomes for each in places_of]
+    figures = {"planted": len(faults), "caught": sum(caught), "survivors": len(faults) - sum(caught)}
+    return BenchmarkPart(figures, rows)
+
+
+def _row(outcome: PlantedFault) -> Row:
+    named = outcome.view if outcome.caught else f"{outcome.view or 'none'}, must be {outcome.fault.view.value}"
+    return {"fault": outcome.fault.name, "in": outcome.place, "programs": outcome.programs, "named by": named}

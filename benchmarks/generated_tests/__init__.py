@@ -1,0 +1,1 @@
+"""Tests that follow from the declaration of an extension: programs, expectations, disagreements."""

@@ -1,0 +1,85 @@
+"""Small extensions in which faults are planted; together they have every kind of operand.
+
+They stand for those of users: nothing else in the benchmarks knows them.
+"""
+
+from __future__ import annotations
+
+from vdla.compiler import te
+from vdla.compiler.extensions import Extension
+from vdla.hardware.config import Config
+from vdla.hardware.isa import PlugInField
+
+
+def _entry(config: Config, name: str) -> te.Tensor:
+    return te.placeholder((config.batch, config.block_out), "int32", name)
+
+
+def blend(config: Config) -> Extension:
+    """Adds another sum, scaled by fields: reads two entries and waits for its own results."""
+    old, other = _entry(config, "old"), _entry(config, "other")
+    factor, shift = (te.placeholder((1,), "int32", name) for name in ("factor", "shift"))
+    output = te.compute(old.shape, lambda b, o: old[b, o] + ((other[b, o] * factor[0]) >> shift[0]), "acc")
+    return Extension(
+        name="blend",
+        doc="Adds another sum, scaled by fields.",
+        output=output,
+        scopes={"old": "acc", "other": "acc", "factor": "immediate", "shift": "immediate", "acc": "acc"},
+        in_place="old",
+        fields=[PlugInField("factor", 6, "The factor.", signed=True), PlugInField("shift", 5, "Bits dropped.")],
+        interval="1 + shift // 8",
+        latency=2,
+    )
+
+
+def larger(config: Config) -> Extension:
+    """Keeps the larger of two sums, in the cycle of its reads."""
+    old, other = _entry(config, "old"), _entry(config, "other")
+    output = te.compute(old.shape, lambda b, o: te.maximum(old[b, o], other[b, o] - 1), "acc")
+    return Extension(
+        name="larger",
+        doc="Keeps the larger of two sums.",
+        output=output,
+        scopes={"old": "acc", "other": "acc", "acc": "acc"},
+        in_place="old",
+    )
+
+
+def rise(config: Config) -> Extension:
+    """Adds by how much inputs exceed weights: entries of both buffers, in a sum that may begin."""
+    inp = te.placeholder((config.batch, config.block_in), config.inp_dtype, "inp")
+    wgt = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "wgt")
+    i = te.reduce_axis(config.block_in, "i")
+
+    def exceeding(b: te.Value, o: te.Value) -> te.Value:
+        return te.sum(te.maximum(te.cast("int32", inp[b, i]) - te.cast("int32", wgt[o, i]), 0), axis=i)
+
+    return Extension(
+        name="rise",
+        doc="Adds by how much inputs exceed weights.",
+        output=te.compute((config.batch, config.block_out), exceeding, "acc"),
+        scopes={"inp": "inp", "wgt": "wgt", "acc": "acc"},
+        latency=3,
+    )
+
+
+def product(config: Config) -> Extension:
+    """Overwrites an entry by a product of vectors; its latency depends on a field."""
+    inp = te.placeholder((config.batch, config.block_out), config.inp_dtype, "inp")
+    wgt = te.placeholder((config.block_out,), config.wgt_dtype, "wgt")
+    bias, steps = (te.placeholder((1,), "int32", name) for name in ("bias", "steps"))
+
+    def value(b: te.Value, o: te.Value) -> te.Value:
+        return (te.cast("int32", inp[b, o]) * te.cast("int32", wgt[o]) + bias[0]) >> steps[0]
+
+    return Extension(
+        name="product",
+        doc="Multiplies vectors of inputs and weights.",
+        output=te.compute((config.batch, config.block_out), value, "acc"),
+        scopes={"inp": "inp", "wgt": "wgt", "bias": "immediate", "steps": "immediate", "acc": "acc"},
+        fields=[PlugInField("bias", 12, "Added.", signed=True), PlugInField("steps", 3, "Bits dropped.")],
+        latency="1 + steps",
+    )
+
+
+SAMPLES = (blend, larger, rise, product)
