@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vdla.benchmarks.generated_tests.operands import Contents, Space, state_indices, state_operand, step_operands
 from vdla.compiler import ir
 from vdla.compiler.extensions import EmitStage, Extension, extension_of
-from vdla.compiler.extensions.load import stage_of
+from vdla.compiler.extensions.load import unit_with_stage
 from vdla.compiler.extensions.state import State
 from vdla.compiler.interpret import interpret
 from vdla.compiler.te import Stage
@@ -217,7 +217,8 @@ def _reducer(extension: Extension) -> str:
 
 def declared_instructions(config: Config) -> list[DeclaredInstruction]:
     """The instructions of a machine's extensions by number, from the loaded declarations."""
-    stage = None if config.stage is None else DeclaredStage(stage_of(config, config.stage), config.stage.unit)
+    unit = None if config.stage is None else unit_with_stage(config, config.stage)
+    stage = None if unit is None or unit.stage is None else DeclaredStage(unit.stage, unit.name)
     return [
         DeclaredInstruction(extension_of(config, plug_in), config.plain, plug_in.unit, stage)
         for plug_in in config.extensions
