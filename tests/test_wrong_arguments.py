@@ -228,6 +228,7 @@ def test_pairs_and_tilings_may_hold_numpy_scalars() -> None:
 @pytest.mark.parametrize(("wrong", "rule"), [
     ({"rows": True}, "rows of the tiling must be an integer from 1 to 6, got True"),
     ({"threads": True}, "threads of the tiling must be at least 1, got True"),
+    ({"strips": 1.5}, "strips of the tiling must be at least 1, got 1.5"),
     ({"keep_weights": 3}, "keep_weights of the tiling must be True or False, got 3"),
 ])  # fmt: skip
 def test_tilings_with_wrong_fields_are_refused(wrong: dict[str, Any], rule: str) -> None:

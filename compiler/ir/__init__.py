@@ -3,7 +3,7 @@
 Nodes are immutable; a pass is a function from a `Function` to a `Function`.
 """
 
-from vdla.compiler.ir.annotations import RESERVED, STARTS, THREAD
+from vdla.compiler.ir.annotations import RESERVED, STARTS, STRIPS, THREAD
 from vdla.compiler.ir.dtypes import (
     DTYPES,
     FLOATS,
@@ -136,6 +136,7 @@ __all__ = [
     "SCALAR_FUNCTIONS",
     "SMALL_FLOATS",
     "STARTS",
+    "STRIPS",
     "THREAD",
     "WHOLE_BYTES",
     "WIDE_FLOATS",

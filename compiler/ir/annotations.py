@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 STARTS = "starts"  # of a block: its reduction starts from a given value, not the identity
+STRIPS = "strips"  # of a block: the parts of a computation that waits for transfers
 THREAD = "thread"  # of a loop: the grid axis it is bound to
 
 RESERVED = {
@@ -12,6 +13,7 @@ RESERVED = {
     "storage_align": "storage_align",
     STARTS: "init of the reduction",
     "store_at": "store_at",
+    STRIPS: "strips",
     "tensorize": "tensorize",
     THREAD: "bind",
 }

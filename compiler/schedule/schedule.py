@@ -37,6 +37,7 @@ from vdla.compiler.schedule import (
     split,
     storage,
     store_at,
+    strips,
     tile,
 )
 from vdla.compiler.schedule.check_tensorized import CheckedSteps, steps_of
@@ -186,6 +187,11 @@ class Schedule:
     def store_at(self, block: str, loop: str | None) -> None:
         """Allocate a block's buffer once per iteration of a loop; None: once per program."""
         self.fn = store_at.store_at(self.fn, block, loop)
+
+    @primitive
+    def strips(self, block: str, count: int) -> None:
+        """Compute a block's tiles in strips where it would wait for transfers."""
+        self.fn = strips.strips(self.fn, block, count)
 
     @primitive
     def full_extent(self, block: str, *axes: str) -> None:

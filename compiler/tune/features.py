@@ -54,6 +54,7 @@ def _documented() -> Iterator[FeatureColumn]:
         yield FeatureColumn(f"threads over {name}", f"1 if several virtual threads share the loop over {name}, else 0")
     yield FeatureColumn("keep weights", "1 if weights stay on the chip for all tiles of a group, else 0")
     yield FeatureColumn("by blocks", "1 if a chunk is loaded and added one input block at a time, else 0")
+    yield FeatureColumn("strips", "log2 of the strips in which tiles that wait for transfers are computed")
     for level in LEVELS:
         for operand in OPERANDS:
             yield FeatureColumn(
@@ -118,6 +119,7 @@ def _loops(nest: TileNest) -> Iterator[Floats]:
     yield from (np.asarray((c.threads > 1) & (c.over == place), np.float64) for place in range(len(LOOPS)))
     yield np.asarray(c.keep_weights, np.float64)
     yield np.asarray(c.by_blocks, np.float64)
+    yield np.log2(c.strips)
 
 
 def _touched(nest: TileNest, config: Config) -> Iterator[Floats]:
@@ -140,9 +142,9 @@ def _ends(nest: TileNest, config: Config) -> Iterator[Floats]:
     last = {name: nest.last(name) for name in _SPLIT}
     yield from (np.log2(last[name] / getattr(c, name)) for name in _SPLIT)
     blocks = np.where(c.by_blocks, 1, c.in_blocks)
-    window = p.window_blocks(c.out_blocks, blocks) * p.window(c.rows, c.cols) * config.inp_entry_bytes
+    window = p.window_blocks(c.out_blocks, blocks) * p.window(c.rows, c.cols) * config.inp_entry_bytes / c.strips
     weights = blocks * p.weights * config.wgt_entry_bytes
-    results = p.results(last["rows"], last["cols"]) * _result_bytes(config, p)
+    results = p.results(last["rows"], last["cols"]) * _result_bytes(config, p) / c.strips
     yield from (np.log2(1 + size * _cycles_of_byte(config)) for size in (window + weights, results))
 
 

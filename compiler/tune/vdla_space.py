@@ -2,7 +2,7 @@
 
 Sizes need not divide extents: the last tile is what is left, so a size also says how much is stored
 after the last computation. Virtual threads are dealt the iterations of one tile loop, which has at
-least as many; without them, the loop is the innermost that iterates.
+least as many; without them, the loop is the innermost that iterates. Strips have equal rows.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from vdla.hardware.config import Config
 
 FORM = "form"
 MOST_THREADS = 4
+STRIPS = (1, 2, 4)
+WITHOUT_STRIPS: Mapping[str, Value] = {"strips": 1}
+"""The knob that points of older logs lack."""
 _SIZES = ("rows", "cols", "out_blocks", "in_blocks")
 _LEAST: Mapping[str, tuple[Value, ...]] = {"keep_weights": (False,), "threads": (1,), "by_blocks": (False,)}
 """The choices that take the least of every buffer."""
@@ -36,7 +39,7 @@ def tile_space(name: str, config: Config, problems: Mapping[str, TilingProblem])
     knobs = _joined(list(problems), [table.knobs for table in tables.values()])
     bare = Space(name, knobs)
     found = [_codes(bare, form, columns) for form, table in enumerate(tables.values()) for columns in table.fitting()]
-    return Space(name, knobs, np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64))
+    return Space(name, knobs, np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64))
 
 
 def _joined(labels: list[str], tables: Sequence[Mapping[str, tuple[Value, ...]]]) -> tuple[Knob, ...]:
@@ -46,7 +49,7 @@ def _joined(labels: list[str], tables: Sequence[Mapping[str, tuple[Value, ...]]]
     for table in tables:
         for name in names:
             values[name] += [value for value in table[name] if value not in values[name]]
-    for name in (*_SIZES, "threads"):
+    for name in (*_SIZES, "threads", "strips"):
         values[name].sort(key=int)
     return Knob(FORM, tuple(labels)), *(Knob(name, tuple(values[name])) for name in names)
 
@@ -74,12 +77,15 @@ class _Table:
             "threads": tuple(range(1, MOST_THREADS + 1)),
             "threads_over": loops,
             "by_blocks": (False, True) if problem.in_blocks > 1 and not problem.separate else (False,),
+            "strips": STRIPS[:1],
         }
+        # The vector unit loads windows itself, in order; other operators of a chain hide its ends.
+        self._strips = STRIPS[:1] if problem.through_acc or problem.chained else STRIPS
 
     @property
     def knobs(self) -> dict[str, tuple[Value, ...]]:
         """The values of each knob."""
-        return {**self._sizes, **self._choices}
+        return {**self._sizes, **self._choices, "strips": self._strips}
 
     def fitting(self) -> Iterator[Columns]:
         """The values of all tiles that fit, a limited number at once."""
@@ -92,8 +98,12 @@ class _Table:
             candidates = candidates_of(columns)
             canonical = _is_canonical(self._problem, candidates, first)
             chosen = fitting(self._config, self._problem, candidates) & canonical
-            if chosen.any():
-                yield {name: column[chosen] for name, column in columns.items()}
+            fit = {name: column[chosen] for name, column in columns.items()}
+            for strips in self._strips:
+                even = fit["rows"] % strips == 0
+                if even.any():
+                    found = {name: column[even] for name, column in fit.items()}
+                    yield {**found, "strips": np.full(int(even.sum()), strips)}
 
     def _fitting_sizes(self, count: int) -> Iterator[Columns]:
         """Sizes of which some choice may fit, at most `count` at once: the one that takes least
@@ -127,7 +137,7 @@ def candidates_of(columns: Columns) -> Candidates:
     """Points in columns as candidates of the tile search."""
     order = np.argsort(LOOPS)
     over = order[np.searchsorted(LOOPS, columns["threads_over"], sorter=order)]
-    named = {name: columns[name] for name in (*_SIZES, "keep_weights", "threads", "by_blocks")}
+    named = {name: columns[name] for name in (*_SIZES, "keep_weights", "threads", "by_blocks", "strips")}
     return Candidates(**named, over=over)
 
 

@@ -20,7 +20,7 @@ from vdla.compiler.tune.features import FEATURES, tile_features
 from vdla.compiler.tune.space import Ints, Point, Space
 from vdla.compiler.tune.vdla_estimate import TileEstimate
 from vdla.compiler.tune.vdla_forms import ExpressionSource, Form, FormSource, TemplateSource
-from vdla.compiler.tune.vdla_space import FORM, tile_space, tiling_of
+from vdla.compiler.tune.vdla_space import FORM, WITHOUT_STRIPS, tile_space, tiling_of
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
@@ -63,8 +63,8 @@ class VdlaTask:
         return tile_space(f"{self.name} on {self.config.name}", self.config, problems)
 
     def of_log(self, point: Point) -> Point:
-        """The same point."""
-        return point
+        """The point; one of a log that is older than strips has none."""
+        return {**WITHOUT_STRIPS, **point}
 
     def build(self, point: Point) -> Program:
         """The program of a point."""

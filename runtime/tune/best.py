@@ -114,6 +114,6 @@ class TunedSchedules:
 def _choice(task: VdlaTask, point: Point) -> tuple[Form, Tiling]:
     """The form and the tiles of a logged point."""
     try:
-        return task.forms[str(point[FORM])], tiling_of(point)
+        return task.forms[str(point[FORM])], tiling_of(task.of_log(point))
     except (KeyError, TuneError):
         raise TuningError(f"tune {task.name}: a logged point must be one of its space, got {dict(point)}") from None

@@ -11,6 +11,7 @@ from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.skip_padding import skip_padding
 from vdla.compiler.codegen.vdla.skip_reloads import skip_reloads
+from vdla.compiler.codegen.vdla.strips import in_strips
 from vdla.compiler.ir import INTEGER_BITS, function_lines, output_names
 from vdla.compiler.tensorize import GLOBAL
 from vdla.hardware.config import Config
@@ -40,10 +41,10 @@ def compile_function(
     roles |= {name: "scratch" for name, b in fn.buffers.items() if b.scope == GLOBAL and name not in fn.params}
     for name in roles:
         _check_elements(fn.buffers[name])
-    macro_ops = skip_padding(config, skip_reloads(lower(config, fn)))
+    macro_ops = in_strips(config, fn, skip_reloads(lower(config, fn)))
     tensors = [_tensor(fn.buffers[name], role, layouts.get(name, "")) for name, role in roles.items()]
     lines = tuple(line.text for line in function_lines(fn))
-    return assemble(config, fn.name, macro_ops, tensors, lines)
+    return assemble(config, fn.name, skip_padding(config, macro_ops), tensors, lines)
 
 
 def _check(config: Config, fn: ir.Function) -> None:

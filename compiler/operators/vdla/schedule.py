@@ -124,6 +124,8 @@ def schedule_tiles(
         _place_weights(s, staged.weights, outer, part, tiling.keep_weights, all_weights_fit(config, problem))
         stages[staged.weights] = next(iter(intrinsics.weights.values()))
     _place_results(s, outer, part, x)
+    if tiling.strips > 1:
+        s.strips(SUMS, tiling.strips)
     if not problem.raw:
         stage = _place_scale(s, outer, block if problem.lanes == 1 else None, all_lanes_fit(config, problem))
         stages[stage] = dma.load(config, Buffer.SCL)

@@ -47,8 +47,8 @@ def busiest_unit(config: Config, problem: TilingProblem, c: Candidates) -> Float
     writes = batches * problem.out_blocks * (stored + rows * cols * problem.phases * (timing.STORE_SETUP + 1))
     one = problem.results(c.rows, c.cols) * c.in_blocks * problem.taps * problem.kept * problem.step
     part = problem.window_blocks(c.out_blocks, c.in_blocks) / passes
-    first = 2 * latency + part * problem.window(c.rows, c.cols) * entry + c.in_blocks / passes * weights
-    last = depth + results + config.dram.write_latency
-    computed = first + computation + last + np.where(c.threads == 1, reads, 0)
+    first = 2 * latency + part * problem.window(c.rows, c.cols) * entry / c.strips + c.in_blocks / passes * weights
+    last = depth + results / c.strips + config.dram.write_latency
+    computed = first + computation + last + np.where((c.threads == 1) & (c.strips == 1), reads, 0)
     read, written = 2 * latency + reads + one + last, first + one + writes
     return np.asarray(np.maximum(computed, np.maximum(read, written)), np.float64)

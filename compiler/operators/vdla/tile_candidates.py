@@ -36,6 +36,7 @@ class Candidates:
     threads: Ints
     over: Ints
     by_blocks: Bools
+    strips: Ints
 
     @staticmethod
     def of(tiling: Tiling) -> Candidates:
@@ -52,11 +53,12 @@ class Candidates:
             threads=count,
             over=over,
             by_blocks=np.array([tiling.by_blocks]),
+            strips=np.array([tiling.strips], np.int64),
         )
 
     @staticmethod
     def grid(sizes: Sequence[Ints], keep_weights: Bools, by_blocks: Bools) -> Candidates:
-        """All combinations, the last varying fastest, with one thread.
+        """All combinations, the last varying fastest, with one thread, not in strips.
 
         `sizes` are those of `in_blocks`, `cols`, `rows` and `out_blocks`.
         """
@@ -72,6 +74,7 @@ class Candidates:
             threads=np.ones(len(keep), np.int64),
             over=np.zeros(len(keep), np.int64),
             by_blocks=by_blocks[part],
+            strips=np.ones(len(keep), np.int64),
         )
 
     @staticmethod
@@ -105,6 +108,7 @@ class Candidates:
             threads=int(self.threads[index]),
             threads_over=LOOPS[self.over[index]],
             by_blocks=bool(self.by_blocks[index]),
+            strips=int(self.strips[index]),
         )
 
     def iterations(self, problem: TilingProblem) -> Ints:
@@ -223,12 +227,13 @@ def estimated(config: Config, problem: TilingProblem, c: Candidates) -> NDArray[
     bursts = np.where(c.cols < problem.cols, c.rows, 1) * problem.phases  # whole rows follow one another
     store = c.out_blocks * (results + bursts) / chunks
     total = problem.batches * groups * tiles * chunks
-    first = 0 if problem.chained else window + weights + 3 * config.dram.read_latency
-    last = results + config.dram.write_latency
+    first = 0 if problem.chained else window / c.strips + weights + 3 * config.dram.read_latency
+    last = results / c.strips + config.dram.write_latency
     alone = first + total * (compute + chunk + store) + last
-    # One thread loads a chunk, then computes on it; the others run meanwhile.
+    # One thread loads a chunk, then computes on it; the others, or its other strips, run meanwhile.
     turn = compute + chunk + config.dram.read_latency + timing.ISSUE_DELAY + timing.compute_depth(config)
-    steady = np.maximum(np.maximum(compute, chunk), np.maximum(store, turn / c.threads))
+    several = np.where(c.threads == 1, c.strips, c.threads)
+    steady = np.maximum(np.maximum(compute, chunk), np.maximum(store, turn / several))
     # The last turn of uneven chunks cannot fuse its epilogue.
     uneven = (c.over == _CHUNKS) & (chunks % c.threads != 0)
     steady = steady + np.where(uneven, c.out_blocks * problem.results(c.rows, c.cols) / chunks, 0)
@@ -238,4 +243,4 @@ def estimated(config: Config, problem: TilingProblem, c: Candidates) -> NDArray[
     if not (problem.raw or all_lanes_fit(config, problem)):
         bubbles = bubbles + (groups - 1) * config.dram.read_latency
     together = first + total * steady + reload + bubbles + last
-    return np.asarray(np.where(c.threads == 1, alone, together), np.float64)
+    return np.asarray(np.where(several == 1, alone, together), np.float64)

@@ -24,7 +24,7 @@ class TileRates:
     `window` and `padding`: to transfer the data of a window and to write its padding. `weights`: to
     transfer weights, and lanes of the scale. `computation`: the sums of an output block, in `parts`
     passes; `computations` are the instructions of all blocks. `store`: its results. `fetched`: to
-    fetch the instructions of the step.
+    fetch the instructions of the step. `strips`: of the window, and of the results.
     """
 
     window: Floats
@@ -35,6 +35,7 @@ class TileRates:
     computations: Floats
     store: Floats
     fetched: Floats
+    strips: tuple[Ints, Ints]
     read_latency: float
     write_latency: float
     depth: float  # from the last iteration of a computation to its result
@@ -46,17 +47,18 @@ class TileRates:
     def of(config: Config, problem: TilingProblem, c: Candidates, steps: TileSteps) -> TileRates:
         """The rates of a machine."""
         latency = config.dram.read_latency + timing.read_delay(config)
-        parts = np.where(c.by_blocks, steps.in_blocks, 1)
+        parts, strips = np.where(c.by_blocks, steps.in_blocks, 1), _strips(c, steps)
         loads = _weight_loads(problem, c, steps)
         computations = steps.out_blocks * parts * _pieces_of_padding(problem, steps)
         commands = 1 + computations + steps.out_blocks * (parts * loads + 2 * steps.completes)
         padding = _padding(problem, steps)
-        computation = _computation(config, problem, c, steps)
+        computation = _computation(config, problem, c, steps, strips)
         if problem.through_acc:  # the vector unit loads the windows itself
             through = _window(config, problem, c, steps, padding) / steps.out_blocks
             computation, window = computation + through + latency, np.zeros_like(through)
         else:
             window = _window(config, problem, c, steps, padding)
+            window = window + (strips[0] - 1) * (_borders(problem, steps, _COLS) > 0) * latency  # one by one
         return TileRates(
             window=window,
             padding=problem.window_blocks(steps.out_blocks, steps.in_blocks) * padding,
@@ -64,8 +66,9 @@ class TileRates:
             computation=computation,
             parts=parts,
             computations=computations,
-            store=_store(config, problem, c, steps),
+            store=_store(config, problem, c, steps, strips[1]),
             fetched=_fetched(commands * instruction_bytes(config) * _per_byte(config), padding, latency),
+            strips=strips,
             read_latency=latency + timing.LOAD_SETUP + timing.LOAD_TAIL,
             write_latency=config.dram.write_latency + timing.STORE_TAIL,
             depth=timing.ISSUE_DELAY + timing.compute_depth(config),
@@ -80,11 +83,19 @@ def _per_byte(config: Config) -> float:
     return config.dram.beat_cycles / config.axi_bytes
 
 
-def _computation(config: Config, problem: TilingProblem, c: Candidates, steps: TileSteps) -> Floats:
+def _strips(c: Candidates, steps: TileSteps) -> tuple[Ints, Ints]:
+    """Strips in which windows are loaded, and results stored."""
+    alone, first = c.threads == 1, np.arange(len(steps))[:, None] == 0
+    return np.where(alone | first, c.strips, 1), np.where((alone & steps.completes) | steps.last, c.strips, 1)
+
+
+def _computation(
+    config: Config, problem: TilingProblem, c: Candidates, steps: TileSteps, strips: tuple[Ints, Ints]
+) -> Floats:
     """The sums of one output block; the vector unit waits at each of its operations."""
     results = problem.results(steps.rows, steps.cols)
     pause = problem.pause or (timing.ISSUE_DELAY if problem.separate else 0)
-    waiting = _pieces_of_padding(problem, steps) * pause
+    waiting = _pieces_of_padding(problem, steps) * np.maximum(*strips) * pause
     # The last turn, or part, of uneven chunks emits its results in a pass of their own.
     uneven = (c.over == _CHUNKS) & (steps.counts[_CHUNKS] % c.threads != 0)
     apart = (uneven | c.by_blocks & (problem.in_blocks % c.in_blocks != 0)) & steps.completes
@@ -114,11 +125,13 @@ def _weights(config: Config, problem: TilingProblem, loads: Ints, steps: TileSte
 def _padding(problem: TilingProblem, steps: TileSteps) -> Ints:
     """Entries of padding of one window: a row or a column at each border of the image."""
     high, wide = _window_size(problem, steps)
-    found = np.zeros_like(high)
-    for loop, cuts, length in zip((_ROWS, _COLS), problem.cuts, (wide, high), strict=True):
-        ends = (cuts > 0) * (steps.place[loop] == 0) + (cuts > 1) * (steps.place[loop] == steps.counts[loop] - 1)
-        found = found + ends * length
-    return found
+    return _borders(problem, steps, _ROWS) * wide + _borders(problem, steps, _COLS) * high
+
+
+def _borders(problem: TilingProblem, steps: TileSteps, loop: int) -> Ints:
+    """The borders of the image with padding at which a tile lies, along rows or columns."""
+    cuts, place = problem.cuts[(_ROWS, _COLS).index(loop)], steps.place[loop]
+    return np.asarray((cuts > 0) * (place == 0) + (cuts > 1) * (place == steps.counts[loop] - 1))
 
 
 def _fetched(cycles: Floats, padding: Ints, latency: float) -> Floats:
@@ -154,12 +167,12 @@ def _window(config: Config, problem: TilingProblem, c: Candidates, steps: TileSt
     return np.asarray(np.maximum(moved, one_by_one), np.float64)
 
 
-def _store(config: Config, problem: TilingProblem, c: Candidates, steps: TileSteps) -> Floats:
+def _store(config: Config, problem: TilingProblem, c: Candidates, steps: TileSteps, strips: Ints) -> Floats:
     """The results of one output block, through the first port."""
     entry = config.acc_entry_bytes if problem.raw else config.out_entry_bytes
     moved = problem.results(steps.rows, steps.cols) * entry * _per_byte(config) * config.axi_ports
-    bursts = np.where(c.cols < problem.cols, steps.rows, 1) * problem.phases
+    bursts = np.where(c.cols < problem.cols, steps.rows, strips) * problem.phases
     held = config.dram.write_latency + timing.PORT_DELAY  # of a place for a burst, after its last beat
     moved = np.maximum(moved, (moved + bursts * held) / config.dram.outstanding_writes)
-    pieces = _pieces(problem, c, steps, steps.rows) * problem.phases
+    pieces = np.maximum(_pieces(problem, c, steps, steps.rows), strips) * problem.phases
     return np.asarray(moved + bursts * config.dram.burst_gap + pieces * (timing.STORE_SETUP + 1), np.float64)

@@ -14,7 +14,7 @@ import numpy as np
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
 from vdla.compiler.operators.vdla.tile_rates import TileRates
 from vdla.compiler.operators.vdla.tile_steps import Bools, Floats, Ints, TileSteps
-from vdla.compiler.operators.vdla.tiling_problem import LOOPS
+from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
 
 REMEMBERED = 4
 """Iterations of which compute may still hold commands."""
@@ -34,6 +34,11 @@ class RunPlan:
     remembered computation runs then, and the part of it that is over. `waits`: kept weights are
     replaced, after the computation before. `repeats` has the loops of which a step is `before` the
     repeated iterations or the last of them.
+
+    Of tiles in strips (`in_strips`: there are some), computation begins `early_strip` of the
+    window's time before the window is there, and its results `first_results` after its start, the
+    last of them being stored in `last_store`. The next window may arrive `freed` before the end,
+    but `left` of it only after that.
     """
 
     active: list[int]
@@ -51,25 +56,31 @@ class RunPlan:
     fetched: Floats
     waits: Bools
     early_share: Floats
-    computation: Floats
     blocks: Floats
     after_first: Floats
     after_last: Floats
-    store: Floats
     all_stored: Floats
     dispatched_in: Ints
     dispatched_at: Floats
     before: Mapping[int, Bools]
     after: Mapping[int, Bools]
+    in_strips: bool
+    early_strip: Floats
+    first_results: Floats
+    last_store: Floats
+    freed: Floats
+    left: Floats
 
     @staticmethod
-    def of(rates: TileRates, c: Candidates, steps: TileSteps) -> RunPlan:
+    def of(problem: TilingProblem, rates: TileRates, c: Candidates, steps: TileSteps) -> RunPlan:
         """The plan of candidates that are sorted by their number of steps."""
         threads, at = steps.turn * len(c), np.arange(len(c))
         blocks, cycles, parts = steps.out_blocks, rates.computation, rates.parts
         repeats = {loop: steps.repeats(loop) for loop in steps.long_loops}
         used = {loop: _somewhere(before | after) for loop, (before, after) in repeats.items()}
         dispatched_in, dispatched_at = _dispatched(rates)
+        first, last = rates.strips
+        freed, left = _freed(problem, rates, c, steps)
         return RunPlan(
             active=steps.active.sum(axis=1).tolist(),
             emits=_somewhere(steps.completes),
@@ -86,17 +97,36 @@ class RunPlan:
             fetched=rates.fetched,
             waits=steps.starts_group & (c.over != _GROUPS) & (not rates.all_weights_fit),
             early_share=np.where(parts > 1, 1 - 1 / parts, 0.0),
-            computation=cycles,
             blocks=blocks * cycles,
-            after_first=(blocks - 1 + 1 / parts) * cycles,
-            after_last=cycles / parts,
-            store=rates.store,
+            after_first=(blocks - 1 + 1 / (parts * first)) * cycles,
+            after_last=cycles / np.where(blocks == 1, parts * first, parts),
             all_stored=blocks * rates.store,
             dispatched_in=dispatched_in * len(c) + at,
             dispatched_at=dispatched_at,
             before={loop: before for loop, (before, _) in repeats.items()},
             after={loop: after for loop, (_, after) in repeats.items()},
+            in_strips=bool((c.strips > 1).any()),
+            early_strip=(1 - 1 / first) / parts,
+            first_results=cycles / last,
+            last_store=rates.store / last,
+            freed=freed,
+            left=left,
         )
+
+
+def _freed(problem: TilingProblem, rates: TileRates, c: Candidates, steps: TileSteps) -> tuple[Floats, Floats]:
+    """When the next window may arrive in the buffer of the one before: cycles before the end of
+    the computation, and the share that may not.
+
+    Two strips read what the next window replaces first. With one thread, output blocks of their own
+    channels, and those that emit results, are computed in strips; others read the whole window.
+    """
+    blocks, strips = steps.out_blocks, c.strips
+    alone = (c.threads == 1) & (strips > 1)
+    alone = alone & (problem.separate | steps.completes | (blocks == 1))
+    several = blocks if problem.separate else np.ones_like(blocks)
+    freed = np.where(alone, np.maximum(0, several - 2 / strips) * rates.computation, 0.0)
+    return freed, np.where(alone, np.where(several > 1, 1 / several, 1 / strips), 1.0)
 
 
 def _somewhere(where: Bools) -> list[bool]:

@@ -82,6 +82,11 @@ class TileSteps:
         return np.asarray((self.place[_COLS:_GROUPS] == 0).all(axis=0))
 
     @property
+    def last(self) -> Bools:
+        """Where the step is the last one."""
+        return np.asarray(self.active & (self.place == self.counts[:, None] - 1).all(axis=0))
+
+    @property
     def skipped(self) -> Ints:
         """[loop, candidate]: iterations that are not run."""
         return np.maximum(self.counts - KEPT, 0)

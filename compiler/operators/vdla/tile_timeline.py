@@ -31,7 +31,8 @@ def timeline(config: Config, problem: TilingProblem, candidates: Candidates) -> 
     order = np.argsort(-steps_of(problem, candidates), kind="stable")
     candidates = candidates.take(order)
     steps = TileSteps.of(problem, candidates)
-    run = _Run(TileRates.of(config, problem, candidates, steps), candidates, steps)
+    rates = TileRates.of(config, problem, candidates, steps)
+    run = _Run(rates, RunPlan.of(problem, rates, candidates, steps), candidates, steps)
     for index in range(len(steps)):
         run.iterate(index)
     cycles = np.zeros(len(candidates))
@@ -46,13 +47,13 @@ class _Run:
     indices are.
     """
 
-    def __init__(self, rates: TileRates, candidates: Candidates, steps: TileSteps) -> None:
+    def __init__(self, rates: TileRates, plan: RunPlan, candidates: Candidates, steps: TileSteps) -> None:
         count, threads = len(candidates), int(candidates.threads.max())
-        self.rates, self.steps = rates, steps
-        self.plan = RunPlan.of(rates, candidates, steps)
+        self.rates, self.plan, self.steps = rates, plan, steps
         self.channel = self._start(count)  # when the reads requested so far have arrived
         self.computed, self.written, self.stored = (np.zeros(count) for _ in range(3))
-        self.window_free = np.tile(self.channel, threads)
+        self.window_free = np.tile(self.channel, threads)  # for the first part of the next window
+        self.window_read = np.tile(self.channel, threads)
         self.first_stored, self.last_stored = (np.zeros(threads * count) for _ in range(2))
         # Of the computations of the last iterations; before the first one, the start of the run.
         self.began, self.ended = (np.tile(self.channel, REMEMBERED + 1) for _ in range(2))
@@ -79,18 +80,22 @@ class _Run:
         early = window - began
         early += weights
         early *= plan.early_share[index][active]
+        if plan.in_strips:
+            early += (window - began) * plan.early_strip[index][active]
         start = np.maximum(self.computed[active], first - early)
         np.maximum(start, emits * self.first_stored[copy], out=start)
         end = start + plan.blocks[index][active]
         np.maximum(end, first + plan.after_first[index][active], out=end)
         np.maximum(end, last + plan.after_last[index][active], out=end)
-        cycles = plan.computation[index][active]
+        cycles = plan.first_results[index][active]
         np.maximum(end, emits * self.last_stored[copy] + cycles, out=end)
         if plan.emits[index]:
             self._store(index, active, start + cycles, end)
         np.maximum(self.channel[active], last, out=self.channel[active])
         self.computed[active] = end
-        self.window_free[plan.turn[index][active]] = end + self.rates.depth
+        read = end + self.rates.depth
+        self.window_read[plan.turn[index][active]] = read
+        self.window_free[plan.turn[index][active]] = read - plan.freed[index][active]
         now = index % REMEMBERED * len(self.channel)
         self.began[now : now + len(end)], self.ended[now : now + len(end)] = start, end
         for loop in plan.repeats[index]:
@@ -109,8 +114,12 @@ class _Run:
             np.maximum(ready, channel, out=ready, where=padding > 0)
             ready += padding
         ready += self.rates.read_latency
-        began = np.maximum(channel, ready)
-        return began, began + plan.window[index][active]
+        began, cycles = np.maximum(channel, ready), plan.window[index][active]
+        arrived = began + cycles
+        if plan.in_strips:
+            read = self.window_read[plan.turn[index][active]] + self.rates.read_latency
+            np.maximum(arrived, read + cycles * plan.left[index][active], out=arrived)
+        return began, arrived
 
     def _weights_arrive(self, index: int, active: slice, window: Floats) -> Floats:
         """When the window and the first weights are there."""
@@ -125,7 +134,7 @@ class _Run:
     def _store(self, index: int, active: slice, first: Floats, end: Floats) -> None:
         """Store a tile; the sums of its first output block are complete at `first`."""
         plan, rates = self.plan, self.rates
-        emits, one = plan.completes[index][active], plan.store[index][active]
+        emits, one = plan.completes[index][active], plan.last_store[index][active]
         begin = np.maximum(self.written[active], first + rates.depth)
         done = np.maximum(begin + plan.all_stored[index][active], end + rates.depth + one)
         np.copyto(self.written[active], done, where=emits)
@@ -150,5 +159,6 @@ class _Run:
         """Let so many cycles pass."""
         for times in (self.channel, self.computed, self.written, self.stored):
             times += cycles
-        for copies in (self.window_free, self.first_stored, self.last_stored, self.began, self.ended):
+        windows = self.window_free, self.window_read
+        for copies in (*windows, self.first_stored, self.last_stored, self.began, self.ended):
             copies.reshape(-1, len(cycles))[:] += cycles

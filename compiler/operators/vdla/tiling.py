@@ -87,8 +87,9 @@ def _check(problem: TilingProblem, given: Tiling, name: str) -> Tiling:
     if given.threads_over not in loops:
         rule = f"threads_over of the tiling must be one of {', '.join(loops)}"
         raise TemplateError(f"{name}: {rule}, got {given.threads_over!r}")
-    if not is_int(given.threads) or given.threads < 1:
-        raise TemplateError(f"{name}: threads of the tiling must be at least 1, got {given.threads!r}")
+    for what in ("threads", "strips"):
+        if not is_int(getattr(given, what)) or getattr(given, what) < 1:
+            raise TemplateError(f"{name}: {what} of the tiling must be at least 1, got {getattr(given, what)!r}")
     for what in ("keep_weights", "by_blocks"):
         if not isinstance(getattr(given, what), bool):
             raise TemplateError(f"{name}: {what} of the tiling must be True or False, got {getattr(given, what)!r}")

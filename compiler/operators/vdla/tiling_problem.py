@@ -84,7 +84,8 @@ class Tiling:
     The iterations of the loop `threads_over` are dealt to `threads` virtual threads. Sizes need not
     divide extents: the last tile is what is left. With `by_blocks`, the sums of an output block
     grow by one input block at a time, whose window and weights are loaded just before, so that the
-    first computation begins early.
+    first computation begins early. `strips` cut a tile where its computation would wait for a
+    transfer: with one thread every tile, else only the first window and the last results.
     """
 
     rows: int
@@ -95,10 +96,12 @@ class Tiling:
     threads: int
     threads_over: str
     by_blocks: bool = False
+    strips: int = 1
 
     def __str__(self) -> str:
         kept = ", weights kept on chip" if self.keep_weights else ""
         kept += ", block by block" if self.by_blocks else ""
+        kept += f", {self.strips} strips" if self.strips > 1 else ""
         return (
             f"{self.rows}x{self.cols} pixels, {self.out_blocks} output and {self.in_blocks} input blocks{kept}, "
             f"{self.threads} virtual thread{'s' * (self.threads > 1)} over {self.threads_over}"

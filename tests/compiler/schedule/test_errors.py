@@ -209,6 +209,8 @@ CASES += [
     (lambda s: (s.split("i", 2), s.reverse_compute_at("c", "i_o"), s.blockize("i_o")),
      "blockize of i_o: the loop must hold one block, got loop i_i, loop x inside i_o"),
     (lambda s: s.store_at("wide", "x"), "store_at of wide: the loop must be one of i, j, got 'x'"),
+    (lambda s: s.strips("c", 0), "strips of c: the count must be an integer of at least 1, got 0"),
+    (lambda s: s.strips("c", True), "strips of c: the count must be an integer of at least 1, got True"),
     (lambda s: s.full_extent("c", "vk"), "full_extent of c over vk: the axis must be one of vx, got 'vk'"),
     (lambda s: (s.compute_at("d", "z"), s.full_extent("d", "vy")),
      "full_extent of d over vy: the axis must be driven by a loop of its own, got z + y"),

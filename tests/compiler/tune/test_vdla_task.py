@@ -18,7 +18,7 @@ from vdla.compiler.operators.vdla.tiling import best_tiling, fits
 from vdla.compiler.templates import Tiling, conv2d, depthwise_conv2d
 from vdla.compiler.tune import TuneError, VdlaTask, expression_task, template_task, vdla_estimate
 from vdla.compiler.tune.vdla_forms import MappedForm
-from vdla.compiler.tune.vdla_space import candidates_of, tiling_of
+from vdla.compiler.tune.vdla_space import STRIPS, candidates_of, tiling_of
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, columns
 
@@ -48,7 +48,8 @@ def test_the_points_of_a_template_are_the_tilings_that_fit() -> None:
             continue  # the innermost loop that iterates is another one
         if by_blocks and size[3] == 1:
             continue  # the chunk is a block
-        wanted.add(Tiling(*size, keep_weights=keep, threads=1, threads_over="chunks", by_blocks=by_blocks))
+        tiling = Tiling(*size, keep_weights=keep, threads=1, threads_over="chunks", by_blocks=by_blocks)
+        wanted |= {replace(tiling, strips=strips) for strips in STRIPS if size[0] % strips == 0}
     found = {tiling for tiling in tilings if tiling.threads == 1 and tiling.threads_over == "chunks"}
     assert found == {tiling for tiling in wanted if fits(TINY, problem, tiling)}
 

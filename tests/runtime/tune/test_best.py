@@ -60,6 +60,14 @@ def test_a_template_takes_the_best_known_tiles(tmp_path: Path, task: VdlaTask) -
     assert unknown.description == conv2d(TINY, **{**SHAPE, "height": 7}).description
 
 
+def test_a_log_from_before_strips_is_used(tmp_path: Path, task: VdlaTask) -> None:
+    point = {**sampled(task, 2), "strips": 1}
+    older = {knob: value for knob, value in point.items() if knob != "strips"}
+    assert task.of_log(older) == point
+    with chosen_options(logged(tmp_path / "log.jsonl", task, older).options):
+        assert np.array_equal(conv2d(TINY, **SHAPE).program.words, task.build(point).words)
+
+
 def test_the_untuned_choice_stays_where_no_trial_is_better(tmp_path: Path, task: VdlaTask) -> None:
     path, own = tmp_path / "log.jsonl", conv2d(TINY, **SHAPE)
     logged(path, task, sampled(task, 2))

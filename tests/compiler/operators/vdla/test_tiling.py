@@ -225,6 +225,7 @@ def fitting_tiling(rng: np.random.Generator, config: Config, problem: TilingProb
             threads=int(rng.integers(1, 4)),
             threads_over=str(rng.choice(LOOPS[problem.separate :])),
             by_blocks=bool(rng.integers(2)),
+            strips=int(rng.integers(1, 4)),
         )
         iterations = Candidates.of(tiling).iterations(problem)[LOOPS.index(tiling.threads_over), 0]
         if tiling.threads <= iterations and fits(config, problem, tiling):
@@ -237,7 +238,8 @@ def test_a_tiling_prints_its_sizes() -> None:
     assert (
         str(tiling) == "14x7 pixels, 4 output and 2 input blocks, weights kept on chip, 2 virtual threads over chunks"
     )
-    assert "2 input blocks, weights kept on chip, block by block, 2 virtual" in str(replace(tiling, by_blocks=True))
+    every = str(replace(tiling, by_blocks=True, strips=4))
+    assert "2 input blocks, weights kept on chip, block by block, 4 strips, 2 virtual" in every
 
 
 @pytest.mark.parametrize("seed", seeds(range(24), 12))
@@ -258,6 +260,7 @@ def test_a_given_tiling_computes_the_same_results(seed: int) -> None:
         threads=int(rng.integers(1, counts[over] + 1)),
         threads_over=over,
         by_blocks=bool(rng.integers(2)),
+        strips=int(rng.integers(1, 4)),
     )
     try:
         operator = conv2d(TINY, in_channels=channels, out_channels=out, packing="channels", tiling=tiling, **shape)

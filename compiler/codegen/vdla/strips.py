@@ -1,0 +1,220 @@
+"""Strips: a computation that would wait for its whole window runs in parts, between those of its
+transfers.
+
+    LOAD a window of 9 rows         LOAD its rows 0 to 4
+    GEMM of 7 rows           ->     GEMM of rows 0 to 2
+    STORE 7 rows                    STORE rows 0 to 2
+                                    LOAD rows 5 to 8
+                                    GEMM of rows 3 to 6
+                                    STORE rows 3 to 6
+
+A block asks for them (`Schedule.strips`). Virtual threads overlap all transfers but the first and
+the last, so with them only the computations at these are cut. Results do not change: each tile is
+read and written by the same operations as before, in an order that keeps every reader behind what
+it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler import ir
+from vdla.compiler.codegen.vdla.check_macro_ops import shared_tensors
+from vdla.compiler.codegen.vdla.macro_op import MacroOp
+from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps, form_and_numbers
+from vdla.compiler.codegen.vdla.strip_pieces import can_be_cut, strips_of
+from vdla.compiler.codegen.vdla.tensorized_block import tensorized_blocks
+from vdla.compiler.codegen.vdla.tiled_ops import own_tiles
+from vdla.compiler.ir import STRIPS, line_numbers
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa import Extended, Gemm, Load, Store, Vector
+
+_Ints = NDArray[np.int64]
+_NO_ROW = -1
+
+
+def in_strips(config: Config, fn: ir.Function, ops: MacroOps) -> MacroOps:
+    """The operations of a function, those of blocks that ask for it in strips."""
+    for request in _requests(fn):
+        ops = cut(config, ops, request)
+    return ops
+
+
+@dataclass(frozen=True, slots=True)
+class StripRequest:
+    """A block by its line of the schedule; `ends`: virtual threads overlap all but the ends."""
+
+    source: int
+    count: int
+    ends: bool
+
+
+def cut(config: Config, ops: MacroOps, request: StripRequest) -> MacroOps:
+    """The operations, those from the line of a request in strips."""
+    return _replaced(ops, _Strips.of(config, ops, request).pieces())
+
+
+def _requests(fn: ir.Function) -> list[StripRequest]:
+    lines, found = line_numbers(fn), []
+    for block in tensorized_blocks(fn):
+        if STRIPS in block.node.annotations:
+            ends = any(loop.kind is ir.LoopKind.VTHREAD for loop in block.path)
+            found.append(StripRequest(lines[block.name], block.node.annotations[STRIPS], ends))
+    return found
+
+
+_COMPUTE, _LOAD, _STORE = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A part of one of the three operations of a computation: its form, and what is added to the
+    numbers of the whole.
+    """
+
+    operation: int
+    form: MacroOp
+    moved: _Ints
+    dram: int
+
+
+_Pieces = dict[int, list[tuple[int, _Piece]]]
+"""What replaces the operation in a row: parts, each of the operation in some row."""
+
+
+@dataclass
+class _Transfers:
+    """By the row of a computation: the LOAD whose window it is the first to read, and the STORE of
+    which it is the last to emit results.
+    """
+
+    loads: dict[int, int] = field(default_factory=dict)
+    stores: dict[int, int] = field(default_factory=dict)
+
+    def ends(self) -> _Transfers:
+        """The first window and the last results."""
+        return _Transfers(dict([*self.loads.items()][:1]), dict([*self.stores.items()][-1:]))
+
+
+@dataclass(frozen=True)
+class _Strips:
+    """The computations of a block that are cut, with their transfers."""
+
+    config: Config
+    ops: MacroOps
+    count: int
+    transfers: _Transfers
+    known: dict[tuple[int, ...], list[list[_Piece]]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(config: Config, ops: MacroOps, request: StripRequest) -> _Strips:
+        """The computations of a request."""
+        found = _transfers(ops, request.source)
+        return _Strips(config, ops, request.count, found.ends() if request.ends else found)
+
+    def pieces(self) -> _Pieces:
+        """What replaces the operation in each row that is cut."""
+        found: _Pieces = {}
+        loads, stores = self.transfers.loads, self.transfers.stores
+        for row in sorted({*loads, *stores}):
+            rows = [row, loads.get(row, _NO_ROW), stores.get(row, _NO_ROW)]
+            found |= {each: [] for each in rows if each != _NO_ROW}
+            strips = self._strips(rows)
+            for position, strip in enumerate(strips):
+                for piece in strip:
+                    # The first part of the window and the last results stay where the whole was.
+                    stays = {_COMPUTE: True, _LOAD: position == 0, _STORE: position == len(strips) - 1}
+                    place = rows[piece.operation] if stays[piece.operation] else row
+                    found[place].append((rows[piece.operation], piece))
+        return found
+
+    def _strips(self, rows: Sequence[int]) -> list[list[_Piece]]:
+        """The pieces of each strip; where equal forms lie alike in their tiles, they are equal."""
+        ops = self.ops
+        key = [int(ops.form[each]) if each != _NO_ROW else _NO_ROW for each in rows]
+        for name, other in zip(("src", "out"), rows[1:], strict=True):
+            key.append(self._offset(rows[0], name) - int(ops.offsets[other, 0]) if other != _NO_ROW else 0)
+        if tuple(key) not in self.known:
+            self.known[tuple(key)] = list(self._cut(rows))
+        return self.known[tuple(key)]
+
+    def _offset(self, row: int, name: str) -> int:
+        bases = list(self.ops.forms[self.ops.form[row]].bases)
+        return int(self.ops.offsets[row, bases.index(name)])
+
+    def _cut(self, rows: Sequence[int]) -> Iterator[list[_Piece]]:
+        """The pieces of each strip in order."""
+        compute, load, store = (self.ops[each] if each != _NO_ROW else None for each in rows)
+        assert compute is not None
+        for strip in strips_of(self.config, self.count, compute, load, store):
+            yield [
+                *(_piece(_LOAD, part, load) for part in strip.loads),
+                _piece(_COMPUTE, strip.compute, compute),
+                *(_piece(_STORE, part, store) for part in strip.stores),
+            ]
+
+
+def _piece(operation: int, part: MacroOp, whole: MacroOp | None) -> _Piece:
+    assert whole is not None
+    form, numbers, dram = form_and_numbers(part)
+    _, before, first = form_and_numbers(whole)
+    return _Piece(operation, form, np.array(numbers, np.int64) - np.array(before, np.int64), int(dram) - int(first))
+
+
+def _transfers(ops: MacroOps, source: int) -> _Transfers:
+    """The transfers around computations from a line of the schedule.
+
+    A tensor that is loaded and stored is left alone: the order of these matters.
+    """
+    tile, _ = own_tiles(ops)
+    tiles, shared, found = tile.tolist(), shared_tensors(ops.forms), _Transfers()
+    filled: dict[int, list[int]] = {}  # the LOADs of each tile that none has read yet
+    emitted: dict[int, int] = {}  # the last computation that wrote each tile of results
+    for row, number in enumerate(ops.form.tolist()):
+        form, used = ops.forms[number], dict(zip(ops.forms[number].bases, tiles[row], strict=False))
+        cut = form.source == source and isinstance(form.instruction, Gemm | Vector | Extended)
+        match form.instruction:
+            case Load(buffer=Buffer.INP):
+                filled.setdefault(used["sram"], []).append(row)
+                continue
+            case Store() if used["sram"] in emitted and form.tensor not in shared:
+                found.stores[emitted.pop(used["sram"])] = row
+        for name, each in used.items():
+            loads = filled.pop(each, [])
+            if cut and name == "src" and len(loads) == 1 and _is_plain(ops.forms[ops.form[loads[0]]], shared):
+                found.loads[row] = loads[0]
+        if "out" in used:
+            emitted.pop(used["out"], None)
+            if cut:
+                emitted[used["out"]] = row
+    return found
+
+
+def _is_plain(load: MacroOp, shared: set[str]) -> bool:
+    return can_be_cut(load) and load.tensor not in shared
+
+
+def _replaced(ops: MacroOps, pieces: _Pieces) -> MacroOps:
+    """The operations with pieces in place of some rows."""
+    table = FormTable()
+    number = [table.number(form) for form in ops.forms]
+    rows: list[int] = []
+    forms: list[int] = []
+    moved: list[tuple[int, _Piece]] = []
+    for row, form in enumerate(ops.form.tolist()):
+        if row not in pieces:
+            rows.append(row)
+            forms.append(number[form])
+        for whole, piece in pieces.get(row, ()):
+            moved.append((len(rows), piece))
+            rows.append(whole)
+            forms.append(table.number(piece.form))
+    offsets, dram = ops.offsets[rows], ops.dram[rows]
+    for at, piece in moved:
+        offsets[at, : len(piece.moved)] += piece.moved
+        dram[at] += piece.dram
+    return MacroOps(tuple(table.forms), np.array(forms, np.int64), offsets, dram)
