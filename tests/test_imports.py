@@ -41,13 +41,14 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program compiler.ir compiler.memory_plan compiler.arith "
         "compiler.tensorize"
     ),
-    "compiler.extensions": (
-        "support hardware.isa hardware compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla"
-    ),
     "compiler.lowering": "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize",
     "compiler.schedule": "support compiler.ir compiler.arith compiler.analysis compiler.tensorize",
     "compiler.codegen.vdla.intrinsics": (
         "hardware.isa hardware compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla"
+    ),
+    "compiler.extensions": (
+        "support hardware.isa hardware compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla "
+        "compiler.codegen.vdla.intrinsics"
     ),
     "compiler.codegen.llvm": (
         "support compiler.abi compiler.ir compiler.target compiler.arith compiler.tensorize compiler.lowering"
