@@ -120,6 +120,8 @@ def _try(found: list[MappedOperator], refused: list[Refusal], mapping: Mapping, 
 
 
 def _operator(mapping: Mapping, request: PackedRequest) -> MappedOperator:
+    if not mapping.computation.streamed:
+        raise MapError("the intrinsic must read activations or sums, got one that reads weights alone")
     untiled = UntiledForm(PackedForm(request.config, mapping, request.result))
     tiling = quick_tiling(request.config, untiled.problem, request.threads, request.name)
     return MappedOperator(request.name, untiled, tiling, request.view)
