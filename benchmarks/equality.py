@@ -71,22 +71,24 @@ def run(
     coverage = Coverage()
     for outcome in outcomes:
         coverage.merge(outcome.coverage)
+    machines = list({batch[0].config.fingerprint: batch[0].config for batch in chosen if batch}.values())
+    missing = coverage.missing(machines)
     rows = _rows(outcomes)
     figures = {name: sum(row[name] for row in rows) for name in ("programs", "instructions", "cycles", "mismatches")}
     figures |= {
         "programs_without_comparison": sum(outcome.without_comparison for outcome in outcomes),
         "programs_placed_at_random": sum(outcome.placed for outcome in outcomes),
         "programs_started_at_random": sum(outcome.random_starts for outcome in outcomes),
-        "configurations": len({batch[0].config.fingerprint for batch in chosen if batch}),
+        "configurations": len(machines),
         "memories": len({batch[0].config.dram for batch in chosen if batch}),
-        "bins": len(goals()),
-        "bins_covered": len(goals()) - len(coverage.missing()),
+        "bins": len(goals(machines)),
+        "bins_covered": len(goals(machines)) - len(missing),
     }
     command = f"vdla bench equality{' --long' if long else ''} --seed {seed} --json -"
     made = receipt(chosen[0][0].config, [], seed, command) | {
         "programs": {name: value for outcome in outcomes for name, value in outcome.hashes.items()},
         "found": found,
-        "bins_missing": coverage.missing(),
+        "bins_missing": missing,
         "bins_counts": dict(coverage.counts),
     }
     return BenchmarkResult("equality", figures, rows, made)

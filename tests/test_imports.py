@@ -217,7 +217,10 @@ ROOMS: dict[str, str] = {
         "simulator.support simulator.adversary simulator.function simulator.stats simulator.verify simulator.timing "
         "simulator benchmarks.programs"
     ),
-    "benchmarks.evaluate": "hardware benchmarks.harness benchmarks.programs benchmarks benchmarks.generated_tests",
+    "benchmarks.evaluate": (
+        "hardware simulator.timing benchmarks.harness benchmarks.programs benchmarks.coverage benchmarks "
+        "benchmarks.generated_tests"
+    ),
     "benchmarks.rtl_mutants": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
         "simulator.timing runtime.devices benchmarks.harness benchmarks.programs"

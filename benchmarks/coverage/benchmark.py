@@ -8,15 +8,16 @@ hit are listed in UNREACHABLE with a reason; all others are goals.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from vdla.benchmarks.coverage import fields, forms, runs
+from vdla.benchmarks.coverage import fields, forms, plug_ins, runs
 from vdla.benchmarks.coverage.liveness import compared_data
 from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.benchmarks.programs.cases import ProgramCase, all_random
+from vdla.hardware.config import Config
 from vdla.hardware.isa import Operand, VectorOp, columns
 from vdla.hardware.program import Program, place
 from vdla.simulator.stats import RunStats
@@ -51,6 +52,7 @@ class Coverage:
             fields.count(program, linked, compared),
             forms.count(program, linked, compared),
             runs.count(program, stats, compared),
+            plug_ins.count(program, stats, compared),
         ):
             self.counts += counted
 
@@ -58,9 +60,9 @@ class Coverage:
         """Adds the counts of another."""
         self.counts += other.counts
 
-    def missing(self) -> list[str]:
-        """The goals without a hit, in order."""
-        return [name for name in goals() if not self.counts[name]]
+    def missing(self, machines: Iterable[Config] = ()) -> list[str]:
+        """The goals without a hit, in order; those of the extensions of `machines` among them."""
+        return [name for name in goals(machines) if not self.counts[name]]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a group: goals, goals hit, unreachable bins."""
@@ -88,9 +90,10 @@ class Coverage:
         return f"{what!s:>10}  {name}"
 
 
-def goals() -> list[str]:
-    """Every bin that a verified program can hit."""
-    return [name for names in GROUPS.values() for name in names if name not in UNREACHABLE]
+def goals(machines: Iterable[Config] = ()) -> list[str]:
+    """Every bin that a verified program can hit, and those of the extensions of `machines`."""
+    found = [name for names in GROUPS.values() for name in names if name not in UNREACHABLE]
+    return list(dict.fromkeys([*found, *(name for machine in machines for name in plug_ins.bins(machine))]))
 
 
 def run(

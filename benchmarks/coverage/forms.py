@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vdla.benchmarks.coverage.fields import TOKENS
 from vdla.benchmarks.coverage.liveness import ComparedData
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import COL, Emit, Footprints, Opcode, Operand, Source, Unit, VectorOp
+from vdla.hardware.isa import COL, EXTENSION, Emit, Footprints, Opcode, Operand, Source, StagedEmit, Unit, VectorOp
 from vdla.hardware.numerics import MULT_BITS, SHIFT_MAX, unpack_scale
 from vdla.hardware.program import Program
 from vdla.hardware.timing import page_beats
@@ -70,6 +70,8 @@ def count(program: Program, linked: Ints, compared: ComparedData) -> Counter[str
     counts: Counter[str] = Counter([f"program of {len(program) if len(program) < 2 else 'more'} instructions"])
     footprints = Footprints(program.config)
     for index, row in enumerate(linked.tolist()):
+        if row[COL["opcode"]] == EXTENSION:
+            continue  # see `plug_ins`
         counts.update(_tokens(row))
         if not compared.instructions[index]:
             continue
@@ -155,7 +157,7 @@ def _scales(words: NDArray[np.uint64]) -> Iterator[str]:
 def _looped(row: Row) -> Iterator[str]:
     opcode = Opcode(row[COL["opcode"]]).name
     loops, kernel = (row[COL["loop0"]], row[COL["loop1"]]), row[COL["uop_end"]] - row[COL["uop_begin"]]
-    yield f"{opcode} {Emit(row[COL['emit']]).name} init={row[COL['init']]}"
+    yield f"{opcode} {StagedEmit(row[COL['emit']]).name} init={row[COL['init']]}"
     yield from (f"{opcode} {name} moves" for name in FACTORS if row[COL[name]] and loops[int(name[-1])] > 1)
     yield f"{opcode} of {_count(kernel)} micro-ops"
     yield f"{opcode} of {_count(kernel * loops[0] * loops[1])} iterations"

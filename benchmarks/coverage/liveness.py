@@ -1,9 +1,9 @@
 """Which instructions of a program have results that a comparison sees.
 
-At the end of a run all of memory and every entry of the buffers are compared. Backwards from there,
-an instruction is *compared* if an entry or beat that it writes is live: compared at the end, or
-read by a compared instruction before it is written again. Stream order must be an order in which
-the program can run, as it is for random programs.
+At the end of a run all of memory and every entry of the buffers are compared; private state is not.
+Backwards from there, an instruction is *compared* if an entry, beat or row that it writes is live:
+compared at the end, or read by a compared instruction before it is written again. Stream order must
+be an order in which the program can run, as it is for random programs.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
-from vdla.hardware.isa import COL, BufferAccess, Emit, Opcode, Row
+from vdla.hardware.isa import COL, BufferAccess, Opcode, PlugInState, Row, StagedEmit, StateAccess
 from vdla.hardware.program import Program
 from vdla.simulator.verify.accesses import AccessWalk
 
 Ints = NDArray[np.int64]
-Space = tuple[int, Buffer | None]
-"""The number of a tensor, or -1 and a buffer."""
+Space = tuple[int, Buffer | PlugInState | None]
+"""The number of a tensor, or -1 and a buffer or private state."""
 _ON_CHIP = -1
 
 
@@ -60,7 +60,9 @@ def _everything(program: Program) -> dict[Space, NDArray[np.bool_]]:
     beat = program.config.axi_bytes
     sizes: dict[Space, int] = {(_ON_CHIP, buffer): program.config.depths[buffer] for buffer in Buffer}
     sizes |= {(number, None): tensor.nbytes // beat for number, tensor in enumerate(program.tensors)}
-    return {space: np.ones(size, np.bool_) for space, size in sizes.items()}
+    everything = {space: np.ones(size, np.bool_) for space, size in sizes.items()}
+    states = {port.state for plug_in in program.config.extensions for port in plug_in.states}
+    return everything | {(_ON_CHIP, held): np.zeros(held.rows, np.bool_) for held in states}
 
 
 class _Walk:
@@ -68,7 +70,7 @@ class _Walk:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.accesses: list[list[tuple[Space, BufferAccess]]] = []
+        self.accesses: list[list[tuple[Space, BufferAccess | StateAccess]]] = []
         self.micro_ops: dict[int, Ints] = {}
         self.scales: dict[int, NDArray[np.uint64]] = {}
         lanes = program.config.block_out
@@ -77,9 +79,12 @@ class _Walk:
         walk = AccessWalk(program)
         for number, row in enumerate(program.columns.tolist()):
             found = walk.visit(number, row)
-            self.accesses.append([((tensor, access.buffer), access) for tensor, access in found])
-            self._load_scales(number, row)
             kernel = walk.kernel(row)
+            self.accesses.append([((tensor, access.buffer), access) for tensor, access in found])
+            self.accesses[-1] += [
+                ((_ON_CHIP, access.state), access) for access in walk.footprints.state_accesses(row, kernel)
+            ]
+            self._load_scales(number, row)
             if kernel is not None:
                 self.micro_ops[number] = kernel.columns
                 self._requantise(number, row, found)
@@ -110,7 +115,7 @@ class _Walk:
         self._scl[entries] = chosen.reshape(-1).view("<u8").reshape(-1, config.block_out)
 
     def _requantise(self, number: int, row: Row, found: list[tuple[int, BufferAccess]]) -> None:
-        if row[COL["emit"]] != Emit.REQUANT:
+        if row[COL["emit"]] not in (StagedEmit.REQUANT, StagedEmit.STAGE):
             return
         for _, access in found:
             if access.buffer == Buffer.SCL:

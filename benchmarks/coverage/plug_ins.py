@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,8 +80,9 @@ def _field_values(config: Config, found: Format) -> dict[str, dict[str, int]]:
 
 
 def _valid(config: Config, found: Format, name: str, value: int) -> bool:
+    fields: dict[str, Any] = {name: value}
     try:
-        check_rules(config, instruction_columns(config, [found.cls(**{name: value})]))
+        check_rules(config, instruction_columns(config, [found.cls(**fields)]))
     except IsaError:
         return False
     return True
@@ -171,7 +174,7 @@ def _followed(program: Program, stats: RunStats) -> Iterator[str]:
     isa, rows = isa_of(program.config), program.columns
     order = np.flatnonzero(rows[:, COL["unit"]] == Unit.COMPUTE).tolist()
     codes = isa.codes_of_columns(rows)
-    for before, now in zip(order[:-1], order[1:], strict=True):
+    for before, now in pairwise(order):
         if rows[now, COL["opcode"]] != EXTENSION:
             continue
         name = isa.formats[int(codes[now])].name

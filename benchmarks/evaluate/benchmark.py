@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vdla.benchmarks import mutants
+from vdla.benchmarks.coverage import plug_ins
+from vdla.benchmarks.coverage.benchmark import Coverage
 from vdla.benchmarks.generated_tests.check import GeneratedTests
 from vdla.benchmarks.generated_tests.faults import FAULTS, Fault
 from vdla.benchmarks.generated_tests.planted import MOST_PROGRAMS, PlantedFault, plant, sample_machine
 from vdla.benchmarks.harness import BenchmarkResult, Progress, Row, receipt, silent
 from vdla.benchmarks.programs.random_programs import random_draft
 from vdla.hardware.config import Config
+from vdla.simulator.timing import time_program
 
 PROGRAMS = 100
 MUTANTS = 1000
@@ -59,15 +62,20 @@ def run(
 
 
 def _agreement(progress: Progress, config: Config, seed: int, programs: int) -> BenchmarkPart:
-    """Random programs on which all views must agree with the declarations."""
-    tests = GeneratedTests(config)
+    """Random programs on which all views must agree with the declarations, and what they cover."""
+    tests, coverage = GeneratedTests(config), Coverage()
     found = []
     for number in range(programs):
         progress("programs", number, programs)
-        disagreement = tests.check(seed * MOST_PROGRAMS + number)
+        case = tests.case(seed * MOST_PROGRAMS + number)
+        coverage.add(case.program, time_program(case.program))
+        disagreement = tests.check(case.seed)
         found += [] if disagreement is None else [str(disagreement)]
+    goals = plug_ins.bins(config)
+    missing = [name for name in goals if not coverage.counts[name]]
     figures = {"programs": programs, "disagreements": len(found)}
-    return BenchmarkPart(figures, details={"disagreements": found})
+    figures |= {"bins": len(goals), "bins_covered": len(goals) - len(missing)}
+    return BenchmarkPart(figures, details={"disagreements": found, "bins_missing": missing})
 
 
 def _mutants(progress: Progress, config: Config, seed: int, count: int) -> BenchmarkPart:
