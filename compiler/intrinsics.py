@@ -11,7 +11,8 @@ those of all extensions of a machine, `stage_intrinsic` that of its stage on the
 from vdla.compiler.codegen.llvm.intrinsics import bitserial, dot, window_dot
 from vdla.compiler.codegen.vdla import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
-from vdla.compiler.extensions import extension_intrinsic, machine_intrinsics, stage_intrinsic
+from vdla.compiler.codegen.vdla.intrinsics.stage_intrinsic import stage_intrinsic
+from vdla.compiler.extensions import extension_intrinsic, machine_intrinsics
 
 __all__ = [
     "ComputeFields",

@@ -43,12 +43,11 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.lowering": "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize",
     "compiler.schedule": "support compiler.ir compiler.arith compiler.analysis compiler.tensorize",
-    "compiler.codegen.vdla.intrinsics": (
-        "hardware.isa hardware compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla"
-    ),
     "compiler.extensions": (
-        "support hardware.isa hardware compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla "
-        "compiler.codegen.vdla.intrinsics"
+        "support hardware.isa hardware compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla"
+    ),
+    "compiler.codegen.vdla.intrinsics": (
+        "hardware.isa hardware compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla compiler.extensions"
     ),
     "compiler.codegen.llvm": (
         "support compiler.abi compiler.ir compiler.target compiler.arith compiler.tensorize compiler.lowering"

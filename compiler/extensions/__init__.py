@@ -5,7 +5,6 @@ from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.intrinsic import extension_intrinsic, machine_intrinsics
 from vdla.compiler.extensions.load import Declaration, Source, extend, extension_of, load_extension
-from vdla.compiler.extensions.stage_intrinsic import stage_intrinsic
 from vdla.compiler.extensions.state import State
 
 __all__ = [
@@ -20,5 +19,4 @@ __all__ = [
     "extension_of",
     "load_extension",
     "machine_intrinsics",
-    "stage_intrinsic",
 ]

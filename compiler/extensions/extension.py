@@ -26,6 +26,7 @@ from vdla.hardware.isa import CLASSES, DECLARED_SIZES, FORMATS, Formula, Formula
 MOST_FIELD_BITS = 31
 _TAKEN = tuple(f.name for f in FORMATS[Opcode.GEMM])  # fields that every compute instruction has
 _MNEMONICS = tuple(cls.__name__.lower() for cls in CLASSES.values())
+_NAME_RULE = f"name must be a lower-case identifier other than {', '.join(_MNEMONICS)}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,11 +76,8 @@ class Extension:
         return f"{self.place}: extension {self.name}"
 
     def _check_name(self) -> None:
-        rule = f"name must be a lower-case identifier other than {', '.join(_MNEMONICS)}"
         if not isinstance(self.name, str) or not self.name.isidentifier() or self.name != self.name.lower():
-            raise ExtensionError(f"{self.place}: extension: {rule}, got {self.name!r}")
-        if self.name in _MNEMONICS:
-            raise ExtensionError(f"{self.place}: extension: {rule}, got {self.name!r}")
+            raise ExtensionError(f"{self.place}: extension: {_NAME_RULE}, got {self.name!r}")
         if not isinstance(self.doc, str) or not self.doc.strip():
             raise ExtensionError(
                 f"{self._where}: doc must say in a sentence what the instruction does, got {self.doc!r}"
@@ -133,7 +131,17 @@ class Extension:
 
         `unit` is the name of its declaration, by default that of the instruction.
         """
-        operands = operands_of(self._where, config, self, unit or self.name)
+        if self.name in _MNEMONICS:
+            raise ExtensionError(f"{self.place}: extension: {_NAME_RULE}, got {self.name!r}")
+        return self.described(config, unit or self.name)
+
+    def operands(self, config: Config, unit: str | None = None) -> StepOperands:
+        """Where the operands of a step lie; ExtensionError where they do not fit the machine."""
+        return operands_of(self._where, config, self, unit or self.name)
+
+    def described(self, config: Config, unit: str) -> PlugIn:
+        """The instruction in the terms of the hardware, be it the machine's own."""
+        operands = self.operands(config, unit)
         plug_in = PlugIn(
             name=self.name,
             doc=self.doc,
@@ -147,7 +155,7 @@ class Extension:
             latency=self._formula("latency", self.latency, least=0),
             kernel="",
             wide=self.wide,
-            unit=unit or self.name,
+            unit=unit,
             states=operands.states,
             skips_zeros=self._skips_zeros(operands),
             place=self.place,

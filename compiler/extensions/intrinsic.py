@@ -7,16 +7,15 @@ an instruction with private state: what it computes is no function of its operan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from vdla.compiler.codegen.vdla import ComputeFields, LoweringError, fold_compute
-from vdla.compiler.codegen.vdla.macro_op import MacroOp
-from vdla.compiler.codegen.vdla.nest import TensorizedNest
+from vdla.compiler.codegen.vdla import LoweringError
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.load import extension_of
+from vdla.compiler.extensions.step_intrinsic import step_intrinsic
 from vdla.compiler.tensorize import Intrinsic, IntrinsicError, StepCycles
 from vdla.hardware import isa
 from vdla.hardware.config import Config
@@ -35,26 +34,15 @@ def extension_intrinsic(extension: Extension, config: Config) -> Intrinsic:
     if plug_in.states or extension.output is None:
         states = ", ".join(port.state.name for port in plug_in.states)
         raise IntrinsicError(f"extension {extension.name}: an intrinsic must have no private state, got {states}")
-    src, wgt = (port.operand if port else "" for port in (plug_in.src, plug_in.wgt))
-    operands = ComputeFields(extension.output.name, src, wgt)
 
-    def lower(nest: TensorizedNest) -> Iterator[MacroOp]:
-        cls = _class_of(nest.config, plug_in)
-        own = {name: int(value) for name, value in nest.match.immediates.items()}
-        if plug_in.old is not OldSum.ACCUMULATE:
-            own["init"] = 0
+    def instruction(machine: Config, fields: dict[str, Any]) -> isa.Instruction:
+        begins = {} if plug_in.old is OldSum.ACCUMULATE else {"init": 0}
+        return _class_of(machine, plug_in)(**{**fields, **begins})
 
-        def instruction(fields: dict[str, Any]) -> isa.Instruction:
-            return cls(**{**fields, **own})
-
-        return fold_compute(nest, operands, instruction)
-
-    return Intrinsic(
-        name=extension.name,
-        output=extension.output,
-        scopes={name: scope for name, scope in extension.scopes.items() if isinstance(scope, str)},
-        lower=lower,
-        in_place=extension.in_place,
+    return step_intrinsic(
+        extension,
+        config,
+        instruction,
         ranges=extension.ranges(config),
         cycles=partial(_cycles, plug_in),
         skips_padding=plug_in.skips_zeros,

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import prod
 
 from vdla.compiler import ir, te
-from vdla.compiler.extensions import stage_intrinsic
+from vdla.compiler.codegen.vdla.intrinsics.stage_intrinsic import stage_intrinsic
 from vdla.compiler.map.computation import Computation, FromOperand
 from vdla.compiler.map.errors import MapError
 from vdla.compiler.map.mapping import Mapping, intrinsic_extents, require_covered

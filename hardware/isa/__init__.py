@@ -69,9 +69,11 @@ from vdla.hardware.isa.plug_in import (
     PlugInStage,
     PlugInUnit,
     Port,
+    StepPorts,
 )
 from vdla.hardware.isa.plug_in_state import PlugInState, StatePort
 from vdla.hardware.isa.rules import RULES, IsaError, Rule, own_fields, plug_in_rules, reader, rules_of
+from vdla.hardware.isa.step_ports import GEMM_PORTS, instruction_ports, ports_of, vector_ports
 from vdla.hardware.isa.units import COUNTERS, QUEUES, SIDES, UNITS, TokenQueue, popped_queue
 
 __all__ = [
@@ -83,6 +85,7 @@ __all__ = [
     "EXTENSION",
     "EXTENSION_COLUMN",
     "FORMATS",
+    "GEMM_PORTS",
     "MOST_ENTRIES",
     "MOST_PLUG_INS",
     "QUEUES",
@@ -126,6 +129,7 @@ __all__ = [
     "StagedEmit",
     "StateAccess",
     "StatePort",
+    "StepPorts",
     "Store",
     "Sync",
     "TokenQueue",
@@ -146,6 +150,7 @@ __all__ = [
     "fill_unit",
     "instruction_bytes",
     "instruction_columns",
+    "instruction_ports",
     "isa_of",
     "layout",
     "mnemonic_of",
@@ -157,11 +162,13 @@ __all__ = [
     "plug_in_of",
     "plug_in_rules",
     "popped_queue",
+    "ports_of",
     "reader",
     "rules_of",
     "table_of",
     "unit_of",
     "uop_columns",
     "uop_layout",
+    "vector_ports",
     "with_fields",
 ]

@@ -16,10 +16,11 @@ from vdla.hardware.isa import index_set
 from vdla.hardware.isa.encoding import UOP_COLUMNS
 from vdla.hardware.isa.index_set import Indices, Where
 from vdla.hardware.isa.instruction_set import COL, EXTENSION_COLUMN, plug_in_of
-from vdla.hardware.isa.instructions import EXTENSION, Buffer, Emit, Opcode, Operand, Source, StagedEmit, VectorOp
-from vdla.hardware.isa.plug_in import OldSum, PlugIn, Port
+from vdla.hardware.isa.instructions import EXTENSION, Buffer, Emit, Opcode, StagedEmit
+from vdla.hardware.isa.plug_in import OldSum, Port, StepPorts
 from vdla.hardware.isa.plug_in_state import PlugInState, StatePort
 from vdla.hardware.isa.sizes import Sizes
+from vdla.hardware.isa.step_ports import ports_of
 
 Row = Sequence[int]
 """The columns of one instruction as plain integers."""
@@ -123,11 +124,8 @@ class _Stream:
         return COL[f"{self.moves}0"], COL[f"{self.moves}1"]
 
 
-def _streams(config: Sizes, opcode: int, emit: int, op: int, source: int, operand: int) -> tuple[_Stream, ...]:
-    """The indices of buffers that an instruction of this form uses.
-
-    `op` is the number of the plug-in in an instruction of one.
-    """
+def _streams(config: Sizes, ports: StepPorts, emit: int) -> tuple[_Stream, ...]:
+    """The indices of buffers that an instruction with these ports uses."""
     acc = _Stream(
         field="acc",
         buffer=Buffer.ACC,
@@ -137,12 +135,8 @@ def _streams(config: Sizes, opcode: int, emit: int, op: int, source: int, operan
         column=_ACC,
         writes=True,
     )
-    if opcode == Opcode.GEMM:
-        return (acc, _entries(config, "src", Buffer.INP), _entries(config, "wgt", Buffer.WGT), *_results(config, emit))
-    if opcode == Opcode.VECTOR:
-        return (acc, *_vector_reads(config, op, source, operand), *_results(config, emit))
-    plug_in = config.extensions[op]
-    return (*([acc] if plug_in.writes_sums else []), *_plug_in_reads(config, plug_in), *_results(config, emit))
+    reads = (_port(config, field, port) for field, port in ports.indexed)
+    return (*([acc] if ports.old is not OldSum.UNTOUCHED else []), *reads, *_results(config, emit))
 
 
 def _entries(config: Sizes, field: str, buffer: Buffer, count: int = 1) -> _Stream:
@@ -156,19 +150,6 @@ def _entries(config: Sizes, field: str, buffer: Buffer, count: int = 1) -> _Stre
         column=UOP_COLUMNS.index(field),
         entries=count,
     )
-
-
-def _vector_reads(config: Sizes, op: int, source: int, operand: int) -> Iterator[_Stream]:
-    if operand == Operand.SRC or op == VectorOp.MAC:
-        yield _input_vectors(config) if source == Source.INP else _entries(config, "src", Buffer.ACC)
-    if operand == Operand.WGT:
-        yield _weight_vectors(config)
-
-
-def _plug_in_reads(config: Sizes, plug_in: PlugIn) -> Iterator[_Stream]:
-    for field, port in (("src", plug_in.src), ("wgt", plug_in.wgt)):
-        if port is not None:
-            yield _port(config, field, port)
 
 
 def _port(config: Sizes, field: str, port: Port) -> _Stream:
@@ -378,7 +359,7 @@ class Footprints:
         op = row[EXTENSION_COLUMN] if row[_OPCODE] == EXTENSION else row[_OP]
         form = (row[_OPCODE], row[_EMIT], op, row[_SOURCE], row[_OPERAND])
         if form not in self._forms:
-            self._forms[form] = _streams(self.config, *form)
+            self._forms[form] = _streams(self.config, ports_of(self.config, row), row[_EMIT])
         return [stream for stream in self._forms[form] if kernel.offsets(stream.column, stream.last_only)]
 
     def _looped(self, row: Row, kernel: UopOffsets) -> list[BufferAccess]:
@@ -396,10 +377,7 @@ class Footprints:
         return sorted(found, key=lambda access: access.writes)
 
     def _reads_old_sums(self, row: Row) -> bool:
-        plug_in = plug_in_of(self.config, row)
-        if plug_in is None:
-            return row[_OP] != VectorOp.MOV
-        return plug_in.old in (OldSum.READ, OldSum.ACCUMULATE)
+        return ports_of(self.config, row).old in (OldSum.READ, OldSum.ACCUMULATE)
 
     def _place(self, stream: _Stream, row: Row, kernel: UopOffsets) -> Where:
         base, phase = divmod(row[stream.base], stream.per_entry)

@@ -69,6 +69,20 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
+class StepPorts:
+    """What `src` and `wgt` of a compute instruction index, and what it does with its sums."""
+
+    old: OldSum
+    src: Port | None
+    wgt: Port | None
+
+    @property
+    def indexed(self) -> tuple[tuple[str, Port], ...]:
+        """The operands that there are, with the fields that index them."""
+        return tuple((name, port) for name, port in (("src", self.src), ("wgt", self.wgt)) if port is not None)
+
+
+@dataclass(frozen=True, slots=True)
 class Datapath:
     """The SystemVerilog of a step; the result of a step is added to the sum by `reducer`, one of
     sum, max and min, or replaces the entry where that is empty. `place` is the file of the text.
@@ -120,6 +134,11 @@ class PlugIn:
 
     def __repr__(self) -> str:
         return self.label
+
+    @property
+    def ports(self) -> StepPorts:
+        """What a step reads and writes of the buffers."""
+        return StepPorts(self.old, self.src, self.wgt)
 
     @property
     def accumulator_reads(self) -> int:

@@ -18,16 +18,15 @@ from vdla.hardware.isa import (
     EXTENSION_COLUMN,
     QUEUES,
     Emit,
+    OldSum,
     Opcode,
-    Operand,
     PlugIn,
     PlugInStage,
-    Source,
     StagedEmit,
     Unit,
-    VectorOp,
     isa_of,
     plug_in_of,
+    ports_of,
 )
 from vdla.simulator.function import kernels, kernels_stream, kernels_vnni, vnni
 from vdla.simulator.function.buffers import Buffers, Row
@@ -111,36 +110,18 @@ class Engine:
         acc, src, wgt, scl = kernels.extents(fields, uops)
         require_below("scl index", scl, config.scl_depth)
         plug_in = plug_in_of(config, row)
-        if plug_in is None or plug_in.writes_sums:
+        ports, indices = ports_of(config, row), {"acc": acc, "src": src, "wgt": wgt}
+        if ports.old is not OldSum.UNTOUCHED:
             require_below("acc index", acc, config.acc_depth)
-        if plug_in is not None:
-            self._check_ports(plug_in, {"acc": acc, "src": src, "wgt": wgt})
-        elif row[COL["opcode"]] == Opcode.GEMM:
-            require_below("src index", src, config.inp_depth)
-            require_below("wgt index", wgt, config.wgt_depth)
-        else:
-            self._check_operands(row, src, wgt)
+        for name, port in ports.indexed:
+            require_below(f"{name} index", indices[name], len(self.buffers.port(port)))
+        for held in plug_in.states if plug_in is not None else ():
+            if held.index is not None:
+                require_below(f"{held.index} index of {held.state.label}", indices[held.index], held.state.rows)
         if row[COL["emit"]]:
             slots = config.out_slots if row[COL["emit"]] == Emit.RAW else config.out_depth
             require_below("out index", acc - row[COL["acc"]] + row[COL["out"]], slots)
         return uops
-
-    def _check_operands(self, row: Row, src: int, wgt: int) -> None:
-        config = self.config
-        if row[COL["operand"]] == Operand.SRC or row[COL["op"]] == VectorOp.MAC:
-            require_below(
-                "src index", src, config.inp_vectors if row[COL["source"]] == Source.INP else config.acc_depth
-            )
-        if row[COL["operand"]] == Operand.WGT:
-            require_below("wgt index", wgt, config.wgt_vectors)
-
-    def _check_ports(self, plug_in: PlugIn, indices: dict[str, int]) -> None:
-        for name, port in (("src", plug_in.src), ("wgt", plug_in.wgt)):
-            if port is not None:
-                require_below(f"{name} index", indices[name], len(self.buffers.port(port)))
-        for held in plug_in.states:
-            if held.index is not None:
-                require_below(f"{held.index} index of {held.state.label}", indices[held.index], held.state.rows)
 
     def _gemm(self, row: Ints, uops: Ints) -> None:
         m = self.buffers

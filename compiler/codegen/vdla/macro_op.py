@@ -82,16 +82,10 @@ def field_unit(config: Config, instruction: isa.Instruction, name: str) -> Fract
     """Buffer entries per unit of base field `name`."""
     if name == "out" and getattr(instruction, "emit", isa.Emit.NONE) == isa.Emit.RAW:
         return Fraction(config.acc_bits, config.out_bits)
-    match instruction:
-        case isa.Vector(source=source) if name == "wgt" or (name == "src" and source == isa.Source.INP):
-            return _vector(config, isa.Buffer.WGT if name == "wgt" else isa.Buffer.INP)
-        case isa.Extended(plug_in=plug_in):
-            port = {"src": plug_in.src, "wgt": plug_in.wgt}.get(name)
-            if port is not None:
-                return _vector(config, port.buffer) if port.vector else Fraction(port.entries)
-    return _ONE
-
-
-def _vector(config: Config, buffer: isa.Buffer) -> Fraction:
-    """Entries of a vector of block_out elements."""
-    return Fraction(1 if buffer == isa.Buffer.WGT else config.block_out, config.block_in)
+    ports = isa.instruction_ports(instruction)
+    port = dict(ports.indexed).get(name) if ports is not None else None
+    if port is None:
+        return _ONE
+    if port.vector:  # of block_out elements for each row of the batch, or of weights
+        return Fraction(1 if port.buffer == isa.Buffer.WGT else config.block_out, config.block_in)
+    return Fraction(port.entries)

@@ -11,7 +11,7 @@ from helpers.stateful import depthwise, negated, table
 import vdla
 from vdla import te
 from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
-from vdla.compiler.extensions import stage_intrinsic
+from vdla.compiler.codegen.vdla.intrinsics.stage_intrinsic import stage_intrinsic
 from vdla.compiler.map import MapError, candidates
 from vdla.compiler.tensorize import IntrinsicError
 from vdla.hardware.config import Config

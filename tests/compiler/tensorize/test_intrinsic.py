@@ -14,6 +14,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.compile import compile_function
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
+from vdla.compiler.extensions import base
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import Match
 from vdla.compiler.schedule import Schedule
@@ -213,7 +214,7 @@ def run_in_place(op: VectorOp, operand: Operand) -> tuple[Array, Array, Array]:
     first, second = te.placeholder(PIXELS, "int8", "first"), te.placeholder(PIXELS, "int8", "second")
     start = te.compute(PIXELS, lambda p, b, o: te.cast("int32", first[p, b, o]) * 1000, "start")
     right = (lambda i: te.cast("int32", second[i])) if operand is Operand.SRC else (lambda i: te.const(5, "int32"))
-    sums = te.compute(PIXELS, lambda p, b, o: vector.COMBINE[op](start[p, b, o], right((p, b, o))), "sums")
+    sums = te.compute(PIXELS, lambda p, b, o: base.COMBINE[op](start[p, b, o], right((p, b, o))), "sums")
     results = te.compute(PIXELS, lambda p, b, o: sums[p, b, o], "results")
     output = te.compute(PIXELS, lambda p, b, o: results[p, b, o], "output")
     inputs = [first, second] if operand is Operand.SRC else [first]
@@ -237,7 +238,7 @@ def run_in_place(op: VectorOp, operand: Operand) -> tuple[Array, Array, Array]:
 
 
 @pytest.mark.parametrize("operand", [Operand.SRC, Operand.IMM])
-@pytest.mark.parametrize("op", list(vector.COMBINE))
+@pytest.mark.parametrize("op", list(base.COMBINE))
 def test_operations_in_place_equal_the_model(op: VectorOp, operand: Operand) -> None:
     simulated, interpreted, expected = run_in_place(op, operand)
     np.testing.assert_array_equal(simulated, expected)
