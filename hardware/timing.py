@@ -6,14 +6,20 @@ docs/timing-contract.md says how the constants combine.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa.formats import instruction_bytes
+from vdla.hardware.isa.instruction_set import COL, EXTENSION_COLUMN, isa_of
+from vdla.hardware.isa.instructions import EXTENSION
 from vdla.hardware.isa.plug_in import PlugIn
+from vdla.hardware.isa.rules import own_fields, reader
+
+Values = NDArray[np.int64]
 
 PAGE_BYTES = 4096
 """AXI bursts never cross a multiple of this address."""
@@ -115,6 +121,14 @@ def extension_step(plug_in: PlugIn, field: Callable[[str], Any]) -> Any:  # noqa
 def extension_cycles(plug_in: PlugIn, field: Callable[[str], Any], iterations: Any) -> Any:  # noqa: ANN401  as above
     """Cycles of a plug-in's instruction in the issue stage, until the last result is on its way."""
     return extension_step(plug_in, field) * iterations + plug_in.latency.value(field) + ISSUE_DELAY
+
+
+def extension_rows(config: Config, columns: Values, iterations: Values) -> Iterator[tuple[Values, Values]]:
+    """(Rows, cycles in the issue stage) of each plug-in's instructions, given all iterations."""
+    for number, plug_in in enumerate(config.extensions):
+        rows = np.flatnonzero((columns[:, COL["opcode"]] == EXTENSION) & (columns[:, EXTENSION_COLUMN] == number))
+        field = own_fields(plug_in, reader(columns[rows], isa_of(config).col))
+        yield rows, extension_cycles(plug_in, field, iterations[rows])
 
 
 def load_cycles(config: Config, beats: int) -> int:

@@ -1,6 +1,6 @@
 """The datapath of an extension: its SystemVerilog, read from the user's file or from one beside it.
 
-Here the text is found; `hardware/generate/datapath_ports.py` says what it must look like.
+Here the text is found; `hardware/generate/datapath_ports.py` says which ports it must have.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from pathlib import Path
 from vdla.compiler import te
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.te import Stage
-from vdla.hardware.isa import Datapath
+from vdla.hardware.config import Config, ConfigError
+from vdla.hardware.generate.datapath_header import check_header
+from vdla.hardware.isa import Datapath, PlugIn
 
 _SUFFIX = ".sv"
 
@@ -34,6 +36,16 @@ def read_datapath(
     except (OSError, UnicodeDecodeError) as error:
         rule = f"datapath must be SystemVerilog text, or a readable file that ends in {_SUFFIX}"
         raise ExtensionError(f"{where}: {rule}, got {given} ({type(error).__name__})") from None
+
+
+def check_datapath(config: Config, plug_in: PlugIn) -> None:
+    """ExtensionError, with the line, unless a datapath has the ports that it must have."""
+    if plug_in.datapath is None:
+        return
+    try:
+        check_header(config, plug_in)
+    except ConfigError as error:
+        raise ExtensionError(str(error)) from None
 
 
 def _reducer(output: te.Tensor | None) -> str:

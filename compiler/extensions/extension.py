@@ -13,7 +13,7 @@ from os import PathLike
 
 from vdla.compiler import ir, te
 from vdla.compiler.extensions.behaviour import behaviour_of, check_behaviour, single_stage, vanishes
-from vdla.compiler.extensions.datapath import read_datapath
+from vdla.compiler.extensions.datapath import check_datapath, read_datapath
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.operands import StepOperands, field_limits, operands_of
 from vdla.compiler.extensions.place import caller
@@ -161,6 +161,7 @@ class Extension:
             place=self.place,
             datapath=read_datapath(self._where, self.place, self.datapath, self.output),
         )
+        check_datapath(config, plug_in)
         return replace(plug_in, kernel=self._step(config, plug_in, operands))
 
     def _skips_zeros(self, operands: StepOperands) -> bool:

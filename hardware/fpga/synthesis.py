@@ -22,7 +22,9 @@ from vdla.hardware.fpga.delays import DELAYS
 from vdla.hardware.fpga.logic_path import LogicPath, PathReport, longest_paths
 from vdla.hardware.fpga.parts import FpgaPart
 from vdla.hardware.fpga.yosys import YosysError, run_yosys, yosys_version
-from vdla.hardware.generate.rtl_files import PACKAGE, TOP, rtl_files
+from vdla.hardware.generate.datapath_ports import module_name
+from vdla.hardware.generate.extension_files import machine_files
+from vdla.hardware.generate.rtl_files import PACKAGE, TOP
 from vdla.hardware.generate.svgen import render_nameless
 from vdla.support.atomic import write_text
 from vdla.support.cache import CacheError, user_cache
@@ -35,7 +37,9 @@ UNITS = (
     "vdla_compute", "vdla_load_engine", "vdla_sequencer", "vdla_uop_buffer", "vdla_inp_buffer", "vdla_wgt_buffer",
     "vdla_gemm_core", "vdla_accumulator", "vdla_emit", "vdla_scl_buffer", "vdla_requantise", "vdla_out_buffer",
 )  # fmt: skip
-"""The units: modules that keep their boundaries, while those below are flattened into them."""
+"""The units: modules that keep their boundaries, while those below are flattened into them; the
+datapaths of extensions are units as well.
+"""
 
 COPY = "vdla_copy"
 """The module that keeps its boundary inside of a unit: a register that no tool may merge."""
@@ -124,11 +128,16 @@ def cache_folder() -> Path:
 
 def _hash(config: Config, part: FpgaPart, version: str) -> str:
     digest = hashlib.sha256()
-    for text in (render_nameless(config), script(part), version):
+    for text in (render_nameless(config), script(config, part), version):
         digest.update(text.encode() + b"\0")
-    for path in (*rtl_files(), VENDOR_CELLS, *MODEL):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    files = {**machine_files(config), **{path.name: path for path in (VENDOR_CELLS, *MODEL)}}
+    for name, file in files.items():
+        digest.update(name.encode() + b"\0" + _content(file) + b"\0")
     return digest.hexdigest()[:24]
+
+
+def _content(file: str | Path) -> bytes:
+    return file.encode() if isinstance(file, str) else file.read_bytes()
 
 
 def _store(path: Path, result: Synthesis) -> None:
@@ -163,16 +172,17 @@ def _paths(found: Sequence[Mapping[str, Any]]) -> tuple[LogicPath, ...]:
 # --- Yosys ---------------------------------------------------------------------------------------
 
 
-def script(part: FpgaPart) -> str:
+def script(config: Config, part: FpgaPart) -> str:
     """The Yosys script, for a folder with the sources."""
-    names = " ".join([PACKAGE, *(path.name for path in (*rtl_files(), VENDOR_CELLS))])
+    names = " ".join([PACKAGE, *machine_files(config), VENDOR_CELLS.name])
+    datapaths = [module_name(plug_in) for plug_in in config.extensions]
     options = f"-family {part.family} -flatten -noiopad -noclkbuf -top {TOP}" + (" -uram" if part.uram else "")
     defines = "-D SYNTHESIS" + (" -D VDLA_ULTRA_RAM" if part.uram else "")
     lines = [
         f"log {MARK} read",
         f"read_slang --threads 1 --keep-hierarchy --top {TOP} {defines} {names}",
         f"hierarchy -check -top {TOP}",
-        *(f"setattr -mod -set keep_hierarchy 1 {unit}$*" for unit in (*UNITS, COPY)),
+        *(f"setattr -mod -set keep_hierarchy 1 {unit}$*" for unit in (*UNITS, COPY, *datapaths)),
     ]
     for stage, end in pairwise(STAGES):
         lines += [f"log {MARK} {stage}", f"synth_xilinx {options} -run {stage}:{end}"]
@@ -181,7 +191,7 @@ def script(part: FpgaPart) -> str:
         *MAP_LUTS,
         "tee -q -o stat.json stat -json",
         f"log {MARK} longest paths",
-        f"setattr -mod -unset keep_hierarchy {TOP}_*",
+        *(f"setattr -mod -unset keep_hierarchy {name}" for name in (f"{TOP}_*", *(f"{unit}$*" for unit in datapaths))),
         "flatten",
         "opt_clean",
         f"select {TOP}",
@@ -192,8 +202,8 @@ def script(part: FpgaPart) -> str:
 
 def _run(config: Config, part: FpgaPart, version: str, folder: Path, progress: Progress) -> Synthesis:
     (folder / PACKAGE).write_text(render_nameless(config), encoding="utf-8")
-    for path in (*rtl_files(), VENDOR_CELLS):
-        (folder / path.name).write_bytes(path.read_bytes())
+    for name, file in {**machine_files(config), VENDOR_CELLS.name: VENDOR_CELLS}.items():
+        (folder / name).write_bytes(_content(file))
     stages = count(1)
     total = len(STAGES) + 2
     start = f"start Yosys, about {usual_seconds(config)} s in total; its first start takes about 2 minutes more"
@@ -203,7 +213,7 @@ def _run(config: Config, part: FpgaPart, version: str, folder: Path, progress: P
         if line.startswith(MARK):
             progress(line.removeprefix(MARK).strip(), next(stages), total)
 
-    run_yosys(folder, script(part), each_line)
+    run_yosys(folder, script(config, part), each_line)
     units = _units(json.loads((folder / "stat.json").read_text(encoding="utf-8")))
     netlist = json.loads((folder / "netlist.json").read_text(encoding="utf-8"))
     return Synthesis(part.family, version, units, longest_paths(netlist["modules"][TOP], DELAYS[part.family]))
@@ -215,11 +225,12 @@ def _units(statistics: Mapping[str, Any]) -> tuple[ModuleCells, ...]:
     """
     kinds: dict[str, str] = {}
     cells: dict[str, Counter[str]] = {}
+    modules = {name.removeprefix("\\") for name in statistics["modules"]}
     for name, module in statistics["modules"].items():
         kind, _, path = name.removeprefix("\\").partition("$")
         kinds[path or TOP] = kind
         cells[path or TOP] = Counter(
-            {cell: count for cell, count in module["num_cells_by_type"].items() if not cell.startswith(TOP)}
+            {cell: count for cell, count in module["num_cells_by_type"].items() if cell not in modules}
         )
     for path in [path for path, kind in kinds.items() if kind == COPY]:
         unit = path

@@ -10,7 +10,8 @@ import hashlib
 from pathlib import Path
 
 from vdla.hardware.config import Config
-from vdla.hardware.generate.rtl_files import FOLDER, rtl_files
+from vdla.hardware.generate.extension_files import machine_files
+from vdla.hardware.generate.rtl_files import FOLDER
 from vdla.hardware.generate.svgen import render_nameless
 
 BUILD_BITS = 48
@@ -19,6 +20,7 @@ BUILD_BITS = 48
 def build_hash(config: Config, folder: Path = FOLDER) -> str:
     """Twelve hex digits that identify the RTL in a folder as a machine of this configuration."""
     digest = hashlib.sha256(render_nameless(config).encode())
-    for path in rtl_files(folder):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for name, file in machine_files(config, folder).items():
+        content = file.encode() if isinstance(file, str) else file.read_bytes()
+        digest.update(name.encode() + b"\0" + content + b"\0")
     return digest.hexdigest()[: BUILD_BITS // 4]

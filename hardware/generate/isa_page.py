@@ -77,7 +77,7 @@ def _plug_in(config: Config, plug_in: PlugIn) -> Iterator[str]:
     yield ""
     number = config.extensions.index(plug_in)
     yield f"Number {number}, digest `{plug_in.digest}`. Interval `{plug_in.interval.text}`, latency"
-    yield f"`{plug_in.latency.text}` cycles. A what-if without a datapath."
+    yield f"`{plug_in.latency.text}` cycles." + (" A what-if without a datapath." if plug_in.datapath is None else "")
     for field, port in (("src", plug_in.src), ("wgt", plug_in.wgt)):
         if port is not None and (port.entries > 1 or port.bits is not None):
             yield f"`{field}` counts {_counted(port)}."

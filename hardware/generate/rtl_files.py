@@ -13,6 +13,8 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent.parent / "rtl"
 PACKAGE = "vdla_pkg.sv"
 TOP = "vdla"
+EXTENSION_FOLDER = "extension"
+"""Beside the files of every machine: modules of machines with extensions."""
 
 _NAME = re.compile(r"\b(?:vdla|axi|axil)_\w+")
 

@@ -4,23 +4,37 @@
 // Contract: a slot and its valid bits arrive in cycle R - 1. R: its entries are read. R + 1: vectors
 // of the other buffers. R + 2: the GEMM core's sums; the product. R + 3: the ALU. R + 4: result_o,
 // which is also written and forwarded to later slots. Factor and second operand of a product must
-// not be the result of the slot directly before. Load writes only while the pipeline is empty. One
+// not be the result of the slot directly before. Of an extension whose datapath reads the
+// accumulator, the operands are at hand in R + 3 of the pass that reads; in R + 3 of the slot that
+// writes, the result replaces the second operand. Load writes only while the pipeline is empty. One
 // slot per cycle.
 
 `default_nettype none
 
 module vdla_accumulator
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
+`ifdef VDLA_EXTENSIONS
+  import vdla_ext_pkg::*;
+`endif
 (
   input  logic                     clk_i,
   input  logic                     rst_ni,
   input  slot_valid_t              valid_i,
   // verilator lint_off UNUSEDSIGNAL
   input  slot_t                    slot_i,
+`ifdef VDLA_EXTENSIONS
+  input  ext_pass_t                pass_i,
+`endif
   // verilator lint_on UNUSEDSIGNAL
   input  logic [InpVectorBits-1:0] inputs_i,
   input  logic [WgtVectorBits-1:0] weights_i,
   input  logic [     Lanes*32-1:0] sums_i,
+`ifdef VDLA_EXTENSIONS
+  // Of datapaths that read the accumulator.
+  input  logic [     Lanes*32-1:0] results_i,
+  output logic [     Lanes*32-1:0] old_o,
+  output logic [     Lanes*32-1:0] sum_o,
+`endif
   output logic [     Lanes*32-1:0] result_o,
   input  logic                     write_valid_i,
   input  buffer_write_t            write_i
@@ -59,13 +73,24 @@ module vdla_accumulator
   logic [AtAlu:AtRead]  old_written, x_written;
 
   assign source = index_t'(slot_i.src);
+`ifdef VDLA_EXTENSIONS
+  assign reads_old = valid_i.execute && slot_i.reads_acc || pass_i.old;
+  assign reads_x = (valid_i.hold || valid_i.execute && !slot_i.second) && slot_i.reads_src
+      || pass_i.sum;
+`else
   assign reads_old = valid_i.execute && slot_i.reads_acc;
   assign reads_x = (valid_i.hold || valid_i.execute && !slot_i.second) && slot_i.reads_src;
+`endif
 
   always_comb begin
     for (int unsigned k = AtRead; k <= AtAlu; k++) begin
       old_written[k] = writes_q[k] && index_q[k] == index_t'(slot_i.acc);
+`ifdef VDLA_EXTENSIONS
+      x_written[k] = writes_q[k] && index_q[k] == source
+          && (slot_i.reads_src || pass_i.from_sum);
+`else
       x_written[k] = writes_q[k] && index_q[k] == source && slot_i.reads_src;
+`endif
     end
   end
 
@@ -98,7 +123,12 @@ module vdla_accumulator
       old_from: entry_from(slot_i.acc[Top], old_written[AtProduct], old_written[AtAlu]),
       x_from: entry_from(source[Top], x_written[AtProduct], x_written[AtAlu]),
       x_is_input: slot_i.source == SourceInp,
+`ifdef VDLA_EXTENSIONS
+      x_is_kept: slot_i.source != SourceInp && (slot_i.second || pass_i.second)
+          && !x_written[AtProduct],
+`else
       x_is_kept: slot_i.source != SourceInp && slot_i.second && !x_written[AtProduct],
+`endif
       by_weights: slot_i.operand == OperandWgt
     };
     product_q[AtRead] <= '{
@@ -169,6 +199,23 @@ module vdla_accumulator
 `endif
   end
 
+`ifdef VDLA_EXTENSIONS
+  // The result of a datapath that reads the accumulator takes the place of the second operand.
+  logic fed_back;
+
+  if (FeedsBack > 0) begin : gen_fed_back
+    logic fed_back_q[AtProduct+1];
+
+    always_ff @(posedge clk_i) begin
+      fed_back_q[AtRead] <= pass_i.fed_back;
+      for (int unsigned k = AtFetch; k <= AtProduct; k++) fed_back_q[k] <= fed_back_q[k-1];
+    end
+    assign fed_back = fed_back_q[AtProduct];
+  end else begin : gen_not_fed_back
+    assign fed_back = 1'b0;
+  end
+
+`endif
   for (genvar lane = 0; lane < Lanes; lane++) begin : gen_lane
     vdla_accumulator_lane u_lane (
       .clk_i,
@@ -181,6 +228,12 @@ module vdla_accumulator
       .product_i  (product_q[AtFetch]),
       .sum_i      (sums_i[lane*32+:32]),
       .execute_i  (execute_q[AtProduct]),
+`ifdef VDLA_EXTENSIONS
+      .fed_back_i (fed_back),
+      .fed_i      (results_i[lane*32+:32]),
+      .old_o      (old_o[lane*32+:32]),
+      .x_o        (sum_o[lane*32+:32]),
+`endif
       .result_o   (result_o[lane*32+:32])
     );
   end

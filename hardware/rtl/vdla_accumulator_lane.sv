@@ -9,6 +9,9 @@
 
 module vdla_accumulator_lane
   import vdla_pkg::*, vdla_compute_pkg::*;
+`ifdef VDLA_EXTENSIONS
+  import vdla_ext_pkg::*;
+`endif
 (
   input  logic                      clk_i,
   input  lane_fetch_t               fetch_i,
@@ -20,6 +23,15 @@ module vdla_accumulator_lane
   input  lane_product_t             product_i,
   input  logic        [       31:0] sum_i,
   input  lane_execute_t             execute_i,
+`ifdef VDLA_EXTENSIONS
+  // The operands of a datapath in the ALU's stage; its result, in the place of the second operand.
+  // verilator lint_off UNUSEDSIGNAL
+  input  logic                      fed_back_i,
+  input  logic        [       31:0] fed_i,
+  // verilator lint_on UNUSEDSIGNAL
+  output logic        [       31:0] old_o,
+  output logic        [       31:0] x_o,
+`endif
   output logic        [       31:0] result_o
 );
 
@@ -106,12 +118,44 @@ module vdla_accumulator_lane
 
   // --- ALU
 
+`ifdef VDLA_EXTENSIONS
+  logic [31:0] old, x, operand, result;
+
+  assign old = execute_q.old_is_result ? result_o : old_late_q;
+  assign x = execute_q.second_is_result ? result_o : second_late_q;
+
+  if (FeedsBack > 0) begin : gen_fed_back
+    logic fed_back_q;
+
+    vdla_copy #(
+      .T(logic)
+    ) u_fed_back (
+      .clk_i,
+      .data_i(fed_back_i),
+      .data_o(fed_back_q)
+    );
+
+    assign operand = fed_back_q ? fed_i : x;
+    assign old_o = old;
+    assign x_o = x;
+  end else begin : gen_not_fed_back
+    assign operand = x;
+    assign old_o = '0;
+    assign x_o = '0;
+  end
+`else
   logic [31:0] result;
+`endif
 
   vdla_alu u_alu (
     .control_i(execute_q.alu),
+`ifdef VDLA_EXTENSIONS
+    .old_i    (old),
+    .b_i      (operand),
+`else
     .old_i    (execute_q.old_is_result ? result_o : old_late_q),
     .b_i      (execute_q.second_is_result ? result_o : second_late_q),
+`endif
     .product_i(product),
     .new_o    (result)
   );

@@ -8,8 +8,11 @@
 module vdla_check
   import vdla_pkg::*;
   import vdla_types_pkg::*;
+`ifdef VDLA_EXTENSIONS
+  import vdla_ext_pkg::*;
+`endif
 (
-  input  instr_t word_i,
+  input  instr_t word_i,  // of an extension, straightened (vdla_ext_pkg)
   output logic   valid_o,
   output unit_e  unit_o   // of a valid word
 );
@@ -192,7 +195,11 @@ module vdla_check
         unit_o       = sync.unit;
         format_valid = sync_valid;
       end
+`ifdef VDLA_EXTENSIONS
+      default:  format_valid = sync.opcode == OpExtension && looped_valid && ext_valid(word_i);
+`else
       default:  format_valid = 1'b0;
+`endif
     endcase
   end
 

@@ -4,12 +4,16 @@
 // Contract: docs/timing-contract.md, section 5. A GEMM after a GEMM, or a VECTOR after a VECTOR,
 // starts as soon as the issue stage is free, with at most ComputesInFlight in flight; any other
 // instruction starts when none is in flight. A GEMM or VECTOR ends ComputeDepth cycles after its
-// last slot. One iteration per cycle.
+// last slot. One iteration per cycle. With VDLA_EXTENSIONS also the instructions of extensions, each
+// of which is a kind of its own.
 
 `default_nettype none
 
 module vdla_compute
   import vdla_pkg::*, vdla_types_pkg::*, vdla_regs_pkg::*, vdla_compute_pkg::*;
+`ifdef VDLA_EXTENSIONS
+  import vdla_ext_pkg::*;
+`endif
 (
   input  logic                       clk_i,
   input  logic                       clk2x_i,
@@ -64,10 +68,17 @@ module vdla_compute
     pop_prev: command.pop_prev
   };
   assign is_load = command.opcode == OpLoad;
+`ifdef VDLA_EXTENSIONS
+  assign is_looped = command.opcode inside {OpGemm, OpVector, OpExtension};
+`else
   assign is_looped = command.opcode inside {OpGemm, OpVector};
+`endif
 
   // --- which instruction may start
 
+`ifdef VDLA_EXTENSIONS
+  logic     is_extension, same_extension;
+`endif
   opcode_e  previous_q;
   logic     follows, allow;
   logic     issues, issued, loads, loaded, requesting;
@@ -76,7 +87,11 @@ module vdla_compute
 
   // After an instruction of another kind none may be in flight; the issue stage is then free as
   // well.
+`ifdef VDLA_EXTENSIONS
+  assign follows = is_looped && command.opcode == previous_q && same_extension;
+`else
   assign follows = is_looped && command.opcode == previous_q;
+`endif
   assign allow = in_flight == '0
               || (follows && !issues && in_flight < LevelBits'(ComputesInFlight));
 
@@ -85,6 +100,31 @@ module vdla_compute
     else if (cmd_take_o) previous_q <= command.opcode;
   end
 
+`ifdef VDLA_EXTENSIONS
+  // The next instruction of the same extension starts when the last result is on its way.
+  logic extension_issues_q, sequences;
+
+  assign is_extension = command.opcode == OpExtension;
+  assign issues = sequences || extension_issues_q && !issued;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) extension_issues_q <= 1'b0;
+    else if (cmd_take_o) extension_issues_q <= is_extension;
+    else if (issued) extension_issues_q <= 1'b0;
+  end
+
+  if (PlugIns > 1) begin : gen_extensions
+    ext_number_t number_q;
+
+    always_ff @(posedge clk_i) begin
+      if (cmd_take_o && is_extension) number_q <= ext_number(cmd_i.word);
+    end
+    assign same_extension = !is_extension || ext_number(cmd_i.word) == number_q;
+  end else begin : gen_one_extension
+    assign same_extension = 1'b1;
+  end
+
+`endif
   // --- completion: of a GEMM or VECTOR a fixed time after its last slot
 
   logic [ComputeDepth-1:0] completes_q;
@@ -174,8 +214,17 @@ module vdla_compute
   logic                    advance, uop_re;
   logic [UopIndexBits-1:0] uop_index;
   uop_t                    uop;
+`ifdef VDLA_EXTENSIONS
+  slot_valid_t             valid, slot_valid;
+  slot_t                   slot, sequenced;
+  logic                    sequenced_last, waits, enters;
+  ext_cycles_t             cycles;
+  ext_step_t               step;
+  ext_pass_t               pass;
+`else
   slot_valid_t             valid;
   slot_t                   slot;
+`endif
 
   vdla_uop_buffer u_uop (
     .clk_i,
@@ -192,14 +241,45 @@ module vdla_compute
     .rst_ni,
     .start_i    (cmd_take_o && is_looped),
     .command_i  (command),
+`ifdef VDLA_EXTENSIONS
+    .word_i     (cmd_i.word),
+    .waits_i    (waits),
+    .enters_o   (enters),
+    .cycles_o   (cycles),
+    .step_o     (step),
+    .busy_o     (sequences),
+    .last_o     (sequenced_last),
+`else
     .busy_o     (issues),
     .last_o     (issued),
+`endif
     .advance_o  (advance),
     .uop_re_o   (uop_re),
     .uop_index_o(uop_index),
     .uop_i      (uop),
+`ifdef VDLA_EXTENSIONS
+    .valid_o    (slot_valid),
+    .slot_o     (sequenced)
+  );
+
+  vdla_ext_steps u_steps (
+    .clk_i,
+    .rst_ni,
+    .enters_i(enters),
+    .cycles_i(cycles),
+    .step_i  (step),
+    .valid_i (slot_valid),
+    .slot_i  (sequenced),
+    .last_i  (sequenced_last),
+    .waits_o (waits),
+    .valid_o (valid),
+    .slot_o  (slot),
+    .last_o  (issued),
+    .pass_o  (pass)
+`else
     .valid_o    (valid),
     .slot_o     (slot)
+`endif
   );
 
   vdla_pipeline u_pipeline (
@@ -208,6 +288,9 @@ module vdla_compute
     .rst_ni,
     .valid_i          (valid),
     .slot_i           (slot),
+`ifdef VDLA_EXTENSIONS
+    .pass_i           (pass),
+`endif
     .load_write_valid_i,
     .load_write_i,
     .acc_write_valid_i(write_valid),

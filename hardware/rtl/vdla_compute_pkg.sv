@@ -5,6 +5,9 @@
 package vdla_compute_pkg;
   import vdla_pkg::*;
   import vdla_types_pkg::*;
+`ifdef VDLA_EXTENSIONS
+  import vdla_ext_pkg::*;
+`endif
 
   // A package has more parameters than a design uses.
   /* verilator lint_off UNUSEDPARAM */
@@ -62,6 +65,28 @@ package vdla_compute_pkg;
     logic execute;  // the ALU works and the entry is written
     logic hold;  // only x is read
   } slot_valid_t;
+`ifdef VDLA_EXTENSIONS
+
+  // A step of an extension, for its datapath.
+  typedef struct packed {
+    ext_number_t number;
+    logic begins;  // a sum
+    ext_own_t own;
+  } ext_step_t;
+
+  // What a pass of an extension does besides its slot: a step that reads its operands, the result
+  // of one that is due, or both.
+  typedef struct packed {
+    logic reads;
+    ext_step_t step;
+    logic old;  // the entry is read for the datapath
+    logic sum;  // src is read from the accumulator
+    logic from_sum;  // src is in the accumulator
+    logic second;  // src was read by the previous pass
+    logic writes;
+    logic fed_back;  // the result is of a datapath that reads the accumulator
+  } ext_pass_t;
+`endif
 
   // The partial products of a product: low + (middle + other) * 2**17.
   typedef struct packed {

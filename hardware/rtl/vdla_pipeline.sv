@@ -10,12 +10,20 @@
 
 module vdla_pipeline
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*, vdla_gemm_pkg::*;
+`ifdef VDLA_EXTENSIONS
+  import vdla_ext_pkg::*;
+`endif
 (
   input  logic                    clk_i,
   input  logic                    clk2x_i,
   input  logic                    rst_ni,
   input  slot_valid_t             valid_i,
   input  slot_t                   slot_i,
+`ifdef VDLA_EXTENSIONS
+  // verilator lint_off UNUSEDSIGNAL
+  input  ext_pass_t               pass_i,  // of an extension
+  // verilator lint_on UNUSEDSIGNAL
+`endif
   // Writes to inp, wgt and scl by the load unit, to acc by this unit's loads.
   input  logic                    load_write_valid_i,
   input  buffer_write_t           load_write_i,
@@ -66,7 +74,11 @@ module vdla_pipeline
   logic [ WgtEntryBits-1:0] wgt_entry, wgt_operand_q;
   logic [InpVectorBits-1:0] inp_vector;
   logic [WgtVectorBits-1:0] wgt_vector;
+`ifdef VDLA_EXTENSIONS
+  logic [     Lanes*32-1:0] products, sums, result;
+`else
   logic [     Lanes*32-1:0] sums, result;
+`endif
 
   logic [SrcFieldBits-1:0] gemm_src;
   logic [WgtFieldBits-1:0] gemm_wgt;
@@ -76,19 +88,63 @@ module vdla_pipeline
     .Cycles(GemmLatency - ArrayLatency)
   ) u_gemm_reads (
     .clk_i,
+`ifdef VDLA_EXTENSIONS
+    .data_i({valid_i.execute && !slot_i.vector && !pass_i.writes, slot_i.src, slot_i.wgt}),
+`else
     .data_i({valid_i.execute && !slot_i.vector, slot_i.src, slot_i.wgt}),
+`endif
     .data_o({gemm_reads, gemm_src, gemm_wgt})
   );
 
+`ifdef VDLA_EXTENSIONS
+  // --- a pass of an extension in R - 1 and in R, and what its step reads
+
+  // verilator lint_off UNUSEDSIGNAL
+  ext_pass_t pass_early, pass;
+  ext_kind_t kind;
+  // verilator lint_on UNUSEDSIGNAL
+  ext_pass_t pass_q[ReadDelay];
+  logic      step_inp_entry, step_inp_vector, step_wgt_entry, step_wgt_vector;
+
+  always_ff @(posedge clk_i) begin
+    pass_q[0] <= pass_i;
+    for (int unsigned k = 1; k < ReadDelay; k++) pass_q[k] <= pass_q[k-1];
+    if (!rst_ni) begin
+      for (int unsigned k = 0; k < ReadDelay; k++) begin
+        pass_q[k].reads <= 1'b0;
+        pass_q[k].old <= 1'b0;
+        pass_q[k].sum <= 1'b0;
+        pass_q[k].writes <= 1'b0;
+      end
+    end
+  end
+
+  assign pass_early = pass_q[ReadDelay-2];
+  assign pass = pass_q[ReadDelay-1];
+  assign kind = ext_kind(pass.step.number);
+  assign step_inp_entry = pass.reads && kind.reads_inp && !kind.src_vector;
+  assign step_inp_vector = pass.reads && kind.reads_inp && kind.src_vector;
+  assign step_wgt_entry = pass.reads && kind.reads_wgt && !kind.wgt_vector;
+  assign step_wgt_vector = pass.reads && kind.reads_wgt && kind.wgt_vector;
+
+  assign vector_reads = executes && slot.vector && !pass.writes;
+`else
   assign vector_reads = executes && slot.vector;
+`endif
 
   vdla_inp_buffer u_inp (
     .clk_i,
     .write_valid_i (load_write_valid_i),
     .write_i       (load_write_i),
+`ifdef VDLA_EXTENSIONS
+    .entry_re_i    (gemm_reads || step_inp_entry),
+    .entry_index_i (step_inp_entry ? slot.src : gemm_src),
+    .vector_re_i   (vector_reads || step_inp_vector),
+`else
     .entry_re_i    (gemm_reads),
     .entry_index_i (gemm_src),
     .vector_re_i   (vector_reads),
+`endif
     .vector_index_i(slot.src),
     .entry_o       (inp_entry),
     .vector_o      (inp_vector)
@@ -98,9 +154,15 @@ module vdla_pipeline
     .clk_i,
     .write_valid_i (load_write_valid_i),
     .write_i       (load_write_i),
+`ifdef VDLA_EXTENSIONS
+    .entry_re_i    (gemm_reads || step_wgt_entry),
+    .entry_index_i (step_wgt_entry ? slot.wgt : gemm_wgt),
+    .vector_re_i   (vector_reads || step_wgt_vector),
+`else
     .entry_re_i    (gemm_reads),
     .entry_index_i (gemm_wgt),
     .vector_re_i   (vector_reads),
+`endif
     .vector_index_i(slot.wgt),
     .entry_o       (wgt_entry),
     .vector_o      (wgt_vector)
@@ -117,9 +179,55 @@ module vdla_pipeline
     .rst_ni,
     .inp_i (inp_operand_q),
     .wgt_i (wgt_operand_q),
+`ifdef VDLA_EXTENSIONS
+    .sums_o(products)
+`else
     .sums_o(sums)
+`endif
   );
 
+`ifdef VDLA_EXTENSIONS
+  // --- R + 2: a step of an extension meets its operands, those of the accumulator in R + 3
+
+  logic                     reads_q[2];
+  logic                     sums_are_steps_q[3];
+  ext_step_t                step_q[2];
+  logic [InpVectorBits-1:0] inp_vector_q;
+  logic [WgtVectorBits-1:0] wgt_vector_q;
+  logic [     Lanes*32-1:0] step_sums, step_old, step_sum, step_result;
+
+  always_ff @(posedge clk_i) begin
+    step_q <= '{pass.step, step_q[0]};
+    sums_are_steps_q <= '{
+      pass_early.writes && !pass_early.fed_back, sums_are_steps_q[0], sums_are_steps_q[1]
+    };
+    inp_vector_q <= inp_vector;
+    wgt_vector_q <= wgt_vector;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) reads_q <= '{default: 1'b0};
+    else reads_q <= '{pass.reads, reads_q[0]};
+  end
+
+  vdla_ext_datapaths u_datapaths (
+    .clk_i,
+    .rst_ni,
+    .valid_i     (reads_q[1]),
+    .step_i      (step_q[1]),
+    .inp_entry_i (inp_operand_q),
+    .inp_vector_i(inp_vector_q),
+    .wgt_entry_i (wgt_operand_q),
+    .wgt_vector_i(wgt_vector_q),
+    .old_i       (step_old),
+    .sum_i       (step_sum),
+    .sums_o      (step_sums),
+    .results_o   (step_result)
+  );
+
+  assign sums = sums_are_steps_q[2] ? step_sums : products;
+
+`endif
   // --- R + 2: the product; R + 3: the ALU; R + 4: its result
 
   vdla_accumulator u_accumulator (
@@ -130,6 +238,12 @@ module vdla_pipeline
     .inputs_i     (inp_vector),
     .weights_i    (wgt_vector),
     .sums_i       (sums),
+`ifdef VDLA_EXTENSIONS
+    .pass_i       (pass_early),
+    .results_i    (step_result),
+    .old_o        (step_old),
+    .sum_o        (step_sum),
+`endif
     .result_o     (result),
     .write_valid_i(acc_write_valid_i),
     .write_i      (acc_write_i)
@@ -151,8 +265,13 @@ module vdla_pipeline
   );
 
 `ifndef SYNTHESIS
-  // GEMM and VECTOR are never in the pipeline together.
+  // What reads the buffers of inputs and weights is never in the pipeline together.
+`ifdef VDLA_EXTENSIONS
+  OneKind_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      32'(gemm_reads) + 32'(vector_reads) + 32'(pass.reads) <= 1);
+`else
   OneKind_A: assert property (@(posedge clk_i) disable iff (!rst_ni) !(gemm_reads && vector_reads));
+`endif
 `endif
 
 endmodule

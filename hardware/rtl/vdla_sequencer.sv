@@ -1,16 +1,20 @@
-// The loops of a GEMM or VECTOR: reads the micro-ops and issues the pipeline's slots.
+// The loops of a GEMM, VECTOR or extension: reads the micro-ops and issues the pipeline's slots.
 //
 // Contract: start_i is in cycle S. The micro-op of the first iteration is read in S + 1 and arrives
 // in S + 3, in which it is added to the indices; the first slot is valid in S + 4, IssueDelay
 // cycles after the read. An iteration that reads two entries of one half of the accumulator, or
 // multiplies what the slot before it writes, takes two slots and holds up those behind it. last_o:
 // the last slot of an instruction. busy_o: S < t < F, where in F the last micro-op of a GEMM is
-// read, or last_o is set for a VECTOR; the next instruction may start in F. One slot per cycle.
+// read, or last_o is set for a VECTOR; the next instruction may start in F. One slot per cycle. Of
+// an extension, the slots are what vdla_ext_steps makes the pipeline's from, when it is due.
 
 `default_nettype none
 
 module vdla_sequencer
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
+`ifdef VDLA_EXTENSIONS
+  import vdla_ext_pkg::*;
+`endif
 (
   input  logic                    clk_i,
   input  logic                    rst_ni,
@@ -18,6 +22,13 @@ module vdla_sequencer
   // verilator lint_off UNUSEDSIGNAL
   input  vector_t                 command_i,  // fields that a GEMM lacks are 0
   // verilator lint_on UNUSEDSIGNAL
+`ifdef VDLA_EXTENSIONS
+  input  instr_t                  word_i,     // of an extension, the same
+  input  logic                    waits_i,    // the slot is a step that takes more cycles
+  output logic                    enters_o,   // a step is the slot of the next cycle
+  output ext_cycles_t             cycles_o,   // of that step
+  output ext_step_t               step_o,     // of the slot
+`endif
   output logic                    busy_o,
   output logic                    last_o,
   output logic                    advance_o,  // all stages move
@@ -234,6 +245,40 @@ module vdla_sequencer
     end
   end
 
+`ifdef VDLA_EXTENSIONS
+  // --- the extension of an iteration, beside its fields in `common`
+
+  typedef struct packed {
+    logic active;
+    ext_kind_t kind;
+    ext_step_t step;
+    ext_cycles_t cycles;
+  } extension_t;
+
+  extension_t read_extension_q, fetch_extension_q, extension_q;
+
+  always_ff @(posedge clk_i) begin
+    if (load) begin
+      read_extension_q <= '{
+        active: command_i.opcode == OpExtension,
+        kind: ext_kind(ext_number(word_i)),
+        step: '{number: ext_number(word_i), begins: 1'b0, own: ext_own(word_i)},
+        cycles: ext_cycles(word_i)
+      };
+    end
+    if (advance) begin
+      fetch_extension_q <= read_extension_q;
+      extension_q <= fetch_extension_q;
+      step_o <= '{
+        number: extension_q.step.number, begins: add_q.common.init && uop_i.first, own: extension_q.step.own
+      };
+    end
+  end
+
+  assign enters_o = advance && adding_q && extension_q.active;
+  assign cycles_o = extension_q.cycles;
+
+`endif
   // --- add: the slot
 
   slot_t   slot, slot_q;
@@ -262,6 +307,16 @@ module vdla_sequencer
     slot.zero_point = common.zero_point;
     slot.clip_lo = common.clip_lo;
     slot.clip_hi = common.clip_hi;
+`ifdef VDLA_EXTENSIONS
+    // The slot that writes the result of a step; its operands are read by another pass.
+    if (extension_q.active) begin
+      slot.vector = extension_q.kind.reads_old || extension_q.kind.reads_sum;
+      slot.reads_acc = extension_q.kind.accumulates && !begins;
+      slot.alu = alu_control(extension_q.kind.op, begins);
+      slot.source = SourceAcc;
+      slot.operand = OperandSrc;
+    end
+`endif
   end
 
   assign conflict = slot.reads_acc && slot.reads_src
@@ -293,7 +348,11 @@ module vdla_sequencer
   logic vector_q;  // a VECTOR has slots to issue
 
   // Registers alone decide whether the stages move, as this enables all of them.
+`ifdef VDLA_EXTENSIONS
+  assign advance = !valid_o.hold && !waits_i;
+`else
   assign advance = !valid_o.hold;
+`endif
   assign busy_o = reading_q && !last_read_q || vector_q && !last_o;
 
   always_ff @(posedge clk_i) begin

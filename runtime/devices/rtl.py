@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, columns, instruction_bytes
 from vdla.hardware.program import STREAM, Program
+from vdla.hardware.timing import extension_rows
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.driver import Driver, Stream
 from vdla.runtime.devices.memory_device import DEFAULT_BYTES, Contents, MemoryDevice
@@ -295,6 +296,14 @@ def _fill(times: Ints, where: NDArray[np.intp], seen: Ints) -> None:
     times[where[: len(seen)]] = seen
 
 
+def _core_cycles(program: Program, iterations: Ints) -> Ints:
+    """The cycles of compute instructions, but for a VECTOR's stalls."""
+    cycles, columns = iterations.copy(), program.columns
+    for rows, issued in extension_rows(program.config, columns, iterations):
+        cycles[rows] = issued
+    return cycles
+
+
 def _longest(program: Program) -> int:
     """An upper bound on the cycles that an instruction runs without a visible event."""
     columns = program.columns
@@ -302,6 +311,7 @@ def _longest(program: Program) -> int:
         return _CHUNK_CYCLES
     kernels = columns[:, COL["uop_end"]] - columns[:, COL["uop_begin"]]
     iterations = columns[:, COL["loop0"]] * columns[:, COL["loop1"]] * kernels
+    cycles = _core_cycles(program, iterations)
     rows = columns[:, COL["y_before"]] + columns[:, COL["y_size"]] + columns[:, COL["y_after"]]
     entries = rows * (columns[:, COL["x_before"]] + columns[:, COL["x_size"]] + columns[:, COL["x_after"]])
-    return _CHUNK_CYCLES + 2 * int((iterations + entries * columns[:, COL["z_size"]]).max())
+    return _CHUNK_CYCLES + 2 * int((cycles + entries * columns[:, COL["z_size"]]).max())

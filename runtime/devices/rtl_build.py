@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vdla.hardware.generate.extension_files import machine_paths
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, rtl_files
 from vdla.runtime.devices.device import DeviceError
 from vdla.support.cache import CacheError, build_once, user_cache
@@ -151,7 +152,7 @@ def build_library(config: Config, options: BuildOptions | None = None) -> Path:
 
     def build(folder: Path) -> Path:
         log = path.with_suffix(".log")
-        build_folder = _BuildFolder(folder, log, tools, options, parameters, _defines(config))
+        build_folder = _BuildFolder(folder, log, tools, options, config, parameters)
         return _build(config.name, package, path, build_folder)
 
     try:
@@ -196,15 +197,15 @@ class _BuildFolder:
     log: Path
     tools: Tools
     options: BuildOptions
+    config: Config
     parameters: tuple[str, ...]
-    defines: tuple[str, ...]
 
     def verilate(self, package: str) -> None:
         """Translate the RTL to C++ in the folder."""
         generated = self.folder / PACKAGE
         generated.write_text(package, encoding="utf-8")
         self.log.write_text(f"{self.tools.versions}\n", encoding="utf-8")
-        files = [str(path) for path in (generated, *rtl_files(self.options.rtl))]
+        files = [str(path) for path in (generated, *machine_paths(self.config, self.folder, self.options.rtl))]
         program = str(self.tools.verilator_root / "bin" / "verilator_bin")
         flags = [*self.options.verilate, *self.parameters, "--Mdir", str(self.folder)]
         self._run("verilator", [program, *flags, str(_MEMORIES), *files])
@@ -244,7 +245,7 @@ class _BuildFolder:
 
     def _object(self, source: Path) -> Path:
         level = _SLOW if source.name.startswith("slow") else _FAST
-        return self._compile(source, self.folder / f"{source.stem}.o", (*level, *self.defines))
+        return self._compile(source, self.folder / f"{source.stem}.o", (*level, *_defines(self.config)))
 
     def _compile(self, source: Path, target: Path, flags: Sequence[str]) -> Path:
         include = self.tools.verilator_root / "include"

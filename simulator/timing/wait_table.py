@@ -22,10 +22,7 @@ from vdla.hardware.isa import (
     Opcode,
     Unit,
     instruction_bytes,
-    isa_of,
-    own_fields,
     popped_queue,
-    reader,
 )
 from vdla.simulator.stats.moved_bytes import entry_beats
 
@@ -85,10 +82,8 @@ def _fill_cycles(config: Config, table: Ints, columns: Ints, stalls: Ints) -> No
     vectors = columns[:, COL["opcode"]] == Opcode.VECTOR
     table[:, F["cycles"]] = iterations + stalls + np.where(vectors, contract.ISSUE_DELAY, 0)
     table[:, F["tail"]] = np.where(vectors, 0, contract.ISSUE_DELAY) + contract.compute_depth(config)
-    for number, plug_in in enumerate(config.extensions):
-        rows = np.flatnonzero((columns[:, COL["opcode"]] == EXTENSION) & (columns[:, EXTENSION_COLUMN] == number))
-        field = own_fields(plug_in, reader(columns[rows], isa_of(config).col))
-        table[rows, F["cycles"]] = contract.extension_cycles(plug_in, field, iterations[rows])
+    for rows, cycles in contract.extension_rows(config, columns, iterations):
+        table[rows, F["cycles"]] = cycles
         table[rows, F["tail"]] = contract.compute_depth(config)
 
 

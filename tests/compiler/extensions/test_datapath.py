@@ -9,9 +9,16 @@ from helpers.extensions import lut, sad
 
 from vdla.compiler.extensions import ExtensionError
 from vdla.hardware.config import Config
+from vdla.hardware.generate.datapath_header import stub
 
 TINY = Config.preset("tiny")
-TEXT = "module ext_sad; endmodule\n"
+
+
+def text_of(declare):
+    return stub(TINY, declare(TINY).plug_in(TINY))
+
+
+TEXT = text_of(sad)
 
 
 def datapath_of(given, declare=sad):
@@ -28,7 +35,7 @@ def test_a_datapath_is_the_text_or_the_file_beside_the_declaration(tmp_path):
 
 def test_the_result_of_a_sum_is_added_and_any_other_replaces_the_entry():
     assert datapath_of(TEXT).reducer == "sum"
-    assert datapath_of(TEXT, lut).reducer == ""
+    assert datapath_of(text_of(lut), lut).reducer == ""
 
 
 def test_a_plug_in_is_the_same_instruction_with_and_without_a_datapath():

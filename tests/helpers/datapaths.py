@@ -1,0 +1,167 @@
+"""Extensions with datapaths that together use all of the RTL's slot: what a step reads, how its
+result reaches the accumulator, cycles from formulas.
+
+Each function gives a `declare(config)` for a latency and an interval.
+"""
+
+from vdla import te
+from vdla.compiler.extensions import Extension
+from vdla.hardware.isa import PlugInField
+
+SUMS = "[Batch-1:0][BlockOut-1:0][31:0]"
+VECTOR = "[Batch-1:0][BlockOut-1:0][InpBits-1:0]"
+ENTRY = "[Batch-1:0][BlockIn-1:0][InpBits-1:0]"
+WEIGHTS = "[BlockOut-1:0][BlockIn-1:0][WgtBits-1:0]"
+WEIGHT_VECTOR = "[BlockOut-1:0][WgtBits-1:0]"
+
+
+def datapath(name, latency, ports, value):
+    """A module that computes `value` for each lane [b][o] and delays it by `latency` cycles."""
+    inputs = "".join(f"  input  logic {port},\n" for port in ports)
+    return f"""
+module ext_{name}
+  import vdla_pkg::*;
+(
+  // verilator lint_off UNUSEDSIGNAL
+  input  logic clk_i,
+  input  logic rst_ni,
+  input  logic valid_i,
+  input  logic begin_i,
+{inputs}  // verilator lint_on UNUSEDSIGNAL
+  output logic {SUMS} result_o
+);
+  logic {SUMS} stages[{latency}+1];
+  for (genvar b = 0; b < Batch; b++) begin : gen_row
+    for (genvar o = 0; o < BlockOut; o++) begin : gen_column
+      assign stages[0][b][o] = {value};
+    end
+  end
+  for (genvar k = 1; k <= {latency}; k++) begin : gen_delay
+    always_ff @(posedge clk_i) stages[k] <= stages[k-1];
+  end
+  assign result_o = stages[{latency}];
+endmodule
+"""
+
+
+def fused(latency, interval=1):
+    """acc = (acc ^ 3 x) + w k: the old entry, another entry, a vector of weights and a field."""
+
+    def declare(config):
+        shape = (config.batch, config.block_out)
+        old, x = (te.placeholder(shape, "int32", name) for name in ("old", "x"))
+        w, k = te.placeholder((config.block_out,), config.wgt_dtype, "w"), te.placeholder((1,), "int32", "k")
+        ports = [f"{SUMS} src_i", f"{WEIGHT_VECTOR} wgt_i", f"{SUMS} old_i", "signed [5:0] k_i"]
+        value = "(old_i[b][o] ^ (src_i[b][o] * 3)) + 32'(signed'(wgt_i[o])) * 32'(k_i)"
+        return Extension(
+            name="fused",
+            doc="Mixes two sums.",
+            output=te.compute(shape, lambda b, o: (old[b, o] ^ (x[b, o] * 3)) + te.cast("int32", w[o]) * k[0], "acc"),
+            scopes={"old": "acc", "x": "acc", "w": "wgt", "k": "immediate", "acc": "acc"},
+            in_place="old",
+            fields=[PlugInField("k", 6, "The factor.", signed=True)],
+            interval=interval,
+            latency=latency,
+            datapath=datapath("fused", latency, ports, value),
+        )
+
+    return declare
+
+
+def largest(latency, interval=1):
+    """acc = max(acc, x w0, x w1): another entry, continued by a maximum."""
+
+    def declare(config):
+        shape = (config.batch, config.block_out)
+        x = te.placeholder(shape, "int32", "x")
+        w = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "w")
+        i = te.reduce_axis(2, "i")
+        a, b = (f"signed'(src_i[b][o] * 32'(signed'(wgt_i[o][{k}])))" for k in (0, 1))
+        return Extension(
+            name="largest",
+            doc="Keeps the largest product.",
+            output=te.compute(shape, lambda b, o: te.max(x[b, o] * te.cast("int32", w[o, i]), axis=i), "acc"),
+            scopes={"x": "acc", "w": "wgt", "acc": "acc"},
+            interval=interval,
+            latency=latency,
+            datapath=datapath("largest", latency, [f"{SUMS} src_i", f"{WEIGHTS} wgt_i"], f"{a} > {b} ? {a} : {b}"),
+        )
+
+    return declare
+
+
+def copied(latency, interval=1):
+    """acc = 5 x + 1: another entry, nothing of its own."""
+
+    def declare(config):
+        shape = (config.batch, config.block_out)
+        x = te.placeholder(shape, "int32", "x")
+        return Extension(
+            name="copied",
+            doc="Copies an entry.",
+            output=te.compute(shape, lambda b, o: x[b, o] * 5 + 1, "acc"),
+            scopes={"x": "acc", "acc": "acc"},
+            interval=interval,
+            latency=latency,
+            datapath=datapath("copied", latency, [f"{SUMS} src_i"], "src_i[b][o] * 5 + 1"),
+        )
+
+    return declare
+
+
+def spread(latency, interval=1):
+    """acc = x w - n: a vector of inputs and an entry of weights."""
+
+    def declare(config):
+        shape = (config.batch, config.block_out)
+        x = te.placeholder(shape, config.inp_dtype, "x")
+        w = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "w")
+        n = te.placeholder((1,), "int32", "n")
+        value = "32'(signed'(src_i[b][o])) * 32'(signed'(wgt_i[o][1])) - 32'(n_i)"
+        product = lambda b, o: te.cast("int32", x[b, o]) * te.cast("int32", w[o, 1]) - n[0]  # noqa: E731
+        return Extension(
+            name="spread",
+            doc="Multiplies a vector.",
+            output=te.compute(shape, product, "acc"),
+            scopes={"x": "inp", "w": "wgt", "n": "immediate", "acc": "acc"},
+            fields=[PlugInField("n", 4, "The offset.")],
+            interval=interval,
+            latency=latency,
+            datapath=datapath("spread", latency, [f"{VECTOR} src_i", f"{WEIGHTS} wgt_i", "[3:0] n_i"], value),
+        )
+
+    return declare
+
+
+def distance(latency, interval=1):
+    """acc += sum of |inp - wgt|: entries of inputs and weights, continued by a sum."""
+
+    def declare(config):
+        inp = te.placeholder((config.batch, config.block_in), config.inp_dtype, "inp")
+        wgt = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "wgt")
+        i = te.reduce_axis(config.block_in, "i")
+        difference = lambda b, o: te.abs(te.cast("int32", inp[b, i]) - te.cast("int32", wgt[o, i]))  # noqa: E731
+        differences = [f"32'(signed'(src_i[b][{i}])) - 32'(signed'(wgt_i[o][{i}]))" for i in range(config.block_in)]
+        terms = [f"({each} < 0 ? -({each}) : {each})" for each in differences]
+        return Extension(
+            name="distance",
+            doc="Adds absolute differences.",
+            output=te.compute((config.batch, config.block_out), lambda b, o: te.sum(difference(b, o), axis=i), "acc"),
+            scopes={"inp": "inp", "wgt": "wgt", "acc": "acc"},
+            interval=interval,
+            latency=latency,
+            datapath=datapath("distance", latency, [f"{ENTRY} src_i", f"{WEIGHTS} wgt_i"], " + ".join(terms)),
+        )
+
+    return declare
+
+
+AT_ONCE = (fused(0), largest(0), copied(0), spread(0), distance(0))
+LATER = (fused(1), largest(2), copied(1), spread(2, "1 + n // 3"), distance(5))
+SPACED = (
+    fused(3, "max(k, 0) - k % 3 + 3"),
+    largest(1, 5),
+    copied(2, 2),
+    spread(1, 3),
+    distance(1, "2 + uop_begin % 2"),
+)
