@@ -14,7 +14,7 @@ from vdla.compiler.map.computation import Computation, contractions
 from vdla.compiler.map.cores import Core, machine_cores, of_intrinsics
 from vdla.compiler.map.element_wise import element_wise
 from vdla.compiler.map.errors import MapError
-from vdla.compiler.map.expression_parts import sums_of, viewed
+from vdla.compiler.map.expression_parts import looked_up, sums_of, viewed
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import Mapping, Refusal, mappings
 from vdla.compiler.map.packed_form import PackedForm
@@ -49,13 +49,14 @@ def candidates(
     """Every legal mapping of `output` onto the intrinsics of a machine.
 
     `output` is a reduction or element-wise over plain inputs, an epilogue that reads one element of
-    such a result, or elements of either of them.
+    such a result, a table that is indexed by such an epilogue, or elements of one of them.
 
     Raises:
         MapError: no intrinsic covers the expression; the message has the first reason of each.
     """
     name = name or output.name
     result, view = viewed(output)
+    result = looked_up(result)
     request = PackedRequest(result, view, config, threads, name)
     cores = machine_cores(config) if intrinsics is None else of_intrinsics(intrinsics)
     others: dict[str, list[str]] = {}

@@ -96,7 +96,8 @@ def _stage(stage: PlugInStage) -> Iterator[str]:
     yield ""
     yield f"## Stage {stage.name.upper()}"
     yield ""
-    yield f"{stage.doc} Results with `emit` STAGE are requantised and go through it."
+    yield stage.doc
+    yield "Results with `emit` STAGE are requantised and go through it."
     yield ""
     yield f"Digest `{stage.digest}`, latency {stage.latency} cycles, which every compute instruction takes."
     yield from (_state(port) for port in stage.states)

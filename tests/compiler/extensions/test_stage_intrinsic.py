@@ -23,19 +23,22 @@ STAGED = vdla.extend(TINY, table, depthwise)
 ROWS, TERMS, COLUMNS = 6, 8, 12
 
 
-def layer(values=256, dtype="int8", looked_up=True):
-    """out[i, j] = table[requantised sums of x[i, r] * w[j, r], plus 128]."""
+def layer(values=256, dtype="int8", looked_up=True, apart=False):
+    """A product, requantised and looked up in a table; `apart`: in two stages."""
     x, w = te.placeholder((ROWS, TERMS), "int8", "x"), te.placeholder((COLUMNS, TERMS), "int8", "w")
     scale, held = te.placeholder((COLUMNS,), "int64", "scale"), te.placeholder((values,), dtype, "held")
     r = te.reduce_axis(TERMS, "r")
     product = lambda i, j: te.sum(te.cast("int32", x[i, r]) * te.cast("int32", w[j, r]), axis=r)  # noqa: E731
     sums = te.compute((ROWS, COLUMNS), product, "sums")
 
-    def value(i, j):
-        result = requantisation(sums[i, j], scale[j], 0, -128, 127, "int8")
-        return held[te.cast("int32", result) + 128] if looked_up else result
+    def requantised(i, j):
+        return requantisation(sums[i, j], scale[j], 0, -128, 127, "int8")
 
-    return te.compute((ROWS, COLUMNS), value, "out")
+    result = te.compute((ROWS, COLUMNS), requantised, "result" if apart else "out")
+    if not looked_up:
+        return result
+    element = (lambda i, j: result[i, j]) if apart else requantised
+    return te.compute((ROWS, COLUMNS), lambda i, j: held[te.cast("int32", element(i, j)) + 128], "out")
 
 
 def columns_of(program, name):
@@ -50,8 +53,9 @@ def test_the_instructions_compute_the_behaviour(declare):
     assert vdla.check_intrinsic(stage_intrinsic(config), config).programs >= 6
 
 
-def test_a_layer_is_looked_up_on_its_way_out():
-    operator = candidates(layer(), STAGED, 2).found[0]
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_layer_is_looked_up_on_its_way_out(apart):
+    operator = candidates(layer(apart=apart), STAGED, 2).found[0]
     rng = np.random.default_rng(0)
     x, w = (rng.integers(-128, 128, (count, TERMS)).astype(np.int8) for count in (ROWS, COLUMNS))
     scale = pack_scale(np.arange(COLUMNS), np.full(COLUMNS, 3), np.full(COLUMNS, 9))

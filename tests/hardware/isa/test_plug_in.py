@@ -196,7 +196,7 @@ def test_the_reference_page_describes_state_and_stage():
     assert "It writes the row at `acc` of state `table.table`, 64 of int8[4]." in page
     assert "It reads all rows of state `dw.taps`, 9 of int8[4]." in page
     assert "It reads and writes the only row of state `dw.window`, 1 of int8[3, 2, 1, 4]." in page
-    assert "## Stage TABLE\n\nReplaces every result by an element of the table. Results with `emit` STAGE are" in page
+    assert "## Stage TABLE\n\nReplaces every result by an element of the table.\nResults with `emit` STAGE are" in page
     assert "- `scl` must be 0 unless emit is REQUANT or STAGE." in page
     assert "| 0 NONE, 1 REQUANT, 2 RAW, 3 STAGE |" in page
 
