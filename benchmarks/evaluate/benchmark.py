@@ -1,8 +1,8 @@
 """Extensions: generated tests, mutants of programs, planted faults and who names them.
 
 Everything follows from the declarations of small extensions that together have every kind of
-operand (benchmarks/generated_tests/samples.py). `--long` plants each fault in every extension that
-can have it.
+operand, private state and a stage (benchmarks/generated_tests/samples.py). `--long` plants each
+fault in every extension that can have it.
 """
 
 from __future__ import annotations

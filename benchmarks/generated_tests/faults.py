@@ -27,6 +27,7 @@ from vdla.hardware.isa import (
     Footprints,
     OldSum,
     PlugIn,
+    PlugInStage,
     Row,
     Rule,
     Unit,
@@ -37,19 +38,24 @@ from vdla.hardware.isa import (
 from vdla.simulator.timing import wait_table
 
 Ints = NDArray[np.int64]
+StageChange = Callable[[PlugInStage], PlugInStage]
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A kind of fault: a broken plug-in, or `planted`, a broken function."""
+    """A kind of fault: a broken plug-in, a broken `stage`, or `planted`, a broken function."""
 
     name: str
     view: View
     change: changes.Change | None = None
     planted: Breaking = nullcontext
+    stage: StageChange | None = None
 
     def machines(self, config: Config) -> Iterator[Config]:
         """The machine with the fault: in each plug-in that can have it, or in the function."""
+        if self.stage is not None and config.stage is not None:
+            yield replace(config, stage=self.stage(config.stage))
+            return
         if self.change is None:
             yield config
             return
@@ -102,6 +108,10 @@ def _without_own_rules(config: Config, columns: Ints, index_of: dict[str, int]) 
 
 def _without_bounds(self: Footprints, row: Row, kernel: UopOffsets | None) -> list[Excess]:
     return [] if row[COL["opcode"]] == EXTENSION else _excess(self, row, kernel)
+
+
+def _other_stage(stage: PlugInStage) -> PlugInStage:
+    return replace(stage, kernel=changes.other_operator(stage.kernel))
 
 
 # --- the faults -----------------------------------------------------------------------------------
@@ -162,4 +172,11 @@ _FUNCTION = (
     Fault("fields exchanged", View.FUNCTION, changes.exchanged_fields),
     Fault("another operator", View.FUNCTION, changes.edited(changes.other_operator)),
 )
-FAULTS: tuple[Fault, ...] = (*_TIMING, *_DECODER, *_PORTS, *_FUNCTION)
+_STATE = (
+    Fault("state at another index", View.FOOTPRINT, changes.held(changes.other_index)),
+    Fault("state not written", View.FOOTPRINT, changes.held(changes.unwritten)),
+    Fault("state changed otherwise", View.FUNCTION, changes.edited(changes.other_update)),
+    Fault("stage with another operator", View.FUNCTION, stage=_other_stage),
+    Fault("stage of a longer latency", View.TIMING, stage=lambda stage: replace(stage, latency=stage.latency + 1)),
+)
+FAULTS: tuple[Fault, ...] = (*_TIMING, *_DECODER, *_PORTS, *_FUNCTION, *_STATE)

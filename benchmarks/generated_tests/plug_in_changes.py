@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from vdla.hardware.isa import Buffer, Formula, OldSum, PlugIn, PlugInField, Port
+from vdla.hardware.isa import Buffer, Formula, OldSum, PlugIn, PlugInField, Port, StatePort
 
 Change = Callable[[PlugIn], PlugIn | None]
 Edit = Callable[[str], str]
@@ -109,6 +109,29 @@ def old_sum(before: OldSum, after: OldSum) -> Change:
     return lambda plug_in: _with(plug_in, old=after) if plug_in.old is before else None
 
 
+def held(change: Callable[[StatePort], StatePort | None]) -> Change:
+    """Another use of the first private state that `change` fits."""
+
+    def broken(plug_in: PlugIn) -> PlugIn | None:
+        for at, old in enumerate(plug_in.states):
+            new = change(old)
+            if new is not None:
+                return _with(plug_in, states=(*plug_in.states[:at], new, *plug_in.states[at + 1 :]))
+        return None
+
+    return broken
+
+
+def other_index(old: StatePort) -> StatePort | None:
+    """Rows at the index of weights in place of another, or the reverse."""
+    return None if old.index is None else replace(old, index="src" if old.index == "wgt" else "wgt")
+
+
+def unwritten(old: StatePort) -> StatePort | None:
+    """Rows that are read and no longer written."""
+    return replace(old, writes=False) if old.writes and old.operand is not None else None
+
+
 # --- the text of a step ---------------------------------------------------------------------------
 
 
@@ -160,3 +183,9 @@ def other_operator(text: str) -> str:
     """The text with the last sum as a difference, or the reverse."""
     head, sign, tail = max((text.rpartition(sign) for sign in (" + ", " - ")), key=lambda parts: len(parts[0]))
     return head + {" + ": " - ", " - ": " + ", "": ""}[sign] + tail
+
+
+def other_update(text: str) -> str:
+    """The text with another operator in what a row of private state becomes."""
+    lines = text.split("\n")
+    return "\n".join(other_operator(line) if line.lstrip().startswith("new_") else line for line in lines)

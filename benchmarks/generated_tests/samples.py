@@ -6,7 +6,7 @@ They stand for those of users: nothing else in the benchmarks knows them.
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.extensions import Extension
+from vdla.compiler.extensions import EmitStage, Extension, State
 from vdla.hardware.config import Config
 from vdla.hardware.isa import PlugInField
 
@@ -82,4 +82,37 @@ def product(config: Config) -> Extension:
     )
 
 
-SAMPLES = (blend, larger, rise, product)
+def shelf(config: Config) -> list[Extension | EmitStage]:
+    """Rows of state: one instruction puts them, one takes and changes them, a stage reads all."""
+    lanes, dtype = config.block_out, config.out_dtype
+    held = State("shelf", 4, (lanes,), dtype)
+    vector = te.placeholder((lanes,), config.wgt_dtype, "vector")
+    put = Extension(
+        name="put",
+        doc="Puts a vector of weights on the shelf.",
+        scopes={"vector": "wgt"},
+        updates={held: te.compute((lanes,), lambda o: te.cast(dtype, vector[o]), "filled")},
+        interval=2,
+    )
+    old, row = _entry(config, "old"), te.placeholder((lanes,), dtype, "row")
+    take = Extension(
+        name="take",
+        doc="Adds a row of the shelf, which counts down.",
+        output=te.compute(old.shape, lambda b, o: old[b, o] + te.cast("int32", row[o]), "acc"),
+        scopes={"old": "acc", "row": held, "acc": "acc"},
+        updates={held: te.compute((lanes,), lambda o: row[o] - 1, "left")},
+        in_place="old",
+        latency=1,
+    )
+    x, rows = te.placeholder((config.batch, lanes), dtype, "x"), te.placeholder((4, lanes), dtype, "rows")
+    tint = EmitStage(
+        name="tint",
+        doc="Adds a row of the shelf that the result chooses.",
+        output=te.compute(x.shape, lambda b, o: x[b, o] + rows[te.cast("int32", x[b, o]) & 3, o], "y"),
+        scopes={"x": "out", "rows": held, "y": "out"},
+        latency=2,
+    )
+    return [put, take, tint]
+
+
+SAMPLES = (blend, larger, rise, product, shelf)

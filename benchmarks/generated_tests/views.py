@@ -240,7 +240,7 @@ def timing(case: TestedProgram) -> str | None:
     stats = time_program(case.judged)
     columns = case.judged.columns
     kinds = isa_of(case.judged.config).codes_of_columns(columns).tolist()
-    expected = ExpectedTimes(case.judged.config, columns, kinds, stats)
+    expected = ExpectedTimes(case.program.config, columns, kinds, stats)
     cycles = {k: _cycles(declared, fields) for k, declared, fields in case.instructions}
     for k, declared, _ in case.instructions:
         start, end = expected.of(k, cycles)
