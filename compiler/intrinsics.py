@@ -12,11 +12,12 @@ from vdla.compiler.codegen.llvm.intrinsics import bitserial, dot, window_dot
 from vdla.compiler.codegen.vdla import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
 from vdla.compiler.codegen.vdla.intrinsics.stage_intrinsic import stage_intrinsic
-from vdla.compiler.extensions import extension_intrinsic, machine_intrinsics
+from vdla.compiler.extensions import cpu_intrinsics, extension_intrinsic, machine_intrinsics
 
 __all__ = [
     "ComputeFields",
     "bitserial",
+    "cpu_intrinsics",
     "dma",
     "dot",
     "extension_intrinsic",

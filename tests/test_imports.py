@@ -44,7 +44,7 @@ ROOMS: dict[str, str] = {
     "compiler.lowering": "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize",
     "compiler.schedule": "support compiler.ir compiler.arith compiler.analysis compiler.tensorize",
     "compiler.extensions": (
-        "support hardware.isa hardware hardware.generate compiler.ir compiler.te compiler.tensorize "
+        "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.te compiler.tensorize "
         "compiler.codegen.vdla"
     ),
     "compiler.codegen.vdla.intrinsics": (

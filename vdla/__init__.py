@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vdla import definitions, devices, intrinsics, isa, native, onnx_backend, operators, te, templates
     from vdla.compiler.extensions import EmitStage, Extension, State, extend, load_extension
     from vdla.compiler.interpret import interpret
+    from vdla.compiler.map import applications
     from vdla.compiler.operators.cpu import default_schedule
     from vdla.compiler.schedule import Schedule
     from vdla.compiler.target import Target
@@ -53,6 +54,7 @@ __all__ = [
     "Schedule",
     "State",
     "Target",
+    "applications",
     "check_intrinsic",
     "compile",
     "default_schedule",
@@ -97,6 +99,7 @@ _HOMES = {
     "Schedule": "vdla.compiler.schedule",
     "State": "vdla.compiler.extensions",
     "Target": "vdla.compiler.target",
+    "applications": "vdla.compiler.map",
     "check_intrinsic": "vdla.runtime.check_intrinsic",
     "compile": "vdla.runtime.compile",
     "default_schedule": "vdla.compiler.operators.cpu",

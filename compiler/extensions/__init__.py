@@ -1,5 +1,6 @@
 """Extensions: instructions that a user's file declares, and the machines that have them."""
 
+from vdla.compiler.extensions.cpu import cpu_intrinsic, cpu_intrinsics
 from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.extension import Extension
@@ -14,6 +15,8 @@ __all__ = [
     "ExtensionError",
     "Source",
     "State",
+    "cpu_intrinsic",
+    "cpu_intrinsics",
     "extend",
     "extension_intrinsic",
     "extension_of",

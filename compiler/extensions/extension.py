@@ -7,9 +7,10 @@ that the machine, the simulator and the assembler know of the instruction follow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
+from typing import Any
 
 from vdla.compiler import ir, te
 from vdla.compiler.extensions.behaviour import behaviour_of, check_behaviour, single_stage, vanishes
@@ -26,6 +27,8 @@ from vdla.hardware.isa import CLASSES, DECLARED_SIZES, FORMATS, Formula, Formula
 MOST_FIELD_BITS = 31
 _TAKEN = tuple(f.name for f in FORMATS[Opcode.GEMM])  # fields that every compute instruction has
 _MNEMONICS = tuple(cls.__name__.lower() for cls in CLASSES.values())
+CPU_SCOPES = ("memory", "immediate", "condition")
+"""Where the operands of an instruction of a CPU lie."""
 _NAME_RULE = f"name must be a lower-case identifier other than {', '.join(_MNEMONICS)}"
 
 
@@ -49,6 +52,10 @@ class Extension:
 
     `datapath` is the module `ext_<name>` in SystemVerilog that computes a step: its text, or a file
     that ends in .sv, beside the user's file. Without one, the instruction is a what-if.
+
+    An instruction of a CPU has its operands in "memory", or as "immediate" or "condition"; `lower`
+    emits a step with an `IntrinsicEmitter`, and `requires` are the features that it needs, by
+    LLVM's names. Without a `lower` it is a what-if. It has none of what only a machine's has.
     """
 
     name: str
@@ -63,12 +70,15 @@ class Extension:
     version: int = 1
     wide: bool = False
     datapath: str | PathLike[str] | None = None
+    lower: Callable[[Any], Any] | None = None
+    requires: Sequence[str] = ()
     place: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "place", caller())
         self._check_name()
         self._check_fields()
+        self._check_target()
         self._check_behaviour()
 
     @property
@@ -103,9 +113,34 @@ class Extension:
             rule = f"width of {own.name} must be an integer from 1 to {MOST_FIELD_BITS} or name a field of loops"
             raise ExtensionError(f"{self._where}: {rule}, got {own.width!r}")
 
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it is an instruction of a CPU."""
+        return "memory" in self.scopes.values()
+
+    def _check_target(self) -> None:
+        """Refuse what is of a machine in an instruction of a CPU, and the reverse."""
+        of_machine = {
+            "updates": self.updates, "fields": self.fields, "interval": self.interval != 1,
+            "latency": self.latency != 0, "wide": self.wide, "datapath": self.datapath is not None,
+        }  # fmt: skip
+        of_cpu = {"lower": self.lower is not None, "requires": self.requires}
+        used = [name for name, given in (of_machine if self.on_cpu else of_cpu).items() if given]
+        if used:
+            owner = "a CPU" if self.on_cpu else "a machine"
+            rule = f"{', '.join(used)} must be left out in an instruction of {owner}"
+            raise ExtensionError(f"{self._where}: {rule}, got {'it' if len(used) == 1 else 'them'}")
+        for name, scope in self.scopes.items() if self.on_cpu else ():
+            if scope not in CPU_SCOPES:
+                raise ExtensionError(
+                    f"{self._where}: scope of {name} must be one of {', '.join(CPU_SCOPES)}, got {scope!r}"
+                )
+
     def _check_behaviour(self) -> None:
         if self.output is not None or not self.updates:
             stage = single_stage(self._where, "output", self.output)
+            if self.on_cpu:
+                return
             if stage.reduction is not None and stage.reduction.reducer not in (te.sum, te.max, te.min):
                 rule = "a reduction must be te.sum, te.max or te.min, as the accumulator continues it"
                 raise ExtensionError(f"{self._where}: {rule}, got {stage.reduction.reducer.name}")

@@ -68,6 +68,12 @@ class LoadedExtension:
         return self.unit(config).plug_ins(config)
 
 
+def declared_for(source: Source, target: Any) -> ExtensionUnit:  # noqa: ANN401  what `declare` takes
+    """What a source declares for a CPU's target; ExtensionError with the line of its fault."""
+    declare = source if callable(source) else _declaration(str(source))
+    return unit_of(f"{declare.__code__.co_filename}:{declare.__code__.co_firstlineno}", _guarded(declare, target))
+
+
 def load_extension(source: Source) -> LoadedExtension:
     """Make an extension known to this process, which can then read what names it: programs and
     configurations.

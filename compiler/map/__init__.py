@@ -4,9 +4,19 @@ found = candidates(output, config)
 operator = found.found[0].with_best_tiles(threads=2)
 """
 
+from vdla.compiler.map.applications import Applications, applications
 from vdla.compiler.map.candidates import MappingCandidates, candidates
 from vdla.compiler.map.errors import MapError
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import Mapping, Refusal
 
-__all__ = ["MapError", "MappedOperator", "Mapping", "MappingCandidates", "Refusal", "candidates"]
+__all__ = [
+    "Applications",
+    "MapError",
+    "MappedOperator",
+    "Mapping",
+    "MappingCandidates",
+    "Refusal",
+    "applications",
+    "candidates",
+]

@@ -115,7 +115,7 @@ def signatures(computation: Computation) -> dict[str, Signature]:
 
 def mappings(computation: Computation, core: Core) -> Iterator[Mapping]:
     """All mappings of a computation onto the axes of its last intrinsic."""
-    grouped = _lane_groups(computation) if core.held is None else _signature_groups(computation, core)
+    grouped = _lane_groups(computation) if core.held is None else signature_groups(computation, core)
     for groups in grouped:
         yield Mapping(computation, groups)
 
@@ -123,7 +123,7 @@ def mappings(computation: Computation, core: Core) -> Iterator[Mapping]:
 # --- groups of axes -------------------------------------------------------------------------------
 
 
-def _signature_groups(computation: Computation, core: Core) -> Iterator[Groups]:
+def signature_groups(computation: Computation, core: Core) -> Iterator[Groups]:
     """Groups of axes of equal signature, beside weights."""
     own = intrinsic_signatures(core)
     extents, found = intrinsic_extents(core.pattern), signatures(computation)
@@ -147,7 +147,7 @@ def _choices(
         return [axes]  # all results that share an entry of the streamed operand
     if extent == 1:
         return [()]
-    chosen = _subsets(axes)
+    chosen = subsets(axes)
     return chosen if RESULT in wanted else chosen[1:] or [()]
 
 
@@ -155,13 +155,14 @@ def _lane_groups(computation: Computation) -> Iterator[Groups]:
     """Groups of any axes of the result for the rows and the lanes of an entry."""
     (rows, one), (lanes, _) = list(intrinsic_extents(computation.core).items())[:2]
     axes = [axis for axis, extent in computation.spatial.items() if extent > 1]
-    for of_lanes in _subsets(axes)[1:] or [()]:
+    for of_lanes in subsets(axes)[1:] or [()]:
         rest = [axis for axis in axes if axis not in of_lanes]
-        for of_rows in _subsets(rest) if one > 1 else [()]:
+        for of_rows in subsets(rest) if one > 1 else [()]:
             yield {rows: of_rows, lanes: of_lanes}
 
 
-def _subsets(axes: Sequence[str]) -> list[tuple[str, ...]]:
+def subsets(axes: Sequence[str]) -> list[tuple[str, ...]]:
+    """All choices of axes, the smallest first."""
     return [chosen for size in range(len(axes) + 1) for chosen in combinations(axes, size)]
 
 
