@@ -218,8 +218,8 @@ ROOMS: dict[str, str] = {
         "simulator benchmarks.programs"
     ),
     "benchmarks.evaluate": (
-        "hardware simulator.timing benchmarks.harness benchmarks.programs benchmarks.coverage benchmarks "
-        "benchmarks.generated_tests"
+        "support hardware compiler.extensions compiler.te simulator.timing runtime runtime.verdict "
+        "benchmarks.harness benchmarks.programs benchmarks.coverage benchmarks benchmarks.generated_tests"
     ),
     "benchmarks.rtl_mutants": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "

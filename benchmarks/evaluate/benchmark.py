@@ -3,17 +3,21 @@
 Everything follows from the declarations of small extensions that together have every kind of
 operand, private state and a stage (benchmarks/generated_tests/samples.py). `--long` plants each
 fault in every extension that can have it.
+
+The worked examples of the documentation: `NAME_lines` of their files, datapath included;
+`int4_cold_s` and `int4_cached_s`, the seconds of `vdla evaluate` on ResNet-18 without and with kept
+results; `sad_per_cycle`, differences in a cycle of computing on `pynq_z1`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
 from vdla.benchmarks import mutants
 from vdla.benchmarks.coverage import plug_ins
 from vdla.benchmarks.coverage.benchmark import Coverage
+from vdla.benchmarks.evaluate import examples
+from vdla.benchmarks.evaluate.part import BenchmarkPart
 from vdla.benchmarks.generated_tests.check import GeneratedTests
 from vdla.benchmarks.generated_tests.faults import FAULTS, Fault
 from vdla.benchmarks.generated_tests.planted import MOST_PROGRAMS, PlantedFault, plant, sample_machine
@@ -30,15 +34,6 @@ LONGEST = 12
 """Iterations of an instruction of a mutated program."""
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarkPart:
-    """The figures and rows of a part, and what its receipt has besides."""
-
-    figures: Mapping[str, float]
-    rows: Sequence[Row] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
-
-
 def run(
     progress: Progress = silent,
     seed: int = 0,
@@ -46,13 +41,15 @@ def run(
     programs: int = PROGRAMS,
     mutated: int = MUTANTS,
     faults: Sequence[Fault] = FAULTS,
+    with_examples: bool = True,
 ) -> BenchmarkResult:
-    """All parts: random `programs`, about `mutated` mutants of others, `faults`."""
+    """All parts: random `programs`, about `mutated` mutants of others, `faults`, the examples."""
     config = sample_machine()
     parts = (
         _agreement(progress, config, seed, programs),
         _mutants(progress, config, seed, mutated),
         _planted(progress, seed, faults, None if long else 1),
+        *([examples.measured(progress)] if with_examples else []),
     )
     figures = {name: value for part in parts for name, value in part.figures.items()}
     rows = [row for part in parts for row in part.rows]

@@ -11,7 +11,7 @@ from vdla.runtime.verdict.kept import toolkit_digest
 from vdla.runtime.verdict.layer_cycles import layer_cycles, types_of
 from vdla.runtime.verdict.layers import DEFAULT, EvaluatedLayer, OperandTypes, layer_of, layers_named, steps_of
 from vdla.runtime.verdict.measure import SEARCH, LayerCost, LayerOutcome
-from vdla.runtime.verdict.network import layers_of
+from vdla.runtime.verdict.network import kept_layers, layers_of
 from vdla.runtime.verdict.report import report_of
 from vdla.runtime.verdict.verdict import ExtensionVerdict, LayerVerdict, evaluate
 
@@ -31,6 +31,7 @@ __all__ = [
     "Point",
     "accuracy_of",
     "evaluate",
+    "kept_layers",
     "layer_cycles",
     "layer_of",
     "layers_named",

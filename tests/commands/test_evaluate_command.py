@@ -76,6 +76,7 @@ def test_an_extension_that_applies_nowhere_is_a_finding(source: str, capsys: Cap
         (["--layers", "C3-C1"], "evaluate: a range of layers must be as C1-C12, D1-D9 or CT1-CT3, got C3-C1\n"),
         (["--layers", "mine.py"], "evaluate: FILE.py must be followed by the name of a function, as mine.py:NAME, "),
         (["--model", "resnet19"], "evaluate: --model must be one of resnet18, resnet50, "),
+        (["--model", "none.onnx"], "none.onnx: No such file or directory\n"),
         (["--picture", "x.gif"], "evaluate: --picture must end in .svg or .png, got x.gif\n"),
         (["--html", "nowhere/x.html"], "evaluate: folder of --html must exist, got nowhere\n"),
         (["--trials", "-1"], "evaluate: argument --trials: value must be an integer from 0, got '-1'"),

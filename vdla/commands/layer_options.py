@@ -46,14 +46,21 @@ def chosen_layers(command: str, arguments: argparse.Namespace) -> list[Evaluated
 
 def _of_model(command: str, name: str) -> list[EvaluatedLayer]:
     from vdla.benchmarks.networks.registry import NETWORKS
-    from vdla.runtime.verdict import layers_of
+    from vdla.runtime.verdict import kept_layers
 
     if name in NETWORKS:
-        return layers_of(NETWORKS[name].build())
+        return kept_layers(_sources() + name.encode(), NETWORKS[name].build)
     if not name.lower().endswith(SUFFIX):
         hint = did_you_mean(name, NETWORKS)
         raise CommandError(f"{command}: --model must be one of {', '.join(NETWORKS)} or MODEL.onnx, got {name}{hint}")
-    return layers_of(Path(name))
+    return kept_layers(Path(name).read_bytes(), lambda: Path(name))
+
+
+def _sources() -> bytes:
+    """All that the models of networks depend on."""
+    from vdla.benchmarks import networks
+
+    return b"".join(path.read_bytes() for path in sorted(Path(networks.__path__[0]).glob("*.py")))
 
 
 def _layer_names() -> list[str]:

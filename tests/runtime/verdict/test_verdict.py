@@ -19,6 +19,7 @@ from vdla.runtime.verdict import (
     OperandTypes,
     accuracy_of,
     evaluate,
+    kept_layers,
     layer_of,
     layers_named,
     layers_of,
@@ -32,7 +33,8 @@ INT8 = OperandTypes("int8", "int8")
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of its own, so that every outcome is computed here."""
-    monkeypatch.setattr("vdla.runtime.verdict.kept.user_cache", lambda kind: tmp_path / kind)
+    for module in ("kept", "network"):
+        monkeypatch.setattr(f"vdla.runtime.verdict.{module}.user_cache", lambda kind: tmp_path / kind)
     return tmp_path / "evaluate"
 
 
@@ -46,12 +48,12 @@ def wide(value: te.Value) -> te.Value:
     return te.cast("int32", value)
 
 
-def declare_sad(config: Config) -> vdla.Extension:
+def declare_differences(config: Config) -> vdla.Extension:
     inp, wgt, i = operands(config)
     shape = (config.batch, config.block_out)
     output = te.compute(shape, lambda b, o: te.sum(te.abs(wide(inp[b, i]) - wide(wgt[o, i])), axis=i), "acc")
     return vdla.Extension(
-        name="sad", doc="Differences.", output=output, scopes={"inp": "inp", "wgt": "wgt", "acc": "acc"}
+        name="differences", doc="Differences.", output=output, scopes={"inp": "inp", "wgt": "wgt", "acc": "acc"}
     )
 
 
@@ -74,7 +76,7 @@ def small_dense() -> EvaluatedLayer:
 
 
 def test_a_layer_that_only_the_extension_computes_has_no_baseline() -> None:
-    verdict = evaluate(declare_sad, [layer_of("distance", distances()), small_dense()], TINY)
+    verdict = evaluate(declare_differences, [layer_of("distance", distances()), small_dense()], TINY)
     distance, dense = verdict.layers
     assert distance.applies and distance.helps and distance.speedup is None
     assert distance.before.reason.startswith("gemm: the value must have the form ")
@@ -136,7 +138,7 @@ def test_the_report_has_every_figure() -> None:
 
 def test_no_layers_are_refused() -> None:
     with pytest.raises(EvaluateError, match=r"^evaluate: layers must be at least one, got none$"):
-        evaluate(declare_sad, [], TINY)
+        evaluate(declare_differences, [], TINY)
 
 
 def test_a_stage_alone_is_refused() -> None:
@@ -215,6 +217,26 @@ def test_the_layers_of_a_network_are_each_distinct_one_once() -> None:
         ("transposed 2x2/2 4>2 6x6", 1, (1, 2, 12, 12)),
         ("dense 288>5 1", 1, (1, 5)),
     ]
+
+
+def test_layers_of_a_network_are_kept(cache: Path) -> None:
+    conv = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    model = helper.make_node("Conv", ["x", "w"], ["y"], **conv)
+    content = network(model, weights={"w": (4, 4, 3, 3)}, result=(1, 4, 6, 6))
+    calls = []
+
+    def read() -> Any:
+        calls.append(content)
+        return content
+
+    shapes = [kept_layers(content, read)[0].expression(INT8).shape for _ in range(2)]
+    assert shapes == [(1, 4, 6, 6)] * 2 and len(calls) == 1
+    (kept,) = cache.glob("layers-*.json")
+    kept.write_text('[{"name": "x"}]')
+    assert kept_layers(content, read)[0].name == "conv 3x3 4>4 6x6" and len(calls) == 2
+    kept.write_text(kept.read_text().replace('"convolution"', '"system"'))
+    with pytest.raises(EvaluateError, match=r"^evaluate: definition must be one of convolution, .*, got system$"):
+        kept_layers(content, read)[0].expression(INT8)
 
 
 def test_a_network_without_layers_is_refused() -> None:

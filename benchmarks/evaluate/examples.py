@@ -1,0 +1,111 @@
+"""The worked examples of extensions: how long their files are, how fast they are judged, what they
+reach.
+
+Their files are in the pages of the documentation, which begin with blank ones, so this part needs
+the repository.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import vdla
+from vdla.benchmarks.evaluate.part import BenchmarkPart
+from vdla.benchmarks.harness import Progress
+from vdla.compiler.extensions import extend
+from vdla.compiler.te import Tensor
+from vdla.hardware.config import Config
+from vdla.runtime.mapping import map_expression
+from vdla.runtime.verdict import steps_of
+from vdla.simulator.timing import time_program
+from vdla.support.errors import Error
+
+DOCS = Path(vdla.__file__).resolve().parent.parent / "docs"
+_FILE = re.compile(
+    r'Path\("(?P<name>\w+)\.py"\)\.write_text\(\s*r?(?P<quote>"""|\'\'\')(?P<text>.*?)(?P=quote)', re.DOTALL
+)
+_SECONDS = 600.0
+_WINDOW = 143  # of the search, long enough for a steady state: 128 x 128 places
+
+
+class ExampleError(Error, RuntimeError):
+    """A page that is not there, or a command that failed."""
+
+
+def measured(progress: Progress) -> BenchmarkPart:
+    """All figures of the examples.
+
+    Raises:
+        ExampleError: the repository is not there, or a command failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="vdla-examples-") as name:
+        folder = Path(name)
+        written = {page: write_file(page, folder) for page in pages()}
+        lines = {f"{page}_lines": len(path.read_text(encoding="utf-8").splitlines()) for page, path in written.items()}
+        progress("int4 on ResNet-18", 0, 2)
+        cold_s, cached_s = _verdict_seconds(written["int4"])
+        progress("sad", 1, 2)
+        figures = {**lines, "int4_cold_s": cold_s, "int4_cached_s": cached_s}
+        return BenchmarkPart({**figures, "sad_per_cycle": differences_a_cycle(written["sad"], _WINDOW)})
+
+
+def pages() -> list[str]:
+    """The examples that have a page: NAME of each docs/extension-NAME.md that writes NAME.py."""
+    found = [path.stem.removeprefix("extension-") for path in sorted(DOCS.glob("extension-*.md"))]
+    if not found:
+        raise ExampleError(f"evaluate: the pages of the examples must be in {DOCS}, got none; run it in the repository")
+    return found
+
+
+def write_file(name: str, folder: Path) -> Path:
+    """The extension of a page as a file in `folder`."""
+    page = (DOCS / f"extension-{name}.md").read_text(encoding="utf-8")
+    texts = {match["name"]: match["text"] for match in _FILE.finditer(page)}
+    if name not in texts:
+        raise ExampleError(f"evaluate: page extension-{name}.md must write {name}.py, got {', '.join(texts) or 'none'}")
+    path = folder / f"{name}.py"
+    path.write_text(texts[name].lstrip("\n"), encoding="utf-8")
+    return path
+
+
+def _verdict_seconds(source: Path) -> tuple[float, float]:
+    """Seconds of the command on all layers of ResNet-18: the first time, and again.
+
+    The seed is part of what results are kept by, so a new one is a cold start.
+    """
+    seed = time.time_ns() // 1000
+    words = ["evaluate", str(source), "--model", "resnet18", "--seed", str(seed), "--workers", "2", "--json", "-"]
+    return _seconds(words), _seconds(words)
+
+
+def _seconds(words: Sequence[str]) -> float:
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-m", "vdla", *words], capture_output=True, text=True, timeout=_SECONDS)
+    seconds = time.perf_counter() - start
+    if done.returncode:
+        raise ExampleError(f"evaluate: vdla {words[0]} must succeed, got exit code {done.returncode}: {done.stderr}")
+    return round(seconds, 2)
+
+
+def differences_a_cycle(source: Path, window: int) -> float:
+    """Differences in a cycle in which the unit computes, of 16 blocks searched in a window."""
+    config = extend(Config.preset("pynq_z1"), str(source))
+    search = _search(source, window)
+    stats = time_program(map_expression(search, config).program, config)
+    return round(steps_of(search) / stats.counters["compute"]["busy"], 1)
+
+
+def _search(source: Path, window: int) -> Tensor:
+    """The layer of the user's file, for another window."""
+    names: dict[str, object] = {}
+    exec(compile(source.read_text(encoding="utf-8"), str(source), "exec"), names)
+    matching = names["matching"]
+    assert callable(matching), "the page defines it"
+    found: Tensor = matching(blocks=16, size=16, window=window)
+    return found

@@ -1,0 +1,86 @@
+"""The convolutions and products of a network as names and options of definitions, each once.
+
+Their weights do not matter, nor whether they are quantised. Other operators are no layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vdla.compiler.graph import Graph, Node
+from vdla.compiler.graph.graph import TensorType
+from vdla.compiler.graph.onnx import import_model
+from vdla.compiler.graph.passes import run_passes
+from vdla.runtime.evaluate import PREPARATION
+from vdla.runtime.verdict.layer_record import LayerRecord
+
+if TYPE_CHECKING:
+    import onnx
+
+_CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv")
+_PRODUCTS = ("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul")
+_WEIGHT_OF = {"QLinearConv": 3, "QLinearMatMul": 3}  # the input that has the weights, elsewhere 1
+
+_Found = tuple[str, str, dict[str, Any]]  # a layer for people, its definition, the options of that
+
+
+def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]:
+    """The layers of a model, by kernel and channels; OnnxError, UnsupportedError if it is none."""
+    graph = run_passes(import_model(model), PREPARATION, None)
+    every = [_layer(graph, node) for node in _nodes(graph)]
+    known = [each for each in every if each is not None]
+    distinct = [each for at, each in enumerate(known) if each not in known[:at]]
+    return [LayerRecord(*each, known.count(each)) for each in distinct]
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    return (node for node in graph.nodes if node.op in (*_CONVOLUTIONS, *_PRODUCTS, "ConvTranspose"))
+
+
+def _layer(graph: Graph, node: Node) -> _Found | None:
+    """The definition of a node; None where an extent is unknown."""
+    weight = node.inputs[_WEIGHT_OF.get(node.op, 1)]
+    x, w, y = (_extents(graph, name) for name in (node.inputs[0], weight, node.outputs[0]))
+    if not x or not w or not y:
+        return None
+    return _product(node, x, w, y) if node.op in _PRODUCTS else _convolution(node, x, w)
+
+
+def _extents(graph: Graph, name: str) -> tuple[int, ...]:
+    kind = graph.types.get(name)
+    return kind.extents if isinstance(kind, TensorType) and kind.static else ()
+
+
+def _convolution(node: Node, x: tuple[int, ...], w: tuple[int, ...]) -> _Found:
+    groups, axes = int(node.attributes.get("group", 1)), len(x) - 2
+    options: dict[str, Any] = {"batch": x[0], "size": x[2:], "kernel": w[2:], "raw": False}
+    for option, attribute in (("strides", "strides"), ("pads", "pads"), ("dilations", "dilations")):
+        if attribute in node.attributes:
+            options[option] = tuple(int(value) for value in node.attributes[attribute])
+    taps = "x".join(map(str, w[2:]))
+    size = "x".join(map(str, x[2:]))
+    step = "".join(f"/{value}" for value in sorted(set(options.get("strides", (1,) * axes))) if value != 1)
+    if node.op == "ConvTranspose":
+        if "output_padding" in node.attributes:
+            options["output_padding"] = tuple(int(value) for value in node.attributes["output_padding"])
+        name = f"transposed {taps}{step} {x[1]}>{w[1]} {size}"
+        return name, "transposed_convolution", {**options, "in_channels": x[1], "out_channels": w[1]}
+    if groups == x[1] == w[0]:
+        return f"depthwise {taps}{step} {x[1]} {size}", "depthwise_convolution", {**options, "channels": x[1]}
+    name = f"conv {taps}{step} {x[1]}>{w[0]} {size}"
+    return name, "convolution", {**options, "in_channels": x[1], "out_channels": w[0], "groups": groups}
+
+
+def _product(node: Node, x: tuple[int, ...], w: tuple[int, ...], y: Sequence[int]) -> _Found:
+    """A product of a matrix with weights, or of several pairs of matrices."""
+    depth, columns = (x[0] if node.attributes.get("transA", 0) else x[-1]), y[-1]
+    if len(w) <= 2:
+        rows = prod(y[:-1])
+        options = {"rows": rows, "in_features": depth, "out_features": columns, "raw": False}
+        return f"dense {depth}>{columns} {rows}", "dense", options
+    batch, rows = prod(y[:-2]), y[-2]
+    name = f"product {batch} x {rows}x{depth}x{columns}"
+    return name, "batched_product", {"batch": batch, "rows": rows, "depth": depth, "columns": columns}

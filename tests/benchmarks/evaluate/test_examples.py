@@ -1,0 +1,53 @@
+"""The worked examples of extensions: their files, out of the pages, and their figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vdla.benchmarks.evaluate import examples
+
+MOST_LINES = 120
+
+
+@pytest.mark.parametrize("name", examples.pages())
+def test_a_file_is_short_and_says_all(name: str, tmp_path: Path) -> None:
+    path = examples.write_file(name, tmp_path)
+    lines = path.read_text().splitlines()
+    assert 10 < len(lines) <= MOST_LINES
+    assert any(line.startswith("def declare(config)") for line in lines)
+
+
+def test_the_search_takes_the_lanes(tmp_path: Path) -> None:
+    assert examples.differences_a_cycle(examples.write_file("sad", tmp_path), window=31) >= 0.95 * 256
+
+
+def test_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def seconds(words: list[str]) -> float:
+        seen.append(words)
+        return float(len(seen))
+
+    monkeypatch.setattr(examples, "_seconds", seconds)
+    monkeypatch.setattr(examples, "_WINDOW", 31)
+    figures = examples.measured(lambda what, done, total: None).figures
+    assert figures["int4_cold_s"] == 1 and figures["int4_cached_s"] == 2 and seen[0] == seen[1]
+    assert figures["sad_lines"] > figures["int4_lines"] > 10 and figures["sad_per_cycle"] <= 256
+
+
+def test_a_command_that_fails_is_an_error() -> None:
+    text = r"^evaluate: vdla evaluate must succeed, got exit code 2: vdla: extension: source must be a readable file, "
+    with pytest.raises(examples.ExampleError, match=text):
+        examples._seconds(["evaluate", "none.py"])
+
+
+def test_without_pages_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examples, "DOCS", tmp_path)
+    with pytest.raises(examples.ExampleError, match=r"^evaluate: the pages of the examples must be in .*, got none; "):
+        examples.pages()
+    (tmp_path / "extension-lost.md").write_text("nothing")
+    text = r"^evaluate: page extension-lost.md must write lost.py, got none$"
+    with pytest.raises(examples.ExampleError, match=text):
+        examples.write_file("lost", tmp_path)
