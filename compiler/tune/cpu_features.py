@@ -25,7 +25,7 @@ _ORDERS = ("channels", "rows", "pixels")
 _PARALLEL = (OUTER, MIDDLE, INNER)
 _IN_FLIGHT = 8
 _VECTOR_LOAD, _BROADCAST = 0.5, 0.2
-_REPACK = 8  # of an element: it is read, shuffled and written
+_REPACK = 40  # of an element: it is read, shuffled and written to memory that the call asks for
 
 CPU_FEATURES = (
     *(f"is_{name}" for name in OPERATORS),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,6 +37,7 @@ Clock = Callable[[], float]
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 """The greatest difference of results by their dtype, of the largest result; integers are equal."""
 _HOPELESS = 1.5  # times the default schedule, at which the first round is enough
+_SHORTER = 4  # rounds on several threads, and as many times more of them
 _TASKS_KEPT = 2
 
 
@@ -49,7 +50,9 @@ class CpuMeasurer:
     """Kernels of a task on this CPU: seconds of one run on `threads` threads of the pool.
 
     A cost is the median of `rounds`, in each of which both kernels run for at least `round_s`. The
-    process stays on as many processors as there are threads. Times of one thread are CPU times.
+    process stays on as many processors as there are threads. Times of one thread are CPU times. On
+    several, a program that takes one of their processors slows a round many times over; so there
+    are more and shorter rounds, and the least time of each kernel counts.
     """
 
     rounds: int = 5
@@ -85,12 +88,12 @@ class CpuMeasurer:
 
     def _ratio(self, default: _Default, point: Point, clock: Clock) -> float:
         works = default.call, default.candidate(point)
-        repeats = [max(1, round(self.round_s / max(_seconds(work, 1, clock), 1e-9))) for work in works]
+        if self.threads > 1:
+            times = list(_rounds(works, self.rounds * _SHORTER, self.round_s / _SHORTER, clock))
+            return min(own for _, own in times) / min(usual for usual, _ in times)
         ratios: list[float] = []
-        for turn in range(self.rounds):
-            order = (0, 1) if turn % 2 else (1, 0)
-            times = {place: _seconds(works[place], repeats[place], clock) for place in order}
-            ratios.append(times[1] / times[0])
+        for usual, own in _rounds(works, self.rounds, self.round_s, clock):
+            ratios.append(own / usual)
             if ratios[0] > _HOPELESS:
                 break
         return statistics.median(ratios)
@@ -175,6 +178,15 @@ def _check_equal(name: str, found: NDArray[Any], expected: NDArray[Any]) -> None
     if not error <= most:
         rule = f"results must be within {most:g} of the largest"
         raise TuningError(f"tune {name}: {rule}, got a difference of {error:.2g} of it")
+
+
+def _rounds(works: Sequence[BoundCall], rounds: int, round_s: float, clock: Clock) -> Iterator[tuple[float, float]]:
+    """The mean times of two calls in each round; they take turns to be first."""
+    repeats = [max(1, round(round_s / max(_seconds(work, 1, clock), 1e-9))) for work in works]
+    for turn in range(rounds):
+        order = (0, 1) if turn % 2 else (1, 0)
+        times = {place: _seconds(works[place], repeats[place], clock) for place in order}
+        yield times[0], times[1]
 
 
 @contextmanager

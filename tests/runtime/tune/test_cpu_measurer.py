@@ -113,6 +113,22 @@ def test_a_cost_is_the_median_ratio_whatever_slows_both(
     assert [work is default.call for work in taken[2:6]] in ([False, True, True, False], [False, True])
 
 
+def test_on_threads_the_least_times_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, taken = product(), []
+    default = cpu_measurer._default(task, 0, lambda: 0.0)
+
+    def seconds(work: Callable[[], object], repeats: int, clock: Callable[[], float]) -> float:
+        taken.append(work)
+        slowed = 1.0 if len(taken) in (9, 19) else 50.0
+        return slowed * (1.0 if work is default.call else 0.5)
+
+    monkeypatch.setattr(cpu_measurer, "_seconds", seconds)
+    other = {**task.default, "unrolled_steps": 1}
+    assert CpuMeasurer(threads=2)._ratio(default, other, lambda: 0.0) == 0.5
+    assert len(taken) == 2 + 2 * 4 * 5
+    assert (taken[8] is default.call, taken[18] is default.call) == (True, False)
+
+
 def test_kernels_with_other_results_are_refused() -> None:
     x = te.placeholder((8,), "float32", "x")
     double = te.create_function([x], [te.compute((8,), lambda i: x[i] * 2, "y")], "f")
