@@ -119,6 +119,7 @@ def test_a_search_learns_from_other_operators(capsys: Capture) -> None:
     assert capsys.readouterr().err.splitlines()[-1] == f"vdla: tune dense: {rule}"
 
 
+@pytest.mark.long
 def test_an_operator_is_tuned_for_threads(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_measurer, "processors", lambda: 2)
     words = [word.replace("=4", "=16").replace("=6", "=64").replace("=8", "=64") for word in DENSE]

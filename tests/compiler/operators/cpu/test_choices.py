@@ -181,7 +181,12 @@ def names_of(choices):
     return [name for choice in choices for name in choice.names]
 
 
-@pytest.mark.parametrize("name", KERNELS)
+_OF_EVERY_DAY = ("blocked_depthwise", "direct", "product", "quantised_dense")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in _OF_EVERY_DAY else pytest.param(name, marks=pytest.mark.long) for name in KERNELS]
+)
 def test_schedules_for_threads_have_more_choices_and_the_same_default(name):
     operator, arrays = KERNELS[name]()
     fn, _ = function_of(operator, *arrays)
