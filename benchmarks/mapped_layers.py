@@ -1,15 +1,17 @@
-"""The layers that the benchmark of the mapper compares: each as a template and as a definition."""
+"""The layers of the benchmarks of mapper and tuner: each as a template and as a definition."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition, of_workload
-from vdla.compiler.operators.workloads import Workload, workloads
+from vdla.compiler.operators.workload_bound import MachineBound, bound
+from vdla.compiler.operators.workloads import SELF_TEST, Workload, workloads
 from vdla.compiler.templates import Operator, conv2d_transpose, dense, depthwise_conv2d, pool2d, residual_add
+from vdla.compiler.tune import VdlaTask, layer_task, template_task
 from vdla.hardware.config import Config
 from vdla.runtime.layers import layer_operator
 
@@ -18,11 +20,15 @@ THREADS = 2
 
 @dataclass(frozen=True, slots=True)
 class MappedLayer:
-    """A layer as its template's operator and as its plain definition, both requantised."""
+    """A layer as its template's operator and as its plain definition, both requantised; its tuning
+    task, and the cycles that no program can be below.
+    """
 
     name: str
     template: Callable[[Config], Operator]
     definition: Callable[[Config], Definition]
+    task: Callable[[Config], VdlaTask]
+    bound: Callable[[Config], int]
 
 
 def mapped_layers() -> list[MappedLayer]:
@@ -36,7 +42,13 @@ def _of_workload(layer: Workload) -> MappedLayer:
     def definition(config: Config) -> Definition:
         return of_workload(layer, dtype=config.inp_dtype, weight_dtype=config.wgt_dtype)
 
-    return MappedLayer(layer.name, lambda config: _template(layer, config), definition)
+    return MappedLayer(
+        name=layer.name,
+        template=lambda config: _template(layer, config),
+        definition=definition,
+        task=lambda config: layer_task(layer, config),
+        bound=lambda config: bound(layer, config).cycles,
+    )
 
 
 def _template(layer: Workload, config: Config) -> Operator:
@@ -77,28 +89,60 @@ def _dense(rows: int, in_features: int, out_features: int) -> MappedLayer:
         return definitions.dense(**extents, raw=False, dtype=config.inp_dtype, weight_dtype=config.wgt_dtype)
 
     name = f"dense {rows} x {in_features} x {out_features}"
-    return MappedLayer(name, lambda config: dense(config, **extents), definition)
+    shape: dict[str, Any] = {"height": rows, "width": 1, "in_channels": in_features, "out_channels": out_features}
+    product = replace(SELF_TEST, **shape, kernel=1, strides=1, pads=0)
+    return MappedLayer(
+        name=name,
+        template=lambda config: dense(config, **extents),
+        definition=definition,
+        task=lambda config: template_task(dense, config, **extents, name=name),
+        bound=lambda config: bound(product, config).cycles,
+    )
 
 
 def _pooling(name: str, *, kind: str, channels: int, size: int, kernel: int, strides: int, pads: int) -> MappedLayer:
     window: dict[str, Any] = {"kernel": kernel, "strides": strides, "pads": pads, "channels": channels, "batch": 1}
 
-    def template(config: Config) -> Operator:
-        return pool2d(config, kind=kind, height=size, width=size, **window)
+    options: dict[str, Any] = {"kind": kind, "height": size, "width": size, **window}
+    shape: dict[str, Any] = {"kernel": kernel, "strides": strides, "pads": pads, "height": size, "width": size}
+    shape |= {"operator": "depthwise_conv2d", "in_channels": channels, "out_channels": channels}
+    depthwise = replace(SELF_TEST, **shape)
 
     def definition(config: Config) -> Definition:
         return definitions.pooling(kind=kind, size=(size, size), raw=False, dtype=config.inp_dtype, **window)
 
-    return MappedLayer(name, template, definition)
+    def limit(config: Config) -> int:
+        """That of the depthwise convolution of this size, which reads weights too."""
+        found = bound(depthwise, config)
+        read = _moved(config, channels * size * size)
+        return max(found.compute_cycles, found.write_cycles, read.read_cycles)
+
+    return MappedLayer(
+        name=name,
+        template=lambda config: pool2d(config, **options),
+        definition=definition,
+        task=lambda config: template_task(pool2d, config, **options, name=name),
+        bound=limit,
+    )
 
 
 def _residual(name: str, channels: int, size: int) -> MappedLayer:
     options: dict[str, Any] = {"batch": 1, "channels": channels, "factors": (3, 5)}
-
-    def template(config: Config) -> Operator:
-        return residual_add(config, height=size, width=size, **options)
+    image = {**options, "height": size, "width": size}
+    entries = channels * size * size
 
     def definition(config: Config) -> Definition:
         return definitions.residual_addition(size=(size, size), raw=False, dtype=config.inp_dtype, **options)
 
-    return MappedLayer(name, template, definition)
+    return MappedLayer(
+        name=name,
+        template=lambda config: residual_add(config, **image),
+        definition=definition,
+        task=lambda config: template_task(residual_add, config, **image, name=name),
+        bound=lambda config: _moved(config, 2 * entries, entries).cycles,
+    )
+
+
+def _moved(config: Config, read: int, written: int = 0) -> MachineBound:
+    """The bound of moving so many activations."""
+    return MachineBound.of(config, 0, read * config.inp_bits // 8, written * config.out_bits // 8)

@@ -191,7 +191,7 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks.tune": (
         "support hardware compiler.operators compiler.tune.searches compiler.templates compiler.tune "
-        "simulator.timing runtime.tune benchmarks.harness benchmarks.networks benchmarks.cpu"
+        "simulator.timing runtime.tune benchmarks benchmarks.harness benchmarks.networks benchmarks.cpu"
     ),
     "benchmarks.hostile": (
         "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.numpy_operators "

@@ -112,11 +112,7 @@ class PoolTask:
 def measured_pool(task: VdlaTask, count: int, seed: int) -> Pool:
     """A random pool of a task: measured now, or read from the cache."""
     indices = np.sort(task.space.sample_indices(np.random.default_rng(seed), count))
-    witnesses = [
-        _witness(task, task.space.point(index)) for index in indices[:: -(-len(indices) // _WITNESSES)].tolist()
-    ]
-    content = json.dumps([task.key, indices.tolist(), witnesses])
-    name = hashlib.sha256(content.encode()).hexdigest()[:16]
+    name = content_name(task, indices)
 
     def build(folder: Path) -> Path:
         path = folder / "costs.npy"
@@ -124,6 +120,13 @@ def measured_pool(task: VdlaTask, count: int, seed: int) -> Pool:
         return path
 
     return Pool(task, indices, np.load(build_once(user_cache("tune") / f"{name}.npy", build)))
+
+
+def content_name(task: VdlaTask, indices: Ints) -> str:
+    """A name for the costs of points: another one where programs or cycles of some differ."""
+    chosen = indices[:: -(-len(indices) // _WITNESSES)].tolist()
+    content = json.dumps([task.key, indices.tolist(), [_witness(task, task.space.point(index)) for index in chosen]])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def _witness(task: VdlaTask, point: Point) -> str:

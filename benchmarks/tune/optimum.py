@@ -1,0 +1,131 @@
+"""Optima: small spaces are measured whole; of others, how far the best known is from the bound.
+
+Each space has a log of its own in the cache, so a run that is killed goes on where it was. A log is
+named by its programs and their cycles: another compiler or simulator begins another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vdla.benchmarks.mapped_layers import MappedLayer, mapped_layers
+from vdla.benchmarks.tune.pool import content_name
+from vdla.benchmarks.tune.section import SectionRequest, TuneSection
+from vdla.compiler.tune import VdlaTask
+from vdla.compiler.tune.searches import new_search
+from vdla.hardware.config import Config
+from vdla.runtime.tune import (
+    SHIPPED,
+    LocalWorkers,
+    SimMeasurer,
+    TaskRun,
+    Trial,
+    TunedSchedules,
+    TuningLog,
+    TuningReport,
+    tune,
+)
+from vdla.runtime.tune.workers import Workers
+from vdla.simulator.timing import time_program
+from vdla.support.cache import user_cache
+
+PRESETS = ("pynq_z1", "ultra96", "zcu104")
+MOST_POINTS = 5000
+"""Of a space that is measured whole, in some minutes."""
+TRIALS = 24
+"""Of a larger space that the shipped log does not have, by the lowest estimate."""
+OPTIMA = len(PRESETS) * len(mapped_layers())
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """A layer on a machine: cycles of the untuned choice, of the best known point, and the bound.
+
+    Of `space` points, `measured` were measured here, and `failed` of those have no program.
+    """
+
+    layer: str
+    machine: str
+    space: int
+    measured: int
+    failed: int
+    untuned: int
+    best: int
+    bound: int
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The row of the table."""
+        return {
+            "layer": self.layer,
+            "machine": self.machine,
+            "space": self.space,
+            "measured": self.measured,
+            "bound_cycles": self.bound,
+            "best_cycles": self.best,
+            "untuned_cycles": self.untuned,
+            "best_over_bound": round(self.best / self.bound, 4),
+            "untuned_over_best": round(self.untuned / self.best, 4),
+        }
+
+
+def measure_optima(request: SectionRequest) -> TuneSection:
+    """Every layer on every preset."""
+    found, known = [], TunedSchedules.of(SHIPPED)
+    workers = LocalWorkers(SimMeasurer())
+    try:
+        for preset in PRESETS:
+            for layer in mapped_layers():
+                request.report(f"{layer.name} on {preset}")
+                found.append(optimum(layer, Config.preset(preset), known, workers))
+    finally:
+        workers.close()
+    return TuneSection(optimum_figures(found), [each.row for each in found])
+
+
+def optimum(
+    layer: MappedLayer, config: Config, known: TunedSchedules, workers: Workers, most: int = MOST_POINTS
+) -> Optimum:
+    """A layer, all of whose points are measured if they are at most so many."""
+    task = layer.task(config)
+    untuned = time_program(layer.template(config).program).total_cycles
+    trial = known.best(task.key)
+    trials: Sequence[Trial] = ()
+    if task.space.size <= most:
+        trials = _measured(task, workers, "exhaustive", task.space.size).trials
+    elif trial is None:
+        trials = _measured(task, workers, "estimate", TRIALS).trials
+    logged = () if trial is None else (trial,)
+    return Optimum(
+        layer=layer.name,
+        machine=config.name,
+        space=task.space.size,
+        measured=len(trials),
+        failed=sum(not each.ok for each in trials),
+        untuned=untuned,
+        best=round(min([untuned, *(each.cost for each in (*logged, *trials))])),
+        bound=layer.bound(config),
+    )
+
+
+def _measured(task: VdlaTask, workers: Workers, search: str, count: int) -> TuningReport:
+    """The first points of a search, those of the task's log not again."""
+    run = TaskRun(task.key, task.name, task.config.name, task.space.name, search, seed=0)
+    path = user_cache("tune") / f"{content_name(task, np.arange(task.space.size))}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TuningLog(path) as log:
+        return tune(task, new_search(search, task, 0), run, workers, trials=count, log=log)
+
+
+def optimum_figures(found: Sequence[Optimum]) -> Mapping[str, float]:
+    """The spaces measured whole, and how far the worst untuned choice is from its optimum."""
+    whole = [each for each in found if each.measured == each.space]
+    return {
+        "optima": len(whole),
+        "optimum_failed": sum(each.failed for each in found),
+        "untuned_over_optimum": round(max((each.untuned / each.best for each in whole), default=1.0), 4),
+    }
