@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.area import Usage, area, cached_area
 from vdla.hardware.fpga.parts import FpgaPart
-from vdla.hardware.isa import PlugIn
+from vdla.hardware.isa import PlugIn, PlugInStage
 from vdla.support.errors import Error
 
 Progress = Callable[[str, int, int], None]
@@ -29,12 +29,12 @@ class AddedArea:
 def added_area(
     before: Config,
     after: Config,
-    added: tuple[PlugIn, ...],
+    added: tuple[PlugIn | PlugInStage, ...],
     part: FpgaPart,
     progress: Progress | None = None,
 ) -> AddedArea:
     """The difference of two machines, synthesised where `progress` is given and it is not known."""
-    missing = [plug_in.name for plug_in in added if plug_in.datapath is None]
+    missing = [part.name for part in added if isinstance(part, PlugInStage) or part.datapath is None]
     if missing:
         return AddedArea(None, f"a what-if: {', '.join(missing)} has no datapath")
     try:

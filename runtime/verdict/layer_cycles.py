@@ -36,6 +36,9 @@ def _jobs(layer: EvaluatedLayer, config: Config, sources: tuple[str, ...]) -> It
         yield MeasureJob(
             name=layer.name, output=layer.expression(own), config=config, sources=sources, names=(plug_in.name,)
         )
+    if config.stage is not None:
+        name = config.stage.name
+        yield MeasureJob(name=layer.name, output=layer.expression(types), config=config, sources=sources, names=(name,))
 
 
 def types_of(config: Config) -> OperandTypes:

@@ -13,7 +13,6 @@ from functools import partial
 from math import prod
 
 from vdla.compiler import te
-from vdla.compiler.map.expression_parts import sums_of, viewed
 from vdla.compiler.operators.definitions import of_workload
 from vdla.compiler.operators.workloads import Workload, workload, workloads
 from vdla.compiler.te import Stage
@@ -78,11 +77,22 @@ def _of_workload(layer: Workload, operands: OperandTypes) -> te.Tensor:
 
 def steps_of(output: te.Tensor) -> int:
     """Points of the loop nest of an expression's sums: of a layer, its multiply-accumulates."""
-    return prod(sums_of(viewed(output)[0]).shape) * terms_of(output)
+    return prod(_sums_of(output).shape) * terms_of(output)
 
 
 def terms_of(output: te.Tensor) -> int:
     """Terms of one sum of an expression; 1 where it has no reduction."""
-    stage = sums_of(viewed(output)[0]).stage
+    stage = _sums_of(output).stage
     reduction = stage.reduction if isinstance(stage, Stage) else None
     return prod(axis.extent for axis in reduction.axes) if reduction else 1
+
+
+def _sums_of(output: te.Tensor) -> te.Tensor:
+    """The reduction behind an expression's epilogues; the expression itself if there is none."""
+    found = output
+    while isinstance(found.stage, Stage) and found.stage.reduction is None:
+        computed = [tensor for tensor in found.stage.reads if tensor.stage is not None]
+        if len(computed) != 1:
+            return output
+        found = computed[0]
+    return found if found.stage is not None else output

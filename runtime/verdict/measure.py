@@ -147,8 +147,10 @@ def _estimated(operator: MappedOperator) -> float:
 
 
 def uses(operator: MappedOperator, names: tuple[str, ...]) -> bool:
-    """Whether a mapping has a step of an extension."""
-    return any(step.intrinsic.name in names for step in operator.mapping.computation.steps)
+    """Whether a mapping has a step of an extension, or sends results through its stage."""
+    stage = operator.config.stage
+    staged = stage is not None and stage.name in names and operator.form.stage is not None
+    return staged or any(step.intrinsic.name in names for step in operator.mapping.computation.steps)
 
 
 def _reason(job: MeasureJob, report: MappingReport) -> str:
@@ -165,6 +167,9 @@ def _told(refusals: tuple[Refusal, ...], names: tuple[str, ...]) -> Iterator[str
 
 def _reason_alone(job: MeasureJob) -> str:
     """The reason of the first of the extensions, tried without other instructions."""
+    stage = job.config.stage
+    if stage is not None and stage.name in job.names:
+        return f"results must be looked up in a table to go through stage {stage.name}, got none that are"
     plug_in = next(each for each in job.config.extensions if each.name in job.names)
     extension = extension_of(job.config, plug_in)
     try:
@@ -177,6 +182,8 @@ def _reason_alone(job: MeasureJob) -> str:
 def _first_of(message: str, label: str = "") -> str:
     """The first reason of those that a message of the mapper lists, or that behind a label."""
     reasons = message.partition("got none; ")[2] or message
+    if "lanes used): " in reasons:  # of a mapping, whose text has a semicolon
+        return reasons.partition("lanes used): ")[2]
     return reasons[reasons.find(label) + len(label) :].partition("; ")[0]
 
 

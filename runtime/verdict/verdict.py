@@ -16,7 +16,7 @@ from vdla.compiler.extensions import Extension, Source, extend, extension_of
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.parts import FpgaPart, part_of_preset
-from vdla.hardware.isa import PlugIn
+from vdla.hardware.isa import PlugIn, PlugInStage
 from vdla.runtime.verdict.accuracy import Accuracy, accuracy_of
 from vdla.runtime.verdict.added_area import AddedArea, added_area
 from vdla.runtime.verdict.errors import EvaluateError
@@ -70,13 +70,13 @@ class LayerVerdict:
 class ExtensionVerdict:
     """All layers, the machines, and the most steps a cycle of each.
 
-    `added` are the plug-ins that are judged, `area` is what they add to `part`; the types are those
-    of a layer's operands.
+    `added` are the instructions and the stage that are judged, `area` is what they add to `part`;
+    the types are those of a layer's operands.
     """
 
     before: Config
     after: Config
-    added: tuple[PlugIn, ...]
+    added: tuple[PlugIn | PlugInStage, ...]
     types_before: OperandTypes
     types_after: OperandTypes
     steps_before: float
@@ -124,15 +124,15 @@ def evaluate(
     `synthesise` asks for it. Outcomes are kept, so that the same question is answered at once.
 
     Raises:
-        EvaluateError: no layers, or no instruction. ExtensionError: the declaration does not fit.
+        EvaluateError: no layers. ExtensionError: the declaration does not fit the machine.
     """
     if not layers:
         raise EvaluateError("evaluate: layers must be at least one, got none")
     after = extend(config, source)
-    added = after.extensions[len(config.extensions) :]
-    if not added:
-        raise EvaluateError(f"evaluate: {source}: extension must have an instruction, got a stage alone")
-    declared = [extension_of(after, plug_in) for plug_in in added]
+    plug_ins = after.extensions[len(config.extensions) :]
+    stages = [after.stage] if after.stage is not None and after.stage != config.stage else []
+    added: tuple[PlugIn | PlugInStage, ...] = (*plug_ins, *stages)
+    declared = [extension_of(after, plug_in) for plug_in in plug_ins]
     plain = types_of(config)
     own = read_types(declared, plain)
     sources = (*beside, source)
@@ -149,7 +149,7 @@ def evaluate(
     pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
     judged = [_judged(layer, *pair, plain, own, seed) for layer, pair in zip(layers, pairs, strict=True)]
     part = part or part_of_preset(config.name)
-    rates = [_steps_a_cycle(*pair) for pair in zip(declared, added, strict=True)]
+    rates = [_steps_a_cycle(*pair) for pair in zip(declared, plug_ins, strict=True)]
     return ExtensionVerdict(
         before=config,
         after=after,
@@ -185,8 +185,8 @@ def _judged(
     )
 
 
-def _names(added: Sequence[PlugIn]) -> tuple[str, ...]:
-    return tuple(plug_in.name for plug_in in added)
+def _names(added: Sequence[PlugIn | PlugInStage]) -> tuple[str, ...]:
+    return tuple(part.name for part in added)
 
 
 def _paths(sources: Sequence[Source]) -> tuple[str, ...]:

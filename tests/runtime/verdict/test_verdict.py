@@ -141,17 +141,33 @@ def test_no_layers_are_refused() -> None:
         evaluate(declare_differences, [], TINY)
 
 
-def test_a_stage_alone_is_refused() -> None:
-    def declare(config: Config) -> vdla.EmitStage:
-        value = te.placeholder((config.batch, config.block_out), config.out_dtype, "value")
-        output = te.compute(value.shape, lambda b, o: te.maximum(value[b, o], 0), "out")
-        return vdla.EmitStage(
-            name="relu", doc="No negative results.", output=output, scopes={"value": "out", "out": "out"}
-        )
+def declare_table(config: Config) -> vdla.EmitStage | list[Any]:
+    lanes, values = config.block_out, 1 << config.out_bits
+    table = vdla.State("table", rows=values // lanes, shape=(lanes,), dtype=config.out_dtype)
+    vector = te.placeholder((lanes,), config.wgt_dtype, "vector")
+    row = te.compute((lanes,), lambda o: vector[o], "row")
+    load = vdla.Extension(name="fill", doc="A row.", scopes={"vector": "wgt"}, updates={table: row}, interval=lanes)
+    x = te.placeholder((config.batch, lanes), config.out_dtype, "x")
+    rows = te.placeholder((values // lanes, lanes), config.out_dtype, "rows")
 
-    text = r"^evaluate: .*: extension must have an instruction, got a stage alone$"
-    with pytest.raises(EvaluateError, match=text):
-        evaluate(declare, [small_dense()], TINY)
+    def value(b: te.Value, o: te.Value) -> te.Value:
+        return rows[(wide(x[b, o]) + values // 2) // lanes, (wide(x[b, o]) + values // 2) % lanes]
+
+    scopes = {"x": "out", "rows": table, "y": "out"}
+    return [vdla.EmitStage(name="look", doc="A table.", output=te.compute(x.shape, value, "y"), scopes=scopes), load]
+
+
+def looked_up() -> EvaluatedLayer:
+    dense = vdla.definitions.dense(rows=6, in_features=8, out_features=8, raw=False).output
+    table = te.placeholder((256,), "int8", "table")
+    return layer_of("looked", te.compute(dense.shape, lambda n, o: table[wide(dense[n, o]) + 128], "looked"))
+
+
+def test_a_stage_is_judged_by_the_layers_that_go_through_it() -> None:
+    looked, dense = evaluate(declare_table, [looked_up(), small_dense()], TINY).layers
+    assert looked.steps == 6 * 8 * 8
+    assert looked.applies and looked.before.reason.endswith("must have a stage on the way out, got none")
+    assert dense.after.reason == "results must be looked up in a table to go through stage look, got none that are"
 
 
 # --- accuracy -------------------------------------------------------------------------------------
