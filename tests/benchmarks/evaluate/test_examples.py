@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import vdla
 from vdla.benchmarks.evaluate import examples
 
 MOST_LINES = 120
@@ -21,6 +24,22 @@ def test_a_file_is_short_and_says_all(name: str, tmp_path: Path) -> None:
 
 def test_the_search_takes_the_lanes(tmp_path: Path) -> None:
     assert examples.differences_a_cycle(examples.write_file("sad", tmp_path), window=31) >= 0.95 * 256
+
+
+@pytest.mark.rtl
+@pytest.mark.long
+def test_the_search_on_the_rtl_is_that_of_the_simulator(tmp_path: Path) -> None:
+    path = examples.write_file("sad", tmp_path)
+    names: dict[str, Any] = {}
+    exec(path.read_text(), names)
+    operator = vdla.map_expression(
+        names["matching"](blocks=6, size=4, window=9), vdla.extend(vdla.Config.preset("tiny"), path)
+    )
+    rng = np.random.default_rng(0)
+    arrays = operator.pack(frame=rng.integers(-128, 128, (9, 9)), block=rng.integers(-128, 128, (6, 4, 4)))
+    simulated, built = (vdla.run(operator.program, arrays, device) for device in ("sim", "rtl"))
+    assert np.array_equal(simulated.outputs["output"], built.outputs["output"])
+    assert simulated.statistics.differences(built.statistics) == []
 
 
 def test_figures(monkeypatch: pytest.MonkeyPatch) -> None:
