@@ -140,6 +140,10 @@ ROOMS: dict[str, str] = {
         "simulator.timing "
         "runtime.devices runtime.native runtime.artifact runtime.network"
     ),
+    "runtime.check_datapath": (
+        "support hardware.isa hardware hardware.generate compiler.ir compiler.interpret compiler.extensions "
+        "runtime.devices"
+    ),
     "runtime.check_intrinsic": (
         "support hardware.isa hardware compiler.ir compiler.target compiler.te compiler.interpret compiler.tensorize "
         "compiler.schedule compiler.codegen.vdla compiler.codegen.vdla.intrinsics simulator.verify simulator "
@@ -242,7 +246,7 @@ ROOMS: dict[str, str] = {
         "simulator.function simulator.stats simulator.verify simulator.timing "
         "simulator runtime.devices runtime.evaluate runtime.artifact runtime.executor runtime runtime.network "
         "runtime.quantise runtime.compare runtime.tune runtime.verdict runtime.explore benchmarks.harness "
-        "benchmarks.networks benchmarks.generated_tests"
+        "benchmarks.networks benchmarks.programs benchmarks.generated_tests runtime.check_datapath"
     ),
     "commands.board": (
         "support hardware commands runtime.devices runtime.remote runtime.selftest boards boards.vivado boards.virtual"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vdla.compiler.tune import Knobs
     from vdla.hardware.config import Buffer, Config, Dram
     from vdla.hardware.program import Program, ProgramTensor
+    from vdla.runtime.check_datapath import check_datapath
     from vdla.runtime.check_intrinsic import check_intrinsic
     from vdla.runtime.compile import compile
     from vdla.runtime.devices import open_device
@@ -55,6 +56,7 @@ __all__ = [
     "State",
     "Target",
     "applications",
+    "check_datapath",
     "check_intrinsic",
     "compile",
     "default_schedule",
@@ -100,6 +102,7 @@ _HOMES = {
     "State": "vdla.compiler.extensions",
     "Target": "vdla.compiler.target",
     "applications": "vdla.compiler.map",
+    "check_datapath": "vdla.runtime.check_datapath",
     "check_intrinsic": "vdla.runtime.check_intrinsic",
     "compile": "vdla.runtime.compile",
     "default_schedule": "vdla.compiler.operators.cpu",

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK
 from vdla.commands.console import progress
 from vdla.commands.machine_options import add_machine_arguments, machine, natural, positive
+
+if TYPE_CHECKING:
+    from vdla.hardware.config import Config
 
 EXAMPLES = """\
   vdla selftest lut.py                     200 random programs on pynq_z1
   vdla selftest lut.py --preset tiny --programs 1000
   vdla selftest lut.py --seed 37 --programs 1   the program of a seed again
   vdla selftest lut.py --extension other.py     two extensions in a machine
+  vdla selftest lut.py --rtl               the datapath as well, with Verilator
 """
 PROGRAMS = 200
 
@@ -24,18 +30,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--programs", type=positive, default=PROGRAMS, metavar="N", help=f"random programs (default {PROGRAMS})"
     )
     parser.add_argument("--seed", type=natural, default=0, help="seed of the first program (default 0)")
+    parser.add_argument("--rtl", action="store_true", help="also test the datapaths, and run every program on the RTL")
     add_machine_arguments(parser)
+
+
+def _check_datapaths(config: Config) -> None:
+    """DatapathMismatch unless the datapath of every extension computes what it declares."""
+    from vdla.hardware.generate.extension_package import require_datapaths
+    from vdla.runtime.check_datapath import check_datapath
+
+    require_datapaths(config)
+    for plug_in in config.extensions:
+        check_datapath(config, plug_in)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the tests until a view contradicts the declaration; a finding if one does."""
     from vdla.benchmarks.generated_tests.check import GeneratedTests
+    from vdla.benchmarks.programs.device_pair import rtl_pair
     from vdla.compiler.extensions import extend
+    from vdla.runtime.check_datapath import DatapathMismatch
 
     config = extend(machine(arguments), arguments.source)
-    tests = GeneratedTests(config)
     first, count = arguments.seed, arguments.programs
-    with progress("selftest") as show:
+    with progress("selftest") as show, ExitStack() as devices:
+        if arguments.rtl:
+            try:
+                _check_datapaths(config)
+            except DatapathMismatch as mismatch:
+                print(mismatch)
+                return FINDING
+        tests = GeneratedTests(config, compare=devices.enter_context(rtl_pair(config)) if arguments.rtl else None)
         for seed in range(first, first + count):
             show(f"seed {seed}", seed - first, count)
             found = tests.check(seed)

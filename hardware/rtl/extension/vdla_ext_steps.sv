@@ -117,13 +117,15 @@ module vdla_ext_steps
   assign valid_o = '{execute: writes || valid_i.execute && !is_step, hold: valid_i.hold};
   assign last_o = writes_last || last_i && !is_step;
 
-  // A pass that writes and one that only reads src may share a cycle.
+  // A pass that writes and one that only reads src may share a cycle. Behind the last step the slot of
+  // the sequencer may be none, with any fields.
   always_comb begin
     slot_o = slot_i;
     slot_o.second = slot_i.second && !is_step;
     if (writes) begin
       slot_o.vector = writing.vector;
       slot_o.reads_acc = writing.reads_acc;
+      slot_o.reads_src = 1'b0;
       slot_o.acc = writing.acc;
       slot_o.scl = writing.scl;
       slot_o.out_shift = writing.out_shift;
