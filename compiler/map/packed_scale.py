@@ -12,10 +12,14 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from vdla.compiler import ir, te
 from vdla.compiler.arith import simplify, var_names
 from vdla.compiler.map.access import IndexForm
 from vdla.compiler.map.errors import MapError
+from vdla.compiler.map.operand_dimensions import form_values
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_operand import at_places, axis_values
 from vdla.compiler.operators.vdla.roles import SCALE
@@ -75,6 +79,18 @@ class PackedScale:
         """Elements for one lane."""
         return prod(self.plain.shape[dimension] for dimension in self.kept)
 
+    def breaks(self, axis: str | None) -> set[int]:
+        """The places along an axis of the result from which on the elements of a lane follow one
+        another in another step.
+        """
+        found: set[int] = set()
+        for dimension in self.kept:
+            index = IndexForm({}, 0, self._index[dimension])
+            if axis in index.axes:
+                extents = {other: self.form.computation.extents[other] if other == axis else 1 for other in index.axes}
+                found |= _breaks(np.diff(form_values(index, extents).reshape(-1)))
+        return found
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Sections, blocks of lanes, classes of positions, lanes."""
@@ -113,6 +129,16 @@ class PackedScale:
     def _at(self, dimension: int, values: MappingOf[str, Any]) -> te.Value:
         index = self._index[dimension]
         return at_places(index, {axis: values[axis] for axis in sorted(var_names(index))})
+
+
+def _breaks(steps: npt.NDArray[np.int64]) -> set[int]:
+    """Where runs of equal steps end, the longest one first."""
+    found: set[int] = set()
+    first = 0
+    while (changes := np.flatnonzero(steps[first:] != steps[first : first + 1])).size:
+        first += int(changes[0]) + 1
+        found.add(first)
+    return found
 
 
 def whole_axes(form: PackedForm) -> list[ir.Expr]:

@@ -17,14 +17,14 @@ def share_read(form: PackedForm) -> float:
     return float(np.prod([_reads_inside(form, window)[0].mean() for window in _windows(form)]))
 
 
-def border_cuts(form: PackedForm) -> tuple[int, int]:
-    """The borders between rows, and between columns, of which different terms are left out."""
-    cuts: dict[str | None, int] = {}
+def borders(form: PackedForm, axis: str | None) -> set[int]:
+    """The places along an axis of the result from which on other terms are left out."""
+    found: set[int] = set()
     for window in _windows(form):
         inside, results = _reads_inside(form, window)
-        cuts |= dict.fromkeys(results, int((inside[1:] != inside[:-1]).any(axis=1).sum()))
-    rows, cols = (cuts.get(axis, 0) for axis in form.loops.tiled)
-    return rows, cols
+        if axis in results:
+            found = set((1 + np.flatnonzero((inside[1:] != inside[:-1]).any(axis=1))).tolist())
+    return found
 
 
 def _windows(form: PackedForm) -> tuple[WindowDim, ...]:

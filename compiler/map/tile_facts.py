@@ -8,14 +8,15 @@ from math import prod
 from vdla.compiler import ir
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_operand import PackedOperand
-from vdla.compiler.map.skipped_padding import border_cuts, share_read
+from vdla.compiler.map.packed_scale import PackedScale
+from vdla.compiler.map.skipped_padding import borders, share_read
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
 from vdla.compiler.tensorize import StepCycles
 from vdla.hardware.config import Buffer
 
 
-def tiling_problem(form: PackedForm, classes: int) -> TilingProblem:
-    """The problem that `best_tiling` solves for a form with so many `PackedScale.classes`."""
+def tiling_problem(form: PackedForm, scale: PackedScale | None) -> TilingProblem:
+    """The problem that `best_tiling` solves for a form; raw results have no scale."""
     extents, mapping = form.computation.extents, form.mapping
     _, lanes, terms = form.axes
     chunk = mapping.chunk
@@ -23,7 +24,8 @@ def tiling_problem(form: PackedForm, classes: int) -> TilingProblem:
     window = _window(form)
     through_acc = Buffer.ACC in form.window_buffers.values()
     known = not through_acc and not form.loops.phases  # the estimate knows no borders of phases
-    kept, cuts = (share_read(form), border_cuts(form)) if known else (1.0, (0, 0))
+    cuts = [borders(form, axis) if known else set() for axis in form.loops.tiled]
+    breaks = [cut | (scale.breaks(axis) if scale else set()) for cut, axis in zip(cuts, form.loops.tiled, strict=True)]
     blocks = 1 if terms is None else mapping.blocks(terms)
     cycles = _cycles(form)
     return TilingProblem(
@@ -44,9 +46,10 @@ def tiling_problem(form: PackedForm, classes: int) -> TilingProblem:
         inputs=len(form.streamed),
         unit=window.unit,
         through_acc=through_acc,
-        lanes=classes,
-        kept=kept,
-        cuts=cuts,
+        lanes=1 if scale is None else scale.classes,
+        kept=share_read(form) if known else 1.0,
+        cuts=(len(cuts[0]), len(cuts[1])),
+        breaks=(len(breaks[0]), len(breaks[1])),
         sections=prod(extents[axis] for axis in form.loops.sections if axis != form.separate),
         sums=sum(step.intrinsic.in_place is None for step in form.computation.steps),
         step=cycles.step,

@@ -45,7 +45,7 @@ class UntiledForm:
         Raises:
             MapError: the epilogue does not fit the mapping.
         """
-        return tiling_problem(self.form, 1 if self.scale is None else self.scale.classes)
+        return tiling_problem(self.form, self.scale)
 
     @cached_property
     def staged(self) -> StagedFunction:

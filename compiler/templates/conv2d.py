@@ -9,7 +9,7 @@ of a 1x1 kernel with strides do: what lies between them is never moved.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError, template
 from vdla.compiler.operators.vdla.results import Results
@@ -109,30 +109,44 @@ def _check_packing(name: str, packing: str) -> None:
 
 
 def _has_borders(conv: ConvolutionForm) -> bool:
-    """Whether padding with a zero point is skipped: a few lanes of the scale tell borders apart.
-
-    The few terms of a group are not worth an instruction for each border.
-    """
+    """Whether padding with a zero point may be skipped: a few lanes of the scale tell borders."""
     padded = bool(conv.input_zero_point) and not conv.results.raw and prod(conv.classes) > 1
-    return padded and conv.groups == 1 and prod(conv.classes) <= min(_MOST_BORDERS, conv.config.scl_depth)
+    return padded and prod(conv.classes) <= min(_MOST_BORDERS, conv.config.scl_depth)
+
+
+def _forms(conv: ConvolutionForm, packing: str) -> list[ConvolutionForm]:
+    """The forms to choose from, those that read less first.
+
+    The sums of a group are short: an instruction for each border may cost more than it saves.
+    """
+    auto = packings(conv.config, conv.in_channels, conv.kernel, conv.strides, conv.pads, conv.chained)
+    borders = _has_borders(conv)
+    forms = []
+    for each in auto if packing == "auto" else (packing,):
+        skips = borders and each == "channels"
+        forms += [replace(conv, packing=each, by_border=True)] if skips else []
+        forms += [] if skips and conv.groups == 1 else [replace(conv, packing=each)]
+    return forms
 
 
 def _form(conv: ConvolutionForm, packing: str, threads: int, tiling: Tiling | None) -> tuple[ConvolutionForm, Tiling]:
     """The form of the convolution with the lowest estimate, and its tiling."""
-    auto = packings(conv.config, conv.in_channels, conv.kernel, conv.strides, conv.pads, conv.chained)
-    layouts = auto if packing == "auto" else (packing,)
-    forms = [replace(conv, packing=each, by_border=each == "channels" and _has_borders(conv)) for each in layouts]
-    tried: list[tuple[ConvolutionForm, Tiling]] = []
-    for form in forms:
-        if tried and conv.in_channels >= conv.config.block_in:
+    best: tuple[ConvolutionForm, Tiling] | None = None
+    least, refused = inf, None
+    for form in _forms(conv, packing):
+        if best is not None and best[0].packing != form.packing and conv.in_channels >= conv.config.block_in:
             break  # both have the same products, and the first reads less
+        if form.problem.least_cycles >= least:
+            continue
         try:
             chosen = choose_tiling(conv.config, form.problem, threads, tiling, conv.name)
-        except TemplateError:
-            if form is forms[-1] and not tried:
-                raise
+        except TemplateError as error:
+            refused = error
             continue
-        tried.append((form, chosen))
-    if len(tried) == 1:
-        return tried[0]
-    return min(tried, key=lambda form: estimate(conv.config, form[0].problem, form[1]))
+        cycles = estimate(conv.config, form.problem, chosen)
+        if cycles < least:
+            best, least = (form, chosen), cycles
+    if best is None:
+        assert refused is not None
+        raise refused
+    return best

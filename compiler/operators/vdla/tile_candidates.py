@@ -211,7 +211,7 @@ def estimated(config: Config, problem: TilingProblem, c: Candidates) -> NDArray[
     )  # all on one port
     fetch = 64 // config.axi_bytes * beat
     tiles = rows * cols
-    pieces = (rows + problem.cuts[0]) * (cols + problem.cuts[1]) / tiles
+    pieces = (rows + problem.breaks[0]) * (cols + problem.breaks[1]) / tiles
     taps = problem.results(c.rows, c.cols) * c.in_blocks * problem.taps * problem.kept
     compute = c.out_blocks * (taps * problem.step + pieces * problem.pause)
     window = problem.window_blocks(c.out_blocks, c.in_blocks) * (problem.window(c.rows, c.cols) * inp + c.rows)

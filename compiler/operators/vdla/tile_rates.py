@@ -8,7 +8,7 @@ import numpy as np
 
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
 from vdla.compiler.operators.vdla.tile_steps import Floats, Ints, TileSteps
-from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem, all_weights_fit
+from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem, all_weights_fit, lanes_are_replaced
 from vdla.hardware import timing
 from vdla.hardware.config import Config
 from vdla.hardware.isa.formats import instruction_bytes
@@ -41,6 +41,7 @@ class TileRates:
     depth: float  # from the last iteration of a computation to its result
     command_depth: int
     all_weights_fit: bool
+    lanes_are_replaced: bool
     chained: bool
 
     @staticmethod
@@ -49,7 +50,7 @@ class TileRates:
         latency = config.dram.read_latency + timing.read_delay(config)
         parts, strips = np.where(c.by_blocks, steps.in_blocks, 1), _strips(c, steps)
         loads = _weight_loads(problem, c, steps)
-        computations = steps.out_blocks * parts * _pieces_of_padding(problem, steps)
+        computations = steps.out_blocks * parts * _pieces_of_tile(problem, steps)
         commands = 1 + computations + steps.out_blocks * (parts * loads + 2 * steps.completes)
         padding = _padding(problem, steps)
         computation = _computation(config, problem, c, steps, strips)
@@ -73,7 +74,8 @@ class TileRates:
             write_latency=config.dram.write_latency + timing.STORE_TAIL,
             depth=timing.ISSUE_DELAY + timing.compute_depth(config),
             command_depth=config.command_depth,
-            all_weights_fit=all_weights_fit(config, problem),
+            all_weights_fit=all_weights_fit(config, problem.joined),
+            lanes_are_replaced=lanes_are_replaced(config, problem),
             chained=problem.chained,
         )
 
@@ -95,7 +97,7 @@ def _computation(
     """The sums of one output block; the vector unit waits at each of its operations."""
     results = problem.results(steps.rows, steps.cols)
     pause = problem.pause or (timing.ISSUE_DELAY if problem.separate else 0)
-    waiting = _pieces_of_padding(problem, steps) * np.maximum(*strips) * pause
+    waiting = _pieces_of_tile(problem, steps) * np.maximum(*strips) * pause
     # The last turn, or part, of uneven chunks emits its results in a pass of their own.
     uneven = (c.over == _CHUNKS) & (steps.counts[_CHUNKS] % c.threads != 0)
     apart = (uneven | c.by_blocks & (problem.in_blocks % c.in_blocks != 0)) & steps.completes
@@ -104,10 +106,10 @@ def _computation(
     return np.asarray(terms + waiting + drained, np.float64)
 
 
-def _pieces_of_padding(problem: TilingProblem, steps: TileSteps) -> Floats:
+def _pieces_of_tile(problem: TilingProblem, steps: TileSteps) -> Floats:
     """Operations, in the mean over all tiles, that compute one tile and skip its padding."""
     tiles = steps.counts[[_ROWS, _COLS]]
-    return np.asarray(np.prod(1 + np.array(problem.cuts)[:, None] / tiles, axis=0))
+    return np.asarray(np.prod(1 + np.array(problem.breaks)[:, None] / tiles, axis=0))
 
 
 def _weight_loads(problem: TilingProblem, c: Candidates, steps: TileSteps) -> Ints:

@@ -32,8 +32,8 @@ class RunPlan:
     With several passes, compute may begin before all has arrived, by `early_share` of the time that
     it takes. `dispatched_in` and `dispatched_at` say when the next load is dispatched: which
     remembered computation runs then, and the part of it that is over. `waits`: kept weights are
-    replaced, after the computation before. `repeats` has the loops of which a step is `before` the
-    repeated iterations or the last of them.
+    replaced, after the computation before; `lanes_wait`: lanes of the scale are. `repeats` has the
+    loops of which a step is `before` the repeated iterations or the last of them.
 
     Of tiles in strips (`in_strips`: there are some), computation begins `early_strip` of the
     window's time before the window is there, and its results `first_results` after its start, the
@@ -55,6 +55,7 @@ class RunPlan:
     other_weights: Floats
     fetched: Floats
     waits: Bools
+    lanes_wait: Bools
     early_share: Floats
     blocks: Floats
     after_first: Floats
@@ -96,6 +97,7 @@ class RunPlan:
             other_weights=(blocks - 1) * rates.weights,
             fetched=rates.fetched,
             waits=steps.starts_group & (c.over != _GROUPS) & (not rates.all_weights_fit),
+            lanes_wait=steps.starts_group & (c.over != _GROUPS) & rates.lanes_are_replaced,
             early_share=np.where(parts > 1, 1 - 1 / parts, 0.0),
             blocks=blocks * cycles,
             after_first=(blocks - 1 + 1 / (parts * first)) * cycles,

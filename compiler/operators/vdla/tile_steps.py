@@ -26,7 +26,7 @@ _CHUNKS, _COLS, _ROWS, _GROUPS = (LOOPS.index(name) for name in ("chunks", "cols
 
 def steps_of(problem: TilingProblem, c: Candidates) -> Ints:
     """The number of steps of each candidate."""
-    return np.asarray(np.minimum(c.iterations(problem), KEPT).prod(axis=0), np.int64)
+    return np.asarray(np.minimum(c.iterations(problem.joined), KEPT).prod(axis=0), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class TileSteps:
     @staticmethod
     def of(problem: TilingProblem, c: Candidates) -> TileSteps:
         """The steps of all candidates."""
+        problem = problem.joined
         counts = c.iterations(problem)
         kept = np.minimum(counts, KEPT)
         most = int(steps_of(problem, c).max())

@@ -36,7 +36,7 @@ def timeline(config: Config, problem: TilingProblem, candidates: Candidates) -> 
     for index in range(len(steps)):
         run.iterate(index)
     cycles = np.zeros(len(candidates))
-    cycles[order] = run.stored + (problem.sections - 1) * run.computed
+    cycles[order] = run.stored
     return cycles
 
 
@@ -109,6 +109,7 @@ class _Run:
         ready = self.began[computing]
         ready += plan.dispatched_at[index][active] * (self.ended[computing] - ready)
         np.maximum(ready, self.window_free[plan.turn[index][active]], out=ready)
+        np.maximum(ready, plan.lanes_wait[index][active] * self.computed[active], out=ready)
         if plan.pads[index]:  # padding is written after the load before has ended
             padding = plan.padding[index][active]
             np.maximum(ready, channel, out=ready, where=padding > 0)

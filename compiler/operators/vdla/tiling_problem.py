@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vdla.hardware.config import Config
@@ -25,7 +25,9 @@ class TilingProblem:
     read, each of `unit` entries per pixel; `through_acc`: windows are held in the accumulator.
     `lanes`: entries of the scale for one output block. `kept`: the share of the taps that do not
     read padding, which is skipped; `cuts`: borders between rows, and between columns, of which
-    different taps are skipped. `chained`: another operator hides the loads of the first tile.
+    different taps are skipped; `breaks`: these, and where lanes of the scale follow one another in
+    another step, so that a computation becomes several instructions. `chained`: another operator
+    hides the loads of the first tile.
     `sections`: such problems one after the other, each with output blocks and weights of its own.
     `sums`: entries of the accumulator for one result. `step`: cycles of one term, `pause`: cycles
     of an instruction beside its terms, where an extension computes them.
@@ -51,11 +53,17 @@ class TilingProblem:
     lanes: int = 1
     kept: float = 1.0
     cuts: tuple[int, int] = (0, 0)
+    breaks: tuple[int, int] = (0, 0)
     chained: bool = False
     sections: int = 1
     sums: int = 1
     step: int = 1
     pause: int = 0
+
+    @property
+    def joined(self) -> TilingProblem:
+        """The blocks of all sections as those of one, which they follow in the same way."""
+        return replace(self, out_blocks=self.sections * self.out_blocks, sections=1)
 
     def window(self, rows: Count, cols: Count) -> Count:
         """Input entries, of one channel block, for a tile of output."""
@@ -70,6 +78,12 @@ class TilingProblem:
     def window_blocks(self, out_blocks: Count, in_blocks: Count) -> Count:
         """Channel blocks of input that a tile holds at once."""
         return out_blocks * in_blocks if self.separate else in_blocks
+
+    @property
+    def least_cycles(self) -> float:
+        """Cycles that no program is below: one for each step of the sums."""
+        results = self.batches * self.sections * self.out_blocks * self.results(self.rows, self.cols)
+        return float(results * self.in_blocks * self.taps * self.kept)
 
     def results(self, rows: Count, cols: Count) -> Count:
         """Results of one tile in one output block."""
@@ -111,6 +125,13 @@ class Tiling:
 def all_lanes_fit(config: Config, problem: TilingProblem) -> bool:
     """Whether the scale buffer holds the lanes of all output blocks."""
     return problem.out_blocks * problem.lanes <= config.scl_depth
+
+
+def lanes_are_replaced(config: Config, problem: TilingProblem) -> bool:
+    """Whether lanes of a group that depend on the position are loaded after those before them are
+    used: a section has them in one place, and so have groups whose lanes do not all fit.
+    """
+    return problem.lanes > 1 and (problem.sections > 1 or not all_lanes_fit(config, problem))
 
 
 def all_weights_fit(config: Config, problem: TilingProblem) -> bool:
