@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 
 from vdla.compiler import ir, te
 from vdla.compiler.arith import Range, simplify
 from vdla.compiler.map.access import Access, access_of
+from vdla.compiler.map.binder import Binder, Binding
 from vdla.compiler.map.cores import Core
 from vdla.compiler.map.errors import MapError
-from vdla.compiler.map.table import Pairs, Table, index_pairs, is_table
+from vdla.compiler.map.table import Table, is_table
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.compiler.tensorize import IMMEDIATE, Intrinsic
@@ -109,7 +111,8 @@ def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
         raise MapError(f"the stage must accumulate by {expected} from {_start(wanted)}, got {name}")
     axes = PlainAxes.of(stage, stage.value.expr)
     tensors = {tensor.name: tensor for tensor in stage.reads}
-    bindings = list(_Unifier(core, tensors).unify(wanted.value.expr, axes.value))
+    binder = Binder(core.pattern, tensors, partial(_stands_for, core.pattern))
+    bindings = list(binder.bind(wanted.value.expr, axes.value))
     if not bindings:
         got = f"{ir.expr_text(axes.value)}"
         raise MapError(f"the value must have the form {ir.expr_text(wanted.value.expr)}, got {got}")
@@ -150,8 +153,15 @@ def _of_dtypes(
     return found
 
 
-def _dtype(part: ir.Load | ir.Const, tensors: Mapping[str, te.Tensor]) -> str:
-    return part.dtype if isinstance(part, ir.Const) else tensors[part.buffer].dtype
+def _dtype(part: ir.Expr, tensors: Mapping[str, te.Tensor]) -> str:
+    return part.dtype if isinstance(part, ir.Const) else tensors[part.buffer].dtype if isinstance(part, ir.Load) else ""
+
+
+def _stands_for(pattern: Intrinsic, operand: str, part: ir.Expr) -> bool:
+    """Whether an operand may stand for an element, or an immediate for a number."""
+    if isinstance(part, ir.Const):
+        return pattern.allows(operand, part.value)
+    return isinstance(part, ir.Load) and pattern.scopes[operand] != IMMEDIATE
 
 
 def _start(stage: Stage) -> str:
@@ -213,55 +223,3 @@ def _divisors(value: ir.Expr, extents: Mapping[str, int]) -> dict[str, int]:
                 if 1 < int(divisor) < extents[axis] and extents[axis] % int(divisor) == 0:
                     found.setdefault(axis, int(divisor))
     return found
-
-
-# --- operands -------------------------------------------------------------------------------------
-
-
-Binding = dict[str, ir.Load | ir.Const]
-"""What the operands of a pattern stand for."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Unifier:
-    """Compares the value of an accumulating intrinsic with one over `tensors`."""
-
-    core: Core
-    tensors: Mapping[str, te.Tensor]
-
-    def unify(self, pattern: ir.Expr, target: ir.Expr) -> Iterator[Binding]:
-        """What the operands of a pattern stand for, with commuted operands as well."""
-        match pattern, target:
-            case ir.Load(buffer=name), ir.Const() if self.core.pattern.allows(name, target.value):
-                yield {name: target}
-            case ir.Load(buffer=name), ir.Load() if name in self.core.pattern.tables:
-                yield from self._table(pattern, target)
-            case ir.Load(buffer=name), ir.Load() if self.core.pattern.scopes[name] != IMMEDIATE:
-                yield {name: target}
-            case ir.Cast(dtype=one, value=a), ir.Cast(dtype=other, value=b) if one == other:
-                yield from self.unify(a, b)
-            case ir.Binary(op=one, a=a, b=b), ir.Binary(op=other, a=c, b=d) if one == other:
-                yield from self._all(((a, c), (b, d)))
-                if one in ir.COMMUTATIVE_OPS:
-                    yield from self._all(((a, d), (b, c)))
-            case (ir.Call(name=one), ir.Call(name=other)) if one == other:
-                yield from self._all(tuple(zip(pattern.args, target.args, strict=True)))
-            case ir.Select(), ir.Select():
-                yield from self._all(tuple(zip(ir.operands(pattern), ir.operands(target), strict=True)))
-            case ir.Const(), ir.Const() if pattern == target:
-                yield {}
-
-    def _table(self, pattern: ir.Load, target: ir.Load) -> Iterator[Binding]:
-        entry = self.core.pattern.behaviour.buffers[pattern.buffer].dims
-        for pairs in index_pairs(pattern, entry, target, self.tensors[target.buffer]):
-            for found in self._all(pairs):
-                yield {pattern.buffer: target, **found}
-
-    def _all(self, pairs: Pairs) -> Iterator[Binding]:
-        if not pairs:
-            yield {}
-            return
-        for one in self.unify(*pairs[0]):
-            for other in self._all(pairs[1:]):
-                if all(other[name] == part for name, part in one.items() if name in other):
-                    yield {**one, **other}

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from vdla.compiler import ir, te
 from vdla.compiler.map.access import access_of
+from vdla.compiler.map.binder import Binder
 from vdla.compiler.map.computation import Computation, FromOperand, FromStep, FromTable, PlainAxes, Read, Step
 from vdla.compiler.map.cores import Core
 from vdla.compiler.map.errors import MapError
-from vdla.compiler.map.table import Pairs, Table, index_pairs, is_table
+from vdla.compiler.map.table import Table, is_table
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.compiler.tensorize import IMMEDIATE
@@ -209,7 +211,8 @@ class _Plan:
     def _covers(self, core: Core, expr: ir.Expr) -> Iterator[_Cover]:
         stage = core.pattern.output.stage
         assert isinstance(stage, Stage)
-        for operands in self._bind(core, stage.value.expr, expr):
+        binder = Binder(core.pattern, self.tensors, partial(self._stands_for, core))
+        for operands in binder.bind(stage.value.expr, expr):
             steps = [self._steps(core, operand, part, expr) for operand, part in operands.items()]
             known = [count for count in steps if count is not None]
             if len(known) == len(steps):
@@ -223,66 +226,25 @@ class _Plan:
         cover = None if part is whole else self._cover(part)
         return None if cover is None else cover.steps
 
-    def _bind(self, core: Core, pattern: ir.Expr, target: ir.Expr) -> Iterator[dict[str, ir.Expr]]:
-        """What the operands of a pattern stand for, with commuted operands as well."""
-        match pattern, target:
-            case ir.Load(buffer=name), ir.Const(value=value) if core.pattern.scopes[name] == IMMEDIATE:
-                if isinstance(value, int) and -MAX_FACTOR <= value <= MAX_FACTOR and core.pattern.allows(name, value):
-                    yield {name: target}
-            case ir.Load(buffer=name), _ if core.pattern.scopes[name] == IMMEDIATE or isinstance(target, ir.Const):
-                return
-            case ir.Load(buffer=name), _ if name in core.pattern.tables:
-                if isinstance(target, ir.Load) and self._dtype(target) == _entry_dtype(core, name):
-                    yield from self._bind_table(core, pattern, target)
-            case ir.Load(buffer=name), _ if not isinstance(target, ir.Load) or target.buffer in self.shared:
-                if ir.dtype_of(target, self._buffers) == _entry_dtype(core, name):
-                    yield {name: target}
-            case ir.Cast(value=ir.Load(buffer=name)), ir.Cast(value=ir.Load() as load) if (
-                name not in core.pattern.tables
-            ):
-                if (
-                    pattern.dtype == target.dtype
-                    and self._dtype(load) == _entry_dtype(core, name)
-                    and not is_table(load)
-                ):
-                    yield {name: load}
-            case ir.Cast(dtype=one, value=a), ir.Cast(dtype=other, value=b) if one == other:
-                yield from self._bind(core, a, b)
-            case ir.Binary(op=one, a=a, b=b), ir.Binary(op=other, a=c, b=d) if one == other:
-                yield from self._bind_all(core, ((a, c), (b, d)))
-                if one in ir.COMMUTATIVE_OPS:
-                    yield from self._bind_all(core, ((a, d), (b, c)))
-            case (ir.Call(name=one), ir.Call(name=other)) if one == other:
-                yield from self._bind_all(core, tuple(zip(pattern.args, target.args, strict=True)))
-            case ir.Select(), ir.Select():
-                yield from self._bind_all(core, tuple(zip(ir.operands(pattern), ir.operands(target), strict=True)))
-            case ir.Const(), ir.Const() if pattern == target:
-                yield {}
-
-    def _bind_table(self, core: Core, pattern: ir.Load, target: ir.Load) -> Iterator[dict[str, ir.Expr]]:
-        entry = core.pattern.behaviour.buffers[pattern.buffer].dims
-        for pairs in index_pairs(pattern, entry, target, self.tensors[target.buffer]):
-            for found in self._bind_all(core, pairs):
-                yield {pattern.buffer: target, **found}
-
-    def _bind_all(self, core: Core, pairs: Pairs) -> Iterator[dict[str, ir.Expr]]:
-        """What stands for the operands in all pairs of a pattern and an expression at once."""
-        if not pairs:
-            yield {}
-            return
-        for one in self._bind(core, *pairs[0]):
-            for other in self._bind_all(core, pairs[1:]):
-                if all(other[name] == part for name, part in one.items() if name in other):
-                    yield {**one, **other}
+    def _stands_for(self, core: Core, operand: str, part: ir.Expr) -> bool:
+        """Whether an operand may stand for a part: an immediate for a number, an activation for an
+        element, an entry of sums for what other steps compute.
+        """
+        pattern = core.pattern
+        if isinstance(part, ir.Const):
+            number = isinstance(part.value, int) and -MAX_FACTOR <= part.value <= MAX_FACTOR
+            return number and pattern.allows(operand, part.value)
+        if pattern.scopes[operand] == IMMEDIATE or ir.dtype_of(part, self._buffers) != _entry_dtype(core, operand):
+            return False
+        if isinstance(part, ir.Load) and part.buffer not in self.shared:
+            return pattern.scopes[operand] != "acc" and not is_table(part)
+        return True
 
     @property
     def _buffers(self) -> dict[str, ir.Buffer]:
         """The tensors of an expression, for its types."""
         tensors = {**self.tensors, **self.shared}
         return {name: ir.Buffer(name, tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
-
-    def _dtype(self, load: ir.Load) -> str:
-        return self.tensors[load.buffer].dtype if load.buffer in self.tensors else "int32"
 
     def _uncovered(self, expr: ir.Expr) -> ir.Expr:
         """The smallest part of `expr` that no intrinsic computes."""

@@ -14,12 +14,13 @@ from vdla.compiler import ir
 from vdla.compiler.arith import TRUE
 from vdla.compiler.tensorize.canonical import Canonical, constant
 from vdla.compiler.tensorize.errors import TensorizeError
-from vdla.compiler.tensorize.immediates import evaluate, power_of_two, solve
-from vdla.compiler.tensorize.intrinsic import CONDITION, IMMEDIATE
-from vdla.compiler.tensorize.operand_matcher import Bindings, OperandMatcher
+from vdla.compiler.tensorize.immediate_matcher import ImmediateMatcher
+from vdla.compiler.tensorize.immediates import power_of_two, solve
+from vdla.compiler.tensorize.intrinsic import CONDITION
+from vdla.compiler.tensorize.operand_matcher import Bindings
 
 
-class Matcher(OperandMatcher):
+class Matcher(ImmediateMatcher):
     """Matches the value and the operands of a block."""
 
     def match(self) -> ir.Match:
@@ -276,20 +277,6 @@ class Matcher(OperandMatcher):
 
     # -- immediates and conditions
 
-    def _is_immediate(self, pattern: ir.Expr) -> bool:
-        """Whether an expression consists of immediates and constants, not of constants alone."""
-        match pattern:
-            case ir.Load(buffer=name):
-                return self._scope(name) == IMMEDIATE
-            case ir.Binary(a=a, b=b):
-                found = [self._is_immediate(side) for side in (a, b)]
-                return any(found) and all(
-                    known or isinstance(side, ir.Const) for known, side in zip(found, (a, b), strict=True)
-                )
-            case ir.Cast(value=value):
-                return self._is_immediate(value)
-        return False
-
     def _match_constant(self, pattern: ir.Expr, target: ir.Expr) -> None:
         """Match an expression of immediates with a constant, and bind an immediate that follows."""
         if isinstance(pattern, ir.Load):
@@ -301,49 +288,3 @@ class Matcher(OperandMatcher):
         solved = solve(pattern, target, self.intrinsic.behaviour.buffers)
         if solved is not None:
             self._match_immediate(*solved)
-
-    def _match_immediate(self, name: str, target: ir.Expr) -> None:
-        dtype = self.intrinsic.behaviour.buffers[name].dtype
-        if isinstance(target, ir.Cast) and isinstance(target.value, ir.Const):  # an integer as a float
-            target = ir.Const(target.value.value, target.dtype)
-        if not isinstance(target, ir.Const) or target.dtype != dtype:
-            self._fail(
-                f"{name} must be a constant of {dtype}, got {self.canonical.text(target)}",
-                "write a number, or use an intrinsic that reads that operand from a buffer",
-            )
-        if not self.intrinsic.allows(name, target.value):
-            low, high = self.intrinsic.ranges[name]
-            self._fail(f"{name} must be a constant from {low} to {high}, got {target.value}")
-        if self.found.immediates.setdefault(name, target.value) != target.value:
-            self._fail(
-                f"{name} must be one constant, got {self.found.immediates[name]} and {target.value}",
-                f"use the form {self.pattern.text(self.pattern.value)}, or one stage for each constant",
-            )
-
-    def _check_constants(self) -> None:
-        buffers = self.intrinsic.behaviour.buffers
-        for pattern, target in self.found.constants:
-            value = evaluate(pattern, self.found.immediates, buffers)
-            if value != target:
-                known = ", ".join(f"{name} = {number}" for name, number in self.found.immediates.items()) or "none"
-                self._fail(
-                    f"{self.pattern.text(pattern)} must be {ir.expr_text(value) if value else 'known'} for {known}, "
-                    f"got {ir.expr_text(target)}",
-                    f"use the form {self.pattern.text(self.pattern.value)}",
-                )
-
-    def _match_condition(self, name: str, target: ir.Expr) -> None:
-        for e in ir.walk_expr(target):
-            if isinstance(e, ir.Load):
-                self._fail(
-                    f"{name} must be a condition on loop variables, got {ir.expr_text(target)}",
-                    f"compute the select in a stage that does not use {self.intrinsic.name}",
-                )
-            if isinstance(e, ir.Var) and self.inner.get(e.name, 1) > 1:
-                self._fail(
-                    f"{name} must be the same for a whole entry, got {ir.expr_text(target)}, "
-                    f"which depends on axis {e.name}",
-                    "put the condition on the leading indices, and pad the tensor itself along that axis",
-                )
-        if (known := self.found.conditions.setdefault(name, target)) != target:
-            self._fail(f"{name} must be one condition, got {ir.expr_text(known)} and {ir.expr_text(target)}")

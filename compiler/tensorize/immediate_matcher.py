@@ -1,0 +1,72 @@
+"""Matching immediates and conditions: constants of the program, and conditions on its loops."""
+
+from __future__ import annotations
+
+from vdla.compiler import ir
+from vdla.compiler.tensorize.immediates import evaluate
+from vdla.compiler.tensorize.intrinsic import IMMEDIATE
+from vdla.compiler.tensorize.operand_matcher import OperandMatcher
+
+
+class ImmediateMatcher(OperandMatcher):
+    """Matches the operands that lie in no memory."""
+
+    def _is_immediate(self, pattern: ir.Expr) -> bool:
+        """Whether an expression consists of immediates and constants, not of constants alone."""
+        match pattern:
+            case ir.Load(buffer=name):
+                return self._scope(name) == IMMEDIATE
+            case ir.Binary(a=a, b=b):
+                found = [self._is_immediate(side) for side in (a, b)]
+                return any(found) and all(
+                    known or isinstance(side, ir.Const) for known, side in zip(found, (a, b), strict=True)
+                )
+            case ir.Cast(value=value):
+                return self._is_immediate(value)
+        return False
+
+    def _match_immediate(self, name: str, target: ir.Expr) -> None:
+        dtype = self.intrinsic.behaviour.buffers[name].dtype
+        if isinstance(target, ir.Cast) and isinstance(target.value, ir.Const):  # an integer as a float
+            target = ir.Const(target.value.value, target.dtype)
+        if not isinstance(target, ir.Const) or target.dtype != dtype:
+            self._fail(
+                f"{name} must be a constant of {dtype}, got {self.canonical.text(target)}",
+                "write a number, or use an intrinsic that reads that operand from a buffer",
+            )
+        if not self.intrinsic.allows(name, target.value):
+            low, high = self.intrinsic.ranges[name]
+            self._fail(f"{name} must be a constant from {low} to {high}, got {target.value}")
+        if self.found.immediates.setdefault(name, target.value) != target.value:
+            self._fail(
+                f"{name} must be one constant, got {self.found.immediates[name]} and {target.value}",
+                f"use the form {self.pattern.text(self.pattern.value)}, or one stage for each constant",
+            )
+
+    def _check_constants(self) -> None:
+        buffers = self.intrinsic.behaviour.buffers
+        for pattern, target in self.found.constants:
+            value = evaluate(pattern, self.found.immediates, buffers)
+            if value != target:
+                known = ", ".join(f"{name} = {number}" for name, number in self.found.immediates.items()) or "none"
+                self._fail(
+                    f"{self.pattern.text(pattern)} must be {ir.expr_text(value) if value else 'known'} for {known}, "
+                    f"got {ir.expr_text(target)}",
+                    f"use the form {self.pattern.text(self.pattern.value)}",
+                )
+
+    def _match_condition(self, name: str, target: ir.Expr) -> None:
+        for e in ir.walk_expr(target):
+            if isinstance(e, ir.Load):
+                self._fail(
+                    f"{name} must be a condition on loop variables, got {ir.expr_text(target)}",
+                    f"compute the select in a stage that does not use {self.intrinsic.name}",
+                )
+            if isinstance(e, ir.Var) and self.inner.get(e.name, 1) > 1:
+                self._fail(
+                    f"{name} must be the same for a whole entry, got {ir.expr_text(target)}, "
+                    f"which depends on axis {e.name}",
+                    "put the condition on the leading indices, and pad the tensor itself along that axis",
+                )
+        if (known := self.found.conditions.setdefault(name, target)) != target:
+            self._fail(f"{name} must be one condition, got {ir.expr_text(known)} and {ir.expr_text(target)}")
