@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     layers = chosen_layers("explore", arguments)
     values = sweep_of(arguments.sweep)
     name = arguments.model or " ".join(arguments.layers or ["layers"])
-    with progress("explore") as show, opened_workers(arguments, MachineMeasurer()) as workers:
+    with progress("explore") as show, opened_workers(arguments, MachineMeasurer(), alone_inline=True) as workers:
 
         def shown(now: TuningProgress) -> None:
             best = "none so far" if now.best is None else f"best {now.best.cost:,.0f} cycles"

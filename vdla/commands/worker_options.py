@@ -22,13 +22,20 @@ def add_worker_arguments(parser: argparse.ArgumentParser, timeout_s: int) -> Non
 
 
 @contextmanager
-def opened_workers(arguments: argparse.Namespace, measurer: Measurer) -> Iterator[Workers]:
-    """The workers that --workers asks for; what befalls them is printed."""
-    from vdla.runtime.tune import LocalWorkers, RayWorkers
+def opened_workers(
+    arguments: argparse.Namespace, measurer: Measurer, *, alone_inline: bool = False
+) -> Iterator[Workers]:
+    """The workers that --workers asks for; what befalls them is printed.
+
+    With `alone_inline`, a single worker is this process, which has no time limit.
+    """
+    from vdla.runtime.tune import InlineWorkers, LocalWorkers, RayWorkers
 
     text, timeout_s, warn = arguments.workers, float(arguments.timeout), errors().print
     workers: Workers
-    if text.isdecimal() or not text:
+    if text == "1" and alone_inline:
+        workers = InlineWorkers(measurer)
+    elif text.isdecimal() or not text:
         workers = LocalWorkers(measurer, int(text) if text else None, timeout_s, warn)
     else:
         workers = RayWorkers(measurer, text, timeout_s=timeout_s, warn=warn)
