@@ -217,9 +217,9 @@ ROOMS: dict[str, str] = {
         "benchmarks.programs"
     ),
     "benchmarks.generated_tests": (
-        "hardware.isa hardware hardware.program compiler.ir compiler.interpret compiler.te compiler.extensions "
-        "simulator.support simulator.adversary simulator.function simulator.stats simulator.verify simulator.timing "
-        "simulator benchmarks.programs"
+        "hardware.isa hardware hardware.generate hardware.program compiler.ir compiler.interpret compiler.te "
+        "compiler.extensions simulator.support simulator.adversary simulator.function simulator.stats "
+        "simulator.verify simulator.timing simulator runtime.devices benchmarks.programs"
     ),
     "benchmarks.evaluate": (
         "support hardware compiler.extensions compiler.te simulator.timing runtime runtime.verdict "

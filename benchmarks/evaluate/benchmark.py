@@ -1,8 +1,9 @@
 """Extensions: generated tests, mutants of programs, planted faults and who names them.
 
 Everything follows from the declarations of small extensions that together have every kind of
-operand, private state and a stage (benchmarks/generated_tests/samples.py). `--long` plants each
-fault in every extension that can have it.
+operand, private state and a stage (benchmarks/generated_tests/samples.py). Machines with datapaths
+run on the RTL as well (on_rtl.py). `--long` plants each fault in every extension that can have it
+and in the RTL, and runs 2,000 programs on each machine with each memory.
 
 The worked examples of the documentation: `NAME_lines` of their files, datapath included;
 `int4_cold_s` and `int4_cached_s`, the seconds of `vdla evaluate` on ResNet-18 without and with kept
@@ -16,11 +17,18 @@ from collections.abc import Sequence
 from vdla.benchmarks import mutants
 from vdla.benchmarks.coverage import plug_ins
 from vdla.benchmarks.coverage.benchmark import Coverage
-from vdla.benchmarks.evaluate import examples
+from vdla.benchmarks.evaluate import examples, on_rtl
 from vdla.benchmarks.evaluate.part import BenchmarkPart
 from vdla.benchmarks.generated_tests.check import GeneratedTests
 from vdla.benchmarks.generated_tests.faults import FAULTS, Fault
-from vdla.benchmarks.generated_tests.planted import MOST_PROGRAMS, PlantedFault, plant, sample_machine
+from vdla.benchmarks.generated_tests.planted import (
+    MOST_PROGRAMS,
+    PlantedFault,
+    plant,
+    plant_in_rtl,
+    sample_machine,
+)
+from vdla.benchmarks.generated_tests.rtl_faults import RTL_FAULTS, RtlFault
 from vdla.benchmarks.harness import BenchmarkResult, Progress, Row, receipt, silent
 from vdla.benchmarks.programs.random_programs import random_draft
 from vdla.hardware.config import Config
@@ -42,13 +50,19 @@ def run(
     mutated: int = MUTANTS,
     faults: Sequence[Fault] = FAULTS,
     with_examples: bool = True,
+    with_rtl: bool = True,
 ) -> BenchmarkResult:
-    """All parts: random `programs`, about `mutated` mutants of others, `faults`, the examples."""
+    """All parts: random `programs`, about `mutated` mutants of others, `faults`, the RTL, the
+    examples.
+    """
     config = sample_machine()
+    in_rtl = RTL_FAULTS if long and with_rtl else ()
+    each = on_rtl.EACH_LONG if long else on_rtl.EACH
     parts = (
         _agreement(progress, config, seed, programs),
         _mutants(progress, config, seed, mutated),
-        _planted(progress, seed, faults, None if long else 1),
+        _planted(progress, seed, faults, in_rtl, None if long else 1),
+        *([on_rtl.mismatches(progress, seed, each)] if with_rtl else []),
         *([examples.measured(progress)] if with_examples else []),
     )
     figures = {name: value for part in parts for name, value in part.figures.items()}
@@ -86,19 +100,22 @@ def _mutants(progress: Progress, config: Config, seed: int, count: int) -> Bench
     )
 
 
-def _planted(progress: Progress, seed: int, faults: Sequence[Fault], places: int | None) -> BenchmarkPart:
+def _planted(
+    progress: Progress, seed: int, faults: Sequence[Fault], in_rtl: Sequence[RtlFault], places: int | None
+) -> BenchmarkPart:
     """Faults that the generated tests must name by the view that they are in."""
     outcomes = []
-    for number, fault in enumerate(faults):
-        progress(fault.name, number, len(faults))
-        outcomes.append(plant(fault, seed * MOST_PROGRAMS, places=places))
-    progress("done", len(faults), len(faults))
-    caught = [bool(places_of) and all(each.caught for each in places_of) for places_of in outcomes]
-    rows = [_row(each) for places_of in outcomes for each in places_of]
-    figures = {"planted": len(faults), "caught": sum(caught), "survivors": len(faults) - sum(caught)}
-    return BenchmarkPart(figures, rows)
+    chosen: list[Fault | RtlFault] = [*faults, *in_rtl]
+    for number, fault in enumerate(chosen):
+        progress(fault.name, number, len(chosen))
+        first = seed * MOST_PROGRAMS
+        found = plant(fault, first, places=places) if isinstance(fault, Fault) else [plant_in_rtl(fault, first)]
+        outcomes.append(found)
+    caught = sum(bool(found) and all(each.caught for each in found) for found in outcomes)
+    rows = [_row(each) for found in outcomes for each in found]
+    return BenchmarkPart({"planted": len(outcomes), "caught": caught, "survivors": len(outcomes) - caught}, rows)
 
 
 def _row(outcome: PlantedFault) -> Row:
-    named = outcome.view if outcome.caught else f"{outcome.view or 'none'}, must be {outcome.fault.view.value}"
-    return {"fault": outcome.fault.name, "in": outcome.place, "programs": outcome.programs, "named by": named}
+    named = outcome.view if outcome.caught else f"{outcome.view or 'none'}, must be {outcome.expected.value}"
+    return {"fault": outcome.name, "in": outcome.place, "programs": outcome.programs, "named by": named}

@@ -10,18 +10,23 @@ from dataclasses import dataclass, replace
 
 from vdla.benchmarks.generated_tests.check import GeneratedTests
 from vdla.benchmarks.generated_tests.faults import Fault
-from vdla.benchmarks.generated_tests.samples import SAMPLES
+from vdla.benchmarks.generated_tests.rtl_faults import RtlFault
+from vdla.benchmarks.generated_tests.samples import SAMPLES, WITH_DATAPATH
+from vdla.benchmarks.generated_tests.views import View
+from vdla.benchmarks.programs.device_pair import rtl_pair
 from vdla.compiler.extensions import extend
 from vdla.hardware.config import Config
 
 MOST_PROGRAMS = 200
+_PLAIN = replace(Config.preset("tiny"), name="tiny_batch", batch=2, block_in=8, inp_kib=2, acc_kib=2)
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedFault:
-    """A fault in one place: programs until it was found, and what was found."""
+    """A fault in one place: programs until it was found, what was found, and by which view."""
 
-    fault: Fault
+    name: str
+    expected: View
     place: str
     programs: int
     found: str
@@ -30,7 +35,7 @@ class PlantedFault:
     @property
     def caught(self) -> bool:
         """Whether the broken view was named."""
-        return self.view == self.fault.view.value
+        return self.view == self.expected.value
 
 
 def sample_machine() -> Config:
@@ -38,8 +43,12 @@ def sample_machine() -> Config:
 
     Entries and vectors of its buffers differ in size, and it computes two rows at a time.
     """
-    plain = replace(Config.preset("tiny"), name="tiny_batch", batch=2, block_in=8, inp_kib=2, acc_kib=2)
-    return extend(plain, *SAMPLES)
+    return extend(_PLAIN, *SAMPLES)
+
+
+def datapath_machine(plain: Config = _PLAIN) -> Config:
+    """A machine with those of the extensions that have datapaths, and so RTL."""
+    return extend(plain, *WITH_DATAPATH)
 
 
 def plant(fault: Fault, seed: int = 0, most: int = MOST_PROGRAMS, places: int | None = None) -> list[PlantedFault]:
@@ -49,12 +58,29 @@ def plant(fault: Fault, seed: int = 0, most: int = MOST_PROGRAMS, places: int | 
     return [_planted(fault, GeneratedTests(config, built, fault.planted), seed, most) for built in machines]
 
 
+def plant_in_rtl(fault: RtlFault, seed: int = 0, most: int = MOST_PROGRAMS) -> PlantedFault:
+    """The outcome of a fault in the RTL, which is built with it."""
+    from vdla.runtime.devices.rtl import RtlModel
+    from vdla.runtime.devices.rtl_build import BuildOptions, build_library
+
+    config = datapath_machine()
+    with fault.planted():
+        model = RtlModel(build_library(fault.machine(config), BuildOptions(assertions=True)))
+    with rtl_pair(config, model) as compare:
+        found = _first(GeneratedTests(config, compare=compare), seed, most)
+    return PlantedFault(fault.name, View.RTL, fault.where, *found)
+
+
 def _planted(fault: Fault, tests: GeneratedTests, seed: int, most: int) -> PlantedFault:
-    place = next(
-        (a.name for a, b in zip(tests.built.extensions, tests.config.extensions, strict=True) if a != b), "all"
-    )
+    places = zip(tests.built.extensions, tests.config.extensions, strict=True)
+    place = next((ours.name for ours, declared in places if ours != declared), "all")
+    return PlantedFault(fault.name, fault.view, place, *_first(tests, seed, most))
+
+
+def _first(tests: GeneratedTests, seed: int, most: int) -> tuple[int, str, str]:
+    """Programs until the first disagreement, its text and its view."""
     for number in range(most):
         found = tests.check(seed + number)
         if found is not None:
-            return PlantedFault(fault, place, number + 1, str(found), found.view.value)
-    return PlantedFault(fault, place, most, "", "")
+            return number + 1, str(found), found.view.value
+    return most, "", ""

@@ -1,14 +1,53 @@
 """Small extensions in which faults are planted; together they have every kind of operand.
 
-They stand for those of users: nothing else in the benchmarks knows them.
+Three have datapaths, and make a machine with RTL. All stand for those of users: nothing else in the
+benchmarks knows them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from vdla.compiler import te
 from vdla.compiler.extensions import EmitStage, Extension, State
 from vdla.hardware.config import Config
 from vdla.hardware.isa import PlugInField
+
+SUMS = "[Batch-1:0][BlockOut-1:0][31:0]"
+INPUTS = "[Batch-1:0][BlockIn-1:0][InpBits-1:0]"
+WEIGHTS = "[BlockOut-1:0][BlockIn-1:0][WgtBits-1:0]"
+
+
+def _datapath(name: str, latency: int, ports: Sequence[str], value: str, terms: str = "1") -> str:
+    """A module that adds `value` over `terms` for each lane, and delays it by `latency` cycles."""
+    inputs = "".join(f"  input  logic {port},\n" for port in ports)
+    return f"""
+module ext_{name}
+  import vdla_pkg::*;
+(
+  // verilator lint_off UNUSEDSIGNAL
+  input  logic clk_i,
+  input  logic rst_ni,
+  input  logic valid_i,
+  input  logic begin_i,
+{inputs}  // verilator lint_on UNUSEDSIGNAL
+  output logic {SUMS} result_o
+);
+  logic {SUMS} stages[{latency}+1];
+  for (genvar b = 0; b < Batch; b++) begin : gen_row
+    for (genvar o = 0; o < BlockOut; o++) begin : gen_column
+      always_comb begin
+        stages[0][b][o] = '0;
+        for (int i = 0; i < {terms}; i++) stages[0][b][o] += {value};
+      end
+    end
+  end
+  for (genvar k = 1; k <= {latency}; k++) begin : gen_delay
+    always_ff @(posedge clk_i) stages[k] <= stages[k-1];
+  end
+  assign result_o = stages[{latency}];
+endmodule
+"""
 
 
 def _entry(config: Config, name: str) -> te.Tensor:
@@ -29,6 +68,12 @@ def blend(config: Config) -> Extension:
         fields=[PlugInField("factor", 6, "The factor.", signed=True), PlugInField("shift", 5, "Bits dropped.")],
         interval="1 + shift // 8",
         latency=2,
+        datapath=_datapath(
+            "blend",
+            2,
+            [f"{SUMS} src_i", f"{SUMS} old_i", "signed [5:0] factor_i", "[4:0] shift_i"],
+            "old_i[b][o] + 32'(signed'(src_i[b][o] * 32'(factor_i)) >>> shift_i)",
+        ),
     )
 
 
@@ -42,6 +87,12 @@ def larger(config: Config) -> Extension:
         output=output,
         scopes={"old": "acc", "other": "acc", "acc": "acc"},
         in_place="old",
+        datapath=_datapath(
+            "larger",
+            0,
+            [f"{SUMS} src_i", f"{SUMS} old_i"],
+            "signed'(old_i[b][o]) > signed'(src_i[b][o] - 1) ? old_i[b][o] : src_i[b][o] - 1",
+        ),
     )
 
 
@@ -60,6 +111,13 @@ def rise(config: Config) -> Extension:
         output=te.compute((config.batch, config.block_out), exceeding, "acc"),
         scopes={"inp": "inp", "wgt": "wgt", "acc": "acc"},
         latency=3,
+        datapath=_datapath(
+            "rise",
+            3,
+            [f"{INPUTS} src_i", f"{WEIGHTS} wgt_i"],
+            "signed'(src_i[b][i]) > signed'(wgt_i[o][i]) ? 32'(signed'(src_i[b][i])) - 32'(signed'(wgt_i[o][i])) : '0",
+            "BlockIn",
+        ),
     )
 
 
@@ -116,3 +174,4 @@ def shelf(config: Config) -> list[Extension | EmitStage]:
 
 
 SAMPLES = (blend, larger, rise, product, shelf)
+WITH_DATAPATH = (blend, larger, rise)

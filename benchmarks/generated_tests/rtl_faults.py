@@ -1,0 +1,88 @@
+"""Faults in the RTL of extensions: in the text of a datapath, and in what is generated around it.
+
+An edit is made of the text that any extension can have; where it changes nothing, the fault does
+not apply. The simulator stays as it is, so that the RTL is the view that must be named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from unittest.mock import patch
+
+from vdla.hardware.config import Config
+from vdla.hardware.generate import extension_files
+
+Edit = Callable[[str], str]
+GENERATED = {"package": "render_extension_package", "slot": "render_datapaths"}
+"""The generated texts, and the functions of `extension_files` that give them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RtlFault:
+    """A kind of fault: an edit of the first `datapath` that it changes, of the package or slot."""
+
+    name: str
+    where: str
+    edit: Edit
+
+    def machine(self, config: Config) -> Config:
+        """The machine with the datapath edited; as it is where the fault lies elsewhere."""
+        if self.where in GENERATED:
+            return config
+        for number, plug_in in enumerate(config.extensions):
+            datapath = plug_in.datapath
+            if datapath is not None and self.edit(datapath.text) != datapath.text:
+                broken = replace(plug_in, datapath=replace(datapath, text=self.edit(datapath.text)))
+                return replace(
+                    config, extensions=(*config.extensions[:number], broken, *config.extensions[number + 1 :])
+                )
+        raise AssertionError(f"fault {self.name} must fit some datapath")
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """While the RTL is built: the generated text edited."""
+        if self.where not in GENERATED:
+            yield
+            return
+        name = GENERATED[self.where]
+        original: Callable[[Config], str] = getattr(extension_files, name)
+
+        def edited(config: Config) -> str:
+            text = self.edit(original(config))
+            assert text != original(config), f"fault {self.name} must change the {self.where}"
+            return text
+
+        with patch.object(extension_files, name, edited):
+            yield
+
+
+def _once(pattern: str, instead: str) -> Edit:
+    return lambda text: re.sub(pattern, instead, text, count=1)
+
+
+_LATE = r"""logic [$bits(result_o)-1:0] late;
+  always_ff @(posedge clk_i) late <= \1;
+  assign result_o = late;"""
+
+RTL_FAULTS: tuple[RtlFault, ...] = (
+    RtlFault("result a cycle late", "datapath", _once(r"assign result_o = ([^;]+);", _LATE)),
+    RtlFault("result a cycle early", "datapath", _once(r"always_ff @\(posedge clk_i\) (\S+) <=", r"always_comb \1 =")),
+    RtlFault("sign of an operand lost", "datapath", _once(r"32'\(signed'\((src_i[^)]*)\)\)", r"32'(unsigned'(\1))")),
+    RtlFault("element of the next lane", "datapath", _once(r"src_i\[b\]\[o\]", "src_i[b][(o + 1) % BlockOut]")),
+    RtlFault("element of the next row of weights", "datapath", _once(r"wgt_i\[o\]", "wgt_i[(o + 1) % BlockOut]")),
+    RtlFault("another operator", "datapath", _once(r"(_i\S*) \+ ", r"\1 - ")),
+    RtlFault("arithmetic shift without sign", "datapath", _once(">>>", ">>")),
+    RtlFault("last term left out", "datapath", _once("i < BlockIn", "i < BlockIn - 1")),
+    RtlFault("sum replaced by a maximum", "package", _once("op: VecAdd", "op: VecMax")),
+    RtlFault("sum not accumulated", "package", _once("accumulates: 1'b1", "accumulates: 1'b0")),
+    RtlFault("old entry not read", "package", _once("reads_old: 1'b1", "reads_old: 1'b0")),
+    RtlFault("latency of the slot a cycle less", "package", _once(r"(latency: LatencyBits')\(3\)", r"\1(2)")),
+    RtlFault("a cycle more from step to step", "package", _once(r"StepBits'\((?!0\))", "StepBits'(1 + ")),
+    RtlFault("own fields a bit off", "package", _once(r"word\[(\d+)\+:OwnBits\]", r"word[\1-1+:OwnBits]")),
+    RtlFault("source and old entry exchanged", "slot", _once(r"\.src_i\(sum_i\)", ".src_i(old_i)")),
+    RtlFault("result of another extension", "slot", _once(r"(\(\d+\): results_o = result_)\w+;", r"\1blend;")),
+    RtlFault("a field at another place", "slot", _once(r"step_q\.own\[0\+:", "step_q.own[1+:")),
+)

@@ -1,0 +1,34 @@
+"""Faults in the RTL of extensions: each edit changes what is built; a built one is named."""
+
+import pytest
+
+from vdla.benchmarks.evaluate import on_rtl
+from vdla.benchmarks.generated_tests.planted import datapath_machine, plant_in_rtl
+from vdla.benchmarks.generated_tests.rtl_faults import RTL_FAULTS
+from vdla.hardware.generate.extension_files import machine_files
+
+FILES = machine_files(datapath_machine())
+
+
+@pytest.mark.parametrize("fault", RTL_FAULTS, ids=[fault.name for fault in RTL_FAULTS])
+def test_a_fault_changes_one_file(fault):
+    with fault.planted():
+        broken = machine_files(fault.machine(datapath_machine()))
+    assert [name for name, content in broken.items() if content != FILES[name]] != []
+    assert len([name for name, content in broken.items() if content != FILES[name]]) == 1
+    assert machine_files(datapath_machine()) == FILES
+
+
+@pytest.mark.rtl
+@pytest.mark.long
+def test_a_fault_is_named_by_the_rtl():
+    outcome = plant_in_rtl(RTL_FAULTS[0], most=20)
+    assert outcome.caught, outcome.found
+
+
+def test_machines_with_rtl_are_of_three_configurations(tmp_path):
+    machines = list(on_rtl.machines_with_rtl(tmp_path))
+    assert {machine.plain for machine in machines} == set(on_rtl.PLAIN)
+    assert any(machine.batch > 1 for machine in machines)
+    assert {"rise", "sad"} <= {plug_in.name for machine in machines for plug_in in machine.extensions}
+    assert all(plug_in.datapath for machine in machines for plug_in in machine.extensions)
