@@ -35,11 +35,11 @@ def _shown(value: object) -> str:
 
 
 def area_source(machine: ExploredMachine) -> str:
-    """Where the area is from; extensions without a datapath have none."""
+    """Where the area is from; a star where extensions are not in it."""
     assert machine.area is not None
-    kind = "synthesised" if machine.area.synthesised else "model"
-    own = machine.point.get(EXTENSIONS, NONE) != NONE and not machine.area.synthesised
-    return f"{kind}, without extensions" if own else kind
+    if machine.area.synthesised:
+        return "Yosys"
+    return "model*" if machine.point.get(EXTENSIONS, NONE) != NONE else "model"
 
 
 def show_exploration(found: Exploration, everything: bool) -> None:
@@ -68,6 +68,8 @@ def notes_of_exploration(found: Exploration) -> Iterator[str]:
     yield f"{len(found.machines)} machines: {tried} measured, {front} of them on the front, {rejected} rejected"
     if any(machine.area is not None and not machine.area.synthesised for machine in found.measured):
         yield f"areas by the model: LUTs within {100 * LUT_ERROR:.0f} %; vdla area synthesises a machine"
+    if any(area_source(machine).endswith("*") for machine in found.measured):
+        yield "* without what the extensions add"
 
 
 def reasons_against(found: Exploration) -> Counter[str]:

@@ -10,8 +10,9 @@ from vdla.commands.console import output, table
 from vdla.runtime.verdict import ExtensionVerdict, LayerCost, LayerVerdict, Point, network_point, point_of
 
 _REASONS = 3  # shown, without --all
-COLUMNS = ("layer", "times", "before", "after", "speed-up", "used % before", "after", "limited by")
-"""Cycles, then the share of the machine's steps that the layer needs."""
+_NAME_WIDTH = 14  # of a layer, at least
+COLUMNS = ("layer", "x", "before", "after", "gain", "used %", "limited by")
+"""How often a network has the layer; cycles; the share of the machine's steps that it needs."""
 
 
 def show_verdict(verdict: ExtensionVerdict, everything: bool) -> None:
@@ -19,6 +20,7 @@ def show_verdict(verdict: ExtensionVerdict, everything: bool) -> None:
     console = output()
     listing = table(title_of(verdict), *COLUMNS)
     listing.columns[0].no_wrap = False  # numbers stay whole in a narrow terminal
+    listing.columns[0].min_width = _NAME_WIDTH
     for cells in layer_rows(verdict):
         listing.add_row(*cells)
     console.print(listing)
@@ -44,7 +46,8 @@ def layer_rows(verdict: ExtensionVerdict) -> Iterator[list[str]]:
         cells = [layer.name, str(layer.count), _cycles(layer.before.cost), _cycles(own)]
         speedup = _ratio(layer) if layer.applies else "not used"
         used = [_used(layer, layer.before.cost, verdict.steps_before), _used(layer, own, verdict.steps_after)]
-        yield [*cells, speedup, *used, _limits(verdict, layer)]
+        shares = " > ".join(share for share in used if share) or "-"
+        yield [*cells, speedup, shares, _limits(verdict, layer)]
 
 
 def _cycles(found: LayerCost | None) -> str:
@@ -57,7 +60,7 @@ def _ratio(layer: LayerVerdict) -> str:
 
 
 def _used(layer: LayerVerdict, found: LayerCost | None, rate: float) -> str:
-    return "-" if found is None else f"{100 * layer.steps / (rate * found.cycles):.1f}"
+    return "" if found is None else f"{100 * layer.steps / (rate * found.cycles):.1f}"
 
 
 def _limits(verdict: ExtensionVerdict, layer: LayerVerdict) -> str:
