@@ -54,7 +54,7 @@ def test_a_run_writes_log_program_picture_and_resumes(capsys: Capture) -> None:
 def test_the_table_compares_the_best_with_the_untuned_choice(capsys: Capture) -> None:
     assert main(["tune", *SMALL, "--trials", "3", "--search", "estimate"]) == 0
     text = capsys.readouterr().out
-    assert "conv2d on tiny: 3 of 1,512 points" in text
+    assert "conv2d on tiny: 3 of 2,448 points" in text
     assert "tuning.jsonl: every trial; vdla compile conv2d --tuned tuning.jsonl uses the best\n" in text
     for label in ("cycles", "bytes read", "compute: busy", "threads_over"):
         assert any(line.startswith(f"{label} ") for line in text.splitlines())
