@@ -36,7 +36,7 @@ def added_area(
     """The difference of two machines, synthesised where `progress` is given and it is not known."""
     missing = [part.name for part in added if isinstance(part, PlugInStage) or part.datapath is None]
     if missing:
-        return AddedArea(None, f"a what-if: {', '.join(missing)} has no datapath")
+        return AddedArea(None, f"a what-if without a datapath of {', '.join(missing)}")
     try:
         if progress is None:
             found = [cached_area(config, part) for config in (before, after)]

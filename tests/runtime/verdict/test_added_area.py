@@ -45,7 +45,7 @@ def test_the_difference_of_two_machines(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_why_it_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert added_area(TINY, AFTER, AFTER.extensions, PART).reason == "a what-if: own has no datapath"
+    assert added_area(TINY, AFTER, AFTER.extensions, PART).reason == "a what-if without a datapath of own"
     monkeypatch.setattr("vdla.runtime.verdict.added_area.cached_area", lambda config, part: None)
     assert added_area(TINY, AFTER, WITH_DATAPATH, PART).reason == "not synthesised yet (--area)"
 
