@@ -24,17 +24,17 @@ from numpy.typing import NDArray
 
 from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.check_macro_ops import shared_tensors
-from vdla.compiler.codegen.vdla.macro_op import MacroOp
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps, form_and_numbers
 from vdla.compiler.codegen.vdla.strip_pieces import can_be_cut, strips_of
 from vdla.compiler.codegen.vdla.tensorized_block import tensorized_blocks
-from vdla.compiler.codegen.vdla.tiled_ops import own_tiles
+from vdla.compiler.codegen.vdla.tiled_ops import NO_TILE, own_tiles
 from vdla.compiler.ir import STRIPS, line_numbers
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Extended, Gemm, Load, Store, Vector
 
 _Ints = NDArray[np.int64]
-_NO_ROW = -1
+_NO_ROW = _NO_BASE = -1
 
 
 def in_strips(config: Config, fn: ir.Function, ops: MacroOps) -> MacroOps:
@@ -86,18 +86,18 @@ _Pieces = dict[int, list[tuple[int, _Piece]]]
 """What replaces the operation in a row: parts, each of the operation in some row."""
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Transfers:
     """By the row of a computation: the LOAD whose window it is the first to read, and the STORE of
     which it is the last to emit results.
     """
 
-    loads: dict[int, int] = field(default_factory=dict)
-    stores: dict[int, int] = field(default_factory=dict)
+    loads: dict[int, int]
+    stores: dict[int, int]
 
     def ends(self) -> _Transfers:
         """The first window and the last results."""
-        return _Transfers(dict([*self.loads.items()][:1]), dict([*self.stores.items()][-1:]))
+        return _Transfers(dict(sorted(self.loads.items())[:1]), dict(sorted(self.stores.items())[-1:]))
 
 
 @dataclass(frozen=True)
@@ -170,51 +170,55 @@ def _transfers(ops: MacroOps, source: int) -> _Transfers:
 
     A tensor that is loaded and stored is left alone: the order of these matters.
     """
-    tile, _ = own_tiles(ops)
-    tiles, shared, found = tile.tolist(), shared_tensors(ops.forms), _Transfers()
-    filled: dict[int, list[int]] = {}  # the LOADs of each tile that none has read yet
-    emitted: dict[int, int] = {}  # the last computation that wrote each tile of results
-    for row, number in enumerate(ops.form.tolist()):
-        form, used = ops.forms[number], dict(zip(ops.forms[number].bases, tiles[row], strict=False))
-        cut = form.source == source and isinstance(form.instruction, Gemm | Vector | Extended)
-        match form.instruction:
-            case Load(buffer=Buffer.INP):
-                filled.setdefault(used["sram"], []).append(row)
-                continue
-            case Store() if used["sram"] in emitted and form.tensor not in shared:
-                found.stores[emitted.pop(used["sram"])] = row
-        for name, each in used.items():
-            loads = filled.pop(each, [])
-            if cut and name == "src" and len(loads) == 1 and _is_plain(ops.forms[ops.form[loads[0]]], shared):
-                found.loads[row] = loads[0]
-        if "out" in used:
-            emitted.pop(used["out"], None)
-            if cut:
-                emitted[used["out"]] = row
-    return found
+    forms, shared = ops.forms, shared_tensors(ops.forms)
+    asks, moves, source_at = (np.zeros(len(forms), np.int64) for _ in range(3))
+    for number, form in enumerate(forms):
+        asks[number] = form.source == source and isinstance(form.instruction, Gemm | Vector | Extended)
+        moves[number] = can_be_cut(form) and form.tensor not in shared
+        source_at[number] = list(form.bases).index("src") if "src" in form.bases else _NO_BASE
+    tile, tiles = own_tiles(ops)
+    cut, plain = asks[ops.form] > 0, moves[ops.form] > 0
+    read, load, column = _turns(ops, tile, tiles, Buffer.INP)
+    loads = cut[read] & plain[load] & (source_at[ops.form[read]] == column)
+    store, wrote, _ = _turns(ops, tile, tiles, Buffer.OUT)
+    stores = cut[wrote] & plain[store]
+    return _Transfers(
+        dict(zip(read[loads].tolist(), load[loads].tolist(), strict=True)),
+        dict(zip(wrote[stores].tolist(), store[stores].tolist(), strict=True)),
+    )
 
 
-def _is_plain(load: MacroOp, shared: set[str]) -> bool:
-    return can_be_cut(load) and load.tensor not in shared
+def _turns(ops: MacroOps, tile: _Ints, tiles: Sequence[BufferTile], buffer: Buffer) -> tuple[_Ints, _Ints, _Ints]:
+    """The rows that are the first to use a tile after one operation that filled it alone: those
+    rows, the row that filled it, the column of `tile`. A STORE uses what a computation filled.
+    """
+    in_buffer = np.array([each.buffer == buffer for each in tiles], np.bool_)
+    row, column = np.nonzero((tile != NO_TILE) & in_buffer[tile])
+    order = np.argsort(tile[row, column], kind="stable")  # by tile, then in program order
+    row, column = row[order], column[order]
+    used = tile[row, column]
+    transfers = np.array([isinstance(form.instruction, Load | Store) for form in ops.forms], np.bool_)[ops.form[row]]
+    fills = transfers if buffer == Buffer.INP else ~transfers
+    again = fills & np.append(False, fills[:-1] & (used[1:] == used[:-1]))
+    lone = fills & ~again if buffer == Buffer.INP else fills  # the last computation completes results
+    at = 1 + np.flatnonzero(~fills[1:] & lone[:-1] & (used[1:] == used[:-1]))
+    return row[at], row[at - 1], column[at]
 
 
 def _replaced(ops: MacroOps, pieces: _Pieces) -> MacroOps:
     """The operations with pieces in place of some rows."""
-    table = FormTable()
-    number = [table.number(form) for form in ops.forms]
-    rows: list[int] = []
-    forms: list[int] = []
-    moved: list[tuple[int, _Piece]] = []
-    for row, form in enumerate(ops.form.tolist()):
-        if row not in pieces:
-            rows.append(row)
-            forms.append(number[form])
-        for whole, piece in pieces.get(row, ()):
-            moved.append((len(rows), piece))
-            rows.append(whole)
-            forms.append(table.number(piece.form))
+    table, count = FormTable(), np.ones(len(ops), np.int64)
+    for row, parts in pieces.items():
+        count[row] = len(parts)
+    rows = np.repeat(np.arange(len(ops)), count)
+    form, first, moved = ops.form[rows], np.cumsum(count) - count, []
+    for row, parts in pieces.items():
+        for at, (whole, piece) in enumerate(parts, int(first[row])):
+            rows[at] = whole
+            form[at] = len(ops.forms) + table.number(piece.form)
+            moved.append((at, piece))
     offsets, dram = ops.offsets[rows], ops.dram[rows]
     for at, piece in moved:
         offsets[at, : len(piece.moved)] += piece.moved
         dram[at] += piece.dram
-    return MacroOps(tuple(table.forms), np.array(forms, np.int64), offsets, dram)
+    return MacroOps((*ops.forms, *table.forms), form, offsets, dram)
