@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.datapaths import LATER, distance, fused
 from helpers.extensions import lut, narrow, sad
+from helpers.plain_rtl import plain_part
 
 import vdla
 from vdla.hardware.config import Config, ConfigError
@@ -17,6 +19,7 @@ from vdla.hardware.generate.extension_files import machine_files
 from vdla.hardware.generate.formula_text import formula_text
 from vdla.hardware.generate.rtl_files import FOLDER, rtl_files
 from vdla.hardware.generate.svgen import render
+from vdla.hardware.generate.verilog_files import verilog_files
 from vdla.hardware.isa import Formula
 
 TINY = Config.preset("tiny")
@@ -38,19 +41,19 @@ def test_what_modules_have_for_extensions_is_read_for_them_alone():
             assert files[path.name] == path
 
 
-EXTENDED = re.compile(r"`ifdef VDLA_EXTENSIONS\n(?:(?!`else|`endif).*\n)*(?:`else\n((?:(?!`endif).*\n)*))?`endif\n")
-
-
-def plain_part(text):
-    """What is read where VDLA_EXTENSIONS is not defined, without comments."""
-    return re.sub(r"//.*", "", EXTENDED.sub(lambda found: found[1] or "", text))
-
-
 def test_files_of_extensions_come_after_the_packages_that_they_use():
     names = list(machine_files(vdla.extend(TINY, *LATER)))
     assert names[:6] == ["vdla_ext_pkg.sv", *(f"ext_{declare(TINY).name}.sv" for declare in LATER)]
     assert names[-2:] == ["vdla_ext_steps.sv", "vdla_ext_datapaths.sv"]
     assert (FOLDER / "extension" / names[-2]).is_file()
+
+
+def test_an_export_has_every_package_before_its_users():
+    files = verilog_files(vdla.extend(TINY, *LATER), 40)
+    place = {Path(name).stem: number for number, name in enumerate(files)}
+    for name, text in files.items():
+        for package in set(re.findall(r"\b(\w+_pkg)::", re.sub(r"//.*", "", text))) - {Path(name).stem}:
+            assert place[package] < place[Path(name).stem], (package, name)
 
 
 def test_another_datapath_is_another_build_of_the_same_machine():
