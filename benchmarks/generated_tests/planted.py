@@ -7,6 +7,7 @@ shows a disagreement, and the first is of the view that the fault is in.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from vdla.benchmarks.generated_tests.check import GeneratedTests
 from vdla.benchmarks.generated_tests.faults import Fault
@@ -54,7 +55,7 @@ def datapath_machine(plain: Config = _PLAIN) -> Config:
 def plant(fault: Fault, seed: int = 0, most: int = MOST_PROGRAMS, places: int | None = None) -> list[PlantedFault]:
     """The outcome of a fault in the first `places` that can have it, by default all."""
     config = sample_machine()
-    machines = list(fault.machines(config))[:places]
+    machines = islice(fault.machines(config), places)
     return [_planted(fault, GeneratedTests(config, built, fault.planted), seed, most) for built in machines]
 
 

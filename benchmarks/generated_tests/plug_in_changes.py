@@ -168,15 +168,15 @@ def exchanged_sums(plug_in: PlugIn) -> PlugIn | None:
 
 
 def at_end(line: str) -> Change:
-    """A statement behind those of the step."""
-    return edited(lambda text: f"{text}    {line}\n")
+    """A statement behind those of a step that computes an accumulator entry."""
+    behind = edited(lambda text: f"{text}    {line}\n")
+    return lambda plug_in: behind(plug_in) if plug_in.writes_sums else None
 
 
 def last_lane(text: str) -> str:
-    """The text with one element less in each row of the batch."""
+    """The text with one element less in each row of the batch, where it has rows."""
     found = re.search(r"range\(\d+\):\n +for [^\n]*range\((\d+)\)", text)
-    assert found is not None, "the loops of a step are those of an accumulator entry"
-    return f"{text[: found.start(1)]}{int(found[1]) - 1}{text[found.end(1) :]}"
+    return text if found is None else f"{text[: found.start(1)]}{int(found[1]) - 1}{text[found.end(1) :]}"
 
 
 def other_operator(text: str) -> str:

@@ -53,6 +53,14 @@ def test_a_fault_of_timing_is_named_by_timing(fault):
     assert first_named(fault, [View.DECODER, View.FOOTPRINT, View.TIMING]) is View.TIMING
 
 
+@pytest.mark.parametrize("fault", **named(FAULTS))
+def test_a_fault_has_a_place_in_which_the_machine_differs_or_breaks_a_function(fault):
+    machines = list(fault.machines(sample_machine()))
+    assert machines
+    if fault.change or fault.stage:
+        assert sample_machine() not in machines
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("fault", **named([fault for fault in FAULTS if fault.view is View.FUNCTION]))
 def test_a_fault_of_function_is_named_by_function(fault):
