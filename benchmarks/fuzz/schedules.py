@@ -164,6 +164,7 @@ ARGUMENTS: dict[str, Callable[[Rewrites], tuple[Any, ...]]] = {
     "annotate": lambda r: (r.rng.choice((r.loop(), r.block(), "nowhere")), "note", r.rng.randint(0, 9)),
     "set_scope": lambda r: (r.buffer(), r.rng.choice(_SCOPES)),
     "compute_at": lambda r: (r.block(), r.loop()),
+    "strips": lambda r: (r.block(), r.rng.choice((0, 1, 2, 4))),
     "compute_once": _compute_once_arguments,
     "reverse_compute_at": lambda r: (r.block(), r.loop()),
     "inline": lambda r: (r.block(),),

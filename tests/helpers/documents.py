@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib
 import io
 import os
 import re
@@ -83,6 +84,7 @@ def _inside(folder: Path) -> Iterator[None]:
 
 
 def _run_python(text: str, space: dict[str, object]) -> str:
+    importlib.invalidate_caches()  # the block before may have written a module into a folder known to be without it
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(text, "page", "exec"), space)
