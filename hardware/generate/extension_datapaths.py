@@ -22,7 +22,8 @@ _PORTS = """\
 //
 // Contract: a step and its operands of inp and wgt arrive in one cycle, those of the accumulator in
 // the next. The result is at sums_o or, of a datapath that reads the accumulator, at results_o, its
-// latency after the last operands.
+// latency after the last operands. A result for the stage is at stage_entry_i, what the stage makes of
+// it at stage_entry_o, StageLatency cycles later.
 
 `default_nettype none
 
@@ -42,7 +43,13 @@ module vdla_ext_datapaths
   input  logic [     Lanes*32-1:0] sum_i,
   // verilator lint_on UNUSEDSIGNAL
   output logic [     Lanes*32-1:0] sums_o,
-  output logic [     Lanes*32-1:0] results_o
+  output logic [     Lanes*32-1:0] results_o,
+  // The stage on the way out.
+  // verilator lint_off UNUSEDSIGNAL
+  input  logic                     stage_valid_i,
+  input  logic [ OutEntryBits-1:0] stage_entry_i,
+  // verilator lint_on UNUSEDSIGNAL
+  output logic [ OutEntryBits-1:0] stage_entry_o
 );
 """
 
@@ -101,6 +108,9 @@ def _module(config: Config) -> Iterator[str]:
         yield from _instance(config, plug_in)
     yield from _output(config, "sums_o", early, "valid_i", "step_i")
     yield from _output(config, "results_o", late, "valid_q", "step_q")
+    if config.stage is None:
+        yield "  assign stage_entry_o = '0;"
+        yield ""
     yield "endmodule"
     yield ""
     yield "`default_nettype wire"

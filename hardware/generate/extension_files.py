@@ -27,7 +27,7 @@ def machine_files(config: Config, folder: Path = FOLDER) -> dict[str, str | Path
     ConfigError where an extension has no datapath, or one that cannot be built.
     """
     of_rtl = {path.name: path for path in rtl_files(folder)}
-    if not config.extensions:
+    if not config.extensions and config.stage is None:
         return dict(of_rtl)
     package = render_extension_package(config)
     datapaths = {f"{module_name(each)}.sv": each.datapath.text for each in config.extensions if each.datapath}

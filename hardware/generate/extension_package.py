@@ -14,7 +14,7 @@ from vdla.hardware.generate.datapath_ports import latency_of
 from vdla.hardware.generate.formula_text import FormulaText, formula_text
 from vdla.hardware.isa.formats import EXTENSION_FIELD, HEAD, Slot, instruction_bytes, layout, plug_in_layouts
 from vdla.hardware.isa.formula import Formula
-from vdla.hardware.isa.instructions import EXTENSION, Opcode
+from vdla.hardware.isa.instructions import EXTENSION, Opcode, StagedEmit
 from vdla.hardware.isa.plug_in import OldSum, PlugIn
 
 EXTENSION_PACKAGE = "vdla_ext_pkg.sv"
@@ -109,23 +109,26 @@ def require_datapaths(config: Config) -> None:
 
 
 def _package(machine: _Machine) -> Iterator[str]:
-    plug_ins = machine.config.extensions
+    plug_ins, stage = machine.config.extensions, machine.config.stage
     steps = [_step(machine, number) for number in range(len(plug_ins))]
     latencies = [latency_of(plug_in) for plug_in in plug_ins]
-    names = ", ".join(plug_in.name for plug_in in plug_ins)
+    names = ", ".join([*(plug_in.name for plug_in in plug_ins), *([stage.name] if stage is not None else [])])
     yield _HEAD.format(names=names).rstrip()
     own = [sum(machine.slots(n)[field.name].width for field in p.fields) for n, p in enumerate(plug_ins)]
     values = {
         "PlugIns": len(plug_ins),
         "FeedsBack": int(any(plug_in.feeds_back for plug_in in plug_ins)),
-        "MostLatency": max(latencies),
-        "LatencyBits": max(1, max(latencies).bit_length()),
-        "StepBits": max(step.high.bit_length() for step in steps),
+        "MostLatency": max([0, *latencies]),
+        "LatencyBits": max([1, *(latency.bit_length() for latency in latencies)]),
+        "StepBits": max([1, *(step.high.bit_length() for step in steps)]),
         "OwnBits": max([1, *own]),
+        "HasStage": int(stage is not None),
+        "StageLatency": stage.latency if stage is not None else 0,
     }
     for name, value in values.items():
         yield f"  parameter int unsigned {name} = {value};"
     yield f"  parameter opcode_e OpExtension = opcode_e'(3'd{EXTENSION});"
+    yield f"  parameter emit_e EmitStage = emit_e'(2'd{StagedEmit.STAGE});"
     yield ""
     yield _TYPES.format(number_bits=machine.number_bits - 1)
     yield _STRAIGHTENED.format(text=_straightened(machine))
@@ -247,6 +250,13 @@ def _rules(machine: _Machine, number: int) -> Iterator[str]:
     zero = [f"{index}{loop}" for index in unread for loop in ("", "0", "1")]
     for name in [*zero, *(["init"] if plug_in.old is not OldSum.ACCUMULATE else [])]:
         yield f"word[{slots[name].offset}+:{slots[name].width}] == '0"
+    if _writes_what_stage_reads(machine.config, plug_in):
+        yield f"emit_e'(word[{slots['emit'].offset}+:{slots['emit'].width}]) != EmitStage"
     interval = formula_text(plug_in.interval, *_reader(machine, number))
     if interval.low < 1:
         yield f"{interval.text} > {interval.bits}'sd0"
+
+
+def _writes_what_stage_reads(config: Config, plug_in: PlugIn) -> bool:
+    read = config.stage.states if config.stage is not None else ()
+    return not {port.state for port in read}.isdisjoint(plug_in.written_states)

@@ -17,7 +17,7 @@ from vdla.hardware.generate import register_package
 from vdla.hardware.generate.extension_package import require_datapaths
 from vdla.hardware.generate.rtl_files import FOLDER
 from vdla.hardware.isa.formats import Slot, instruction_bytes, layout, uop_layout
-from vdla.hardware.isa.instructions import Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.hardware.isa.instructions import Emit, Opcode, Operand, Source, StagedEmit, Unit, VectorOp
 
 ENUMS: dict[type[IntEnum], tuple[str, str, str]] = {
     Opcode: ("opcode_e", "Op", "The formats."),
@@ -127,11 +127,16 @@ def _enum(enum: type[IntEnum], width: int) -> Iterator[str]:
     yield f"  }} {name};"
 
 
+def _enum_of(slot: Slot) -> type[IntEnum] | None:
+    """The names of a field's values; those that extensions add are in their package."""
+    return Emit if slot.field.enum is StagedEmit else slot.field.enum
+
+
 def _enums(config: Config) -> Iterator[str]:
     seen: set[type[IntEnum]] = set()
     for slots in layout(config).values():
         for slot in slots:
-            enum = slot.field.enum
+            enum = _enum_of(slot)
             if enum is not None and enum not in seen:
                 seen.add(enum)
                 yield ""
@@ -139,8 +144,9 @@ def _enums(config: Config) -> Iterator[str]:
 
 
 def _type(slot: Slot) -> str:
-    if slot.field.enum is not None:
-        return ENUMS[slot.field.enum][0]
+    enum = _enum_of(slot)
+    if enum is not None:
+        return ENUMS[enum][0]
     sign = "logic signed" if slot.field.signed else "logic"
     return sign if slot.width == 1 else f"{sign} [{slot.width - 1}:0]"
 

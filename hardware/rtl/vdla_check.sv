@@ -135,10 +135,21 @@ module vdla_check
 
   logic emit_known, has_uops, has_loops, requantises, emits, clips, looped_valid, gemm_valid;
 
+`ifdef VDLA_EXTENSIONS
+  logic staged;
+
+  assign staged      = HasStage != 0 && looped.emit == EmitStage;
+  assign emit_known  = looped.emit inside {EmitNone, EmitRequant, EmitRaw} || staged;
+`else
   assign emit_known  = looped.emit inside {EmitNone, EmitRequant, EmitRaw};
+`endif
   assign has_uops    = looped.uop_end > looped.uop_begin;
   assign has_loops   = |looped.loop0 && |looped.loop1;
+`ifdef VDLA_EXTENSIONS
+  assign requantises = looped.emit == EmitRequant || staged;
+`else
   assign requantises = looped.emit == EmitRequant;
+`endif
   assign emits       = looped.emit != EmitNone;
   assign clips       = looped.clip_lo <= looped.clip_hi;
 

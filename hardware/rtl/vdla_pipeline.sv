@@ -195,6 +195,8 @@ module vdla_pipeline
   logic [InpVectorBits-1:0] inp_vector_q;
   logic [WgtVectorBits-1:0] wgt_vector_q;
   logic [     Lanes*32-1:0] step_sums, step_old, step_sum, step_result;
+  logic                     stage_valid;
+  logic [ OutEntryBits-1:0] stage_entry, staged_entry;
 
   always_ff @(posedge clk_i) begin
     step_q <= '{pass.step, step_q[0]};
@@ -213,16 +215,19 @@ module vdla_pipeline
   vdla_ext_datapaths u_datapaths (
     .clk_i,
     .rst_ni,
-    .valid_i     (reads_q[1]),
-    .step_i      (step_q[1]),
-    .inp_entry_i (inp_operand_q),
-    .inp_vector_i(inp_vector_q),
-    .wgt_entry_i (wgt_operand_q),
-    .wgt_vector_i(wgt_vector_q),
-    .old_i       (step_old),
-    .sum_i       (step_sum),
-    .sums_o      (step_sums),
-    .results_o   (step_result)
+    .valid_i      (reads_q[1]),
+    .step_i       (step_q[1]),
+    .inp_entry_i  (inp_operand_q),
+    .inp_vector_i (inp_vector_q),
+    .wgt_entry_i  (wgt_operand_q),
+    .wgt_vector_i (wgt_vector_q),
+    .old_i        (step_old),
+    .sum_i        (step_sum),
+    .sums_o       (step_sums),
+    .results_o    (step_result),
+    .stage_valid_i(stage_valid),
+    .stage_entry_i(stage_entry),
+    .stage_entry_o(staged_entry)
   );
 
   assign sums = sums_are_steps_q[2] ? step_sums : products;
@@ -259,6 +264,11 @@ module vdla_pipeline
     .sums_i            (result),
     .load_write_valid_i,
     .load_write_i,
+`ifdef VDLA_EXTENSIONS
+    .stage_valid_o     (stage_valid),
+    .stage_entry_o     (stage_entry),
+    .stage_entry_i     (staged_entry),
+`endif
     .out_re_i,
     .out_index_i,
     .out_entry_o
