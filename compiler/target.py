@@ -1,4 +1,4 @@
-"""CPUs to compile for, as schedules and the code generator see them.
+"""CPUs to compile for, as schedules and the code generator see them, and the limits of GPUs.
 
 Only `host` loads LLVM, which detects the CPU of this machine.
 """
@@ -13,6 +13,15 @@ from vdla.support.suggest import did_you_mean
 
 class TargetError(Error, ValueError):
     """An unknown target, or a buffer that the target cannot address."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridLimits:
+    """What a GPU can hold: threads in a block, bytes of shared memory for one."""
+
+    name: str
+    threads: int = 1024
+    shared_bytes: int = 48 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class ClosureCompiler:
                 return _sequence([*held, self.statement(body, where)])
             case ir.IntrinsicCall(body=body):
                 return self.statement(body, where)
-            case ir.Prefetch():
+            case ir.Prefetch() | ir.Barrier():
                 return _sequence([])
             case ir.Block(predicate=predicate):
                 inside = self._block(stmt)

@@ -3,7 +3,7 @@
 Nodes are immutable; a pass is a function from a `Function` to a `Function`.
 """
 
-from vdla.compiler.ir.annotations import RESERVED, STARTS, STRIPS, THREAD
+from vdla.compiler.ir.annotations import BLOCK_AXES, GRID_AXES, RESERVED, STARTS, STRIPS, THREAD, THREAD_AXES
 from vdla.compiler.ir.dtypes import (
     DTYPES,
     FLOATS,
@@ -27,6 +27,7 @@ from vdla.compiler.ir.functions import (
     ScalarFunction,
     call_dtype,
 )
+from vdla.compiler.ir.grid_kernel import GridKernel
 from vdla.compiler.ir.names import Names
 from vdla.compiler.ir.nodes import (
     MAX_EXTENT,
@@ -34,6 +35,8 @@ from vdla.compiler.ir.nodes import (
     Alloc,
     Axis,
     AxisKind,
+    Barrier,
+    BarrierScope,
     Binary,
     Block,
     Buffer,
@@ -116,10 +119,12 @@ from vdla.compiler.ir.traversal import (
 __all__ = [
     "ARITHMETIC_OPS",
     "BINARY_OPS",
+    "BLOCK_AXES",
     "COMMUTATIVE_OPS",
     "COMPARE_OPS",
     "DTYPES",
     "FLOATS",
+    "GRID_AXES",
     "INDEX_OPS",
     "INTEGER_BITS",
     "INTEGER_OPS",
@@ -138,12 +143,15 @@ __all__ = [
     "STARTS",
     "STRIPS",
     "THREAD",
+    "THREAD_AXES",
     "WHOLE_BYTES",
     "WIDE_FLOATS",
     "Alloc",
     "Array",
     "Axis",
     "AxisKind",
+    "Barrier",
+    "BarrierScope",
     "Binary",
     "BinaryOperator",
     "Block",
@@ -157,6 +165,7 @@ __all__ = [
     "Extent",
     "For",
     "Function",
+    "GridKernel",
     "HeapAlloc",
     "If",
     "IntrinsicCall",

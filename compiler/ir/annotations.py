@@ -6,6 +6,10 @@ STARTS = "starts"  # of a block: its reduction starts from a given value, not th
 STRIPS = "strips"  # of a block: the parts of a computation that waits for transfers
 THREAD = "thread"  # of a loop: the grid axis it is bound to
 
+BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")  # of the grid: the blocks
+THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")  # of a block: its threads
+GRID_AXES = (*BLOCK_AXES, *THREAD_AXES)
+
 RESERVED = {
     "double_buffer": "double_buffer",
     "intrinsic": "tensorize",

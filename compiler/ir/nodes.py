@@ -103,6 +103,13 @@ class LoopKind(Enum):
     VTHREAD = "vthread"
 
 
+class BarrierScope(Enum):
+    """Which threads wait at a barrier."""
+
+    BLOCK = "block"
+    WARP = "warp"
+
+
 class AxisKind(Enum):
     """Whether iterations along an axis are independent, are reduced, or read earlier ones."""
 
@@ -304,12 +311,27 @@ class Prefetch:
     indices: tuple[Expr, ...]
 
 
-Stmt = For | Seq | Store | MultiStore | Block | If | Alloc | HeapAlloc | IntrinsicCall | Prefetch
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """The threads of a block, or of a warp of it, wait until all have come here.
+
+    What each wrote before, in shared and global memory, the others read behind it. A loop nest that
+    runs in sequence passes it without effect.
+    """
+
+    scope: BarrierScope = BarrierScope.BLOCK
+
+
+Stmt = For | Seq | Store | MultiStore | Block | If | Alloc | HeapAlloc | IntrinsicCall | Prefetch | Barrier
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A dense row-major array. `scope` is "global" (DRAM) or names an on-chip buffer."""
+    """A dense row-major array. `scope` is "global" (DRAM) or names an on-chip buffer.
+
+    On a GPU, "shared" is one array for each block of threads, "warp" one for each warp, "local" one
+    for each thread.
+    """
 
     name: str
     shape: tuple[Extent, ...]

@@ -91,6 +91,8 @@ def _stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[TextLine]:
             yield from _stmt_lines(stmt.body, depth + 1, owner)
         case ir.Prefetch(buffer=buffer, indices=indices):
             yield TextLine(f"{indent}prefetch {buffer}[{index_text(indices)}]", owner)
+        case ir.Barrier(scope=scope):
+            yield TextLine(f"{indent}barrier of {scope.value}", owner)
         case ir.For():
             yield TextLine(f"{indent}{_loop_header(stmt)}", stmt.var)
             yield from _stmt_lines(stmt.body, depth + 1, stmt.var)

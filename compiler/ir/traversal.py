@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from vdla.compiler.ir.nodes import (
     Alloc,
+    Barrier,
     Binary,
     Block,
     Call,
@@ -50,7 +51,7 @@ def children(stmt: Stmt) -> tuple[Stmt, ...]:
             return stores
         case Block(init=init, body=body):
             return (body,) if init is None else (init, body)
-        case Store() | Prefetch():
+        case Store() | Prefetch() | Barrier():
             return ()
 
 
@@ -69,7 +70,7 @@ def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
             return replace(stmt, body=new[0])
         case Block():
             return replace(stmt, init=new[0], body=new[1])
-        case Store() | Prefetch():
+        case Store() | Prefetch() | Barrier():
             return stmt
 
 

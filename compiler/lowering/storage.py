@@ -21,11 +21,11 @@ from vdla.compiler.lowering.buffer_layout import align_strides, wants_double_buf
 from vdla.compiler.lowering.live_window import LeafAccess, LiveWindow, live_windows
 
 STACK_BYTES = 16 * 1024  # of one buffer; larger ones come from the heap
-_Loops = tuple[ir.For, ...]
+Loops = tuple[ir.For, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _StoragePlan:
+class StoragePlan:
     """A buffer as allocated: its shape, the loop it is in (None: the function), its live windows.
 
     `parity` is the loop whose even and odd iterations use separate halves of a double buffer.
@@ -55,15 +55,19 @@ def place_storage(fn: ir.Function) -> ir.Function:
                 ... t[vi, vj]
     """
     ranges = function_ranges(fn)
-    used = _accesses_of(fn)
+    used = accesses_of(fn)
     plans = {name: _plan(fn.buffers[name], touching, ranges) for name, touching in used.items()}
     serial = [_conflicting_loops(fn, name, touching, plans[name].inside) for name, touching in used.items()]
-    body = _insert_allocs(_relocate(_serialise(fn.body, set().union(*serial)), plans), plans)
+    return with_storage(replace(fn, body=_serialise(fn.body, set().union(*serial))), plans)
+
+
+def with_storage(fn: ir.Function, plans: Mapping[str, StoragePlan]) -> ir.Function:
+    """`fn` with its intermediate buffers allocated as planned."""
     buffers = {name: fn.buffers[name] for name in fn.params} | {name: plan.buffer for name, plan in plans.items()}
-    return replace(fn, body=body, buffers=buffers)
+    return replace(fn, body=_insert_allocs(_relocate(fn.body, plans), plans), buffers=buffers)
 
 
-def _accesses_of(fn: ir.Function) -> dict[str, list[LeafAccess]]:
+def accesses_of(fn: ir.Function) -> dict[str, list[LeafAccess]]:
     """The accesses of each intermediate buffer that has any, in program order."""
     found: dict[str, list[LeafAccess]] = {name: [] for name in fn.buffers if name not in fn.params}
     for leaf in leaves(fn):
@@ -75,17 +79,17 @@ def _accesses_of(fn: ir.Function) -> dict[str, list[LeafAccess]]:
     return {name: accesses for name, accesses in found.items() if accesses}
 
 
-def _plan(buffer: ir.Buffer, accesses: list[LeafAccess], ranges: Ranges) -> _StoragePlan:
+def _plan(buffer: ir.Buffer, accesses: list[LeafAccess], ranges: Ranges) -> StoragePlan:
     """The placement of a buffer."""
     touching = list({id(access.leaf): access.leaf for access in accesses}.values())
     writers = [leaf for leaf in touching if buffer.name in written_buffers(leaf.block)]
-    around = touching[0].loops[: _allocation_depth(touching, writers, accesses)]
+    around = touching[0].loops[: allocation_depth(touching, writers, accesses)]
     box = tuple(live_windows(accesses, buffer, {loop.var for loop in around}, ranges))
     shape = align_strides(buffer.name, tuple(window.extent for window in box), writers)
     parity = around[-1].var if around and _is_double_buffered(around[-1], writers) else None
     shape = shape if parity is None else (2, *shape)
     new = replace(buffer, shape=shape, scope=_memory_scope(shape, buffer))
-    return _StoragePlan(new, _hoisted_loop(around if parity is None else around[:-1], new), box, parity)
+    return StoragePlan(new, hoisted_loop(around if parity is None else around[:-1], new), box, parity)
 
 
 def _is_double_buffered(loop: ir.For, writers: list[LeafBlock]) -> bool:
@@ -124,7 +128,7 @@ def _memory_scope(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
     return "stack" if small else "heap"
 
 
-def _allocation_depth(touching: list[LeafBlock], writers: list[LeafBlock], accesses: list[LeafAccess]) -> int:
+def allocation_depth(touching: list[LeafBlock], writers: list[LeafBlock], accesses: list[LeafAccess]) -> int:
     """The number of loops outside the allocation."""
     common = _common_loops(touching)
     names = [loop.var for loop in common]
@@ -143,14 +147,14 @@ def _store_at_depth(writer: LeafBlock) -> int:
     return 0 if place == ROOT else names.index(place) + 1 if place in names else len(names)
 
 
-def _common_loops(touching: list[LeafBlock]) -> _Loops:
+def _common_loops(touching: list[LeafBlock]) -> Loops:
     """The loops common to all leaves, outermost first."""
     first, *others = (leaf.loops for leaf in touching)
     count = min((_common_prefix(first, other) for other in others), default=len(first))
     return first[:count]
 
 
-def _common_prefix(a: _Loops, b: _Loops) -> int:
+def _common_prefix(a: Loops, b: Loops) -> int:
     """The number of outermost loops that both have in common."""
     pairs = [one is two for one, two in zip(a, b, strict=False)]
     return pairs.index(False) if False in pairs else len(pairs)
@@ -182,7 +186,7 @@ def _partial_loops(writer: LeafBlock, others: list[LeafBlock]) -> set[str]:
     return {name for condition in alone for name in var_names(condition)} - bound
 
 
-def _hoisted_loop(around: _Loops, buffer: ir.Buffer) -> str | None:
+def hoisted_loop(around: Loops, buffer: ir.Buffer) -> str | None:
     """The loop inside which a buffer is allocated that the loops `around` could contain.
 
     Allocations are hoisted where repeating them costs time or copies code: heap buffers to the
@@ -199,7 +203,7 @@ def _hoisted_loop(around: _Loops, buffer: ir.Buffer) -> str | None:
 # --- rewriting ------------------------------------------------------------------------------------
 
 
-def _relocate(stmt: ir.Stmt, plans: Mapping[str, _StoragePlan]) -> ir.Stmt:
+def _relocate(stmt: ir.Stmt, plans: Mapping[str, StoragePlan]) -> ir.Stmt:
     """`stmt` with the accesses of intermediate buffers relocated."""
 
     def relocate(expr: ir.Expr) -> ir.Expr:
@@ -223,7 +227,7 @@ def _relocate(stmt: ir.Stmt, plans: Mapping[str, _StoragePlan]) -> ir.Stmt:
     return visit(stmt)
 
 
-def _relocate_match(match: Match, plans: Mapping[str, _StoragePlan]) -> Match:
+def _relocate_match(match: Match, plans: Mapping[str, StoragePlan]) -> Match:
     """A match with its entries relocated."""
     entries = {
         name: plans[match.buffers[name]].relocate(indices) if match.buffers.get(name) in plans else indices
@@ -237,7 +241,7 @@ def _subtract(index: ir.Expr, origin: Linear) -> ir.Expr:
     return (linear(index) + origin.scaled(-1)).expr() if origin.terms or origin.const else index
 
 
-def _insert_allocs(body: ir.Stmt, plans: Mapping[str, _StoragePlan]) -> ir.Stmt:
+def _insert_allocs(body: ir.Stmt, plans: Mapping[str, StoragePlan]) -> ir.Stmt:
     """`body` with each buffer allocated in its loop."""
 
     def around(place: str | None, stmt: ir.Stmt) -> ir.Stmt:

@@ -10,6 +10,7 @@ from vdla.compiler.analysis.read_region import region_read, union
 from vdla.compiler.analysis.symbols import domains_of
 from vdla.compiler.analysis.tree import loop_names, remove_at
 from vdla.compiler.arith import var_names
+from vdla.compiler.ir import THREAD, THREAD_AXES
 from vdla.compiler.schedule.place import (
     build_nest,
     check_step,
@@ -30,7 +31,9 @@ def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
         for i in range(6):                        for i in range(6):
             block c(...): ... b[y * 4 + i]            block c(...): ... b[y * 4 + i]
 
-    Its former loops and their kinds are dropped. Every reader must lie inside `loop`.
+    Its former loops and their kinds are dropped. Every reader must lie inside `loop`. A buffer in
+    "shared" is for all threads of a block: its region is what all iterations of the loops bound to
+    thread axes read.
     """
     where = f"compute_at of {block} at {loop}"
     leaf = movable_leaf(fn, block, where)
@@ -62,7 +65,9 @@ def compute_for_readers(
     `placed` is its former place.
     """
     order, buffers = leaves(fn), sorted(written_buffers(block))
-    outer = {step.var for step in target_loops(fn, loop, where)} if loop is not None else set()
+    around = target_loops(fn, loop, where) if loop is not None else []
+    shared = any(fn.buffers[buffer].scope == "shared" for buffer in buffers)
+    outer = {step.var for step in around if not (shared and step.annotations.get(THREAD) in THREAD_AXES)}
     ranges = domains_of(fn)
     needs = [region_read(found, fn.buffers[b], outer, ranges) for b in buffers if (found := readers_of(order, b))]
     spans = [union(dimension, ranges) for dimension in zip(*needs, strict=True)]

@@ -9,10 +9,9 @@ from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import check_independent
 from vdla.compiler.analysis.tree import Path, block_path, loop_at, loop_path, loops_on, replace_at, tree_of
-from vdla.compiler.ir import RESERVED, THREAD, extent_text
+from vdla.compiler.arith import conjuncts, var_names
+from vdla.compiler.ir import BLOCK_AXES, GRID_AXES, RESERVED, THREAD, expr_text, extent_text
 from vdla.compiler.schedule.loop_roles import outermost_blocks, role
-
-_THREADS = tuple(f"{group}Idx.{axis}" for group in ("block", "thread") for axis in "xyz")
 
 
 def unroll(fn: ir.Function, loop: str) -> ir.Function:
@@ -81,33 +80,62 @@ def bind(fn: ir.Function, loop: str, thread: str) -> ir.Function:
     for i in range(8): ...  ->  for i in range(8):  # thread=blockIdx.x
 
     The loop must satisfy the conditions of `parallel`. On a target without a grid, such as a CPU, a
-    bound loop runs serially. A grid axis has one extent and binds one of the loops around a block.
+    bound loop runs serially. In one nest an axis has one extent, and binds one of the loops around
+    a block. A thread axis may bind a loop inside another one that it binds, if nothing inside
+    depends on the outer one: where that loop would do the same work in each thread, the threads
+    share it, as when they fetch a tile together.
+
+        for j in range(4):  # thread=threadIdx.x       for j in range(4):  # thread=threadIdx.x
+            for k in range(4):                   ->        for k in range(4):  # thread=threadIdx.x
+                block t(vk=k): t[vk] = a[vk]                   block t(vk=k): t[vk] = a[vk]
+            block c(vj=j): ... t ...                       block c(vj=j): ... t ...
     """
     where = f"bind of {loop}"
     path = loop_path(fn, loop, where)
     old = loop_at(path)
-    if thread not in _THREADS:
-        raise ScheduleError(f"{where}: the thread must be one of {', '.join(_THREADS)}, got {thread!r}")
+    if thread not in GRID_AXES:
+        raise ScheduleError(f"{where}: the thread must be one of {', '.join(GRID_AXES)}, got {thread!r}")
     if THREAD in old.annotations:
         raise ScheduleError(f"{where}: the loop must not be bound yet, got {old.annotations[THREAD]}")
     if old.kind is not ir.LoopKind.SERIAL:
         raise ScheduleError(f"{where}: the loop must be serial, got {old.kind.value}")
-    _check_axis(fn, path, thread, where)
+    _check_axis(path, thread, where)
     check_independent(fn, old, where, shared=False)
     return replace_at(fn, path, replace(old, annotations={**old.annotations, THREAD: thread}))
 
 
-def _check_axis(fn: ir.Function, path: Path, thread: str, where: str) -> None:
-    """Refuse a grid axis that already binds a loop of another extent, or one in the same nest."""
+def _check_axis(path: Path, thread: str, where: str) -> None:
+    """Refuse an axis that binds a loop of another extent in the nest, or one around or inside that
+    the work depends on."""
     loop = loop_at(path)
-    near = [*loops_on(path)[:-1], *(stmt for stmt in ir.walk(loop.body) if isinstance(stmt, ir.For))]
-    for other in (stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For)):
-        if other.annotations.get(THREAD) == thread:
-            if other.extent != loop.extent:
-                rule = f"the extent of {thread} must be that of {other.var}, {extent_text(other.extent)}"
-                raise ScheduleError(f"{where}: {rule}, got {extent_text(loop.extent)}")
-            if other in near:
-                raise ScheduleError(f"{where}: {thread} must bind one loop around a block, got {other.var} too")
+    nest = path[1] if isinstance(path[0], ir.Seq) else path[0]
+    above = loops_on(path)[:-1]
+    for other in (stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.For)):
+        if other.annotations.get(THREAD) != thread:
+            continue
+        if other.extent != loop.extent:
+            rule = f"the extent of {thread} must be that of {other.var}, {extent_text(other.extent)}"
+            raise ScheduleError(f"{where}: {rule}, got {extent_text(loop.extent)}")
+        around = any(other is step for step in above)
+        if not around and not any(other is stmt for stmt in ir.walk(loop.body)):
+            continue
+        if thread in BLOCK_AXES:
+            raise ScheduleError(f"{where}: {thread} must bind one loop around a block, got {other.var} too")
+        _check_shared_out(*((other, loop) if around else (loop, other)), thread, where)
+
+
+def _check_shared_out(outer: ir.For, inner: ir.For, thread: str, where: str) -> None:
+    """Refuse work of an inner loop that is not the same in each iteration of the outer one."""
+    for block in outermost_blocks(inner.body):
+        exprs = (*block.values, *conjuncts(block.predicate))
+        if any(outer.var in var_names(expr) for expr in exprs):
+            rule = f"block {block.name} inside {inner.var} must not depend on {outer.var}"
+            raise ScheduleError(f"{where}: {rule}, which binds {thread} too, got {_dependent(exprs, outer.var)}")
+
+
+def _dependent(exprs: tuple[ir.Expr, ...], var: str) -> str:
+    """The first expression that depends on a variable, for messages."""
+    return next(expr_text(expr) for expr in exprs if var in var_names(expr))
 
 
 def _check_static(loop: ir.For, where: str) -> None:

@@ -160,8 +160,8 @@ REFUSED = [
     ("sums", lambda s: s.reverse_compute_at("e", "i"),
      "reverse_compute_at of e at i: e must read only what s computes in the same iteration of i, "
      "got dimension 0 of s: reads i..i + 1, computed i..i"),
-    ("rows", lambda s: (s.bind("i", "blockIdx.x"), s.bind("c_j", "blockIdx.x")),
-     "bind of c_j: the extent of blockIdx.x must be that of i, n, got 4"),
+    ("rows", lambda s: (s.bind("c_i", "blockIdx.x"), s.bind("c_j", "blockIdx.x")),
+     "bind of c_j: the extent of blockIdx.x must be that of c_i, n, got 4"),
 ]  # fmt: skip
 
 

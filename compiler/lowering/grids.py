@@ -1,0 +1,178 @@
+"""Form grids: each nest of a function becomes one launch, loops over the axes of its grid around
+the work of one thread.
+
+A statement runs on the threads that the loops around it name: the innermost loop bound to an axis
+decides, and along an axis that no loop around it is bound to, index 0 alone runs it. A loop bound
+inside another one of the same axis deals the work out again, as when the threads of a block fetch a
+tile together; what is inside must not depend on the outer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from vdla.compiler import ir
+from vdla.compiler.arith import conjunction, var_names
+from vdla.compiler.ir import BLOCK_AXES, GRID_AXES, THREAD, THREAD_AXES, extent_text, map_children, substitute_in
+from vdla.compiler.lowering.errors import PassError
+
+_Bound = Mapping[str, str]  # axis of the grid: the innermost loop around that is bound to it
+
+
+def form_grids(fn: ir.Function) -> ir.Function:
+    """`fn` as launches in sequence.
+
+    for i in range(8):  # thread=blockIdx.x           for blockIdx.x in range(8):
+        for j in range(4):  # thread=threadIdx.x          with alloc(t):
+            t[j] = ...                         ->             for threadIdx.x in range(4):
+        c[i] = t[0]                                               t[threadIdx.x] = ...
+                                                                  if threadIdx.x == 0:
+                                                                      c[blockIdx.x] = t[0]
+
+    Raises:
+        PassError: loops of one axis differ in extent, or a thread accesses what another one holds.
+    """
+    held, body = _top_allocs(fn.body)
+    placed = {name for name, buffer in fn.buffers.items() if buffer.scope != "local"} - set(fn.params)
+    body = _without_allocs(body, placed)
+    nests = body.stmts if isinstance(body, ir.Seq) else (body,)
+    launches = ir.seq(*(_launch(fn, nest, [name for name in held if name not in placed]) for nest in nests))
+    between = tuple(name for name in fn.buffers if name in placed and fn.buffers[name].scope == "global")
+    return replace(fn, body=ir.Alloc(between, launches) if between else launches)
+
+
+def axis_of(loop: ir.For) -> str | None:
+    """The axis of the grid that a loop is bound to."""
+    return loop.annotations.get(THREAD)
+
+
+def accessed_buffers(stmt: ir.Stmt) -> list[str]:
+    """The buffers that a statement reads or writes, in the order of their first access."""
+    found: dict[str, None] = {}
+    for inner in ir.walk(stmt):
+        exprs: tuple[ir.Expr, ...] = ()
+        match inner:
+            case ir.Store(buffer=buffer, indices=indices, value=value):
+                exprs, found[buffer] = (*indices, value), None
+            case ir.If(cond=cond):
+                exprs = (cond,)
+        found |= {e.buffer: None for expr in exprs for e in ir.walk_expr(expr) if isinstance(e, ir.Load)}
+    return list(found)
+
+
+def _top_allocs(body: ir.Stmt) -> tuple[list[str], ir.Stmt]:
+    """The buffers allocated around all nests, and what is inside."""
+    held: list[str] = []
+    while isinstance(body, ir.Alloc):
+        held += body.buffers
+        body = body.body
+    return held, body
+
+
+def _without_allocs(stmt: ir.Stmt, names: Collection[str]) -> ir.Stmt:
+    """`stmt` without the allocations of `names`."""
+    new = map_children(stmt, lambda child: _without_allocs(child, names))
+    if not isinstance(new, ir.Alloc):
+        return new
+    kept = tuple(name for name in new.buffers if name not in names)
+    return ir.Alloc(kept, new.body) if kept else new.body
+
+
+def _launch(fn: ir.Function, nest: ir.Stmt, own: list[str]) -> ir.Stmt:
+    """A nest as loops over the axes of its grid around the work of a thread; `own` are local
+    buffers."""
+    used = accessed_buffers(nest)
+    local = tuple(name for name in own if name in used)
+    nest = ir.Alloc(local, nest) if local else nest
+    grid = _Grid(fn, _extents(fn, nest))
+    work = grid.work(nest, {})
+    shared = tuple(name for name in used if fn.buffers[name].scope == "shared")
+    for axis in THREAD_AXES:
+        work = grid.loop(axis, work)
+    work = ir.Alloc(shared, work) if shared else work
+    for axis in BLOCK_AXES:
+        work = grid.loop(axis, work)
+    return work
+
+
+def _extents(fn: ir.Function, nest: ir.Stmt) -> dict[str, ir.Extent]:
+    """The extent of each axis of the grid that a nest uses."""
+    found: dict[str, ir.For] = {}
+    for loop in (stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.For) and axis_of(stmt)):
+        axis = str(axis_of(loop))
+        first = found.setdefault(axis, loop)
+        if first.extent != loop.extent:
+            rule = f"the loops of {axis} must have one extent, {extent_text(first.extent)} as {first.var}"
+            raise PassError(f"{fn.name}: {rule}, got {extent_text(loop.extent)} for {loop.var}")
+        if axis in THREAD_AXES and not isinstance(loop.extent, int):
+            raise PassError(f"{fn.name}: the extent of {axis} must be a number, got {extent_text(loop.extent)}")
+    return {axis: loop.extent for axis, loop in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The grid of one nest of `fn`."""
+
+    fn: ir.Function
+    extents: Mapping[str, ir.Extent]
+
+    def loop(self, axis: str, body: ir.Stmt) -> ir.Stmt:
+        """The loop over an axis, if the grid has it."""
+        return ir.For(axis, self.extents[axis], body, annotations={THREAD: axis}) if axis in self.extents else body
+
+    def work(self, stmt: ir.Stmt, bound: _Bound) -> ir.Stmt:
+        """What one thread does of `stmt`, which lies inside the loops `bound`."""
+        inside = _axes_inside(stmt)
+        if isinstance(stmt, ir.For) and (axis := axis_of(stmt)):
+            return self.share(stmt, axis, bound)
+        alone = [a for a in GRID_AXES if self.extents.get(a, 1) != 1 and a not in bound]
+        if alone and not inside & set(alone):
+            first = conjunction(ir.Binary("eq", ir.Var(axis), ir.Const(0)) for axis in alone)
+            return ir.If(first, self.work(stmt, {**bound, **dict.fromkeys(alone, "")}))
+        if isinstance(stmt, ir.If):
+            self.check_shared(bound, var_names(stmt.cond), inside)
+        if isinstance(stmt, ir.Alloc):
+            self.check_local(stmt)
+        return map_children(stmt, lambda child: self.work(child, bound))
+
+    def share(self, loop: ir.For, axis: str, bound: _Bound) -> ir.Stmt:
+        """The iteration of a bound loop that belongs to a thread."""
+        work = self.work(loop.body, {**bound, axis: loop.var})
+        self.check_shared(bound, _variables(work), {axis})
+        return substitute_in(work, {loop.var: ir.Var(axis)})
+
+    def check_shared(self, bound: _Bound, names: set[str], axes: Iterable[str]) -> None:
+        """Refuse work that is dealt out again over `axes` and depends on how it was dealt out
+        before."""
+        for axis in axes:
+            if bound.get(axis) in names:
+                rule = f"what an inner loop deals out over {axis} must not depend on the loop {bound[axis]}"
+                raise PassError(f"{self.fn.name}: {rule}, which is bound to the same axis")
+
+    def check_local(self, held: ir.Alloc) -> None:
+        """Refuse a local buffer whose elements several threads access."""
+        local = [name for name in held.buffers if self.fn.buffers[name].scope == "local"]
+        for loop in (stmt for stmt in ir.walk(held.body) if isinstance(stmt, ir.For)):
+            shared = [name for name in local if axis_of(loop) and loop.extent != 1 and name in accessed_buffers(loop)]
+            if shared:
+                rule = f"the buffer {shared[0]} in local must have all its accesses in one thread"
+                found = f"some in the loop {loop.var}, which deals them out over {axis_of(loop)}"
+                raise PassError(f"{self.fn.name}: {rule}, got {found}; place the loop around them or use shared")
+
+
+def _axes_inside(stmt: ir.Stmt) -> set[str]:
+    """The axes that loops in `stmt` are bound to."""
+    return {axis for loop in ir.walk(stmt) if isinstance(loop, ir.For) and (axis := axis_of(loop))}
+
+
+def _variables(stmt: ir.Stmt) -> set[str]:
+    """The variables in the expressions of a statement."""
+    found: set[str] = set()
+    for inner in ir.walk(stmt):
+        match inner:
+            case ir.Store(indices=indices, value=value):
+                found |= set().union(*(var_names(expr) for expr in (*indices, value)))
+            case ir.If(cond=cond):
+                found |= var_names(cond)
+    return found
