@@ -39,10 +39,6 @@ def module_name(plug_in: PlugIn) -> str:
 
 def datapath_ports(config: Config, plug_in: PlugIn) -> tuple[DatapathPort, ...]:
     """The ports of a plug-in's datapath on a machine; ConfigError where two have one name."""
-    for index, port in (("src", plug_in.src), ("wgt", plug_in.wgt)):
-        if port is not None and port.entries > 1:
-            rule = f"{index} of {plug_in.name} must be one entry, since the RTL reads one in a cycle"
-            raise ConfigError(f"rtl: {rule}, got groups of {port.entries}")
     ports = tuple(_ports(config, plug_in))
     names = [port.name for port in ports]
     for field in plug_in.fields:
@@ -74,17 +70,19 @@ def _ports(config: Config, plug_in: PlugIn) -> Iterator[DatapathPort]:
 def _operand(config: Config, name: str, port: Port) -> DatapathPort:
     if port.buffer is Buffer.ACC:
         return DatapathPort("input ", name, *_sums(config), f"{port.operand}, an accumulator entry")
-    what = f"{port.operand}, a vector" if port.vector else f"{port.operand}, an entry"
+    group = f"{port.entries}*" if port.entries > 1 else ""
+    what = "a vector" if port.vector else f"a group of {port.entries} entries" if group else "an entry"
     if port.buffer is Buffer.INP:
-        columns, count = ("BlockOut", config.block_out) if port.vector else ("BlockIn", config.block_in)
-        bits = config.batch * count * config.inp_bits
-        return DatapathPort("input ", name, f"[Batch-1:0][{columns}-1:0][InpBits-1:0]", bits, what)
-    bits = config.block_out * config.wgt_bits * (1 if port.vector else config.block_in)
+        columns, count = ("BlockOut", config.block_out) if port.vector else (f"{group}BlockIn", config.block_in)
+        bits = config.batch * count * config.inp_bits * port.entries
+        dimensions = f"[Batch-1:0][{columns}-1:0][InpBits-1:0]"
+        return DatapathPort("input ", name, dimensions, bits, f"{port.operand}, {what}")
+    bits = config.block_out * config.wgt_bits * (1 if port.vector else config.block_in * port.entries)
     if port.bits is not None:
-        row = f"[BlockIn*WgtBits/{port.bits}-1:0][{port.bits - 1}:0]"
+        row = f"[{group}BlockIn*WgtBits/{port.bits}-1:0][{port.bits - 1}:0]"
     else:
-        row = "[WgtBits-1:0]" if port.vector else "[BlockIn-1:0][WgtBits-1:0]"
-    return DatapathPort("input ", name, f"[BlockOut-1:0]{row}", bits, what)
+        row = "[WgtBits-1:0]" if port.vector else f"[{group}BlockIn-1:0][WgtBits-1:0]"
+    return DatapathPort("input ", name, f"[BlockOut-1:0]{row}", bits, f"{port.operand}, {what}")
 
 
 def _sums(config: Config) -> tuple[str, int]:
@@ -95,11 +93,3 @@ def _result_doc(plug_in: PlugIn) -> str:
     reducer = plug_in.datapath.reducer if plug_in.datapath else ""
     use = {"sum": "is added to the entry", "max": "the entry is at least this", "min": "the entry is at most this"}
     return f"{plug_in.latency.text} cycles after its step; {use.get(reducer, 'the new entry')}"
-
-
-def latency_of(plug_in: PlugIn) -> int:
-    """The latency of a datapath; ConfigError where it depends on fields."""
-    if plug_in.latency.names:
-        rule = f"latency of {plug_in.name} must be a constant for its datapath"
-        raise ConfigError(f"rtl: {rule}, got {plug_in.latency.text}")
-    return int(plug_in.latency.value(str))

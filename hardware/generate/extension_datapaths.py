@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.generate.datapath_ports import RESULT, datapath_ports, module_name
+from vdla.hardware.generate.extension_package import largest_group
 from vdla.hardware.isa.formats import plug_in_fields
-from vdla.hardware.isa.plug_in import OldSum, PlugIn
+from vdla.hardware.isa.plug_in import OldSum, PlugIn, Port
 
 DATAPATHS = "vdla_ext_datapaths.sv"
 
@@ -35,9 +36,9 @@ module vdla_ext_datapaths
   input  logic                     rst_ni,
   input  logic                     valid_i,
   input  ext_step_t                step_i,
-  input  logic [ InpEntryBits-1:0] inp_entry_i,
+  input  logic [ InpGroupBits-1:0] inp_entry_i,
   input  logic [InpVectorBits-1:0] inp_vector_i,
-  input  logic [ WgtEntryBits-1:0] wgt_entry_i,
+  input  logic [ WgtGroupBits-1:0] wgt_entry_i,
   input  logic [WgtVectorBits-1:0] wgt_vector_i,
   input  logic [     Lanes*32-1:0] old_i,
   input  logic [     Lanes*32-1:0] sum_i,
@@ -59,9 +60,9 @@ _LATE = """\
   logic                     valid_q;
   // verilator lint_off UNUSEDSIGNAL
   ext_step_t                step_q;
-  logic [ InpEntryBits-1:0] inp_entry_q;
+  logic [ InpGroupBits-1:0] inp_entry_q;
   logic [InpVectorBits-1:0] inp_vector_q;
-  logic [ WgtEntryBits-1:0] wgt_entry_q;
+  logic [ WgtGroupBits-1:0] wgt_entry_q;
   logic [WgtVectorBits-1:0] wgt_vector_q;
   // verilator lint_on UNUSEDSIGNAL
 
@@ -125,7 +126,7 @@ def _instance(config: Config, plug_in: PlugIn) -> Iterator[str]:
         "rst_ni": "rst_ni",
         "valid_i": f"{valid} && {step}.number == ext_number_t'({number})",
         "begin_i": f"{step}.begins",
-        **_operands(plug_in, "q" if late else "i"),
+        **_operands(config, plug_in, "q" if late else "i"),
         **_own_fields(config, plug_in, step),
         RESULT: f"result_{plug_in.name}",
     }
@@ -140,16 +141,20 @@ def _instance(config: Config, plug_in: PlugIn) -> Iterator[str]:
     yield ""
 
 
-def _operands(plug_in: PlugIn, end: str) -> dict[str, str]:
-    found = {}
-    if plug_in.src is not None:
-        view = "vector" if plug_in.src.vector else "entry"
-        found["src_i"] = "sum_i" if plug_in.src.buffer is Buffer.ACC else f"inp_{view}_{end}"
-    if plug_in.wgt is not None:
-        found["wgt_i"] = f"wgt_{'vector' if plug_in.wgt.vector else 'entry'}_{end}"
-    if plug_in.old is OldSum.READ:
-        found["old_i"] = "old_i"
-    return found
+def _operands(config: Config, plug_in: PlugIn, end: str) -> dict[str, str]:
+    found = {f"{index}_i": _operand(config, port, end) for index, port in plug_in.ports.indexed}
+    return found | ({"old_i": "old_i"} if plug_in.old is OldSum.READ else {})
+
+
+def _operand(config: Config, port: Port, end: str) -> str:
+    """The signal of an operand: of a group that is smaller than the largest, the low entries."""
+    if port.buffer is Buffer.ACC:
+        return "sum_i"
+    name = port.buffer.name.lower()
+    if port.vector:
+        return f"{name}_vector_{end}"
+    whole = port.entries == largest_group(config, port.buffer)
+    return f"{name}_entry_{end}" + ("" if whole else f"[{port.entries}*{name.capitalize()}EntryBits-1:0]")
 
 
 def _own_fields(config: Config, plug_in: PlugIn, step: str) -> dict[str, str]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from vdla.hardware.config import Buffer, Config, ConfigError
-from vdla.hardware.generate.datapath_ports import latency_of
 from vdla.hardware.generate.formula_text import FormulaText, formula_text
 from vdla.hardware.isa.formats import EXTENSION_FIELD, HEAD, Slot, instruction_bytes, layout, plug_in_layouts
 from vdla.hardware.isa.formula import Formula
@@ -21,11 +20,14 @@ EXTENSION_PACKAGE = "vdla_ext_pkg.sv"
 
 _OPS = {"": "VecMov", "sum": "VecAdd", "max": "VecMax", "min": "VecMin"}
 _MOST_STEP_BITS = 48
+MOST_LATENCY = 255
+"""Cycles from the operands of a step to its result: so many steps can be in a datapath."""
 
 _TYPES = """\
   typedef logic [{number_bits}:0] ext_number_t;
   typedef logic [OwnBits-1:0] ext_own_t;
   typedef logic [StepBits-1:0] ext_cycles_t;
+  typedef logic [LatencyBits-1:0] ext_latency_t;
 
   // What a step reads and how its result reaches the accumulator.
   typedef struct packed {{
@@ -34,10 +36,11 @@ _TYPES = """\
     logic reads_sum;    // src is in the accumulator
     logic reads_inp;    // src is in the input buffer
     logic src_vector;
+    logic [1:0] src_scale;  // the logarithm of the entries that src counts
     logic reads_wgt;
     logic wgt_vector;
+    logic [1:0] wgt_scale;
     vector_op_e op;     // of the old entry and the result
-    logic [LatencyBits-1:0] latency;
   }} ext_kind_t;
 """
 
@@ -111,22 +114,27 @@ def require_datapaths(config: Config) -> None:
 def _package(machine: _Machine) -> Iterator[str]:
     plug_ins, stage = machine.config.extensions, machine.config.stage
     steps = [_step(machine, number) for number in range(len(plug_ins))]
-    latencies = [latency_of(plug_in) for plug_in in plug_ins]
+    latencies = [_latency(machine, number) for number in range(len(plug_ins))]
+    groups = {buffer: largest_group(machine.config, buffer) for buffer in (Buffer.INP, Buffer.WGT)}
     names = ", ".join([*(plug_in.name for plug_in in plug_ins), *([stage.name] if stage is not None else [])])
     yield _HEAD.format(names=names).rstrip()
     own = [sum(machine.slots(n)[field.name].width for field in p.fields) for n, p in enumerate(plug_ins)]
     values = {
         "PlugIns": len(plug_ins),
         "FeedsBack": int(any(plug_in.feeds_back for plug_in in plug_ins)),
-        "MostLatency": max([0, *latencies]),
-        "LatencyBits": max([1, *(latency.bit_length() for latency in latencies)]),
+        "MostLatency": max([0, *(latency.high for latency in latencies)]),
+        "LatencyBits": max([1, *(latency.high.bit_length() for latency in latencies)]),
         "StepBits": max([1, *(step.high.bit_length() for step in steps)]),
         "OwnBits": max([1, *own]),
+        "InpGroup": groups[Buffer.INP],
+        "WgtGroup": groups[Buffer.WGT],
         "HasStage": int(stage is not None),
         "StageLatency": stage.latency if stage is not None else 0,
     }
     for name, value in values.items():
         yield f"  parameter int unsigned {name} = {value};"
+    for name in ("Inp", "Wgt"):
+        yield f"  parameter int unsigned {name}GroupBits = {name}Group * {name}EntryBits;"
     yield f"  parameter opcode_e OpExtension = opcode_e'(3'd{EXTENSION});"
     yield f"  parameter emit_e EmitStage = emit_e'(2'd{StagedEmit.STAGE});"
     yield ""
@@ -138,6 +146,8 @@ def _package(machine: _Machine) -> Iterator[str]:
     yield from _by_number("ext_kind_t", "ext_kind", "What the extension of a number does.", kinds, by_word=False)
     texts = [f"StepBits'({step.text})" for step in steps]
     yield from _by_number("ext_cycles_t", "ext_cycles", "The cycles from a step to the next.", texts)
+    texts = [f"LatencyBits'({latency.text})" for latency in latencies]
+    yield from _by_number("ext_latency_t", "ext_latency", "From the operands of a step to its result.", texts)
     rules = [" && ".join(_rules(machine, number)) for number in range(len(plug_ins))]
     yield from _by_number("logic", "ext_valid", "The rules of an instruction beyond those of loops.", rules)
     yield "  /* verilator lint_on UNUSEDSIGNAL */"
@@ -216,20 +226,43 @@ def _kind(plug_in: PlugIn) -> str:
         "wgt_vector": wgt is not None and wgt.vector,
     }
     members = [f"{name}: 1'b{int(value)}" for name, value in flags.items()]
-    members += [f"op: {_OPS[plug_in.datapath.reducer]}", f"latency: LatencyBits'({latency_of(plug_in)})"]
+    members += [f"{name}_scale: 2'd{port.entries.bit_length() - 1}" for name, port in plug_in.ports.indexed]
+    members += [f"op: {_OPS[plug_in.datapath.reducer]}", "default: '0"]
     return f"'{{{', '.join(members)}}}"
 
 
 def _step(machine: _Machine, number: int) -> FormulaText:
     """The cycles of a step, as `timing.extension_step` gives them."""
     plug_in = machine.config.extensions[number]
-    least = max(plug_in.accumulator_reads, 1 + latency_of(plug_in) if plug_in.feeds_back else 1)
     interval = plug_in.interval.text
-    step = formula_text(Formula(f"max({interval}, {least})"), *_reader(machine, number))
+    back = f"1 + ({plug_in.latency.text})" if plug_in.feeds_back else "1"
+    step = formula_text(Formula(f"max({interval}, {plug_in.accumulator_reads}, {back})"), *_reader(machine, number))
     if step.high.bit_length() > _MOST_STEP_BITS:
         rule = f"interval of {plug_in.name} must be less than 2**{_MOST_STEP_BITS} cycles"
         raise ConfigError(f"rtl: {rule}, got {interval} of up to {step.high}")
     return step
+
+
+def _latency(machine: _Machine, number: int) -> FormulaText:
+    plug_in = machine.config.extensions[number]
+    latency = formula_text(plug_in.latency, *_reader(machine, number))
+    if latency.high > MOST_LATENCY:
+        rule = f"latency of {plug_in.name} must be at most {MOST_LATENCY} cycles for its datapath"
+        raise ConfigError(f"rtl: {rule}, got {plug_in.latency.text} of up to {latency.high}")
+    return latency
+
+
+def largest_group(config: Config, buffer: Buffer) -> int:
+    """The entries of the largest operand that the extensions of a machine read from a buffer.
+
+    ConfigError where the buffer has fewer.
+    """
+    ports = [port for plug_in in config.extensions for _, port in plug_in.ports.indexed if port.buffer is buffer]
+    most = max([1, *(port.entries for port in ports)])
+    if config.depths[buffer] < most:
+        rule = f"buffer {buffer.name.lower()} must have the {most} entries of a group of an extension"
+        raise ConfigError(f"rtl: {rule}, got {config.depths[buffer]}")
+    return most
 
 
 def _reader(machine: _Machine, number: int) -> tuple[Callable[[str], tuple[int, int]], Callable[[str], str]]:
@@ -252,9 +285,10 @@ def _rules(machine: _Machine, number: int) -> Iterator[str]:
         yield f"word[{slots[name].offset}+:{slots[name].width}] == '0"
     if _writes_what_stage_reads(machine.config, plug_in):
         yield f"emit_e'(word[{slots['emit'].offset}+:{slots['emit'].width}]) != EmitStage"
-    interval = formula_text(plug_in.interval, *_reader(machine, number))
-    if interval.low < 1:
-        yield f"{interval.text} > {interval.bits}'sd0"
+    for formula, least in ((plug_in.interval, 1), (plug_in.latency, 0)):
+        cycles = formula_text(formula, *_reader(machine, number))
+        if cycles.low < least:
+            yield f"{cycles.text} >= {cycles.bits}'sd{least}"
 
 
 def _writes_what_stage_reads(config: Config, plug_in: PlugIn) -> bool:

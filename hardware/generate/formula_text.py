@@ -34,7 +34,7 @@ def formula_text(formula: Formula, limits: Callable[[str], Interval], read: Call
     low, high = found.range_of(tree)
     if low == high:
         tree = ast.Constant(low)
-    bits = max(1, found.least.bit_length() + 1, found.most.bit_length() + 1)
+    bits = max(2, found.least.bit_length() + 1, found.most.bit_length() + 1)
     return FormulaText(_text(tree, bits, found, read), low, high, bits)
 
 

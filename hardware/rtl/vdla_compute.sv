@@ -219,6 +219,7 @@ module vdla_compute
   slot_t                   slot, sequenced;
   logic                    sequenced_last, waits, enters;
   ext_cycles_t             cycles;
+  ext_latency_t            latency;
   ext_step_t               step;
   ext_pass_t               pass;
 `else
@@ -246,6 +247,7 @@ module vdla_compute
     .waits_i    (waits),
     .enters_o   (enters),
     .cycles_o   (cycles),
+    .latency_o  (latency),
     .step_o     (step),
     .busy_o     (sequences),
     .last_o     (sequenced_last),
@@ -265,17 +267,18 @@ module vdla_compute
   vdla_ext_steps u_steps (
     .clk_i,
     .rst_ni,
-    .enters_i(enters),
-    .cycles_i(cycles),
-    .step_i  (step),
-    .valid_i (slot_valid),
-    .slot_i  (sequenced),
-    .last_i  (sequenced_last),
-    .waits_o (waits),
-    .valid_o (valid),
-    .slot_o  (slot),
-    .last_o  (issued),
-    .pass_o  (pass)
+    .enters_i (enters),
+    .cycles_i (cycles),
+    .latency_i(latency),
+    .step_i   (step),
+    .valid_i  (slot_valid),
+    .slot_i   (sequenced),
+    .last_i   (sequenced_last),
+    .waits_o  (waits),
+    .valid_o  (valid),
+    .slot_o   (slot),
+    .last_o   (issued),
+    .pass_o   (pass)
 `else
     .valid_o    (valid),
     .slot_o     (slot)

@@ -70,8 +70,13 @@ module vdla_pipeline
   // --- operands: of a GEMM early, for the array; of a VECTOR with the accumulator
 
   logic                     gemm_reads, vector_reads;
+`ifdef VDLA_EXTENSIONS
+  logic [ InpGroupBits-1:0] inp_entry, inp_operand_q;
+  logic [ WgtGroupBits-1:0] wgt_entry, wgt_operand_q;
+`else
   logic [ InpEntryBits-1:0] inp_entry, inp_operand_q;
   logic [ WgtEntryBits-1:0] wgt_entry, wgt_operand_q;
+`endif
   logic [InpVectorBits-1:0] inp_vector;
   logic [WgtVectorBits-1:0] wgt_vector;
 `ifdef VDLA_EXTENSIONS
@@ -138,7 +143,7 @@ module vdla_pipeline
     .write_i       (load_write_i),
 `ifdef VDLA_EXTENSIONS
     .entry_re_i    (gemm_reads || step_inp_entry),
-    .entry_index_i (step_inp_entry ? slot.src : gemm_src),
+    .entry_index_i (step_inp_entry ? slot.src << kind.src_scale : gemm_src),
     .vector_re_i   (vector_reads || step_inp_vector),
 `else
     .entry_re_i    (gemm_reads),
@@ -156,7 +161,7 @@ module vdla_pipeline
     .write_i       (load_write_i),
 `ifdef VDLA_EXTENSIONS
     .entry_re_i    (gemm_reads || step_wgt_entry),
-    .entry_index_i (step_wgt_entry ? slot.wgt : gemm_wgt),
+    .entry_index_i (step_wgt_entry ? slot.wgt << kind.wgt_scale : gemm_wgt),
     .vector_re_i   (vector_reads || step_wgt_vector),
 `else
     .entry_re_i    (gemm_reads),
@@ -177,11 +182,13 @@ module vdla_pipeline
     .clk_i,
     .clk2x_i,
     .rst_ni,
-    .inp_i (inp_operand_q),
-    .wgt_i (wgt_operand_q),
 `ifdef VDLA_EXTENSIONS
+    .inp_i (inp_operand_q[InpEntryBits-1:0]),
+    .wgt_i (wgt_operand_q[WgtEntryBits-1:0]),
     .sums_o(products)
 `else
+    .inp_i (inp_operand_q),
+    .wgt_i (wgt_operand_q),
     .sums_o(sums)
 `endif
   );

