@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from vdla.benchmarks.generated_tests.steps import declared_instructions
 from vdla.benchmarks.generated_tests.views import VIEWS, TestedProgram, View
@@ -65,7 +66,7 @@ class GeneratedTests:
 
     def program(self, seed: int) -> Program:
         """The program of a seed."""
-        return random_verified_program(self.config, seed, COUNTS[seed % len(COUNTS)], longest=LONGEST)
+        return _program(self.config, seed)
 
     def case(self, seed: int) -> TestedProgram:
         """The program of a seed, for the views to judge."""
@@ -81,6 +82,12 @@ class GeneratedTests:
                 if text is not None:
                     return Disagreement(view, text, seed, self.config.name)
         return None
+
+
+@lru_cache(maxsize=256)
+def _program(config: Config, seed: int) -> Program:
+    """Many machines are judged on the programs of one, which take longer to draw than to judge."""
+    return random_verified_program(config, seed, COUNTS[seed % len(COUNTS)], longest=LONGEST)
 
 
 def answer(ask: Callable[[TestedProgram], str | None], case: TestedProgram) -> str | None:

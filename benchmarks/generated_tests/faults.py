@@ -19,12 +19,17 @@ from vdla.benchmarks.generated_tests import plug_in_changes as changes
 from vdla.benchmarks.generated_tests.check import Breaking
 from vdla.benchmarks.generated_tests.views import View
 from vdla.hardware import timing as contract
+from vdla.hardware.asm import assembler, disassembler
+from vdla.hardware.asm.lines import Word, integer
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.isa import (
     COL,
     EXTENSION,
     Excess,
+    Extended,
+    Field,
     Footprints,
+    Instruction,
     OldSum,
     PlugIn,
     PlugInStage,
@@ -110,6 +115,22 @@ def _without_bounds(self: Footprints, row: Row, kernel: UopOffsets | None) -> li
     return [] if row[COL["opcode"]] == EXTENSION else _excess(self, row, kernel)
 
 
+_field_word, _token_words = disassembler._field_word, disassembler._token_words
+
+
+def _without_signs(field: Field, value: int, default: int | None) -> Iterator[str]:
+    yield from (word.replace("=-", "=") for word in _field_word(field, value, default))
+
+
+def _without_signals(instruction: Instruction) -> Iterator[str]:
+    hidden = isinstance(instruction, Extended)
+    yield from (word for word in _token_words(instruction) if not (hidden and word.startswith("signal")))
+
+
+def _without_sign(word: Word, name: str, value: str | None) -> int:
+    return abs(integer(word, name, value))
+
+
 def _other_stage(stage: PlugInStage) -> PlugInStage:
     return replace(stage, kernel=changes.other_operator(stage.kernel))
 
@@ -142,6 +163,13 @@ _DECODER = (
     Fault("a field of the other sign", View.DECODER, changes.other_sign),
     Fault("fields in another order", View.DECODER, changes.reordered),
     Fault("no rules of its own", View.VERIFIER, planted=_replaced(encoding, "first_broken", _without_own_rules)),
+)
+_TEXT = (
+    Fault(
+        "sign of a field not printed", View.ASSEMBLER, planted=_replaced(disassembler, "_field_word", _without_signs)
+    ),
+    Fault("tokens not printed", View.ASSEMBLER, planted=_replaced(disassembler, "_token_words", _without_signals)),
+    Fault("sign of a field not read", View.ASSEMBLER, planted=_replaced(assembler, "integer", _without_sign)),
 )
 _PORTS = (
     Fault("source in another buffer", View.FOOTPRINT, changes.port("src", changes.other_buffer)),
@@ -179,4 +207,4 @@ _STATE = (
     Fault("stage with another operator", View.FUNCTION, stage=_other_stage),
     Fault("stage of a longer latency", View.TIMING, stage=lambda stage: replace(stage, latency=stage.latency + 1)),
 )
-FAULTS: tuple[Fault, ...] = (*_TIMING, *_DECODER, *_PORTS, *_FUNCTION, *_STATE)
+FAULTS: tuple[Fault, ...] = (*_TIMING, *_DECODER, *_TEXT, *_PORTS, *_FUNCTION, *_STATE)

@@ -22,9 +22,11 @@ from vdla.benchmarks.generated_tests.words import declared_fields, number_of
 from vdla.benchmarks.programs.device_pair import Comparator, Conditions
 from vdla.benchmarks.programs.mutation import mutants
 from vdla.benchmarks.programs.random_data import random_arrays
+from vdla.hardware.asm import assemble, disassemble
+from vdla.hardware.asm.disassembler import TOKENS, row_text
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, EXTENSION, BufferAccess, IsaError, StateAccess, check, isa_of, with_fields
-from vdla.hardware.program import Program, place
+from vdla.hardware.program import UOPS, Program, place
 from vdla.simulator.adversary import attack
 from vdla.simulator.function import Engine, token_order
 from vdla.simulator.simulate import dram_image
@@ -36,7 +38,9 @@ from vdla.simulator.verify.accesses import AccessWalk
 Ints = NDArray[np.int64]
 
 MUTANTS = 2
-"""Mutants of each program on which verifier and adversary must agree."""
+"""Mutants of the extensions' instructions of each program, on which verifier and adversary must
+agree.
+"""
 MOST_ITEMS = 1 << 16
 _NO_MICRO_OPS: Ints = np.zeros((0, 5), np.int64)
 
@@ -45,6 +49,7 @@ class View(str, Enum):
     """A part that knows the instructions of extensions."""
 
     DECODER = "decoder"
+    ASSEMBLER = "assembler"
     FOOTPRINT = "footprint"
     VERIFIER = "verifier"
     FUNCTION = "function"
@@ -90,6 +95,49 @@ def decoder(case: TestedProgram) -> str | None:
             if int(row[found.column(name)]) != value:
                 return f"{_name(k, declared)}: {name} must be {value}, got {int(row[found.column(name)])}"
     return None
+
+
+# --- assembler ------------------------------------------------------------------------------------
+
+
+def assembler(case: TestedProgram) -> str | None:
+    """The text of instructions, with names and fields as declared; words of the text, and back.
+
+    Text names what the machine was made of, so this is asked of the declared machine.
+    """
+    program = _without_data(case.program)
+    text = disassemble(program)
+    again = assemble(text)
+    for k, declared, fields in case.instructions:
+        line = row_text(program, k)
+        said = _misprinted(line, declared, fields)
+        if said:
+            return f"{_name(k, declared)}: {said}, got {line}"
+        if (again.words[k] != program.words[k]).any():
+            return f"{_name(k, declared)}: {line} must be assembled to its word, got that of {row_text(again, k)}"
+    return None if disassemble(again) == text else "text that was assembled must be disassembled to the same"
+
+
+def _without_data(program: Program) -> Program:
+    """The program with tensors of unknown bytes, which would be most of the text."""
+    tensors = (each if each.name == UOPS else with_changes(each, role="input", data=None) for each in program.tensors)
+    return with_changes(program, tensors=tuple(tensors))
+
+
+def _misprinted(line: str, declared: DeclaredInstruction, fields: Fields) -> str:
+    """What the text of an instruction must have and has not; empty if it is as declared."""
+    mnemonic, *words = line.split()
+    if mnemonic != declared.extension.name:
+        return f"text must begin with {declared.extension.name}"
+    printed = dict(word.split("=") for word in words)
+    for key, names in TOKENS.items():
+        tokens = sum(fields[name] for name in names)
+        if tokens != (len(printed[key].split(",")) if key in printed else 0):
+            return f"text must have {tokens} tokens to {key}"
+    for own in declared.extension.fields:
+        if int(printed.get(own.name, 0)) != fields[own.name]:
+            return f"text must have {own.name}={fields[own.name]}"
+    return ""
 
 
 # --- footprint ------------------------------------------------------------------------------------
@@ -160,8 +208,12 @@ def verifier(case: TestedProgram) -> str | None:
 
 
 def _stray_field(case: TestedProgram) -> str | None:
-    """An index or mark that an instruction does not use, and that may be other than 0."""
-    for k, declared, _ in case.instructions:
+    """An index or mark that an instruction does not use, and that may be other than 0.
+
+    The first instruction of each extension stands for all, since no other field has a say in it.
+    """
+    firsts = {declared.extension.name: (k, declared) for k, declared, _ in reversed(case.instructions)}
+    for k, declared in firsts.values():
         for name in declared.unused():
             word = case.judged.words[k : k + 1]
             changed = with_fields(case.judged.config, word, {name: np.array([1], np.int64)})
@@ -179,7 +231,8 @@ def _accepted(case: TestedProgram, word: NDArray[np.uint8]) -> bool:
 
 
 def _missed_mutant(case: TestedProgram) -> str | None:
-    for mutant in mutants(case.program, MUTANTS, np.random.default_rng(case.seed)):
+    among = [k for k, _, _ in case.instructions]
+    for mutant in mutants(case.program, MUTANTS, np.random.default_rng(case.seed), among):
         verdict = verify(with_changes(mutant.program, config=case.judged.config))
         if not verdict.ok or Kind.ENCODING in verify(mutant.program).kinds():
             continue
@@ -267,6 +320,7 @@ def rtl(case: TestedProgram) -> str | None:
 
 VIEWS: Mapping[View, Callable[[TestedProgram], str | None]] = {
     View.DECODER: decoder,
+    View.ASSEMBLER: assembler,
     View.FOOTPRINT: footprint,
     View.VERIFIER: verifier,
     View.FUNCTION: function,

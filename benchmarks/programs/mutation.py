@@ -37,16 +37,20 @@ class Mutant:
         return f"{self.program.name}: {self.change}"
 
 
-def mutants(program: Program, count: int, rng: np.random.Generator) -> list[Mutant]:
-    """`count` mutants, cycling through the kinds; changes may repeat."""
+def mutants(program: Program, count: int, rng: np.random.Generator, among: Sequence[int] | None = None) -> list[Mutant]:
+    """`count` mutants, cycling through the kinds; changes may repeat.
+
+    `among` has the instructions of which one is changed, by default all; a micro-op may be any.
+    """
     kinds = [kind for kind in KINDS if kind != "micro-op" or any(t.name == UOPS for t in program.tensors)]
-    return [_mutant(program, kinds[number % len(kinds)], rng) for number in range(count)]
+    places = range(len(program)) if among is None else among
+    return [_mutant(program, kinds[number % len(kinds)], rng, places) for number in range(count if places else 0)]
 
 
-def _mutant(program: Program, kind: str, rng: np.random.Generator) -> Mutant:
+def _mutant(program: Program, kind: str, rng: np.random.Generator, among: Sequence[int]) -> Mutant:
     if kind == "micro-op":
         return _changed_micro_op(program, rng)
-    choices = _choices(program, _FIELDS[kind])
+    choices = _choices(program, _FIELDS[kind], among)
     index, slot = choices[int(rng.integers(len(choices)))]
     name = slot.field.name
     old = int(program.columns[index, isa_of(program.config).format_at(program.columns[index]).column(name)])
@@ -56,12 +60,13 @@ def _mutant(program: Program, kind: str, rng: np.random.Generator) -> Mutant:
     return Mutant(replace(program, words=words), kind, f"instruction {index}, {name} {old} -> {new}")
 
 
-def _choices(program: Program, fields: Sequence[str]) -> list[tuple[int, Slot]]:
+def _choices(program: Program, fields: Sequence[str], among: Sequence[int]) -> list[tuple[int, Slot]]:
     isa = isa_of(program.config)
-    formats = [isa.formats[code] for code in isa.codes_of_columns(program.columns).tolist()]
+    codes = isa.codes_of_columns(program.columns).tolist()
+    formats = [(index, isa.formats[codes[index]]) for index in among]
     slots = {one.code: _slots(one, fields) for one in isa.formats.values()}
-    found = [(index, slot) for index, one in enumerate(formats) for slot in slots[one.code]]
-    return found or [(index, one.slots[1]) for index, one in enumerate(formats)]
+    found = [(index, slot) for index, one in formats for slot in slots[one.code]]
+    return found or [(index, one.slots[1]) for index, one in formats]
 
 
 def _slots(found: Format, fields: Sequence[str]) -> list[Slot]:

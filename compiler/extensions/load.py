@@ -85,7 +85,7 @@ def load_extension(source: Source) -> LoadedExtension:
 
 def extension_of(config: Config, plug_in: PlugIn) -> Extension:
     """The declaration of a plug-in of a machine; ExtensionError where it is not loaded here."""
-    for unit in _units(config):
+    for unit in _units(config, plug_in.name):
         for extension in unit.instructions:
             if extension.name == plug_in.name and extension.plug_in(config.plain, unit.name) == plug_in:
                 return extension
@@ -94,20 +94,23 @@ def extension_of(config: Config, plug_in: PlugIn) -> Extension:
 
 def unit_with_stage(config: Config, stage: PlugInStage) -> ExtensionUnit:
     """The declaration of the stage of a machine; ExtensionError where it is not loaded here."""
-    for unit in _units(config):
+    for unit in _units(config, stage.name):
         if unit.stage is not None and unit.stage.plug_in_stage(config.plain, unit.name) == stage:
             return unit
     raise _not_loaded(stage)
 
 
-def _units(config: Config) -> Iterator[ExtensionUnit]:
-    """The loaded declarations that a machine can have."""
+def _units(config: Config, name: str) -> Iterator[ExtensionUnit]:
+    """The loaded declarations that a machine can have, of those with a part of this name."""
     for declare in loaded():
         owner = getattr(declare, "__self__", None)
+        if not isinstance(owner, LoadedExtension):
+            continue
         try:
-            if isinstance(owner, LoadedExtension):
-                owner.plug_ins(config.plain)
-                yield owner.unit(config.plain)
+            unit = owner.unit(config.plain)
+            if any(part is not None and part.name == name for part in (*unit.instructions, unit.stage)):
+                unit.plug_ins(config.plain)
+                yield unit
         except ExtensionError:  # another extension, which this machine cannot have
             continue
 

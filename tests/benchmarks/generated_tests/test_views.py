@@ -17,7 +17,9 @@ from vdla.cli import main
 from vdla.hardware.config import Config
 from vdla.hardware.isa import isa_of
 
-WITHOUT_KERNELS = [fault for fault in FAULTS if fault.view in (View.DECODER, View.FOOTPRINT, View.VERIFIER)]
+STATIC = (View.DECODER, View.FOOTPRINT, View.VERIFIER)
+WITHOUT_KERNELS = [fault for fault in FAULTS if fault.view in STATIC]
+IN_TEXT = [fault for fault in FAULTS if fault.view is View.ASSEMBLER]
 TIMED = [fault for fault in FAULTS if fault.view is View.TIMING]
 
 
@@ -45,7 +47,12 @@ def first_named(fault, asked, seeds=range(40)):
 
 @pytest.mark.parametrize("fault", **named(WITHOUT_KERNELS))
 def test_a_fault_is_named_by_the_view_that_it_is_in(fault):
-    assert first_named(fault, [View.DECODER, View.FOOTPRINT, View.VERIFIER]) is fault.view
+    assert first_named(fault, STATIC) is fault.view
+
+
+@pytest.mark.parametrize("fault", **named(IN_TEXT))
+def test_a_fault_of_text_is_named_by_the_assembler(fault):
+    assert first_named(fault, [View.DECODER, View.ASSEMBLER]) is View.ASSEMBLER
 
 
 @pytest.mark.parametrize("fault", **named(TIMED))
@@ -71,7 +78,8 @@ def test_a_fault_of_function_is_named_by_function(fault):
 @pytest.mark.parametrize("seed", range(4))
 def test_views_of_state_and_stage_agree_with_their_declarations(seed):
     case = GeneratedTests(stateful()).case(seed)
-    assert [views.decoder(case), views.footprint(case), views.verifier(case), views.timing(case)] == [None] * 4
+    asked = (*STATIC, View.ASSEMBLER, View.TIMING)
+    assert [views.VIEWS[view](case) for view in asked] == [None] * len(asked)
 
 
 def test_programs_write_read_and_emit_through_private_state():
