@@ -13,7 +13,7 @@ from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.generate.datapath_header import check_header
-from vdla.hardware.isa import Datapath, PlugIn
+from vdla.hardware.isa import Datapath, PlugInUnit
 
 _SUFFIX = ".sv"
 
@@ -27,7 +27,7 @@ def read_datapath(
     """
     if given is None:
         return None
-    reducer = _reducer(output)
+    reducer = reducer_of(output)
     if isinstance(given, str) and not given.rstrip().endswith(_SUFFIX):
         return Datapath(given, place, reducer)
     path = Path(place.rpartition(":")[0]).parent / given
@@ -38,17 +38,17 @@ def read_datapath(
         raise ExtensionError(f"{where}: {rule}, got {given} ({type(error).__name__})") from None
 
 
-def check_datapath(config: Config, plug_in: PlugIn) -> None:
+def check_datapath(config: Config, unit: PlugInUnit) -> None:
     """ExtensionError, with the line, unless a datapath has the ports that it must have."""
-    if plug_in.datapath is None:
+    if unit.datapath is None:
         return
     try:
-        check_header(config, plug_in)
+        check_header(config, unit)
     except ConfigError as error:
         raise ExtensionError(str(error)) from None
 
 
-def _reducer(output: te.Tensor | None) -> str:
+def reducer_of(output: te.Tensor | None) -> str:
     """How a step's result is added to the accumulator; "" where it is not."""
     stage = None if output is None else output.stage
     return stage.reduction.reducer.name if isinstance(stage, Stage) and stage.reduction is not None else ""

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from os import PathLike
 
 from vdla.compiler import ir, te
 from vdla.compiler.extensions.behaviour import behaviour_of, check_behaviour, single_stage
+from vdla.compiler.extensions.datapath import read_datapath
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.operands import state_arguments
 from vdla.compiler.extensions.place import caller
@@ -27,7 +29,7 @@ class EmitStage:
     `output` computes an entry of results, `batch` x `block_out` of the activations' dtype, from one
     placeholder of the same kind; both have the scope "out". The other placeholders are whole
     states of the declaration. Results take `latency` cycles more, an integer, as do those of all
-    instructions of the machine.
+    instructions of the machine. `datapath` is that of the declaration, as in an `Extension`.
     """
 
     name: str
@@ -36,6 +38,7 @@ class EmitStage:
     doc: str
     latency: int = 0
     version: int = 1
+    datapath: str | PathLike[str] | None = None
     place: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,6 +104,7 @@ class EmitStage:
             kernel="",
             unit=unit,
             place=self.place,
+            datapath=read_datapath(self._where, self.place, self.datapath, None),
         )
         return replace(made, kernel=self._text(ports))
 

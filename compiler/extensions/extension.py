@@ -22,7 +22,17 @@ from vdla.compiler.extensions.state import State
 from vdla.compiler.extensions.step_text import StepText
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
-from vdla.hardware.isa import CLASSES, DECLARED_SIZES, FORMATS, Formula, FormulaError, Opcode, PlugIn, PlugInField
+from vdla.hardware.isa import (
+    CLASSES,
+    DECLARED_SIZES,
+    FORMATS,
+    Formula,
+    FormulaError,
+    Opcode,
+    PlugIn,
+    PlugInField,
+    PlugInUnit,
+)
 
 MOST_FIELD_BITS = 31
 _TAKEN = tuple(f.name for f in FORMATS[Opcode.GEMM])  # fields that every compute instruction has
@@ -50,8 +60,9 @@ class Extension:
     GEMM. A step takes `interval` cycles and its result `latency` more: integers, or formulas of
     fields as text. `wide` allows instructions of 64 bytes where 32 do not suffice.
 
-    `datapath` is the module `ext_<name>` in SystemVerilog that computes a step: its text, or a file
-    that ends in .sv, beside the user's file. Without one, the instruction is a what-if.
+    `datapath` is the module in SystemVerilog that computes a step: its text, or a file that ends in
+    .sv, beside the user's file. Instructions that share state have one module, `ext_` and the name
+    of the first part, which one of them names. Without one, the instruction is a what-if.
 
     An instruction of a CPU has its operands in "memory", or as "immediate" or "condition"; `lower`
     emits a step with an `IntrinsicEmitter`, and `requires` are the features that it needs, by
@@ -164,11 +175,14 @@ class Extension:
     def plug_in(self, config: Config, unit: str | None = None) -> PlugIn:
         """What the machine `config` knows of it; ExtensionError where it does not fit.
 
-        `unit` is the name of its declaration, by default that of the instruction.
+        `unit` is the name of its declaration, by default that of the instruction alone.
         """
         if self.name in _MNEMONICS:
             raise ExtensionError(f"{self.place}: extension: {_NAME_RULE}, got {self.name!r}")
-        return self.described(config, unit or self.name)
+        made = self.described(config, unit or self.name)
+        if unit is None:
+            check_datapath(config, PlugInUnit((made,)))
+        return made
 
     def operands(self, config: Config, unit: str | None = None) -> StepOperands:
         """Where the operands of a step lie; ExtensionError where they do not fit the machine."""
@@ -196,7 +210,6 @@ class Extension:
             place=self.place,
             datapath=read_datapath(self._where, self.place, self.datapath, self.output),
         )
-        check_datapath(config, plug_in)
         return replace(plug_in, kernel=self._step(config, plug_in, operands))
 
     def _skips_zeros(self, operands: StepOperands) -> bool:

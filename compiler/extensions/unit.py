@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from vdla.compiler.extensions.datapath import check_datapath, reducer_of
 from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.extension import Extension
@@ -27,7 +28,27 @@ class ExtensionUnit:
     def plug_ins(self, config: Config) -> PlugInUnit:
         """What a plain machine gets; ExtensionError where it does not fit."""
         made = tuple(each.plug_in(config, self.name) for each in self.instructions)
-        return PlugInUnit(made, self.stage.plug_in_stage(config, self.name) if self.stage is not None else None)
+        stage = self.stage.plug_in_stage(config, self.name) if self.stage is not None else None
+        unit = self._with_datapath(PlugInUnit(made, stage))
+        check_datapath(config, unit)
+        return unit
+
+    def _with_datapath(self, unit: PlugInUnit) -> PlugInUnit:
+        """The unit with the datapath that one of its parts names in all of them."""
+        named = [(part, part.datapath) for part in unit.parts if part.datapath is not None]
+        if not named:
+            return unit
+        (first, datapath), *others = named
+        for part, other in others:
+            if other.text != datapath.text:
+                rule = "the parts of a declaration must have one datapath"
+                raise ExtensionError(f"{part.place}: {rule}, got another in {part.name} than in {first.name}")
+        plug_ins = tuple(
+            replace(plug_in, datapath=replace(datapath, reducer=reducer_of(each.output)))
+            for plug_in, each in zip(unit.plug_ins, self.instructions, strict=True)
+        )
+        stage = replace(unit.stage, datapath=replace(datapath, reducer="")) if unit.stage is not None else None
+        return PlugInUnit(plug_ins, stage)
 
 
 def unit_of(where: str, declared: Declared) -> ExtensionUnit:

@@ -22,7 +22,7 @@ from vdla.hardware.fpga.delays import DELAYS
 from vdla.hardware.fpga.logic_path import LogicPath, PathReport, longest_paths
 from vdla.hardware.fpga.parts import FpgaPart
 from vdla.hardware.fpga.yosys import YosysError, run_yosys, yosys_version
-from vdla.hardware.generate.datapath_ports import module_name
+from vdla.hardware.generate.datapath_ports import datapath_units, module_name
 from vdla.hardware.generate.extension_files import machine_files
 from vdla.hardware.generate.rtl_files import PACKAGE, TOP
 from vdla.hardware.generate.svgen import render_nameless
@@ -175,7 +175,7 @@ def _paths(found: Sequence[Mapping[str, Any]]) -> tuple[LogicPath, ...]:
 def script(config: Config, part: FpgaPart) -> str:
     """The Yosys script, for a folder with the sources."""
     names = " ".join([PACKAGE, *machine_files(config), VENDOR_CELLS.name])
-    datapaths = [module_name(plug_in) for plug_in in config.extensions]
+    datapaths = [module_name(unit) for unit in datapath_units(config)]
     options = f"-family {part.family} -flatten -noiopad -noclkbuf -top {TOP}" + (" -uram" if part.uram else "")
     defines = "-D SYNTHESIS" + (" -D VDLA_ULTRA_RAM" if part.uram else "")
     lines = [

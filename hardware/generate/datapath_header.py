@@ -1,4 +1,4 @@
-"""The check of a datapath's header against the ports that the machine connects.
+"""The check of a datapath's header against the ports that the machine connects, and its stub.
 
 Names and directions are compared here, and widths where their dimensions are made of numbers, the
 sizes of `vdla_pkg` and + - * /; the tools check any others when they read the module.
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from vdla.hardware.config import Config, ConfigError
-from vdla.hardware.generate.datapath_ports import DatapathPort, datapath_ports, module_name
-from vdla.hardware.isa.plug_in import PlugIn
+from vdla.hardware.generate.datapath_ports import OUTPUT, DatapathPort, datapath_ports, module_name
+from vdla.hardware.isa.plug_in import PlugInUnit
 
 _SIZES = ("batch", "block_in", "block_out", "inp_bits", "wgt_bits", "acc_bits", "out_bits")
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
@@ -24,6 +24,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.FloorDiv: operator.floordiv,
 }
 _TYPE = r"(?:(?:logic|wire|reg|var|bit)\b\s*)*(?:signed\b\s*)?"
+_PARAMETERS = r"\((?:[^()]|\([^()]*\))*\)"  # with parentheses in their values
 _PORT = re.compile(rf"(?:(input|output|inout)\b)?\s*{_TYPE}(.*?)\s*(\w+)$", re.DOTALL)
 
 
@@ -37,44 +38,44 @@ class _Declared:
     line: int
 
 
-def check_header(config: Config, plug_in: PlugIn) -> None:
-    """ConfigError unless the text of a plug-in's datapath has the module and the ports that the
+def check_header(config: Config, unit: PlugInUnit) -> None:
+    """ConfigError unless the text of a unit's datapath has the module and the ports that the
     machine connects; the message begins with the line.
     """
-    assert plug_in.datapath is not None, "called for a datapath"
-    text = _without_comments(plug_in.datapath.text)
-    name = module_name(plug_in)
-    found = re.search(rf"\bmodule\s+{name}\b[^(;]*(?:import[^;]*;\s*)*(?:#\s*\([^)]*\)\s*)?\(", text)
+    assert unit.datapath is not None, "called for a datapath"
+    text = _without_comments(unit.datapath.text)
+    name = module_name(unit)
+    found = re.search(rf"\bmodule\s+{name}\b[^(;#]*(?:import[^;]*;\s*)*(?:#\s*{_PARAMETERS}\s*)?\(", text)
     if found is None:
         got = ", ".join(re.findall(r"\bmodule\s+(\w+)", text)) or "none"
-        raise ConfigError(f"{_at(plug_in, 1)}: datapath must have a module {name} with a list of ports, got {got}")
+        raise ConfigError(f"{_at(unit, 1)}: datapath must have a module {name} with a list of ports, got {got}")
     declared = {port.name: port for port in _declared(text, found.end(), _sizes(config))}
-    for port in datapath_ports(config, plug_in):
-        _check(plug_in, text.count("\n", 0, found.start()) + 1, port, declared.pop(port.name, None))
+    for port in datapath_ports(config, unit):
+        _check(unit, text.count("\n", 0, found.start()) + 1, port, declared.pop(port.name, None))
     for extra in declared.values():
-        known = ", ".join(port.name for port in datapath_ports(config, plug_in))
-        raise ConfigError(f"{_at(plug_in, extra.line)}: port must be one of {known}, got {extra.name}; remove it")
+        known = ", ".join(port.name for port in datapath_ports(config, unit))
+        raise ConfigError(f"{_at(unit, extra.line)}: port must be one of {known}, got {extra.name}; remove it")
 
 
-def _check(plug_in: PlugIn, line: int, port: DatapathPort, found: _Declared | None) -> None:
+def _check(unit: PlugInUnit, line: int, port: DatapathPort, found: _Declared | None) -> None:
     remedy = f"write `{port.declaration}`"
     if found is None:
-        raise ConfigError(f"{_at(plug_in, line)}: datapath must have port {port.name}, got none; {remedy}")
+        raise ConfigError(f"{_at(unit, line)}: datapath must have port {port.name}, got none; {remedy}")
     if found.direction != port.direction.strip():
         rule = f"port {port.name} must be an {port.direction.strip()}"
-        raise ConfigError(f"{_at(plug_in, found.line)}: {rule}, got an {found.direction}; {remedy}")
+        raise ConfigError(f"{_at(unit, found.line)}: {rule}, got an {found.direction}; {remedy}")
     if found.bits not in (None, port.bits):
         rule = f"port {port.name} must have {port.bits} bits"
-        raise ConfigError(f"{_at(plug_in, found.line)}: {rule}, got {found.bits}; {remedy}")
+        raise ConfigError(f"{_at(unit, found.line)}: {rule}, got {found.bits}; {remedy}")
 
 
-def _at(plug_in: PlugIn, line: int) -> str:
+def _at(unit: PlugInUnit, line: int) -> str:
     """Where a line of the text is: in its own file, or in the text at a line of the user's file."""
-    assert plug_in.datapath is not None, "called for a datapath"
-    place = plug_in.datapath.place
+    assert unit.datapath is not None, "called for a datapath"
+    place = unit.datapath.place
     if place.endswith(".sv"):
-        return f"{place}:{line}: extension {plug_in.name}"
-    return f"{place}: extension {plug_in.name}: line {line} of its datapath"
+        return f"{place}:{line}: extension {unit.name}"
+    return f"{place}: extension {unit.name}: line {line} of its datapath"
 
 
 def _without_comments(text: str) -> str:
@@ -140,15 +141,24 @@ def _sizes(config: Config) -> dict[str, int]:
     return {camel[name]: getattr(config, name) for name in _SIZES} | {"Lanes": config.batch * config.block_out}
 
 
-def stub(config: Config, plug_in: PlugIn) -> str:
+def stub(config: Config, unit: PlugInUnit) -> str:
     """A datapath with the right ports and no logic, to begin with."""
-    ports = datapath_ports(config, plug_in)
+    ports = datapath_ports(config, unit)
     width = max(len(port.declaration) for port in ports) + 1
-    lines = [f"// {plug_in.doc}", f"module {module_name(plug_in)}", "  import vdla_pkg::*;", "("]
+    outputs = [port for port in ports if port.direction == OUTPUT]
+    lines = [*_heading(unit), f"module {module_name(unit)}", "  import vdla_pkg::*;", "("]
     lines.append("  // verilator lint_off UNUSEDSIGNAL")
-    for port in ports[:-1]:
-        lines.append(f"  {port.declaration + ',':{width}}  // {port.doc}")
-    lines.append("  // verilator lint_on UNUSEDSIGNAL")
-    lines += [f"  {ports[-1].declaration:{width}}  // {ports[-1].doc}", ");", ""]
-    lines += [f"  assign {ports[-1].name} = '0;", "", "endmodule"]
+    for port in ports:
+        if outputs and port == outputs[0]:
+            lines.append("  // verilator lint_on UNUSEDSIGNAL")
+        end = "," if port != ports[-1] else ""
+        lines.append(f"  {port.declaration + end:{width}}  // {port.doc}")
+    lines += [");", "", *(f"  assign {port.name} = '0;" for port in outputs), "", "endmodule"]
     return "\n".join(lines) + "\n"
+
+
+def _heading(unit: PlugInUnit) -> list[str]:
+    """What the parts do, a line each."""
+    if len(unit.parts) == 1:
+        return [f"// {unit.parts[0].doc}"]
+    return [f"// {part.name}: {part.doc}" for part in unit.parts]

@@ -1,8 +1,8 @@
 """The generator of `vdla_ext_datapaths.sv`: the slot that holds the datapaths of a machine.
 
-Operands of the input and weight buffers come a cycle before those of the accumulator, so a datapath
-that reads the accumulator sees the former through a register. One extension at a time has steps in
-the pipeline, which chooses whose result is seen.
+Operands of the input and weight buffers come a cycle before those of the accumulator, so an
+instruction that reads the accumulator sees the former through a register. One extension at a time
+has steps in the pipeline, which chooses whose result is seen; so steps of a unit come in order.
 """
 
 from __future__ import annotations
@@ -10,10 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.generate.datapath_ports import RESULT, datapath_ports, module_name
+from vdla.hardware.generate.datapath_ports import (
+    datapath_ports,
+    datapath_units,
+    module_name,
+    prefix,
+    result_name,
+    row_bits,
+)
 from vdla.hardware.generate.extension_package import largest_group
 from vdla.hardware.isa.formats import plug_in_fields
-from vdla.hardware.isa.plug_in import OldSum, PlugIn, Port
+from vdla.hardware.isa.plug_in import OldSum, PlugIn, PlugInStage, PlugInUnit, Port
 
 DATAPATHS = "vdla_ext_datapaths.sv"
 
@@ -23,8 +30,9 @@ _PORTS = """\
 //
 // Contract: a step and its operands of inp and wgt arrive in one cycle, those of the accumulator in
 // the next. The result is at sums_o or, of a datapath that reads the accumulator, at results_o, its
-// latency after the last operands. A result for the stage is at stage_entry_i, what the stage makes of
-// it at stage_entry_o, StageLatency cycles later.
+// latency after the last operands. Rows of private states are at the indices of rows_i, with the
+// step. A result for the stage is at stage_entry_i, what the stage makes of it at stage_entry_o,
+// StageLatency cycles later.
 
 `default_nettype none
 
@@ -36,6 +44,7 @@ module vdla_ext_datapaths
   input  logic                     rst_ni,
   input  logic                     valid_i,
   input  ext_step_t                step_i,
+  input  ext_rows_t                rows_i,
   input  logic [ InpGroupBits-1:0] inp_entry_i,
   input  logic [InpVectorBits-1:0] inp_vector_i,
   input  logic [ WgtGroupBits-1:0] wgt_entry_i,
@@ -60,6 +69,7 @@ _LATE = """\
   logic                     valid_q;
   // verilator lint_off UNUSEDSIGNAL
   ext_step_t                step_q;
+  ext_rows_t                rows_q;
   logic [ InpGroupBits-1:0] inp_entry_q;
   logic [InpVectorBits-1:0] inp_vector_q;
   logic [ WgtGroupBits-1:0] wgt_entry_q;
@@ -68,6 +78,7 @@ _LATE = """\
 
   always_ff @(posedge clk_i) begin
     step_q <= step_i;
+    rows_q <= rows_i;
     inp_entry_q <= inp_entry_i;
     inp_vector_q <= inp_vector_i;
     wgt_entry_q <= wgt_entry_i;
@@ -99,46 +110,70 @@ def render_datapaths(config: Config) -> str:
 
 def _module(config: Config) -> Iterator[str]:
     plug_ins = config.extensions
-    early = [plug_in for plug_in in plug_ins if not plug_in.feeds_back]
-    late = [plug_in for plug_in in plug_ins if plug_in.feeds_back]
-    names = ", ".join(plug_in.name for plug_in in plug_ins)
-    yield _PORTS.format(names=names)
-    if late:
+    early = [plug_in for plug_in in plug_ins if plug_in.writes_sums and not plug_in.feeds_back]
+    late = [plug_in for plug_in in plug_ins if plug_in.writes_sums and plug_in.feeds_back]
+    parts = [part.name for unit in datapath_units(config) for part in unit.parts]
+    yield _PORTS.format(names=", ".join(parts))
+    if any(plug_in.feeds_back for plug_in in plug_ins):
         yield _LATE
-    for plug_in in plug_ins:
-        yield from _instance(config, plug_in)
+    for unit in datapath_units(config):
+        yield from _instance(config, unit)
     yield from _output(config, "sums_o", early, "valid_i", "step_i")
     yield from _output(config, "results_o", late, "valid_q", "step_q")
-    if config.stage is None:
-        yield "  assign stage_entry_o = '0;"
-        yield ""
+    staged = _result(config.stage) if config.stage is not None else "'0"
+    yield f"  assign stage_entry_o = {staged};"
+    yield ""
     yield "endmodule"
     yield ""
     yield "`default_nettype wire"
 
 
-def _instance(config: Config, plug_in: PlugIn) -> Iterator[str]:
-    number = config.extensions.index(plug_in)
-    late = plug_in.feeds_back
-    valid, step = ("valid_q", "step_q") if late else ("valid_i", "step_i")
-    pins = {
-        "clk_i": "clk_i",
-        "rst_ni": "rst_ni",
-        "valid_i": f"{valid} && {step}.number == ext_number_t'({number})",
-        "begin_i": f"{step}.begins",
-        **_operands(config, plug_in, "q" if late else "i"),
-        **_own_fields(config, plug_in, step),
-        RESULT: f"result_{plug_in.name}",
-    }
-    assert sorted(pins) == sorted(port.name for port in datapath_ports(config, plug_in)), "the same ports"
-    yield f"  // --- {plug_in.name}"
+def _instance(config: Config, unit: PlugInUnit) -> Iterator[str]:
+    pins = {"clk_i": "clk_i", "rst_ni": "rst_ni"}
+    for plug_in in unit.plug_ins:
+        pins |= {f"{prefix(unit, plug_in)}{name}": signal for name, signal in _step_pins(config, plug_in).items()}
+    if unit.stage is not None:
+        head = prefix(unit, unit.stage)
+        pins |= {f"{head}valid_i": "stage_valid_i", f"{head}{unit.stage.operand}_i": "stage_entry_i"}
+    results = {part: bits for part in unit.parts if (bits := _result_bits(part))}
+    pins |= {result_name(unit, part): _result(part) for part in results}
+    assert list(pins) == [port.name for port in datapath_ports(config, unit)], "the same ports"
+    yield f"  // --- {', '.join(part.name for part in unit.parts)}"
     yield ""
-    yield f"  logic [Lanes*32-1:0] result_{plug_in.name};"
+    yield from (f"  logic [{bits}-1:0] {_result(part)};" for part, bits in results.items())
     yield ""
-    yield f"  {module_name(plug_in)} u_{plug_in.name} ("
+    yield f"  {module_name(unit)} u_{unit.name} ("
     yield ",\n".join(f"    .{name}({signal})" for name, signal in pins.items())
     yield "  );"
     yield ""
+
+
+def _result_bits(part: PlugIn | PlugInStage) -> str:
+    if isinstance(part, PlugInStage):
+        return "OutEntryBits"
+    return "Lanes*32" if part.writes_sums else ""
+
+
+def _result(part: PlugIn | PlugInStage) -> str:
+    return f"result_{part.name}"
+
+
+def _step_pins(config: Config, plug_in: PlugIn) -> dict[str, str]:
+    """The inputs of an instruction and their signals, in the order of its ports."""
+    number = config.extensions.index(plug_in)
+    valid, step, end = ("valid_q", "step_q", "q") if plug_in.feeds_back else ("valid_i", "step_i", "i")
+    return {
+        "valid_i": f"{valid} && {step}.number == ext_number_t'({number})",
+        **({"begin_i": f"{step}.begins"} if plug_in.writes_sums else {}),
+        **_operands(config, plug_in, end),
+        **_rows(plug_in, end),
+        **_own_fields(config, plug_in, step),
+    }
+
+
+def _rows(plug_in: PlugIn, end: str) -> dict[str, str]:
+    indexed = [held for held in plug_in.states if held.index is not None]
+    return {f"{held.state.name}_row_i": f"rows_{end}.{held.index}[{row_bits(held.state) - 1}:0]" for held in indexed}
 
 
 def _operands(config: Config, plug_in: PlugIn, end: str) -> dict[str, str]:
@@ -168,7 +203,7 @@ def _own_fields(config: Config, plug_in: PlugIn, step: str) -> dict[str, str]:
 
 def _output(config: Config, name: str, plug_ins: list[PlugIn], valid: str, step: str) -> Iterator[str]:
     if len(plug_ins) < 2:
-        result = f"result_{plug_ins[0].name}" if plug_ins else "'0"
+        result = _result(plug_ins[0]) if plug_ins else "'0"
         yield f"  assign {name} = {result};"
         yield ""
         return
@@ -177,8 +212,8 @@ def _output(config: Config, name: str, plug_ins: list[PlugIn], valid: str, step:
     yield "  always_comb begin"
     yield f"    case ({kind}_number)"
     for plug_in in plug_ins[1:]:
-        yield f"      ext_number_t'({config.extensions.index(plug_in)}): {name} = result_{plug_in.name};"
-    yield f"      default: {name} = result_{plug_ins[0].name};"
+        yield f"      ext_number_t'({config.extensions.index(plug_in)}): {name} = {_result(plug_in)};"
+    yield f"      default: {name} = {_result(plug_ins[0])};"
     yield "    endcase"
     yield "  end"
     yield ""

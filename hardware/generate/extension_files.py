@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vdla.hardware.config import Config
-from vdla.hardware.generate.datapath_ports import module_name
+from vdla.hardware.generate.datapath_ports import datapath_units, module_name
 from vdla.hardware.generate.extension_datapaths import DATAPATHS, render_datapaths
 from vdla.hardware.generate.extension_package import EXTENSION_PACKAGE, render_extension_package
 from vdla.hardware.generate.rtl_files import EXTENSION_FOLDER, FOLDER, rtl_files
@@ -27,10 +27,11 @@ def machine_files(config: Config, folder: Path = FOLDER) -> dict[str, str | Path
     ConfigError where an extension has no datapath, or one that cannot be built.
     """
     of_rtl = {path.name: path for path in rtl_files(folder)}
-    if not config.extensions and config.stage is None:
+    units = datapath_units(config)
+    if not units:
         return dict(of_rtl)
     package = render_extension_package(config)
-    datapaths = {f"{module_name(each)}.sv": each.datapath.text for each in config.extensions if each.datapath}
+    datapaths = {f"{module_name(unit)}.sv": unit.datapath.text for unit in units if unit.datapath is not None}
     steps = {path.name: path for path in sorted((folder / EXTENSION_FOLDER).glob("*.sv"))}
     extended = {name: _extended(path) for name, path in of_rtl.items()}
     return {EXTENSION_PACKAGE: package, **datapaths, **extended, **steps, DATAPATHS: render_datapaths(config)}

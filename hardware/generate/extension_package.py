@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from vdla.hardware.config import Buffer, Config, ConfigError
+from vdla.hardware.generate.datapath_ports import datapath_units
 from vdla.hardware.generate.formula_text import FormulaText, formula_text
 from vdla.hardware.isa.formats import EXTENSION_FIELD, HEAD, Slot, instruction_bytes, layout, plug_in_layouts
 from vdla.hardware.isa.formula import Formula
@@ -40,6 +41,7 @@ _TYPES = """\
     logic reads_wgt;
     logic wgt_vector;
     logic [1:0] wgt_scale;
+    logic writes_sums;  // the result is an entry of the accumulator
     vector_op_e op;     // of the old entry and the result
   }} ext_kind_t;
 """
@@ -100,15 +102,10 @@ def render_extension_package(config: Config) -> str:
 
 
 def require_datapaths(config: Config) -> None:
-    """ConfigError unless every extension of a machine has a datapath, and no private state."""
-    without = [plug_in.name for plug_in in config.extensions if plug_in.datapath is None]
-    if without or config.stage is not None:
-        names = ", ".join([*without, *([config.stage.name] if config.stage else [])])
-        raise ConfigError(f"rtl: extensions must have a datapath, got {names} without one")
-    for plug_in in config.extensions:
-        if plug_in.states:
-            names = ", ".join(port.state.name for port in plug_in.states)
-            raise ConfigError(f"rtl: datapath of {plug_in.name} must have no private state, got {names}")
+    """ConfigError unless every extension of a machine, the stage included, has a datapath."""
+    without = [part.name for unit in datapath_units(config) for part in unit.parts if part.datapath is None]
+    if without:
+        raise ConfigError(f"rtl: extensions must have a datapath, got {', '.join(without)} without one")
 
 
 def _package(machine: _Machine) -> Iterator[str]:
@@ -224,6 +221,7 @@ def _kind(plug_in: PlugIn) -> str:
         "src_vector": src is not None and src.vector,
         "reads_wgt": wgt is not None,
         "wgt_vector": wgt is not None and wgt.vector,
+        "writes_sums": plug_in.writes_sums,
     }
     members = [f"{name}: 1'b{int(value)}" for name, value in flags.items()]
     members += [f"{name}_scale: 2'd{port.entries.bit_length() - 1}" for name, port in plug_in.ports.indexed]
@@ -279,9 +277,7 @@ def _rules(machine: _Machine, number: int) -> Iterator[str]:
     last = list(slots.values())[-1]
     rest = machine.word_bits - machine.number_bits - last.offset - last.width
     yield f"word[{last.offset + last.width}+:{rest}] == '0" if rest else "1'b1"
-    unread = [name for name, port in (("src", plug_in.src), ("wgt", plug_in.wgt)) if port is None]
-    zero = [f"{index}{loop}" for index in unread for loop in ("", "0", "1")]
-    for name in [*zero, *(["init"] if plug_in.old is not OldSum.ACCUMULATE else [])]:
+    for name in _zero_fields(plug_in):
         yield f"word[{slots[name].offset}+:{slots[name].width}] == '0"
     if _writes_what_stage_reads(machine.config, plug_in):
         yield f"emit_e'(word[{slots['emit'].offset}+:{slots['emit'].width}]) != EmitStage"
@@ -294,3 +290,16 @@ def _rules(machine: _Machine, number: int) -> Iterator[str]:
 def _writes_what_stage_reads(config: Config, plug_in: PlugIn) -> bool:
     read = config.stage.states if config.stage is not None else ()
     return not {port.state for port in read}.isdisjoint(plug_in.written_states)
+
+
+def _zero_fields(plug_in: PlugIn) -> Iterator[str]:
+    """The fields of loops that an instruction does not have."""
+    used = {held.index for held in plug_in.states}
+    ports = {"acc": plug_in.writes_sums, "src": plug_in.src is not None, "wgt": plug_in.wgt is not None}
+    for index, has_port in ports.items():
+        if not has_port and index not in used:
+            yield from (f"{index}{loop}" for loop in ("", "0", "1"))
+    if plug_in.old is not OldSum.ACCUMULATE:
+        yield "init"
+    if not plug_in.writes_sums:
+        yield "emit"

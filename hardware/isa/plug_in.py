@@ -170,7 +170,7 @@ class PlugInStage:
     """What emit code STAGE does to requantised results on their way to the output buffer.
 
     `operand` names the entry of results, `states` are read whole. `latency` is added to the depth
-    of the compute pipeline. `kernel` is the Python text of one entry.
+    of the compute pipeline. `kernel` is the Python text of one entry, `datapath` that of the unit.
     """
 
     name: str
@@ -183,6 +183,7 @@ class PlugInStage:
     kernel: str
     unit: str = ""
     place: str = dataclass_field(default="", compare=False)
+    datapath: Datapath | None = dataclass_field(default=None, compare=False)
 
     @cached_property
     def digest(self) -> str:
@@ -200,10 +201,25 @@ class PlugInStage:
 
 @dataclass(frozen=True, slots=True)
 class PlugInUnit:
-    """What one declaration gives a machine."""
+    """What one declaration gives a machine: parts that share states and a datapath."""
 
     plug_ins: tuple[PlugIn, ...]
     stage: PlugInStage | None = None
+
+    @property
+    def parts(self) -> tuple[PlugIn | PlugInStage, ...]:
+        """Its instructions and its stage."""
+        return (*self.plug_ins, *([self.stage] if self.stage is not None else []))
+
+    @property
+    def name(self) -> str:
+        """The name of the declaration."""
+        return self.parts[0].unit or self.parts[0].name
+
+    @property
+    def datapath(self) -> Datapath | None:
+        """The module that computes all parts; None where it is a what-if."""
+        return self.parts[0].datapath
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -74,6 +74,13 @@ package vdla_compute_pkg;
     ext_own_t own;
   } ext_step_t;
 
+  // The indices of a step, as rows of private states.
+  typedef struct packed {
+    logic [AccFieldBits-1:0] acc;
+    logic [SrcFieldBits-1:0] src;
+    logic [WgtFieldBits-1:0] wgt;
+  } ext_rows_t;
+
   // What a pass of an extension does besides its slot: a step that reads its operands, the result
   // of one that is due, or both.
   typedef struct packed {

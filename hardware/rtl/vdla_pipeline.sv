@@ -199,6 +199,7 @@ module vdla_pipeline
   logic                     reads_q[2];
   logic                     sums_are_steps_q[3];
   ext_step_t                step_q[2];
+  ext_rows_t                rows_q[2];
   logic [InpVectorBits-1:0] inp_vector_q;
   logic [WgtVectorBits-1:0] wgt_vector_q;
   logic [     Lanes*32-1:0] step_sums, step_old, step_sum, step_result;
@@ -207,6 +208,7 @@ module vdla_pipeline
 
   always_ff @(posedge clk_i) begin
     step_q <= '{pass.step, step_q[0]};
+    rows_q <= '{'{acc: slot.acc, src: slot.src, wgt: slot.wgt}, rows_q[0]};
     sums_are_steps_q <= '{
       pass_early.writes && !pass_early.fed_back, sums_are_steps_q[0], sums_are_steps_q[1]
     };
@@ -224,6 +226,7 @@ module vdla_pipeline
     .rst_ni,
     .valid_i      (reads_q[1]),
     .step_i       (step_q[1]),
+    .rows_i       (rows_q[1]),
     .inp_entry_i  (inp_operand_q),
     .inp_vector_i (inp_vector_q),
     .wgt_entry_i  (wgt_operand_q),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vdla.hardware.config import Config
-from vdla.hardware.generate.datapath_ports import RESULT, DatapathPort, datapath_ports, module_name
+from vdla.hardware.generate.datapath_ports import DatapathPort, datapath_ports, module_name, unit_of_part
 from vdla.hardware.generate.svgen import render_nameless
 from vdla.hardware.isa import PlugIn
 from vdla.runtime.devices import DeviceError
@@ -22,7 +22,7 @@ from vdla.support.cache import CacheError, build_once
 from vdla.support.tool_environment import tool_environment
 
 _TOP = "vdla_ext_bench"
-_PLAIN = ("clk_i", "rst_ni", "valid_i", "begin_i", RESULT)
+_PLAIN = ("clk_i", "rst_ni", "valid_i", "begin_i", "result_o")
 _LEAST_BITS = 96  # Verilator has another type for pins of up to 64
 _TIMEOUT_S = 600.0
 _RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
@@ -108,24 +108,23 @@ def build_bench(config: Config, plug_in: PlugIn) -> DatapathBench:
     DeviceError where a tool is missing or refuses the module; its lines are in the message.
     """
     assert plug_in.datapath is not None, "checked before"
-    operands = tuple(port for port in datapath_ports(config, plug_in) if port.name not in _PLAIN)
+    unit = unit_of_part(config, plug_in)
+    operands = tuple(port for port in datapath_ports(config, unit) if port.name not in _PLAIN)
     bits, exact = sum(port.bits for port in operands), config.batch * config.block_out * 32
     sizes = {"operand_bits": _pin_bits(bits), "result_bits": _pin_bits(exact)}
     frame = _FRAME.format(
-        top=_TOP, module=module_name(plug_in), exact_bits=exact, pins="\n".join(_pins(operands)), **sizes
+        top=_TOP, module=module_name(unit), exact_bits=exact, pins="\n".join(_pins(operands)), **sizes
     )
     texts = {
         "vdla_pkg.sv": render_nameless(config.plain),
-        f"{module_name(plug_in)}.sv": plug_in.datapath.text,
+        f"{module_name(unit)}.sv": plug_in.datapath.text,
         f"{_TOP}.sv": frame,
         "main.cpp": _MAIN.format(**sizes),
     }
     tools = find_tools()
     digest = hashlib.sha256("\0".join((tools.versions, *_COMPILE, *texts.values())).encode()).hexdigest()[:24]
     try:
-        program = build_once(
-            rtl_cache() / f"{module_name(plug_in)}-{digest}", lambda folder: _build(folder, texts, tools)
-        )
+        program = build_once(rtl_cache() / f"{module_name(unit)}-{digest}", lambda folder: _build(folder, texts, tools))
     except CacheError as error:
         raise DeviceError(f"check_datapath: {error}") from None
     return DatapathBench(program, operands, sizes["operand_bits"] // 8, sizes["result_bits"] // 8)

@@ -18,7 +18,7 @@ from vdla.compiler.extensions import Extension, extension_of
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import limits, storage_dtype
 from vdla.hardware.config import Config, ConfigError
-from vdla.hardware.generate.datapath_ports import DatapathPort
+from vdla.hardware.generate.datapath_ports import DatapathPort, unit_of_part
 from vdla.hardware.isa import OldSum, PlugIn, isa_of
 from vdla.hardware.timing import extension_step
 from vdla.runtime.check_datapath.bench import DatapathBench, build_bench
@@ -60,6 +60,8 @@ def check_datapath(config: Config, plug_in: PlugIn, *, seed: int = 0) -> int:
     """
     if plug_in.datapath is None:
         raise ConfigError(f"check_datapath: extension must have a datapath, got {plug_in.name} without one")
+    if len(unit_of_part(config, plug_in).parts) > 1 or plug_in.states:
+        raise ConfigError(f"check_datapath: {plug_in.name} must be an instruction alone, without state")
     bench = build_bench(config, plug_in)
     rng = np.random.default_rng(seed)
     steps = list(_steps(config, plug_in, extension_of(config, plug_in), bench, rng))

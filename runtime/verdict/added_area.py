@@ -34,7 +34,7 @@ def added_area(
     progress: Progress | None = None,
 ) -> AddedArea:
     """The difference of two machines, synthesised where `progress` is given and it is not known."""
-    missing = [part.name for part in added if isinstance(part, PlugInStage) or part.datapath is None]
+    missing = [part.name for part in added if part.datapath is None]
     if missing:
         return AddedArea(None, f"a what-if without a datapath of {', '.join(missing)}")
     try:

@@ -45,9 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _text(config: Config, arguments: argparse.Namespace) -> str:
     from vdla.hardware.generate import isa_page, svgen
     from vdla.hardware.generate.datapath_header import stub
+    from vdla.hardware.generate.datapath_ports import datapath_units
 
     if arguments.datapath:
-        if not config.extensions:
+        units = datapath_units(config)
+        if not units:
             raise CommandError("isa: --datapath must have an extension, got none; name its file with --extension")
-        return "\n".join(stub(config, plug_in) for plug_in in config.extensions)
+        return "\n".join(stub(config, unit) for unit in units)
     return svgen.render(config) if arguments.sv else isa_page.render(config)

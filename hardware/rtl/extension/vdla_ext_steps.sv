@@ -4,8 +4,8 @@
 // Contract: the slots are the sequencer's. A step is the slot from the cycle after enters_i on, for
 // cycles_i cycles; waits_o, a register, holds up those behind it. In its last cycle its operands are
 // read, two entries of the accumulator in the last two cycles (pass_o). Its slot passes latency_i
-// cycles later, with last_o if it is the instruction's last; the next instruction's first step enters
-// behind that. Slots of others pass unchanged.
+// cycles later, with last_o if it is the instruction's last, and writes if the instruction has sums;
+// the next instruction's first step enters behind that. Slots of others pass unchanged.
 
 `default_nettype none
 
@@ -59,7 +59,7 @@ module vdla_ext_steps
 
   // --- the pass that writes
 
-  logic      writes, writes_last;
+  logic      due, due_last, writes;
   // verilator lint_off UNUSEDSIGNAL
   ext_kind_t kind, writing_kind;
   slot_t     writing;  // its operands are not read
@@ -68,8 +68,8 @@ module vdla_ext_steps
   assign kind = ext_kind(step_i.number);
 
   if (MostLatency == 0) begin : gen_at_once
-    assign writes = reads_q;
-    assign writes_last = reads_q && last_i;
+    assign due = reads_q;
+    assign due_last = reads_q && last_i;
     assign writing = slot_i;
     assign writing_kind = kind;
   end else begin : gen_later
@@ -100,14 +100,14 @@ module vdla_ext_steps
 
     // One instruction at a time has steps, so at most one is due.
     always_comb begin
-      writes = 1'b0;
-      writes_last = 1'b0;
+      due = 1'b0;
+      due_last = 1'b0;
       writing = slot_i;
       writing_kind = kind;
       for (int unsigned k = 0; k <= MostLatency; k++) begin
         if (valid_q[k] && 32'(latency_q) == k) begin
-          writes = 1'b1;
-          writes_last = last_q[k];
+          due = 1'b1;
+          due_last = last_q[k];
           writing = slot_q[k];
           writing_kind = ext_kind(number_q[k]);
         end
@@ -117,9 +117,10 @@ module vdla_ext_steps
 
   logic is_step;
 
+  assign writes = due && writing_kind.writes_sums;
   assign is_step = waits_q || reads_q;
   assign valid_o = '{execute: writes || valid_i.execute && !is_step, hold: valid_i.hold};
-  assign last_o = writes_last || last_i && !is_step;
+  assign last_o = due_last || last_i && !is_step;
 
   // A pass that writes and one that only reads src may share a cycle. Behind the last step the slot of
   // the sequencer may be none, with any fields.
@@ -165,7 +166,7 @@ module vdla_ext_steps
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) pending_q <= 0;
-    else pending_q <= pending_q + 32'(enters_i) - 32'(writes);
+    else pending_q <= pending_q + 32'(enters_i) - 32'(due);
   end
 
   // An iteration enters when the one before it has read its operands.

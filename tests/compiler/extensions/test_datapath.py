@@ -10,12 +10,13 @@ from helpers.extensions import lut, sad
 from vdla.compiler.extensions import ExtensionError
 from vdla.hardware.config import Config
 from vdla.hardware.generate.datapath_header import stub
+from vdla.hardware.isa import PlugInUnit
 
 TINY = Config.preset("tiny")
 
 
 def text_of(declare):
-    return stub(TINY, declare(TINY).plug_in(TINY))
+    return stub(TINY, PlugInUnit((declare(TINY).plug_in(TINY),)))
 
 
 TEXT = text_of(sad)

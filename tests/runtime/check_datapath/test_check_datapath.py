@@ -12,7 +12,7 @@ from helpers.extensions import sad
 
 import vdla
 from vdla.hardware.config import Config, ConfigError
-from vdla.hardware.generate.datapath_ports import datapath_ports
+from vdla.hardware.generate.datapath_ports import datapath_ports, datapath_units
 from vdla.hardware.isa import PlugInField
 from vdla.runtime.check_datapath import DatapathMismatch, check, check_datapath
 from vdla.runtime.check_datapath.bench import DatapathBench, build_bench
@@ -39,7 +39,9 @@ class Modelled(DatapathBench):
 
 def checked(monkeypatch, **changes):
     """The check of the model of `distance`, with changes to it."""
-    ports = tuple(port for port in datapath_ports(MACHINE, MACHINE.extensions[0]) if port.name in ("src_i", "wgt_i"))
+    ports = tuple(
+        port for port in datapath_ports(MACHINE, datapath_units(MACHINE)[0]) if port.name in ("src_i", "wgt_i")
+    )
     model = type("Changed", (Modelled,), changes)(Path(), ports, 20, 16)
     monkeypatch.setattr(check, "build_bench", lambda config, plug_in: model)
     return check_datapath(MACHINE, MACHINE.extensions[0])
@@ -86,7 +88,9 @@ def test_another_formula_is_named(monkeypatch):
             return late.tobytes()
 
     (plug_in,) = machine.extensions
-    operands = tuple(port for port in datapath_ports(machine, plug_in) if port.name in ("src_i", "wgt_i", "k_i"))
+    operands = tuple(
+        port for port in datapath_ports(machine, datapath_units(machine)[0]) if port.name in ("src_i", "wgt_i", "k_i")
+    )
     monkeypatch.setattr(check, "build_bench", lambda config, plug_in: Later(Path(), operands, 21, 16))
     with pytest.raises(DatapathMismatch) as failure:
         check_datapath(machine, plug_in)
