@@ -50,6 +50,8 @@ from vdla.compiler.analysis.read_region import (
     span_of,
 )
 from vdla.compiler.analysis.symbols import Domains, ceil_div, domains_of, extent_form, extent_of
+from vdla.compiler.analysis.thread_accesses import ThreadProgram, barrier_violation
+from vdla.compiler.analysis.thread_races import MeetingTable, Race, check_threads, races
 from vdla.compiler.analysis.tree import (
     Path,
     block_at,
@@ -71,17 +73,22 @@ __all__ = [
     "Domains",
     "Indices",
     "LeafBlock",
+    "MeetingTable",
     "Path",
+    "Race",
     "ScheduleError",
     "Span",
+    "ThreadProgram",
     "access_region",
     "accesses_region",
+    "barrier_violation",
     "block_at",
     "block_path",
     "ceil_div",
     "check_concurrent_loops",
     "check_flow",
     "check_independent",
+    "check_threads",
     "common_loops",
     "domains_of",
     "elements_differ",
@@ -100,6 +107,7 @@ __all__ = [
     "loop_names",
     "loop_path",
     "loops_on",
+    "races",
     "read_buffers",
     "read_indices",
     "readers_of",

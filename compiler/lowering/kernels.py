@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from vdla.compiler import ir
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, GridKernel
 from vdla.compiler.lowering.grids import accessed_buffers, axis_of
@@ -12,9 +15,21 @@ def split_kernels(fn: ir.Function) -> tuple[GridKernel, ...]:
 
     A parameter of a kernel that is none of `fn` is a temporary, which a launch before has written.
     """
+    nests = launches(fn)
+    return tuple(kernel_of(fn, nest, f"{fn.name}_{n}" if len(nests) > 1 else fn.name) for n, nest in enumerate(nests))
+
+
+def launches(fn: ir.Function) -> tuple[ir.Stmt, ...]:
+    """The launches of a function, in order."""
     body = fn.body.body if isinstance(fn.body, ir.Alloc) and _is_global(fn, fn.body) else fn.body
-    nests = body.stmts if isinstance(body, ir.Seq) else (body,)
-    return tuple(_kernel(fn, nest, f"{fn.name}_{n}" if len(nests) > 1 else fn.name) for n, nest in enumerate(nests))
+    return body.stmts if isinstance(body, ir.Seq) else (body,)
+
+
+def with_launches(fn: ir.Function, bodies: Sequence[ir.Stmt]) -> ir.Function:
+    """`fn` with what a thread does in each launch replaced."""
+    body = ir.seq(*(_with_body(fn, nest, new) for nest, new in zip(launches(fn), bodies, strict=True)))
+    held = isinstance(fn.body, ir.Alloc) and _is_global(fn, fn.body)
+    return replace(fn, body=replace(fn.body, body=body) if held and isinstance(fn.body, ir.Alloc) else body)
 
 
 def _is_global(fn: ir.Function, held: ir.Alloc) -> bool:
@@ -22,19 +37,15 @@ def _is_global(fn: ir.Function, held: ir.Alloc) -> bool:
     return all(fn.buffers[name].scope == "global" for name in held.buffers)
 
 
-def _kernel(fn: ir.Function, nest: ir.Stmt, name: str) -> GridKernel:
-    """A nest as a kernel."""
+def kernel_of(fn: ir.Function, nest: ir.Stmt, name: str) -> GridKernel:
+    """A launch as a kernel."""
     used = accessed_buffers(nest)
     extents: dict[str, ir.Extent] = {}
     body = nest
-    while True:
-        match body:
-            case ir.For() if (axis := axis_of(body)) == body.var and axis:
-                extents[axis] = body.extent
-            case ir.Alloc(buffers=buffers) if all(fn.buffers[b].scope == "shared" for b in buffers):
-                pass
-            case _:
-                break
+    while _is_header(fn, body):
+        assert isinstance(body, ir.For | ir.Alloc)
+        if isinstance(body, ir.For):
+            extents[body.var] = body.extent
         body = body.body
     return GridKernel(
         name=name,
@@ -45,6 +56,23 @@ def _kernel(fn: ir.Function, nest: ir.Stmt, name: str) -> GridKernel:
         body=body,
         scalars=fn.scalars,
     )
+
+
+def _with_body(fn: ir.Function, nest: ir.Stmt, body: ir.Stmt) -> ir.Stmt:
+    """A launch with what a thread does replaced."""
+    if not _is_header(fn, nest):
+        return body
+    return ir.with_children(nest, tuple(_with_body(fn, child, body) for child in ir.children(nest)))
+
+
+def _is_header(fn: ir.Function, stmt: ir.Stmt) -> bool:
+    """Whether a statement is a loop over an axis of the grid, or holds the shared buffers."""
+    match stmt:
+        case ir.For(var=var):
+            return var == axis_of(stmt)
+        case ir.Alloc(buffers=buffers):
+            return all(fn.buffers[name].scope == "shared" for name in buffers)
+    return False
 
 
 def _threads(extents: dict[str, ir.Extent], dimension: int) -> int:

@@ -1,0 +1,161 @@
+"""What one thread of a kernel accesses and where it waits, in program order.
+
+A position counts statements in preorder, so `a.at < b.at` where `a` comes first in one iteration of
+the loops around both. Buffers in "local" are left out: no other thread sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.access import Indices
+from vdla.compiler.arith import conjuncts
+from vdla.compiler.ir import GridKernel, expr_text, index_text
+
+_Conditions = tuple[ir.Expr, ...]
+_Place = tuple[int, ...]  # of a statement: which child of the body, which child of that, ...
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadLoop:
+    """A loop around a statement of a thread, at its place and position."""
+
+    place: _Place
+    loop: ir.For
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadAccess:
+    """A read or a write of an element, under conditions; `loops` lie around it, outermost first."""
+
+    at: int
+    place: _Place
+    buffer: str
+    indices: Indices
+    is_write: bool
+    loops: tuple[ThreadLoop, ...]
+    conditions: _Conditions
+
+    def __str__(self) -> str:
+        return f"the {'write' if self.is_write else 'read'} of {self.buffer}[{index_text(self.indices)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPoint:
+    """A place in the program of a thread, such as that of a barrier: the loops around it and the
+    conditions under which it is reached."""
+
+    at: int
+    place: _Place
+    loops: tuple[ThreadLoop, ...]
+    conditions: _Conditions
+
+
+@dataclass(slots=True)
+class ThreadProgram:
+    """The accesses and barriers of a kernel; `last` maps the position of a loop to its last one."""
+
+    kernel: GridKernel
+    accesses: list[ThreadAccess] = field(default_factory=list)
+    barriers: list[ThreadPoint] = field(default_factory=list)
+    last: dict[int, int] = field(default_factory=dict)
+    count: int = 0
+
+    @staticmethod
+    def of(kernel: GridKernel) -> ThreadProgram:
+        """The program of the threads of a kernel."""
+        program = ThreadProgram(kernel)
+        program.visit(kernel.body, (), (), ())
+        return program
+
+    def visit(self, stmt: ir.Stmt, place: _Place, loops: tuple[ThreadLoop, ...], conditions: _Conditions) -> None:
+        """Adds what a statement accesses."""
+        at, self.count = self.count, self.count + 1
+        here = ThreadPoint(at, place, loops, conditions)
+        match stmt:
+            case ir.For():
+                loops = (*loops, ThreadLoop(place, stmt, at))
+            case ir.If(cond=cond):
+                self.read(cond, here)
+                conditions = (*conditions, *conjuncts(cond))
+            case ir.Barrier():
+                self.barriers.append(here)
+            case ir.Store() | ir.MultiStore():
+                return self.store(stmt.stores if isinstance(stmt, ir.MultiStore) else (stmt,), here)
+        for n, child in enumerate(ir.children(stmt)):
+            self.visit(child, (*place, n), loops, conditions)
+        self.last[at] = self.count - 1
+
+    def store(self, stores: tuple[ir.Store, ...], here: ThreadPoint) -> None:
+        """Adds what stores read, and the elements that they write."""
+        for store in stores:
+            for expr in (*store.indices, store.value):
+                self.read(expr, here)
+        for store in stores:
+            self.add(store.buffer, store.indices, True, here, here.conditions)
+
+    def read(self, expr: ir.Expr, here: ThreadPoint) -> None:
+        """Adds the loads of an expression."""
+        for load, conditions in _loads_of(expr, here.conditions):
+            self.add(load.buffer, load.indices, False, here, conditions)
+
+    def add(self, buffer: str, indices: Indices, write: bool, here: ThreadPoint, conditions: _Conditions) -> None:
+        """Adds an access, if other threads see its buffer."""
+        if self.kernel.buffers[buffer].scope == "local":
+            return
+        access = ThreadAccess(
+            at=here.at,
+            place=here.place,
+            buffer=buffer,
+            indices=indices,
+            is_write=write,
+            loops=here.loops,
+            conditions=conditions,
+        )
+        self.accesses.append(access)
+
+    def barriers_in(self, loop: ThreadLoop) -> list[ThreadPoint]:
+        """The barriers in a loop."""
+        return [barrier for barrier in self.barriers if loop.at < barrier.at <= self.last[loop.at]]
+
+
+def _loads_of(expr: ir.Expr, conditions: _Conditions) -> Iterator[tuple[ir.Load, _Conditions]]:
+    """The loads of an expression, each with the conditions under which it is evaluated."""
+    match expr:
+        case ir.Select(cond=cond, a=a, b=b):
+            yield from _loads_of(cond, conditions)
+            yield from _loads_of(a, (*conditions, *conjuncts(cond)))
+            yield from _loads_of(b, (*conditions, *_negated(cond)))
+            return
+        case ir.Load():
+            yield expr, conditions
+    for operand in ir.operands(expr):
+        yield from _loads_of(operand, conditions)
+
+
+def _negated(cond: ir.Expr) -> _Conditions:
+    """The negation of a comparison; nothing of another condition."""
+    if isinstance(cond, ir.Binary) and cond.op in ir.NEGATED:
+        return (ir.Binary(ir.NEGATED[cond.op], cond.a, cond.b),)
+    return ()
+
+
+def barrier_violation(barrier: ThreadPoint) -> str | None:
+    """Why not all threads of a block reach a barrier together; None if they do."""
+    for condition in barrier.conditions:
+        if _differs(condition):
+            return f"one where {expr_text(condition)}"
+    for step in barrier.loops:
+        if not isinstance(step.loop.extent, int) and _differs(step.loop.extent):
+            return f"one in the loop {step.loop.var} of {expr_text(step.loop.extent)} iterations"
+    return None
+
+
+def _differs(expr: ir.Expr) -> bool:
+    """Whether the value of an expression may differ between the threads of a block."""
+    return any(
+        isinstance(e, ir.Load) or (isinstance(e, ir.Var) and e.name in ir.THREAD_AXES) for e in ir.walk_expr(expr)
+    )

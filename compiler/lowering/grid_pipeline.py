@@ -1,0 +1,62 @@
+"""The passes from a scheduled function to the kernels that a GPU runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vdla.compiler import ir
+from vdla.compiler.ir import GridKernel
+from vdla.compiler.lowering.barriers import insert_barriers
+from vdla.compiler.lowering.blocks import remove_blocks
+from vdla.compiler.lowering.check import Level, check
+from vdla.compiler.lowering.decompose import decompose
+from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.grid_storage import place_grid_storage
+from vdla.compiler.lowering.grids import form_grids
+from vdla.compiler.lowering.kernels import split_kernels
+from vdla.compiler.lowering.simplify import simplify_function
+from vdla.compiler.lowering.unroll import unroll
+from vdla.compiler.lowering.vectorize import vectorize
+from vdla.compiler.target import GridLimits
+
+_PASSES: tuple[tuple[Callable[[ir.Function], ir.Function], Level], ...] = (
+    (decompose, Level.DECOMPOSED),
+    (place_grid_storage, Level.PLACED),
+    (remove_blocks, Level.LOOPS),
+    (simplify_function, Level.LOOPS),
+    (form_grids, Level.LOOPS),
+    (insert_barriers, Level.LOOPS),
+    (unroll, Level.UNROLLED),
+    (vectorize, Level.UNROLLED),
+)
+
+
+def lower_kernels(fn: ir.Function, limits: GridLimits) -> tuple[GridKernel, ...]:
+    """The kernels of a scheduled function, in the order of their launches.
+
+    Raises:
+        PassError: a kernel exceeds the limits, or its threads race with any barriers.
+    """
+    for run, level in _PASSES:
+        fn = run(fn)
+        check(fn, level)
+    kernels = split_kernels(fn)
+    for kernel in kernels:
+        check_limits(kernel, limits)
+    return kernels
+
+
+def check_limits(kernel: GridKernel, limits: GridLimits) -> None:
+    """Refuse a kernel that the device cannot run.
+
+    Raises:
+        PassError: it has too many threads in a block, or too much shared memory.
+    """
+    if kernel.threads > limits.threads:
+        text = " x ".join(map(str, kernel.block))
+        rule = f"a block must have at most {limits.threads} threads on {limits.name}"
+        raise PassError(f"{kernel.name}: {rule}, got {kernel.threads} ({text})")
+    if kernel.shared_bytes > limits.shared_bytes:
+        rule = f"a block must have at most {limits.shared_bytes} bytes of shared memory on {limits.name}"
+        sizes = ", ".join(f"{buffer.name} {list(buffer.dims)}" for buffer in kernel.shared)
+        raise PassError(f"{kernel.name}: {rule}, got {kernel.shared_bytes} ({sizes})")

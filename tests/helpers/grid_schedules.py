@@ -1,0 +1,72 @@
+"""Cooperative schedules of small functions: a tiled product, sums of rows, a stencil."""
+
+from __future__ import annotations
+
+from vdla.compiler import te
+from vdla.compiler.schedule import Schedule
+
+
+def tiled_product(size: int, block: int, thread: int, depth: int, *, dtype: str = "int32") -> Schedule:
+    """c = a b, squares of `size`: a block of threads computes `block` rows and columns, a thread
+    `thread` of both, from shared tiles of `depth` terms that all threads fetch."""
+    a, b = te.placeholder((size, size), dtype, "a"), te.placeholder((size, size), dtype, "b")
+    k = te.reduce_axis(size, "k")
+    c = te.compute((size, size), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), "c")
+    s = Schedule(te.create_function([a, b], [c], "product"))
+    copy = s.cache_write("c", "local")
+    outer, inner = [], []
+    for loop in s.loops(copy):
+        of_block, rest = s.split(loop, factor=block)
+        of_thread, own = s.split(rest, factor=thread)
+        outer += [of_block, of_thread]
+        inner.append(own)
+    s.reorder(outer[0], outer[2], outer[1], outer[3], *inner)
+    for loop, axis in zip(outer, ("blockIdx.y", "threadIdx.y", "blockIdx.x", "threadIdx.x"), strict=True):
+        s.bind(loop, axis)
+    s.compute_at("c", outer[3])
+    i, j, term = s.loops("c")[-3:]
+    ko, ki = s.split(term, factor=depth)
+    s.reorder(ko, ki, i, j)
+    for buffer in ("a", "b"):
+        fetch(s, s.cache_read("c", buffer, "shared"), ko, block // thread)
+    return s
+
+
+def fetch(s: Schedule, tile: str, loop: str, threads: int) -> None:
+    """Places a tile in `loop` and deals its elements out to `threads` rows and columns of
+    threads."""
+    s.compute_at(tile, loop)
+    fused = s.fuse(*s.loops(tile)[-2:])
+    _, some = s.split(fused, factor=threads * threads)
+    y, x = s.split(some, factor=threads)
+    s.bind(y, "threadIdx.y")
+    s.bind(x, "threadIdx.x")
+
+
+def row_sums(rows: int, columns: int, threads: int) -> Schedule:
+    """y[i] = sum of row i of x: each row by a block of threads, each thread a part of it."""
+    x = te.placeholder((rows, columns), "int32", "x")
+    k = te.reduce_axis(columns, "k")
+    s = Schedule(te.create_function([x], [te.compute((rows,), lambda i: te.sum(x[i, k], axis=k), "y")], "sums"))
+    i, term = s.loops("y")
+    part, _ = s.split(term, nparts=threads)
+    s.rfactor(part)
+    s.set_scope("y_rf", "shared")
+    s.bind(i, "blockIdx.x")
+    s.bind(part, "threadIdx.x")
+    return s
+
+
+def stencil(size: int, threads: int) -> Schedule:
+    """y[i] = x[i] + x[i + 1] + x[i + 2] from a shared tile that all threads of a block fetch."""
+    x = te.placeholder((size + 2,), "int32", "x")
+    y = te.compute((size,), lambda i: x[i] + x[i + 1] + x[i + 2], "y")
+    s = Schedule(te.create_function([x], [y], "stencil"))
+    block, thread = s.split("i", factor=threads)
+    s.bind(block, "blockIdx.x")
+    s.bind(thread, "threadIdx.x")
+    tile = s.cache_read("y", "x", "shared")
+    s.compute_at(tile, thread)
+    _, some = s.split(s.loops(tile)[-1], factor=threads)
+    s.bind(some, "threadIdx.x")
+    return s
