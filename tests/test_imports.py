@@ -67,7 +67,10 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
     "compiler.operators.definitions": (
-        "support compiler.ir compiler.te compiler.codegen.vdla.intrinsics compiler.operators"
+        "support compiler.ir compiler.te compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators"
+    ),
+    "compiler.layer_programs": (
+        "hardware.isa hardware hardware.program compiler.ir compiler.te compiler.extensions compiler.map"
     ),
     "compiler.operators.cpu": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize compiler.schedule "
@@ -150,9 +153,10 @@ ROOMS: dict[str, str] = {
         "runtime.native"
     ),
     "runtime.verdict": (
-        "support hardware.isa hardware hardware.program hardware.fpga compiler.te compiler.extensions compiler.map "
-        "compiler.operators compiler.operators.definitions compiler.graph compiler.graph.passes compiler.graph.onnx "
-        "compiler.tune.searches compiler.tune simulator.timing runtime.evaluate runtime runtime.tune"
+        "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.te compiler.interpret "
+        "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
+        "compiler.graph compiler.graph.passes compiler.graph.onnx compiler.tune.searches compiler.tune "
+        "simulator.verify simulator.timing simulator runtime.evaluate runtime runtime.tune"
     ),
     "runtime.explore": (
         "support hardware hardware.fpga compiler.extensions compiler.tune.searches compiler.tune "

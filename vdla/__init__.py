@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vdla import definitions, devices, intrinsics, isa, native, onnx_backend, operators, te, templates
-    from vdla.compiler.extensions import EmitStage, Extension, State, extend, load_extension
+    from vdla.compiler.extensions import EmitStage, Extension, LayerError, State, extend, load_extension
     from vdla.compiler.interpret import interpret
+    from vdla.compiler.layer_programs import LayerProgram, ProgramBuilder
     from vdla.compiler.map import applications
     from vdla.compiler.operators.cpu import default_schedule
     from vdla.compiler.schedule import Schedule
@@ -48,8 +49,11 @@ __all__ = [
     "Intrinsic",
     "Kernel",
     "Knobs",
+    "LayerError",
+    "LayerProgram",
     "Model",
     "Program",
+    "ProgramBuilder",
     "ProgramTensor",
     "Result",
     "Schedule",
@@ -94,8 +98,11 @@ _HOMES = {
     "Intrinsic": "vdla.compiler.tensorize.intrinsic",
     "Kernel": "vdla.runtime.native.kernel",
     "Knobs": "vdla.compiler.tune.knobs",
+    "LayerError": "vdla.compiler.extensions",
+    "LayerProgram": "vdla.compiler.layer_programs",
     "Model": "vdla.runtime.executor.model",
     "Program": "vdla.hardware.program",
+    "ProgramBuilder": "vdla.compiler.layer_programs",
     "ProgramTensor": "vdla.hardware.program",
     "Result": "vdla.simulator.stats",
     "Schedule": "vdla.compiler.schedule",

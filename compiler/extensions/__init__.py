@@ -2,10 +2,10 @@
 
 from vdla.compiler.extensions.cpu import cpu_intrinsic, cpu_intrinsics
 from vdla.compiler.extensions.emit_stage import EmitStage
-from vdla.compiler.extensions.errors import ExtensionError
+from vdla.compiler.extensions.errors import ExtensionError, LayerError
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.intrinsic import extension_intrinsic, machine_intrinsics
-from vdla.compiler.extensions.load import Declaration, Source, extend, extension_of, load_extension
+from vdla.compiler.extensions.load import Declaration, Source, extend, extension_of, load_extension, program_of
 from vdla.compiler.extensions.state import State
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "EmitStage",
     "Extension",
     "ExtensionError",
+    "LayerError",
     "Source",
     "State",
     "cpu_intrinsic",
@@ -22,4 +23,5 @@ __all__ = [
     "extension_of",
     "load_extension",
     "machine_intrinsics",
+    "program_of",
 ]

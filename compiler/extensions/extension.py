@@ -64,6 +64,12 @@ class Extension:
     .sv, beside the user's file. Instructions that share state have one module, `ext_` and the name
     of the first part, which one of them names. Without one, the instruction is a what-if.
 
+    What an instruction with private state computes depends on the steps before, so the mapper has
+    no use for it. `program` writes programs in its stead: a function of a layer (a `Definition`)
+    and the machine, or a Python file beside the user's with a function `program`. It returns a
+    `LayerProgram`, or several of which the fastest is taken, or raises `LayerError` with the reason
+    why it has none.
+
     An instruction of a CPU has its operands in "memory", or as "immediate" or "condition"; `lower`
     emits a step with an `IntrinsicEmitter`, and `requires` are the features that it needs, by
     LLVM's names. Without a `lower` it is a what-if. It has none of what only a machine's has.
@@ -81,6 +87,7 @@ class Extension:
     version: int = 1
     wide: bool = False
     datapath: str | PathLike[str] | None = None
+    program: Callable[[Any, Config], Any] | str | PathLike[str] | None = None
     lower: Callable[[Any], Any] | None = None
     requires: Sequence[str] = ()
     place: str = field(init=False)
@@ -134,6 +141,7 @@ class Extension:
         of_machine = {
             "updates": self.updates, "fields": self.fields, "interval": self.interval != 1,
             "latency": self.latency != 0, "wide": self.wide, "datapath": self.datapath is not None,
+            "program": self.program is not None,
         }  # fmt: skip
         of_cpu = {"lower": self.lower is not None, "requires": self.requires}
         used = [name for name, given in (of_machine if self.on_cpu else of_cpu).items() if given]

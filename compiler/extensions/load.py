@@ -16,7 +16,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, cast
 
-from vdla.compiler.extensions.errors import ExtensionError
+from vdla.compiler.extensions.errors import ExtensionError, LayerError
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.unit import Declared, ExtensionUnit, unit_of
 from vdla.hardware.config import Config, ConfigError
@@ -100,6 +100,32 @@ def unit_with_stage(config: Config, stage: PlugInStage) -> ExtensionUnit:
     raise _not_loaded(stage)
 
 
+def program_of(extension: Extension) -> Callable[[Any, Config], Any] | None:
+    """What writes the programs of an extension; its errors are ExtensionErrors with the line."""
+    given = extension.program
+    if given is None:
+        return None
+    write = given if callable(given) else _in_file(extension, Path(given))
+
+    def written(layer: Any, config: Config) -> Any:  # noqa: ANN401  of rooms above this one
+        return _guarded(write, layer, config)
+
+    return written
+
+
+def _in_file(extension: Extension, given: Path) -> Callable[[Any, Config], Any]:
+    """The function `program` of a file beside the user's."""
+    path = Path(extension.place.rpartition(":")[0]).parent / given
+    where = f"{extension.place}: extension {extension.name}"
+    if path.suffix != ".py" or not path.is_file():
+        rule = "program must be a function, or a readable file that ends in .py"
+        raise ExtensionError(f"{where}: {rule}, got {given}")
+    found = getattr(_guarded(_module, path), "program", None)
+    if not callable(found):
+        raise ExtensionError(f"{where}: file {given} must have a function program(layer, config), got none")
+    return cast("Callable[[Any, Config], Any]", found)
+
+
 def _units(config: Config, name: str) -> Iterator[ExtensionUnit]:
     """The loaded declarations that a machine can have, of those with a part of this name."""
     for declare in loaded():
@@ -148,6 +174,9 @@ def _of_entry_point(entry: EntryPoint) -> Declaration:
     return cast("Declaration", declare)
 
 
+# --- the user's code ------------------------------------------------------------------------------
+
+
 def _module(path: Path) -> Any:  # noqa: ANN401  a module with names of the user's
     spec = importlib.util.spec_from_file_location(f"vdla_extension_{path.stem}", path)
     assert spec is not None and spec.loader is not None, "a path that ends in .py has a loader"
@@ -157,12 +186,12 @@ def _module(path: Path) -> Any:  # noqa: ANN401  a module with names of the user
     return module
 
 
-def _guarded(run: Callable[[Any], Any], argument: Any) -> Any:  # noqa: ANN401  of a file or a configuration
+def _guarded(run: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401  of a file or a machine
     """The result of a user's code; its exceptions become an ExtensionError with the line."""
-    home = str(argument) if isinstance(argument, Path) else _file_of(run)
+    home = str(arguments[0]) if isinstance(arguments[0], Path) else _file_of(run)
     try:
-        return run(argument)
-    except ExtensionError:
+        return run(*arguments)
+    except (ExtensionError, LayerError):
         raise
     except SyntaxError as error:
         raise ExtensionError(f"{error.filename}:{error.lineno}: {error.msg}") from None

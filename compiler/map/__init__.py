@@ -7,6 +7,7 @@ operator = found.found[0].with_best_tiles(threads=2)
 from vdla.compiler.map.applications import Applications, applications
 from vdla.compiler.map.candidates import MappingCandidates, candidates
 from vdla.compiler.map.errors import MapError
+from vdla.compiler.map.gather import gather, is_gather
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import Mapping, Refusal
 
@@ -19,4 +20,6 @@ __all__ = [
     "Refusal",
     "applications",
     "candidates",
+    "gather",
+    "is_gather",
 ]

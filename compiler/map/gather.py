@@ -41,6 +41,21 @@ def gather(tensor: te.Tensor, array: Array) -> Array:
     return np.ascontiguousarray(np.broadcast_to(packed, stage.shape))
 
 
+def is_gather(tensor: te.Tensor) -> bool:
+    """Whether `gather` can evaluate a computed tensor."""
+    stage = tensor.stage
+    if not isinstance(stage, Stage) or stage.reduction is not None or len(stage.reads) != 1:
+        return False
+    match stage.value.expr:
+        case ir.Select(cond=inside, a=ir.Load(indices=indices), b=ir.Const()):
+            exprs = (inside, *indices)
+        case ir.Load(indices=indices):
+            exprs = indices
+        case _:
+            return False
+    return all(index_function(expr) is not None for expr in exprs)
+
+
 def _elements(array: Array, places: list[Array]) -> Array:
     """The elements at the given places of each dimension, as `array[*places]`."""
     rank = max(place.ndim for place in places)

@@ -39,7 +39,11 @@ class SweepTask:
     @property
     def key(self) -> str:
         """A hash of layers, machine, knobs and the toolkit."""
-        layers = [[layer.name, layer.count, str(layer.expression(types_of(self.base)))] for layer in self.layers]
+        types = types_of(self.base)
+        layers = [
+            [layer.name, layer.count, str(layer.expression(types)), str(layer.plain_expression(types))]
+            for layer in self.layers
+        ]
         machine = {name: value for name, value in self.base.to_dict().items() if name != "name"}
         content = [layers, machine, list(map(str, self.space.knobs)), toolkit_digest()]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

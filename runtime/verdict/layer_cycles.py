@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from vdla.compiler.extensions import Extension, extension_of
 from vdla.compiler.te import Stage
@@ -11,6 +12,7 @@ from vdla.runtime.verdict.errors import EvaluateError
 from vdla.runtime.verdict.kept import kept_or_measured
 from vdla.runtime.verdict.layers import EvaluatedLayer, OperandTypes
 from vdla.runtime.verdict.measure import MeasureJob
+from vdla.runtime.verdict.written_program import written_programs
 
 
 def layer_cycles(layer: EvaluatedLayer, config: Config, sources: Sequence[str] = ()) -> int:
@@ -30,15 +32,15 @@ def layer_cycles(layer: EvaluatedLayer, config: Config, sources: Sequence[str] =
 
 def _jobs(layer: EvaluatedLayer, config: Config, sources: tuple[str, ...]) -> Iterator[MeasureJob]:
     types = types_of(config)
-    yield MeasureJob(name=layer.name, output=layer.expression(types), config=config.plain, sources=())
+    yield MeasureJob(name=layer.name, output=layer.plain_expression(types), config=config.plain, sources=())
+    make = partial(MeasureJob, name=layer.name, config=config, sources=sources)
     for plug_in in config.extensions:
-        own = read_types([extension_of(config, plug_in)], types)
-        yield MeasureJob(
-            name=layer.name, output=layer.expression(own), config=config, sources=sources, names=(plug_in.name,)
-        )
+        declared = [extension_of(config, plug_in)]
+        definition = layer.definition(read_types(declared, types))
+        written = written_programs(declared, definition, config)
+        yield make(output=definition.output, names=(plug_in.name,), written=written)
     if config.stage is not None:
-        name = config.stage.name
-        yield MeasureJob(name=layer.name, output=layer.expression(types), config=config, sources=sources, names=(name,))
+        yield make(output=layer.expression(types), names=(config.stage.name,))
 
 
 def types_of(config: Config) -> OperandTypes:

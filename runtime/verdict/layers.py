@@ -13,7 +13,7 @@ from functools import partial
 from math import prod
 
 from vdla.compiler import te
-from vdla.compiler.operators.definitions import of_workload
+from vdla.compiler.operators.definitions import Definition, of_workload
 from vdla.compiler.operators.workloads import Workload, workload, workloads
 from vdla.compiler.te import Stage
 from vdla.runtime.verdict.errors import EvaluateError
@@ -33,11 +33,23 @@ class OperandTypes:
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedLayer:
-    """An operator: `expression` defines it for some types; a network has it `count` times."""
+    """An operator: `definition` has it for some types; a network has it `count` times.
+
+    The plain machine computes `baseline`, where a layer has one: the same in another formulation.
+    """
 
     name: str
-    expression: Callable[[OperandTypes], te.Tensor]
+    definition: Callable[[OperandTypes], Definition]
     count: int = 1
+    baseline: te.Tensor | None = None
+
+    def expression(self, operands: OperandTypes) -> te.Tensor:
+        """The result of the operator."""
+        return self.definition(operands).output
+
+    def plain_expression(self, operands: OperandTypes) -> te.Tensor:
+        """What the plain machine computes."""
+        return self.expression(operands) if self.baseline is None else self.baseline
 
 
 def layers_named(names: Sequence[str]) -> list[EvaluatedLayer]:
@@ -50,13 +62,41 @@ def layers_named(names: Sequence[str]) -> list[EvaluatedLayer]:
     return [EvaluatedLayer(name, partial(_of_workload, workload(name))) for name in found]
 
 
-def layer_of(name: str, output: te.Tensor) -> EvaluatedLayer:
-    """A layer that a user defines, whose types are given."""
-    return EvaluatedLayer(name, partial(_given, output))
+def layer_of(name: str, given: Definition | te.Tensor, baseline: te.Tensor | None = None) -> EvaluatedLayer:
+    """A layer that a user defines, whose types are given; `baseline` is what the plain machine
+    computes instead, from inputs of the same names.
+
+    Raises:
+        EvaluateError: the result or an input of the baseline has another shape or type.
+    """
+    layer = given if isinstance(given, Definition) else Definition("expression", placeholders_of(given), given)
+    if baseline is not None:
+        _check_baseline(name, layer, baseline)
+    return EvaluatedLayer(name, partial(_given, layer), baseline=baseline)
 
 
-def _given(output: te.Tensor, operands: OperandTypes) -> te.Tensor:
-    return output
+def placeholders_of(output: te.Tensor) -> tuple[te.Tensor, ...]:
+    """The inputs that a tensor is computed from, each once."""
+    if not isinstance(output.stage, Stage):
+        return (output,)
+    return tuple(dict.fromkeys(found for read in output.stage.reads for found in placeholders_of(read)))
+
+
+def _check_baseline(name: str, layer: Definition, baseline: te.Tensor) -> None:
+    wanted = {tensor.name: _kind(tensor) for tensor in layer.inputs}
+    kinds = [("result", _kind(layer.output), _kind(baseline))]
+    kinds += [(tensor.name, wanted.get(tensor.name, "no input"), _kind(tensor)) for tensor in placeholders_of(baseline)]
+    for what, ours, theirs in kinds:
+        if ours != theirs:
+            raise EvaluateError(f"evaluate: {what} of the baseline of {name} must be {ours}, got {theirs}")
+
+
+def _kind(tensor: te.Tensor) -> str:
+    return f"{tensor.dtype}{list(tensor.shape)}"
+
+
+def _given(layer: Definition, operands: OperandTypes) -> Definition:
+    return layer
 
 
 def _names(word: str) -> list[str]:
@@ -71,8 +111,8 @@ def _names(word: str) -> list[str]:
     return names
 
 
-def _of_workload(layer: Workload, operands: OperandTypes) -> te.Tensor:
-    return of_workload(layer, dtype=operands.inp, weight_dtype=operands.wgt).output
+def _of_workload(layer: Workload, operands: OperandTypes) -> Definition:
+    return of_workload(layer, dtype=operands.inp, weight_dtype=operands.wgt)
 
 
 def steps_of(output: te.Tensor) -> int:

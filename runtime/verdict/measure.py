@@ -20,6 +20,7 @@ from vdla.compiler.tune.vdla_forms import ExpressionSource, Form, MappedForm
 from vdla.compiler.tune.vdla_task import VdlaTask
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
+from vdla.runtime.verdict.written_program import WrittenProgram
 from vdla.support.errors import Error
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class MeasureJob:
     """A layer, a machine, and the `sources` of the machine's extensions, for other processes.
 
     With `names`, only mappings count that use one of these extensions. `trials` of 0 are none.
+    `written` has what authors of extensions give for the layer.
     """
 
     name: str
@@ -86,17 +88,50 @@ class MeasureJob:
     names: tuple[str, ...] = ()
     trials: int = 0
     seed: int = 0
+    written: tuple[WrittenProgram, ...] = ()
 
     @property
     def content(self) -> list[Any]:
         """All that the outcome depends on, beside the toolkit itself, as JSON-compatible values."""
-        return [expression_task(self.output, self.config).key, self.names, self.trials, self.seed]
+        task = expression_task(self.output, self.config)
+        return [task.key, self.names, self.trials, self.seed, [written.text for written in self.written]]
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the mapper can have a use for what the job is about."""
+        stage = self.config.stage
+        own = [plug_in for plug_in in self.config.extensions if plug_in.name in self.names]
+        staged = stage is not None and stage.name in self.names
+        return staged or not self.names or not self.written or any(not plug_in.states for plug_in in own)
 
 
 def measured(job: MeasureJob) -> LayerOutcome:
-    """The outcome of a job, in any process."""
+    """The outcome of a job, in any process: the best of its mappings and of written programs.
+
+    Raises:
+        EvaluateError: a written program is not safe, or computes something else than the layer.
+    """
     for source in job.sources:
         _load(source)
+    outcomes = [_of_written(job, written) for written in job.written]
+    if job.mapped:
+        outcomes.append(_of_mappings(job))
+    costs = [outcome.cost for outcome in outcomes if outcome.cost is not None]
+    return LayerOutcome(min(costs, key=lambda cost: cost.total)) if costs else outcomes[0]
+
+
+def _of_written(job: MeasureJob, written: WrittenProgram) -> LayerOutcome:
+    """The cost of the fastest of an author's programs, which compute what they must."""
+    if not written.found:
+        return LayerOutcome(None, written.reason)
+    written.check(job.name, job.output, job.seed)
+    port = job.config.axi_bytes
+    costs = [_of_program(each.program, each.extra_bytes / port, written.label, 1.0) for each in written.found]
+    return LayerOutcome(min(costs, key=lambda cost: cost.total))
+
+
+def _of_mappings(job: MeasureJob) -> LayerOutcome:
+    """The cost of the best mapping."""
     try:
         operator, needed = _first(job)
         first = _of_program(operator.program, operator.extra_cycles, str(operator.mapping), needed)
@@ -172,6 +207,8 @@ def _reason_alone(job: MeasureJob) -> str:
         return f"results must be looked up in a table to go through stage {stage.name}, got none that are"
     plug_in = next(each for each in job.config.extensions if each.name in job.names)
     extension = extension_of(job.config, plug_in)
+    if plug_in.states:
+        return f"{plug_in.name} must have a program, as what it computes depends on private state, got none"
     try:
         candidates(job.output, job.config, THREADS, [extension_intrinsic(extension, job.config)], job.name)
     except Error as error:

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdla.compiler import te
 from vdla.compiler.operators import definitions
+from vdla.compiler.operators.definitions import Definition
 from vdla.runtime.verdict.errors import EvaluateError
 from vdla.runtime.verdict.kept import toolkit_digest
 from vdla.runtime.verdict.layer_record import LayerRecord
@@ -65,11 +65,9 @@ def _layers(records: Sequence[LayerRecord]) -> list[EvaluatedLayer]:
     return [EvaluatedLayer(each.name, partial(_defined, each), each.count) for each in records]
 
 
-def _defined(record: LayerRecord, operands: OperandTypes) -> te.Tensor:
+def _defined(record: LayerRecord, operands: OperandTypes) -> Definition:
     if record.define not in _DEFINITIONS:
         raise EvaluateError(f"evaluate: definition must be one of {', '.join(_DEFINITIONS)}, got {record.define}")
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in record.options.items()}
-    output: te.Tensor = getattr(definitions, record.define)(
-        **options, dtype=operands.inp, weight_dtype=operands.wgt
-    ).output
-    return output
+    found: Definition = getattr(definitions, record.define)(**options, dtype=operands.inp, weight_dtype=operands.wgt)
+    return found

@@ -24,6 +24,7 @@ from vdla.runtime.verdict.kept import keep, kept
 from vdla.runtime.verdict.layer_cycles import read_types, stages_of, types_of
 from vdla.runtime.verdict.layers import EvaluatedLayer, OperandTypes, steps_of, terms_of
 from vdla.runtime.verdict.measure import LayerCost, LayerOutcome, MeasureJob, measured
+from vdla.runtime.verdict.written_program import written_programs
 from vdla.support.background import Background
 
 Progress = Callable[[str, int, int], None]
@@ -124,7 +125,8 @@ def evaluate(
     `synthesise` asks for it. Outcomes are kept, so that the same question is answered at once.
 
     Raises:
-        EvaluateError: no layers. ExtensionError: the declaration does not fit the machine.
+        EvaluateError: no layers, or the program of an extension does not compute a layer.
+        ExtensionError: the declaration does not fit the machine, or its program fails.
     """
     if not layers:
         raise EvaluateError("evaluate: layers must be at least one, got none")
@@ -140,11 +142,12 @@ def evaluate(
         partial(MeasureJob, config=config, sources=_paths(beside), trials=trials, seed=seed),
         partial(MeasureJob, config=after, sources=_paths(sources), names=_names(added), trials=trials, seed=seed),
     )
-    jobs = [
-        make(name=layer.name, output=layer.expression(types))
-        for layer in layers
-        for make, types in zip(both, (plain, own), strict=True)
-    ]
+    jobs = []
+    for layer in layers:
+        jobs.append(both[0](name=layer.name, output=layer.plain_expression(plain)))
+        definition = layer.definition(own)
+        written = written_programs(declared, definition, after)
+        jobs.append(both[1](name=layer.name, output=definition.output, written=written))
     outcomes = _outcomes(jobs, 0 if any(map(callable, sources)) else workers, progress)
     pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
     judged = [_judged(layer, *pair, plain, own, seed) for layer, pair in zip(layers, pairs, strict=True)]

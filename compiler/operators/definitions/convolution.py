@@ -11,10 +11,12 @@ from vdla.compiler.operators.definitions.definition import (
     defined,
     product,
     require_extents,
+    with_options,
 )
 from vdla.compiler.operators.definitions.sliding import sliding
 
 
+@with_options
 def convolution(
     *,
     batch: int,

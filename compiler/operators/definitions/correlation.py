@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.definitions.definition import Definition, product, require_extents
+from vdla.compiler.operators.definitions.definition import Definition, product, require_extents, with_options
 
 
+@with_options
 def correlation(
     *, batch: int, channels: int, height: int, width: int, reach: int, dtype: str = "int8", weight_dtype: str = "int8"
 ) -> Definition:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Any, ParamSpec
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
+from vdla.compiler.extensions import LayerError
 from vdla.compiler.ir import limits
 from vdla.support.errors import Error
 from vdla.support.integers import is_int
@@ -18,11 +22,51 @@ class DefinitionError(Error, ValueError):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Definition:
-    """A plain operator: placeholders, and the tensor computed from them."""
+    """A plain operator: placeholders, and the tensor computed from them.
+
+    `options` are those of the function that defines it, each one that is the same along all axes as
+    one value; an expression of a user's own has none.
+    """
 
     name: str
     inputs: tuple[te.Tensor, ...]
     output: te.Tensor
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def require(self, name: str, **options: Any) -> None:  # noqa: ANN401  of any option
+        """LayerError unless it is the operator `name` with these options; a set holds choices."""
+        if name != self.name:
+            raise LayerError(f"operator must be {name}, got {self.name}")
+        for key, wanted in options.items():
+            if key not in self.options:
+                raise DefinitionError(f"{name}: option must be one of {', '.join(self.options)}, got {key}")
+            choices = sorted(wanted) if isinstance(wanted, set | frozenset) else [wanted]
+            if self.options[key] not in map(_along_axes, choices):
+                raise LayerError(f"{key} must be {' or '.join(map(str, choices))}, got {self.options[key]}")
+
+
+_Options = ParamSpec("_Options")
+
+
+def with_options(define: Callable[_Options, Definition]) -> Callable[_Options, Definition]:
+    """A function whose definitions know the options that they were made with."""
+    signature = inspect.signature(define)
+
+    @wraps(define)
+    def defining(*words: _Options.args, **options: _Options.kwargs) -> Definition:
+        given = signature.bind(*words, **options)
+        given.apply_defaults()
+        known = {key: _along_axes(value) for key, value in given.arguments.items()}
+        return replace(define(*words, **options), options=known)
+
+    return defining
+
+
+def _along_axes(value: Any) -> Any:  # noqa: ANN401  of any option
+    """An option with a value for each axis as one value, where they are equal."""
+    if not isinstance(value, tuple | list):
+        return value
+    return value[0] if value and all(one == value[0] for one in value) else tuple(value)
 
 
 def require_extents(where: str, **extents: int) -> None:

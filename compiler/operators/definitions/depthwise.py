@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler import te
-from vdla.compiler.operators.definitions.definition import Definition, defined, product, require_extents
+from vdla.compiler.operators.definitions.definition import Definition, defined, product, require_extents, with_options
 from vdla.compiler.operators.definitions.sliding import sliding
 
 
+@with_options
 def depthwise_convolution(
     *,
     batch: int,

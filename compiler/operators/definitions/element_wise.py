@@ -13,6 +13,7 @@ from vdla.compiler.operators.definitions.definition import (
     DefinitionError,
     defined,
     require_extents,
+    with_options,
 )
 from vdla.compiler.operators.definitions.sliding import place_names
 from vdla.support.integers import is_int
@@ -20,6 +21,7 @@ from vdla.support.integers import is_int
 Element = Callable[[tuple[te.Value, ...]], te.Value]
 
 
+@with_options
 def rescaling(
     *, batch: int, channels: int, size: Sequence[int], zero_point: int = 0, raw: bool = True, dtype: str = "int8"
 ) -> Definition:
@@ -30,6 +32,7 @@ def rescaling(
     return defined("rescaling", data, sums, None if raw else 1, dtype)
 
 
+@with_options
 def residual_addition(
     *,
     batch: int,
@@ -49,6 +52,7 @@ def residual_addition(
     return defined(where, inputs, sums, None if raw else 1, dtype)
 
 
+@with_options
 def extremum(
     *,
     kind: str,
@@ -74,6 +78,7 @@ def extremum(
     return defined(where, inputs, te.compute(inputs[0].shape, body, "sums"), None if raw else 1, dtype)
 
 
+@with_options
 def leaky_relu(
     *,
     batch: int,

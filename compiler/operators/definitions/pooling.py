@@ -11,12 +11,14 @@ from vdla.compiler.operators.definitions.definition import (
     DefinitionError,
     requantised_by,
     require_extents,
+    with_options,
 )
 from vdla.compiler.operators.definitions.sliding import sliding
 
 _KINDS = ("max", "average")
 
 
+@with_options
 def pooling(
     *,
     kind: str,

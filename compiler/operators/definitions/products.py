@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.definitions.definition import Definition, defined, product, require_extents
+from vdla.compiler.operators.definitions.definition import Definition, defined, product, require_extents, with_options
 
 
+@with_options
 def dense(
     *, rows: int, in_features: int, out_features: int, raw: bool = True, dtype: str = "int8", weight_dtype: str = "int8"
 ) -> Definition:
@@ -18,6 +19,7 @@ def dense(
     return defined("dense", [data, weight], sums, None if raw else 1, dtype)
 
 
+@with_options
 def matrix_vector(*, rows: int, columns: int, dtype: str = "int8", weight_dtype: str = "int8") -> Definition:
     """[rows, columns] times [columns]."""
     require_extents("matrix_vector", rows=rows, columns=columns)
@@ -28,6 +30,7 @@ def matrix_vector(*, rows: int, columns: int, dtype: str = "int8", weight_dtype:
     return Definition("matrix_vector", (matrix, vector), sums)
 
 
+@with_options
 def batched_product(
     *, batch: int, rows: int, depth: int, columns: int, dtype: str = "int8", weight_dtype: str = "int8"
 ) -> Definition:
@@ -42,6 +45,7 @@ def batched_product(
     return Definition("batched_product", (data, other), sums)
 
 
+@with_options
 def attention_scores(
     *, batch: int, heads: int, tokens: int, size: int, dtype: str = "int8", weight_dtype: str = "int8"
 ) -> Definition:
@@ -58,6 +62,7 @@ def attention_scores(
     return Definition("attention_scores", (queries, keys), sums)
 
 
+@with_options
 def attention_values(
     *, batch: int, heads: int, tokens: int, size: int, dtype: str = "int8", weight_dtype: str = "int8"
 ) -> Definition:
@@ -76,6 +81,7 @@ def attention_values(
     return Definition("attention_values", (shares, values), sums)
 
 
+@with_options
 def lstm_gates(*, batch: int, inputs: int, hidden: int, dtype: str = "int8", weight_dtype: str = "int8") -> Definition:
     """The sums of the four gates: [batch, inputs + hidden] times [4, hidden, inputs + hidden]."""
     require_extents("lstm_gates", batch=batch, inputs=inputs, hidden=hidden)

@@ -22,10 +22,12 @@ from vdla.compiler.operators.definitions.definition import (
     product,
     requantised,
     require_extents,
+    with_options,
 )
 from vdla.compiler.operators.definitions.sliding import both_sides, place_names
 
 
+@with_options
 def transposed_convolution(
     *,
     batch: int,

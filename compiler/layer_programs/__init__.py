@@ -1,0 +1,11 @@
+"""Programs of layers that an author writes by hand, for instructions that the mapper cannot use.
+
+builder = ProgramBuilder(config, "depthwise")
+builder.input(packed_data)
+builder.add([Load(Buffer.INP, x_size=8)], tensor="data", signals=["compute"])
+"""
+
+from vdla.compiler.layer_programs.layer_program import LayerProgram
+from vdla.compiler.layer_programs.program_builder import ProgramBuilder
+
+__all__ = ["LayerProgram", "ProgramBuilder"]

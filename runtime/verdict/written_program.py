@@ -1,0 +1,128 @@
+"""Programs that authors of extensions write: what they give for a layer, and whether it is right.
+
+The check runs a program on random data and compares every element with the layer's expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log2, sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler import te
+from vdla.compiler.extensions import Extension, ExtensionError, LayerError, program_of
+from vdla.compiler.interpret import interpret
+from vdla.compiler.ir import limits, storage_dtype
+from vdla.compiler.operators.definitions import Definition
+from vdla.hardware.config import Config
+from vdla.hardware.numerics import pack_scale
+from vdla.runtime.verdict.errors import EvaluateError
+from vdla.runtime.verdict.layers import placeholders_of, terms_of
+
+if TYPE_CHECKING:
+    from vdla.compiler.layer_programs import LayerProgram
+
+Array = NDArray[Any]
+_SHARE = 0.4  # of the range of results: about one in a hundred is beyond it
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenProgram:
+    """The programs of an extension for a layer, or none and the reason."""
+
+    label: str
+    found: tuple[LayerProgram, ...]
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """The same for equal programs."""
+        return "\n".join([self.label, self.reason, *(each.text for each in self.found)])
+
+    def check(self, layer: str, output: te.Tensor, seed: int) -> None:
+        """EvaluateError unless all programs are safe and compute the layer."""
+        inputs = placeholders_of(output)
+        arrays = _random_arrays(inputs, terms_of(output), seed)
+        wanted = interpret(te.create_function(inputs, [output], "layer"), arrays)[output.name]
+        for number, program in enumerate(self.found):
+            which = f" ({number + 1} of {len(self.found)})" if len(self.found) > 1 else ""
+            where = f"evaluate: {self.label} of {layer}{which}"
+            _require_equal(where, output, _computed(where, program, arrays), wanted, seed)
+
+
+def _computed(where: str, program: LayerProgram, arrays: dict[str, Array]) -> Array:
+    """The plain result of a program; EvaluateError unless it is safe."""
+    from vdla.simulator.simulate import simulate
+    from vdla.simulator.verify import VerifyError
+
+    try:
+        return program.unpack(simulate(program.program, program.pack(arrays), mode="function").outputs)
+    except VerifyError as error:
+        raise EvaluateError(f"{where} must be a safe program, got {error.verdict.findings[0].message}") from None
+
+
+def _require_equal(where: str, output: te.Tensor, found: Array, wanted: Array, seed: int) -> None:
+    """EvaluateError with the first element that differs."""
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        got = f"{found.dtype}{list(found.shape)}"
+        raise EvaluateError(f"{where} must give {output.dtype}{list(output.shape)}, got {got}")
+    wrong = np.argwhere(found != wanted)
+    if len(wrong):
+        at = tuple(map(int, wrong[0]))
+        rule = f"{output.name}{list(at)} must be {wanted[at]}, by the expression of the layer, got {found[at]}"
+        raise EvaluateError(f"{where}: {rule}; {len(wrong):,} of {wanted.size:,} elements differ (seed {seed})")
+
+
+def written_programs(declared: Sequence[Extension], layer: Definition, config: Config) -> tuple[WrittenProgram, ...]:
+    """What the authors of extensions give for a layer on a machine that has them.
+
+    Raises:
+        ExtensionError: an author's function fails, or returns something else than LayerPrograms.
+    """
+    return tuple(_written(extension, layer, config) for extension in declared if extension.program is not None)
+
+
+def _written(extension: Extension, layer: Definition, config: Config) -> WrittenProgram:
+    from vdla.compiler.layer_programs import LayerProgram
+
+    write, label = program_of(extension), f"program of {extension.name}"
+    assert write is not None
+    try:
+        given = write(layer, config)
+    except LayerError as error:
+        return WrittenProgram(label, (), str(error))
+    found = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if not found or not all(isinstance(each, LayerProgram) and each.program.config == config for each in found):
+        rule = f"program of {extension.name} must return a vdla.LayerProgram, or several, for the machine it is given"
+        raise ExtensionError(f"{extension.place}: {rule}, got {given!r}")
+    return WrittenProgram(label, found)
+
+
+# --- random data ----------------------------------------------------------------------------------
+
+
+def _random_arrays(inputs: Sequence[te.Tensor], terms: int, seed: int) -> dict[str, Array]:
+    """Elements over the range of their type; scales such that most results are within theirs."""
+    rng = np.random.default_rng(seed)
+    return {tensor.name: _elements(tensor, terms, rng) for tensor in inputs}
+
+
+def _elements(tensor: te.Tensor, terms: int, rng: np.random.Generator) -> Array:
+    if tensor.dtype == "int64":  # lanes of the scale buffer
+        return _scales(tensor.shape, terms, rng)
+    low, high = (int(limit) for limit in limits(tensor.dtype))
+    return rng.integers(low, high, tensor.shape, endpoint=True).astype(storage_dtype(tensor.dtype))
+
+
+def _scales(shape: Sequence[int], terms: int, rng: np.random.Generator) -> Array:
+    """Multipliers for sums of so many products of two random bytes."""
+    product = (256**2 - 1) / 12  # of their standard deviations
+    spread = sqrt(terms) * product
+    mult = rng.integers(1 << 22, 1 << 24, shape)
+    shift = np.full(shape, round(log2(spread * (1 << 23) / (_SHARE * 127))))
+    bias = rng.integers(-round(spread), round(spread), shape, endpoint=True)
+    return pack_scale(bias, mult, shift).view(np.int64)
