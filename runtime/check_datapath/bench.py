@@ -1,4 +1,4 @@
-"""A program around one datapath: a cycle's operands in, the result of the cycle out.
+"""A program around one datapath: a cycle's inputs in, the outputs of the cycle out.
 
 Verilator translates the module and a frame that gives it pins of whole words, whatever its ports;
 registers start with random values. Programs are cached by a hash of their sources.
@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vdla.hardware.config import Config
-from vdla.hardware.generate.datapath_ports import DatapathPort, datapath_ports, module_name, unit_of_part
+from vdla.hardware.generate.datapath_ports import OUTPUT, DatapathPort, datapath_ports, module_name
 from vdla.hardware.generate.svgen import render_nameless
-from vdla.hardware.isa import PlugIn
+from vdla.hardware.isa import PlugInUnit
 from vdla.runtime.devices import DeviceError
 from vdla.runtime.devices.rtl_build import Tools, find_tools, rtl_cache
 from vdla.support.cache import CacheError, build_once
 from vdla.support.tool_environment import tool_environment
 
 _TOP = "vdla_ext_bench"
-_PLAIN = ("clk_i", "rst_ni", "valid_i", "begin_i", "result_o")
-_LEAST_BITS = 96  # Verilator has another type for pins of up to 64
+_PLAIN = ("clk_i", "rst_ni")
+_LEAST_BYTES = 12  # Verilator has another type for pins of up to 64 bits
 _TIMEOUT_S = 600.0
 _RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 _COMPILE = ("-std=c++17", "-pthread", "-w", "-DVM_TRACE=0", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0")
@@ -34,22 +34,20 @@ module {top}
 (
   input  logic clk_i,
   input  logic rst_ni,
-  input  logic valid_i,
-  input  logic begin_i,
-  input  logic [{operand_bits}-1:0] operands_i,
-  output logic [{result_bits}-1:0] result_o
+  input  logic [8*{input_bytes}-1:0] inputs_i,
+  output logic [8*{output_bytes}-1:0] outputs_o
 );
-  logic [{exact_bits}-1:0] result;
+{signals}
 
   {module} u_datapath (
     .clk_i,
     .rst_ni,
-    .valid_i,
-    .begin_i,
 {pins}
-    .result_o(result)
   );
-  assign result_o = {result_bits}'(result);
+  always_comb begin
+    outputs_o = '0;
+{outputs}
+  end
 endmodule
 """
 
@@ -61,8 +59,7 @@ _MAIN = """\
 #include <vector>
 
 int main() {{
-  const size_t operands = {operand_bits} / 8, result = {result_bits} / 8;
-  std::vector<unsigned char> in(2 + operands), out(result);
+  std::vector<unsigned char> in({input_bytes}), out({output_bytes});
   VerilatedContext context;
   context.randReset(2);
   context.randSeed(1);
@@ -73,11 +70,9 @@ int main() {{
   for (int k = 0; k < 4; k++) edge();
   top.rst_ni = 1;
   while (std::fread(in.data(), 1, in.size(), stdin) == in.size()) {{
-    top.valid_i = in[0];
-    top.begin_i = in[1];
-    std::memcpy(top.operands_i.data(), in.data() + 2, operands);
+    std::memcpy(top.inputs_i.data(), in.data(), in.size());
     top.eval();
-    std::memcpy(out.data(), top.result_o.data(), result);
+    std::memcpy(out.data(), top.outputs_o.data(), out.size());
     std::fwrite(out.data(), 1, out.size(), stdout);
     edge();
   }}
@@ -87,59 +82,84 @@ int main() {{
 
 @dataclass(frozen=True, slots=True)
 class DatapathBench:
-    """The program of a datapath; `operands` are the ports that a cycle feeds, lowest bits first."""
+    """The program of a datapath with these ports, each of which begins at a byte of its own."""
 
     program: Path
-    operands: tuple[DatapathPort, ...]
-    operand_bytes: int
-    result_bytes: int
+    ports: tuple[DatapathPort, ...]
+
+    @property
+    def inputs(self) -> dict[DatapathPort, slice]:
+        """The bytes of each input in those of a cycle."""
+        return _places(port for port in self.ports if port.direction != OUTPUT)
+
+    @property
+    def outputs(self) -> dict[DatapathPort, slice]:
+        """The bytes of each output in those of a cycle."""
+        return _places(port for port in self.ports if port.direction == OUTPUT)
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of the inputs of a cycle."""
+        return _pin_bytes(self.inputs)
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of the outputs of a cycle."""
+        return _pin_bytes(self.outputs)
 
     def run(self, cycles: bytes) -> bytes:
-        """The results of all cycles; of each, valid, begin and operands are given."""
+        """The outputs of all cycles, given their inputs."""
         done = subprocess.run([self.program], input=cycles, capture_output=True, check=False, timeout=_TIMEOUT_S)
         if done.returncode:
             raise DeviceError(f"check_datapath: the model must run, got exit code {done.returncode}")
         return done.stdout
 
 
-def build_bench(config: Config, plug_in: PlugIn) -> DatapathBench:
-    """The program of a plug-in's datapath, from the cache or built in some seconds.
+def _places(ports: Iterable[DatapathPort]) -> dict[DatapathPort, slice]:
+    found, at = {}, 0
+    for port in ports:
+        found[port] = slice(at, at + -(-port.bits // 8))
+        at = found[port].stop
+    return found
+
+
+def _pin_bytes(places: Mapping[DatapathPort, slice]) -> int:
+    most = max((place.stop for place in places.values()), default=0)
+    return max(_LEAST_BYTES, -(-most // 4) * 4)
+
+
+def build_bench(config: Config, unit: PlugInUnit) -> DatapathBench:
+    """The program of a unit's datapath, from the cache or built in some seconds.
 
     DeviceError where a tool is missing or refuses the module; its lines are in the message.
     """
-    assert plug_in.datapath is not None, "checked before"
-    unit = unit_of_part(config, plug_in)
-    operands = tuple(port for port in datapath_ports(config, unit) if port.name not in _PLAIN)
-    bits, exact = sum(port.bits for port in operands), config.batch * config.block_out * 32
-    sizes = {"operand_bits": _pin_bits(bits), "result_bits": _pin_bits(exact)}
-    frame = _FRAME.format(
-        top=_TOP, module=module_name(unit), exact_bits=exact, pins="\n".join(_pins(operands)), **sizes
-    )
+    assert unit.datapath is not None, "checked before"
+    ports = tuple(port for port in datapath_ports(config, unit) if port.name not in _PLAIN)
+    bench = DatapathBench(Path(), ports)
+    sizes = {"input_bytes": bench.input_bytes, "output_bytes": bench.output_bytes}
+    name = module_name(unit)
     texts = {
         "vdla_pkg.sv": render_nameless(config.plain),
-        f"{module_name(unit)}.sv": plug_in.datapath.text,
-        f"{_TOP}.sv": frame,
+        f"{name}.sv": unit.datapath.text,
+        f"{_TOP}.sv": _FRAME.format(top=_TOP, module=name, **_wiring(bench), **sizes),
         "main.cpp": _MAIN.format(**sizes),
     }
     tools = find_tools()
     digest = hashlib.sha256("\0".join((tools.versions, *_COMPILE, *texts.values())).encode()).hexdigest()[:24]
     try:
-        program = build_once(rtl_cache() / f"{module_name(unit)}-{digest}", lambda folder: _build(folder, texts, tools))
+        program = build_once(rtl_cache() / f"{name}-{digest}", lambda folder: _build(folder, texts, tools))
     except CacheError as error:
         raise DeviceError(f"check_datapath: {error}") from None
-    return DatapathBench(program, operands, sizes["operand_bits"] // 8, sizes["result_bits"] // 8)
+    return replace(bench, program=program)
 
 
-def _pin_bits(bits: int) -> int:
-    return max(_LEAST_BITS, -(-bits // 32) * 32)
-
-
-def _pins(operands: Sequence[DatapathPort]) -> list[str]:
-    offset, pins = 0, []
-    for port in operands:
-        pins.append(f"    .{port.name}(operands_i[{offset}+:{port.bits}]),")
-        offset += port.bits
-    return pins
+def _wiring(bench: DatapathBench) -> dict[str, str]:
+    """The lines of the frame that connect the ports."""
+    pins = [f"    .{port.name}(inputs_i[{8 * at.start}+:{port.bits}])" for port, at in bench.inputs.items()]
+    pins += [f"    .{port.name}" for port in bench.outputs]
+    signals = [f"  logic [{port.bits}-1:0] {port.name};" for port in bench.outputs]
+    outputs = [f"    outputs_o[{8 * at.start}+:{port.bits}] = {port.name};" for port, at in bench.outputs.items()]
+    return {"pins": ",\n".join(pins), "signals": "\n".join(signals), "outputs": "\n".join(outputs)}
 
 
 def _build(folder: Path, texts: dict[str, str], tools: Tools) -> Path:

@@ -36,12 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _check_datapaths(config: Config) -> None:
     """DatapathMismatch unless the datapath of every extension computes what it declares."""
+    from vdla.hardware.generate.datapath_ports import datapath_units
     from vdla.hardware.generate.extension_package import require_datapaths
     from vdla.runtime.check_datapath import check_datapath
 
     require_datapaths(config)
-    for plug_in in config.extensions:
-        check_datapath(config, plug_in)
+    for unit in datapath_units(config):
+        check_datapath(config, unit.parts[0])
 
 
 def run(arguments: argparse.Namespace) -> int:

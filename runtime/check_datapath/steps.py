@@ -1,0 +1,230 @@
+"""Random steps of all instructions of a unit, and results for its stage, as a machine spaces them.
+
+Steps follow each other at the interval that their fields give, or later, and an instruction follows
+the last result of the one before. Rows are written before they are read. What each step must
+compute is interpreted from its declaration, with the states in arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.extensions import EmitStage, Extension, extension_of
+from vdla.compiler.extensions.load import unit_with_stage
+from vdla.compiler.interpret import interpret
+from vdla.compiler.ir import limits, storage_dtype
+from vdla.hardware.config import Config
+from vdla.hardware.generate.datapath_ports import DatapathPort, datapath_ports, prefix, result_name
+from vdla.hardware.isa import OldSum, PlugIn, PlugInStage, PlugInUnit, StatePort, isa_of
+from vdla.hardware.timing import extension_step
+from vdla.runtime.check_datapath.state_model import StateModel
+
+INSTRUCTIONS, STEPS = 12, 5
+"""Random instructions of each kind, each with fields of its own, and the steps of each."""
+LATER = 4
+"""Cycles beyond the latency after which a result is looked for."""
+_LONGEST = 64  # cycles from a step to the next; fields for which they are more are drawn again
+_ROUNDS = 2  # of writing all rows: those of one state may read another
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DatapathStep:
+    """A step: the cycle of its operands, the bytes of its ports, what it must compute and after how
+    long; `values` has its fields and rows, `result` is None where it only writes rows.
+    """
+
+    part: PlugIn | PlugInStage
+    cycle: int
+    latency: int
+    inputs: Mapping[str, bytes]
+    result: Array | None
+    values: Mapping[str, int]
+
+
+class RandomSteps:
+    """Draws the steps of a unit of a machine."""
+
+    def __init__(self, config: Config, unit: PlugInUnit, rng: np.random.Generator) -> None:
+        self.config = config
+        self.unit = unit
+        self.rng = rng
+        self.states = StateModel(unit)
+        self.ports = {port.name: port for port in datapath_ports(config, unit)}
+        self._declared: dict[str, Extension | EmitStage] = {
+            plug_in.name: extension_of(config, plug_in) for plug_in in unit.plug_ins
+        }
+        if unit.stage is not None:
+            declared = unit_with_stage(config, unit.stage).stage
+            assert declared is not None, "found by its stage"
+            self._declared[unit.stage.name] = declared
+        self._cycle = 1
+
+    def draw(self) -> Iterator[DatapathStep]:
+        """All steps; those of a cycle are of different parts."""
+        for _ in range(_ROUNDS):
+            for plug_in in self.unit.plug_ins:
+                count = self._unwritten(plug_in)
+                if count and self.states.defined(plug_in):
+                    yield from self._instruction(plug_in, count)
+        parts = [part for part in self.unit.parts if self.states.defined(part)]
+        for number in self.rng.permutation(INSTRUCTIONS * len(parts)).tolist():
+            part = parts[number % len(parts)]
+            yield from self._results(STEPS) if isinstance(part, PlugInStage) else self._instruction(part, STEPS)
+
+    def _unwritten(self, plug_in: PlugIn) -> int:
+        """The most rows of a state that an instruction could write for the first time."""
+        return max((int((~self.states.written(port)).sum()) for port in plug_in.states if port.writes), default=0)
+
+    # --- an instruction, and results beside it
+
+    def _instruction(self, plug_in: PlugIn, steps: int) -> Iterator[DatapathStep]:
+        fields, spacing, latency = self._fields(plug_in)
+        rows: dict[str, int] = {}
+        first = self._cycle
+        for _ in range(steps):
+            rows = self._rows(plug_in, rows)
+            yield self._step(plug_in, fields, rows, latency)
+            self._cycle += spacing + self._pause()
+        if self._beside(plug_in):
+            chosen = first + np.flatnonzero(self.rng.integers(2, size=self._cycle - first))
+            yield from (self._result(cycle) for cycle in chosen.tolist())
+        self._cycle += latency + LATER
+
+    def _pause(self) -> int:
+        return int(self.rng.integers(3)) if self.rng.integers(2) else 0
+
+    def _beside(self, plug_in: PlugIn) -> bool:
+        """Whether results may go through the stage while an instruction has steps."""
+        stage = self.unit.stage
+        if stage is None or not self.states.defined(stage):
+            return False
+        return {port.state for port in stage.states}.isdisjoint(plug_in.written_states)
+
+    def _results(self, count: int) -> Iterator[DatapathStep]:
+        assert self.unit.stage is not None, "called for a stage"
+        for _ in range(count):
+            yield self._result(self._cycle)
+            self._cycle += 1 + self._pause()
+        self._cycle += self.unit.stage.latency + LATER
+
+    def _result(self, cycle: int) -> DatapathStep:
+        stage = self.unit.stage
+        assert stage is not None, "called for a stage"
+        declared = self._declared[stage.name]
+        assert isinstance(declared, EmitStage), "the declaration of a stage"
+        arrays = {port.operand: self.states.value(port, {}) for port in stage.states if port.operand is not None}
+        entry = self._drawn(declared, stage.operand)
+        result = interpret(declared.behaviour, {**arrays, stage.operand: entry})[declared.output.name]
+        inputs = self._inputs(stage, {"valid_i": 1, f"{stage.operand}_i": entry})
+        return DatapathStep(stage, cycle, stage.latency, inputs, result, {})
+
+    def _step(self, plug_in: PlugIn, fields: Mapping[str, int], rows: Mapping[str, int], latency: int) -> DatapathStep:
+        declared = self._declared[plug_in.name]
+        assert isinstance(declared, Extension), "the declaration of an instruction"
+        arrays = dict(self._operands(declared, plug_in, fields, rows))
+        found = interpret(declared.behaviour, arrays)
+        writers = {port.state.name: port for port in plug_in.states if port.writes}
+        for state, tensor in declared.updates.items():
+            self.states.write(writers[state.name], rows, found[tensor.name])
+        result = found[declared.output.name] if declared.output is not None else None
+        indexed = {f"{name}_row_i": row for name, row in rows.items()}
+        own = {each.name: fields[each.name] for each in plug_in.fields}
+        operands = {f"{index}_i": arrays[port.operand] for index, port in plug_in.ports.indexed}
+        if declared.in_place is not None:
+            operands["old_i"] = arrays[declared.in_place]
+        begins = plug_in.old is OldSum.ACCUMULATE and bool(self.rng.integers(2))
+        controls = {"valid_i": 1, **({"begin_i": int(begins)} if plug_in.writes_sums else {})}
+        scalars = {**controls, **indexed, **{f"{name}_i": value for name, value in own.items()}}
+        named = {**own, **{f"row of {name}": row for name, row in rows.items()}}
+        return DatapathStep(
+            plug_in, self._cycle, latency, self._inputs(plug_in, {**scalars, **operands}), result, named
+        )
+
+    # --- operands
+
+    def _operands(
+        self, declared: Extension, plug_in: PlugIn, fields: Mapping[str, int], rows: Mapping[str, int]
+    ) -> Iterator[tuple[str, Array]]:
+        held = {port.operand: port for port in plug_in.states}
+        for name, scope in declared.scopes.items():
+            if name in held:
+                yield name, self.states.value(held[name], rows)
+            elif scope == "immediate":
+                yield name, np.array([fields[name]], storage_dtype(declared.behaviour.buffers[name].dtype))
+            elif declared.output is None or name != declared.output.name:
+                yield name, self._drawn(declared, name)
+
+    def _drawn(self, declared: Extension | EmitStage, name: str) -> Array:
+        """Any values, a third of them extremes, 0, 1 and -1."""
+        buffer = declared.behaviour.buffers[name]
+        low, high = (int(limit) for limit in limits(buffer.dtype))
+        shape = tuple(buffer.dims)
+        values = self.rng.integers(low, high + 1, shape)
+        extremes = self.rng.choice([low, high, 0, max(low, -1), 1], shape)
+        return np.where(self.rng.integers(0, 3, shape) == 0, extremes, values).astype(storage_dtype(buffer.dtype))
+
+    def _rows(self, plug_in: PlugIn, before: Mapping[str, int]) -> dict[str, int]:
+        """A row of each state that an instruction indexes: that of the step before, or any."""
+        indexed = [port for port in plug_in.states if port.index is not None]
+        return {port.state.name: self._row(port, before.get(port.state.name)) for port in indexed}
+
+    def _row(self, port: StatePort, before: int | None) -> int:
+        written = self.states.written(port)
+        if port.operand is None and not written.all():
+            return int(written.argmin())
+        if before is not None and self.rng.integers(2):
+            return before
+        return int(self.rng.choice(np.flatnonzero(written)))
+
+    def _fields(self, plug_in: PlugIn) -> tuple[dict[str, int], int, int]:
+        """Random fields of a valid instruction, the cycles from one of its steps to the next and to
+        their results.
+        """
+        slots = next(found for found in isa_of(self.config).formats.values() if found.plug_in == plug_in).values
+        spans = {slot.field.name: (slot.low, slot.high) for slot in slots}
+        while True:
+            fields = {name: self._field(*span) for name, span in spans.items()}
+            spacing = int(extension_step(plug_in, fields.__getitem__))
+            latency = int(plug_in.latency.value(fields.__getitem__))
+            if int(plug_in.interval.value(fields.__getitem__)) >= 1 and latency >= 0 and spacing <= _LONGEST:
+                return fields, spacing, latency
+
+    def _field(self, low: int, high: int) -> int:
+        """A limit, a small value or any."""
+        small = (max(low, -4), min(high, 4))
+        span = [(low, low), (high, high), small, small, (low, high)][self.rng.integers(5)]
+        return int(self.rng.integers(span[0], span[1] + 1))
+
+    def _inputs(self, part: PlugIn | PlugInStage, values: Mapping[str, int | Array]) -> dict[str, bytes]:
+        """The bytes of ports whose names follow the part's."""
+        named = {f"{prefix(self.unit, part)}{name}": value for name, value in values.items()}
+        return {name: packed(value, self.ports[name]) for name, value in named.items()}
+
+
+def packed(value: int | Array, port: DatapathPort) -> bytes:
+    """A value in the bytes of a port, elements side by side, the first in the low bits."""
+    elements = [value] if isinstance(value, int) else value.reshape(-1).tolist()
+    width = port.bits // len(elements)
+    mask = (1 << width) - 1
+    word = sum((int(element) & mask) << (width * place) for place, element in enumerate(elements))
+    return word.to_bytes(-(-port.bits // 8), "little")
+
+
+def unpacked(data: NDArray[np.uint8], port: DatapathPort, shape: tuple[int, int]) -> Array:
+    """The signed elements of a port in the bytes of each cycle, `[cycle, row, column]`."""
+    bits = np.unpackbits(data, axis=1, bitorder="little")[:, : port.bits]
+    elements = bits.reshape(len(data), *shape, -1).astype(np.int64)
+    width = elements.shape[-1]
+    values: Array = elements @ (1 << np.arange(width, dtype=np.int64))
+    return np.where(values >> (width - 1), values - (1 << width), values)
+
+
+def result_port(unit: PlugInUnit, step: DatapathStep) -> str:
+    """The port on which the result of a step appears."""
+    return result_name(unit, step.part)
