@@ -189,6 +189,10 @@ ROOMS: dict[str, str] = {
         "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native "
         "benchmarks.harness benchmarks.isolated_batches"
     ),
+    "benchmarks.gpu": (
+        "support compiler.ir compiler.target compiler.analysis compiler.interpret compiler.lowering compiler.te "
+        "compiler.schedule benchmarks.harness"
+    ),
     "benchmarks.cpu": (
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
         "benchmarks.harness"

@@ -63,13 +63,13 @@ def check_threads(kernel: GridKernel, table: MeetingTable | None = None) -> None
             raise ScheduleError(f"{kernel.name}: all threads of a block must come to a barrier, got {found}")
     for race in races(program, table):
         rule = "threads of a block must not access one element, to write it, without a barrier between"
-        raise ScheduleError(f"{kernel.name}: {rule}, got {_pair_text(race.first, race.second)}")
+        raise ScheduleError(f"{kernel.name}: {rule}, got {_pair_text(race.first, race.second, 'threads')}")
     blocks = tuple(axis for axis in BLOCK_AXES if kernel.extents[axis] != 1)
     for first, second in pairs(program):
         sides = _side(kernel, first, {}), _side(kernel, second, {})
         if kernel.buffers[first.buffer].scope == "global" and table.ask(Meeting(*sides, blocks, frozenset())):
             rule = "threads of different blocks must not access one element, to write it"
-            raise ScheduleError(f"{kernel.name}: {rule}, got {_pair_text(first, second)}")
+            raise ScheduleError(f"{kernel.name}: {rule}, got {_pair_text(first, second, 'blocks')}")
 
 
 def races(program: ThreadProgram, table: MeetingTable) -> Iterator[Race]:
@@ -145,6 +145,6 @@ def _side(kernel: GridKernel, access: ThreadAccess, values: Mapping[str, ir.Expr
     return MeetingSide(indices, conditions, {**kernel.extents, **loops})
 
 
-def _pair_text(first: ThreadAccess, second: ThreadAccess) -> str:
+def _pair_text(first: ThreadAccess, second: ThreadAccess, agents: str) -> str:
     """Two accesses, for messages."""
-    return f"{first} in several threads" if first is second else f"{first} and {second}"
+    return f"{first} in several {agents}" if first is second else f"{first} and {second}"

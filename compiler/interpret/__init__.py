@@ -2,5 +2,6 @@
 
 from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.interpret.memory import InterpretError
+from vdla.compiler.interpret.threads import interpret_kernels
 
-__all__ = ["InterpretError", "interpret"]
+__all__ = ["InterpretError", "interpret", "interpret_kernels"]

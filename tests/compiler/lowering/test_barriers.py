@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.helpers.grid_schedules import row_sums, stencil, tiled_product
+from vdla.benchmarks.gpu.cooperative import row_sums, stencil, tiled_product
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits

@@ -1,4 +1,7 @@
-"""Cooperative schedules of small functions: a tiled product, sums of rows, a stencil."""
+"""Cooperative schedules of small functions: products, sums and norms of rows, stencils, transposes.
+
+The threads of a block exchange values through shared memory in each.
+"""
 
 from __future__ import annotations
 
@@ -69,4 +72,38 @@ def stencil(size: int, threads: int) -> Schedule:
     s.compute_at(tile, thread)
     _, some = s.split(s.loops(tile)[-1], factor=threads)
     s.bind(some, "threadIdx.x")
+    return s
+
+
+def centred_rows(rows: int, columns: int, threads: int) -> Schedule:
+    """y[i, j] = x[i, j] less the greatest of row i: one block of threads a row, in three steps."""
+    x = te.placeholder((rows, columns), "int32", "x")
+    k = te.reduce_axis(columns, "k")
+    most = te.compute((rows,), lambda i: te.max(x[i, k], axis=k), "most")
+    y = te.compute((rows, columns), lambda i, j: x[i, j] - most[i], "y")
+    s = Schedule(te.create_function([x], [y], "centred"))
+    row, column = s.loops("y")
+    s.bind(row, "blockIdx.x")
+    s.set_scope("most", "shared")
+    s.compute_at("most", row)
+    part, _ = s.split(s.loops("most")[-1], nparts=threads)
+    s.rfactor(part)
+    s.set_scope("most_rf", "shared")
+    s.bind(part, "threadIdx.x")
+    _, own = s.split(column, factor=threads)
+    s.bind(own, "threadIdx.x")
+    return s
+
+
+def transpose(size: int, tile: int) -> Schedule:
+    """y[i, j] = x[j, i]: a block of threads goes through a tile in shared memory."""
+    x = te.placeholder((size, size), "int32", "x")
+    s = Schedule(te.create_function([x], [te.compute((size, size), lambda i, j: x[j, i], "y")], "transpose"))
+    by, bx, ty, tx = s.tile("i", "j", tile, tile)
+    for loop, axis in zip((by, bx, ty, tx), ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x"), strict=True):
+        s.bind(loop, axis)
+    fetched = s.cache_read("y", "x", "shared")
+    s.compute_at(fetched, tx)
+    for loop, axis in zip(s.loops(fetched)[-2:], ("threadIdx.y", "threadIdx.x"), strict=True):
+        s.bind(loop, axis)
     return s

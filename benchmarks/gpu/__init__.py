@@ -1,0 +1,1 @@
+"""The benchmark of GPU kernels: cooperative schedules, random kernels, planted races."""

@@ -1,0 +1,130 @@
+"""Defects planted into race-free kernels: each is a race, or a barrier at which threads part.
+
+A defect may do no harm in some kernel, as where a tile is read by the thread that wrote it; the
+interpreter of threads decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.ir import GridKernel, map_children, map_exprs, map_operands
+
+_Change = Callable[[ir.Stmt], ir.Stmt | None]
+
+
+def defects(kernel: GridKernel) -> Iterator[tuple[str, GridKernel]]:
+    """The kernels that one planted defect makes of `kernel`, with the kind of the defect."""
+    for kind, change in (
+        ("barrier removed", _remove_barrier),
+        ("barrier under a condition", _condition_barrier(kernel)),
+        ("barrier in some iterations", _skip_barrier),
+        ("condition removed", _remove_condition),
+    ):
+        yield from ((kind, replace(kernel, body=body)) for body in _each(kernel.body, change))
+    for buffer in kernel.shared:
+        yield "tile overlapped", replace(kernel, body=_folded(kernel.body, buffer.name))
+        for other in kernel.shared:
+            if other is not buffer and len(other.shape) == len(buffer.shape) and other.dtype == buffer.dtype:
+                yield "tiles overlapped", replace(kernel, body=_moved(kernel.body, other.name, buffer))
+    written = {stmt.buffer for stmt in ir.walk(kernel.body) if isinstance(stmt, ir.Store)}
+    for name in sorted(written & set(kernel.params)):
+        yield "blocks overlapped", replace(kernel, body=_in_one_block(kernel.body, name))
+
+
+def _each(stmt: ir.Stmt, change: _Change) -> Iterator[ir.Stmt]:
+    """`stmt` with `change` applied to one of its statements, for each one that it changes."""
+    new = change(stmt)
+    if new is not None:
+        yield new
+    children = ir.children(stmt)
+    for n, child in enumerate(children):
+        for inner in _each(child, change):
+            yield ir.with_children(stmt, (*children[:n], inner, *children[n + 1 :]))
+
+
+def _remove_barrier(stmt: ir.Stmt) -> ir.Stmt | None:
+    """Nothing in place of a barrier."""
+    return ir.Seq(()) if isinstance(stmt, ir.Barrier) else None
+
+
+def _condition_barrier(kernel: GridKernel) -> _Change:
+    """A barrier that the last thread of an axis passes by."""
+    axis = max(ir.THREAD_AXES, key=lambda name: ir.number(kernel.extents[name], name))
+    last = ir.number(kernel.extents[axis], axis) - 1
+
+    def change(stmt: ir.Stmt) -> ir.Stmt | None:
+        below = ir.Binary("lt", ir.Var(axis), ir.Const(last))
+        return ir.If(below, stmt) if isinstance(stmt, ir.Barrier) else None
+
+    return change
+
+
+def _skip_barrier(stmt: ir.Stmt) -> ir.Stmt | None:
+    """A loop whose barriers only its first iteration has."""
+    if not isinstance(stmt, ir.For) or not any(isinstance(inner, ir.Barrier) for inner in ir.walk(stmt.body)):
+        return None
+    first = ir.Binary("eq", ir.Var(stmt.var), ir.Const(0))
+
+    def visit(inner: ir.Stmt) -> ir.Stmt:
+        return ir.If(first, inner) if isinstance(inner, ir.Barrier) else map_children(inner, visit)
+
+    return replace(stmt, body=visit(stmt.body))
+
+
+def _remove_condition(stmt: ir.Stmt) -> ir.Stmt | None:
+    """What one thread alone does, done by all."""
+    alone = isinstance(stmt, ir.If) and isinstance(stmt.cond, ir.Binary) and stmt.cond.op == "eq"
+    return stmt.body if alone and isinstance(stmt, ir.If) else None
+
+
+def _accesses(stmt: ir.Stmt, change: Callable[[str, tuple[ir.Expr, ...]], tuple[str, tuple[ir.Expr, ...]]]) -> ir.Stmt:
+    """`stmt` with buffer and indices of each access changed."""
+
+    def visit(expr: ir.Expr) -> ir.Expr:
+        new = map_operands(expr, visit)
+        return ir.Load(*change(new.buffer, new.indices)) if isinstance(new, ir.Load) else new
+
+    def moved(inner: ir.Stmt) -> ir.Stmt:
+        if not isinstance(inner, ir.Store):
+            return map_children(inner, moved)
+        return ir.Store(*change(inner.buffer, inner.indices), inner.value)
+
+    return moved(map_exprs(stmt, visit))
+
+
+def _folded(stmt: ir.Stmt, buffer: str) -> ir.Stmt:
+    """`stmt` in which two elements of a buffer beside each other are one."""
+
+    def change(name: str, indices: tuple[ir.Expr, ...]) -> tuple[str, tuple[ir.Expr, ...]]:
+        return name, tuple(_half(index) for index in indices) if name == buffer else indices
+
+    return _accesses(stmt, change)
+
+
+def _half(index: ir.Expr) -> ir.Expr:
+    """Half of an index."""
+    return ir.Binary("floordiv", index, ir.Const(2))
+
+
+def _moved(stmt: ir.Stmt, old: str, new: ir.Buffer) -> ir.Stmt:
+    """`stmt` in which the buffer `old` lies in the memory of `new`."""
+
+    def change(name: str, indices: tuple[ir.Expr, ...]) -> tuple[str, tuple[ir.Expr, ...]]:
+        if name != old:
+            return name, indices
+        return new.name, tuple(ir.Binary("mod", i, ir.Const(n)) for i, n in zip(indices, new.dims, strict=True))
+
+    return _accesses(stmt, change)
+
+
+def _in_one_block(stmt: ir.Stmt, buffer: str) -> ir.Stmt:
+    """`stmt` in which all blocks access the part of a buffer that is the first one's."""
+    first: dict[str, ir.Expr] = dict.fromkeys(ir.BLOCK_AXES, ir.Const(0))
+
+    def change(name: str, indices: tuple[ir.Expr, ...]) -> tuple[str, tuple[ir.Expr, ...]]:
+        return name, tuple(ir.substitute(index, first) for index in indices) if name == buffer else indices
+
+    return _accesses(stmt, change)

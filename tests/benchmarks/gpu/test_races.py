@@ -1,0 +1,42 @@
+"""The benchmark of GPU kernels: planted races, and the model that decides which kernels race."""
+
+from __future__ import annotations
+
+import pytest
+
+from vdla.benchmarks.gpu.benchmark import run
+from vdla.benchmarks.gpu.cooperative import centred_rows, tiled_product
+from vdla.benchmarks.gpu.defects import defects
+from vdla.benchmarks.gpu.races import count_races
+from vdla.benchmarks.harness import silent
+from vdla.compiler.lowering.grid_pipeline import lower_kernels
+from vdla.compiler.target import GridLimits
+
+
+def test_every_planted_race_is_refused_and_no_clean_kernel_is() -> None:
+    result = run(silent, seed=1, planted=40, random_kernels=150)
+    assert result.figures["races_refused"] == result.figures["races_planted"] >= 40
+    assert (result.figures["missed"], result.figures["false_alarms"]) == (0, 0)
+    assert result.figures["faulty_random_kernels"] > 30
+    assert result.figures["clean_kernels"] > 30
+
+
+def test_defects_are_of_every_kind() -> None:
+    schedules = centred_rows(3, 10, 4), tiled_product(8, 4, 2, 2)
+    kernels = [kernel for s in schedules for kernel in lower_kernels(s.fn, GridLimits("test"))]
+    assert {kind for kernel in kernels for kind, _ in defects(kernel)} == {
+        "barrier in some iterations",
+        "barrier removed",
+        "barrier under a condition",
+        "blocks overlapped",
+        "condition removed",
+        "tile overlapped",
+        "tiles overlapped",
+    }
+
+
+@pytest.mark.long
+def test_analysis_and_interpreter_agree_on_random_kernels() -> None:
+    counts = count_races(silent, seed=7, least=0, random_kernels=3000)
+    assert (counts.planted, counts.false_alarms) == (counts.refused, 0)
+    assert counts.planted.total() > 800

@@ -1,0 +1,131 @@
+"""Launches: what each thread of a grid does of a scheduled nest, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from vdla.benchmarks.gpu.cooperative import centred_rows, tiled_product
+from vdla.compiler import te
+from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.grid_pipeline import lower_kernels
+from vdla.compiler.schedule import Schedule
+from vdla.compiler.target import GridLimits
+
+LIMITS = GridLimits("a small device", threads=16, shared_bytes=512)
+
+
+def chain() -> Schedule:
+    """y[i, j] = 2 x[i, j] + 1 in two steps."""
+    x = te.placeholder((4, 8), "int32", "x")
+    twice = te.compute((4, 8), lambda i, j: x[i, j] * 2, "twice")
+    return Schedule(te.create_function([x], [te.compute((4, 8), lambda i, j: twice[i, j] + 1, "y")], "chain"))
+
+
+def two_launches() -> Schedule:
+    s = chain()
+    for block in ("twice", "y"):
+        i, j = s.loops(block)
+        s.bind(i, "blockIdx.x")
+        s.bind(j, "threadIdx.x")
+    return s
+
+
+def test_nests_become_launches_with_a_temporary_between() -> None:
+    first, second = lower_kernels(two_launches().fn, LIMITS)
+    assert (first.name, second.name) == ("chain_0", "chain_1")
+    assert (first.params, second.params) == (("x", "twice"), ("y", "twice"))
+    assert (first.grid, first.block, first.threads) == ((4, 1, 1), (8, 1, 1), 8)
+    assert first.buffers["twice"].shape == (4, 8)
+
+
+def test_an_unbound_nest_is_one_thread() -> None:
+    s = chain()
+    s.inline("twice")
+    (kernel,) = lower_kernels(s.fn, LIMITS)
+    assert (kernel.grid, kernel.block) == ((1, 1, 1), (1, 1, 1))
+
+
+def test_what_a_thread_alone_uses_is_local() -> None:
+    s = chain()
+    j = s.loops("y")[1]
+    s.bind(j, "threadIdx.x")
+    s.compute_at("twice", j)
+    (kernel,) = lower_kernels(s.fn, LIMITS)
+    assert kernel.buffers["twice"].scope == "local"
+    assert (
+        str(kernel)
+        == """\
+kernel chain(x, y) of (1, 1, 1) blocks of (8, 1, 1) threads:
+    for y_i in range(4):
+        with alloc(twice):
+            twice[0, 0] = x[y_i, threadIdx.x] * 2
+            y[y_i, threadIdx.x] = twice[0, 0] + 1"""
+    )
+
+
+def test_virtual_threads_are_strides() -> None:
+    s = chain()
+    s.inline("twice")
+    strand, thread = s.split(s.loops("y")[1], nparts=2)
+    s.vthread(strand)
+    s.bind(thread, "threadIdx.x")
+    (kernel,) = lower_kernels(s.fn, LIMITS)
+    assert kernel.block == (4, 1, 1)
+    assert "y[y_i, y_j_o * 4 + threadIdx.x] = x[y_i, y_j_o * 4 + threadIdx.x] * 2 + 1" in str(kernel)
+
+
+def wide_block(s: Schedule) -> None:
+    s.inline("twice")
+    s.bind(s.fuse(*s.loops("y")), "threadIdx.x")
+
+
+def crossed_local(s: Schedule) -> None:
+    i, j = s.loops("y")
+    s.set_scope("twice", "local")
+    s.compute_at("twice", i)
+    s.bind(j, "threadIdx.x")
+
+
+def race_in_shared(s: Schedule) -> None:
+    """Each thread computes the whole row for itself, in one shared buffer."""
+    j = s.loops("y")[1]
+    s.set_scope("twice", "shared")
+    s.bind(j, "threadIdx.x")
+    s.compute_at("twice", j)
+
+
+REFUSED = [
+    (wide_block, "chain: a block must have at most 16 threads on a small device, got 32 (32 x 1 x 1)"),
+    (crossed_local,
+     "chain: the buffer twice in local must have all its accesses in one thread, got some in the loop y_j, which deals "
+     "them out over threadIdx.x; place the loop around them or use shared"),
+    (race_in_shared,
+     "chain: threads of a block must not access one element, to write it, without a barrier between, "
+     "got the write of twice[0, j] in several threads"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED)
+def test_what_a_device_cannot_run_is_refused(change: Callable[[Schedule], None], message: str) -> None:
+    s = chain()
+    change(s)
+    with pytest.raises(PassError) as error:
+        lower_kernels(s.fn, LIMITS)
+    assert str(error.value) == message
+
+
+def test_shared_memory_is_limited() -> None:
+    with pytest.raises(PassError) as error:
+        lower_kernels(tiled_product(32, 16, 4, 8).fn, LIMITS)
+    rule = "product: a block must have at most 512 bytes of shared memory on a small device"
+    assert str(error.value) == f"{rule}, got 1024 (a_shared [16, 8], b_shared [8, 16])"
+
+
+def test_an_axis_has_one_extent_in_a_nest() -> None:
+    s = centred_rows(3, 10, 4)
+    s.split("j_i", factor=2)
+    with pytest.raises(PassError) as error:
+        lower_kernels(s.fn, LIMITS)
+    assert str(error.value) == "centred: the loops of threadIdx.x must have one extent, 4 as k_o, got 2 for j_i_i"
