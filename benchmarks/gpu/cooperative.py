@@ -46,16 +46,22 @@ def fetch(s: Schedule, tile: str, loop: str, threads: int) -> None:
     s.bind(x, "threadIdx.x")
 
 
-def row_sums(rows: int, columns: int, threads: int) -> Schedule:
-    """y[i] = sum of row i of x: each row by a block of threads, each thread a part of it."""
+def row_sums(rows: int, columns: int, threads: int, *, tree: bool = False) -> Schedule:
+    """y[i] = sum of row i of x: each row by a block of threads, each thread a part of it.
+
+    One thread adds the parts, or with `tree` ever fewer threads do.
+    """
     x = te.placeholder((rows, columns), "int32", "x")
     k = te.reduce_axis(columns, "k")
     s = Schedule(te.create_function([x], [te.compute((rows,), lambda i: te.sum(x[i, k], axis=k), "y")], "sums"))
     i, term = s.loops("y")
     part, _ = s.split(term, nparts=threads)
+    s.bind(i, "blockIdx.x")
+    if tree:
+        s.thread_reduce(part, "threadIdx.x")
+        return s
     s.rfactor(part)
     s.set_scope("y_rf", "shared")
-    s.bind(i, "blockIdx.x")
     s.bind(part, "threadIdx.x")
     return s
 

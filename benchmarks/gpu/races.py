@@ -74,6 +74,7 @@ def _schedules(chance: random.Random) -> Iterator[Callable[[], Schedule]]:
     rows, share = chance.randint(2, 4), chance.randint(1, 4)
     columns = (threads - 1) * share + chance.randint(1, share)  # the last thread has fewer
     yield lambda: row_sums(rows, columns, threads)
+    yield lambda: row_sums(rows, columns, threads, tree=True)
     yield lambda: centred_rows(rows, columns, threads)
     yield lambda: stencil(chance.randint(threads, 5 * threads), threads)
     yield lambda: transpose(chance.randint(4, 9), chance.randint(2, 3))

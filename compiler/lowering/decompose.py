@@ -25,7 +25,7 @@ from vdla.compiler.arith import (
     simplify,
     var_names,
 )
-from vdla.compiler.ir import Names, Substitution, map_children
+from vdla.compiler.ir import THREAD, Names, Substitution, map_children
 from vdla.compiler.lowering.errors import PassError
 
 _Loops = tuple[ir.For, ...]
@@ -119,7 +119,11 @@ class _InitBuilder:
         ranges = {**self.ranges, **{new: self.ranges[old] for old, new in fresh.items()}}
         body = self.init_block(block, values, outside, ranges)
         for loop in reversed(kept):
-            body = None if body is None else ir.For(fresh[loop.var], loop.extent, body, _init_kind(loop, inner, kept))
+            kind, bound = (
+                _init_kind(loop, inner, kept),
+                {THREAD: axis} if (axis := loop.annotations.get(THREAD)) else {},
+            )
+            body = None if body is None else ir.For(fresh[loop.var], loop.extent, body, kind, bound)
         return None if body is None else _InitNest(body, inner[0].var if inner else None)
 
     def driving(self, block: ir.Block, reduces: bool) -> set[str]:

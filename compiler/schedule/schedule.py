@@ -38,6 +38,7 @@ from vdla.compiler.schedule import (
     storage,
     store_at,
     strips,
+    thread_reduce,
     tile,
 )
 from vdla.compiler.schedule.check_tensorized import CheckedSteps, steps_of
@@ -216,6 +217,12 @@ class Schedule:
     def rfactor(self, loop: str, factor_axis: int = 0) -> str:
         """Factor a reduction over a loop into partial results; the name of their block."""
         self.fn, result = rfactor.rfactor(self.fn, loop, factor_axis)
+        return result
+
+    @primitive
+    def thread_reduce(self, loop: str, thread: str) -> str:
+        """Reduce over the threads of a block in a tree; the name of the first partial block."""
+        self.fn, result = thread_reduce.thread_reduce(self.fn, loop, thread)
         return result
 
     @primitive

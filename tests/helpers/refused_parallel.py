@@ -66,4 +66,8 @@ REFUSED = [
     (lambda s: (s.bind("i", "threadIdx.x"), s.parallel("i")),
      "parallel of i: the loop must not be bound, got threadIdx.x"),
     (lambda s: (s.unroll("i"), s.bind("i", "threadIdx.x")), "bind of i: the loop must be serial, got unroll"),
+    (lambda s: s.thread_reduce("k", "blockIdx.x"),
+     "thread_reduce of k: the thread must be one of threadIdx.x, threadIdx.y, threadIdx.z, got 'blockIdx.x'"),
+    (lambda s: s.thread_reduce("i", "threadIdx.x"),
+     "rfactor of i: one block must reduce over the loop from an init, got spatial in block y"),
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from vdla.compiler.target import GridLimits
 
 SCHEDULES = [
     row_sums(3, 10, 4),
+    row_sums(2, 21, 7, tree=True),
     centred_rows(3, 10, 4),
     stencil(13, 4),
     transpose(7, 3),

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from vdla.benchmarks.gpu.cooperative import row_sums, stencil, tiled_product
+from vdla.benchmarks.gpu.defects import defects
+from vdla.compiler import te
+from vdla.compiler.analysis import ScheduleError, check_threads
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
@@ -32,6 +37,41 @@ kernel sums(x, y) of (6, 1, 1) blocks of (8, 1, 1) threads:
         for y_k_o in range(8):
             y[blockIdx.x] = y[blockIdx.x] + y_rf[y_k_o, 0]"""
     )
+
+
+def test_a_tree_of_threads_waits_before_each_step() -> None:
+    text = kernel_text(row_sums(6, 32, 8, tree=True))
+    assert text.count("barrier of block") == 3
+    assert "y_y_rf: int32[4, 1] in shared" in text
+    assert "y_y_rf_2: int32[2, 1] in shared" in text
+
+
+def test_no_barrier_is_idle() -> None:
+    """Without any one of its barriers, a kernel races."""
+    for s in (row_sums(6, 32, 8, tree=True), stencil(30, 8), tiled_product(32, 16, 4, 8)):
+        for kernel in lower_kernels(s.fn, LIMITS):
+            for kind, less in defects(kernel):
+                if kind == "barrier removed":
+                    with pytest.raises(ScheduleError):
+                        check_threads(less)
+
+
+def test_threads_that_use_their_own_elements_do_not_wait() -> None:
+    assert "barrier" not in kernel_text(own_elements())
+
+
+def own_elements() -> Schedule:
+    """y = 2 (x + 1): each thread of a block reads the shared element that it wrote."""
+    x = te.placeholder((32,), "int32", "x")
+    more = te.compute((32,), lambda i: x[i] + 1, "more")
+    s = Schedule(te.create_function([x], [te.compute((32,), lambda i: more[i] * 2, "y")], "own"))
+    block, thread = s.split(s.loops("y")[0], factor=8)
+    s.set_scope("more", "shared")
+    s.compute_at("more", block)
+    s.bind(block, "blockIdx.x")
+    s.bind(thread, "threadIdx.x")
+    s.bind(s.loops("more")[-1], "threadIdx.x")
+    return s
 
 
 def test_the_threads_of_a_block_fetch_a_tile_together() -> None:
