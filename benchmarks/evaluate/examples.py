@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import vdla
+from vdla.benchmarks.evaluate import depthwise
 from vdla.benchmarks.evaluate.part import BenchmarkPart
 from vdla.benchmarks.harness import Progress
 from vdla.compiler.extensions import extend
@@ -31,6 +32,7 @@ _FILE = re.compile(
     r'Path\("(?P<name>\w+)\.py"\)\.write_text\(\s*r?(?P<quote>"""|\'\'\')(?P<text>.*?)(?P=quote)', re.DOTALL
 )
 _SECONDS = 600.0
+_LAYERS = depthwise.LAYERS
 _WINDOW = 143  # of the search, long enough for a steady state: 128 x 128 places
 
 
@@ -52,7 +54,8 @@ def measured(progress: Progress) -> BenchmarkPart:
         cold_s, cached_s = _verdict_seconds(written["int4"])
         progress("sad", 1, 2)
         figures = {**lines, "int4_cold_s": cold_s, "int4_cached_s": cached_s}
-        return BenchmarkPart({**figures, "sad_per_cycle": differences_a_cycle(written["sad"], _WINDOW)})
+        figures["sad_per_cycle"] = differences_a_cycle(written["sad"], _WINDOW)
+        return BenchmarkPart({**figures, **depthwise.speedups(written["depthwise"], progress, _LAYERS)})
 
 
 def pages() -> list[str]:
@@ -64,14 +67,14 @@ def pages() -> list[str]:
 
 
 def write_file(name: str, folder: Path) -> Path:
-    """The extension of a page as a file in `folder`."""
+    """The extension of a page as a file in `folder`, beside all others that the page writes."""
     page = (DOCS / f"extension-{name}.md").read_text(encoding="utf-8")
     texts = {match["name"]: match["text"] for match in _FILE.finditer(page)}
     if name not in texts:
         raise ExampleError(f"evaluate: page extension-{name}.md must write {name}.py, got {', '.join(texts) or 'none'}")
-    path = folder / f"{name}.py"
-    path.write_text(texts[name].lstrip("\n"), encoding="utf-8")
-    return path
+    for file, text in texts.items():
+        (folder / f"{file}.py").write_text(text.lstrip("\n"), encoding="utf-8")
+    return folder / f"{name}.py"
 
 
 def _verdict_seconds(source: Path) -> tuple[float, float]:

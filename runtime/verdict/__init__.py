@@ -9,7 +9,15 @@ from vdla.runtime.verdict.bounds import Bound, Point, network_point, point_of
 from vdla.runtime.verdict.errors import EvaluateError
 from vdla.runtime.verdict.kept import toolkit_digest
 from vdla.runtime.verdict.layer_cycles import layer_cycles, types_of
-from vdla.runtime.verdict.layers import DEFAULT, EvaluatedLayer, OperandTypes, layer_of, layers_named, steps_of
+from vdla.runtime.verdict.layers import (
+    DEFAULT,
+    EvaluatedLayer,
+    OperandTypes,
+    layer_of,
+    layers_named,
+    least_cycles,
+    steps_of,
+)
 from vdla.runtime.verdict.measure import SEARCH, LayerCost, LayerOutcome
 from vdla.runtime.verdict.network import kept_layers, layers_of
 from vdla.runtime.verdict.report import report_of
@@ -36,6 +44,7 @@ __all__ = [
     "layer_of",
     "layers_named",
     "layers_of",
+    "least_cycles",
     "network_point",
     "point_of",
     "report_of",

@@ -13,9 +13,11 @@ from functools import partial
 from math import prod
 
 from vdla.compiler import te
+from vdla.compiler.ir import INTEGER_BITS, storage_dtype
 from vdla.compiler.operators.definitions import Definition, of_workload
 from vdla.compiler.operators.workloads import Workload, workload, workloads
 from vdla.compiler.te import Stage
+from vdla.hardware.config import Config
 from vdla.runtime.verdict.errors import EvaluateError
 
 _RANGE = re.compile(r"([A-Za-z]+)(\d+)-([A-Za-z]+)(\d+)")
@@ -67,7 +69,7 @@ def layer_of(name: str, given: Definition | te.Tensor, baseline: te.Tensor | Non
     computes instead, from inputs of the same names.
 
     Raises:
-        EvaluateError: the result or an input of the baseline has another shape or type.
+        EvaluateError: the baseline has another result, or other inputs.
     """
     layer = given if isinstance(given, Definition) else Definition("expression", placeholders_of(given), given)
     if baseline is not None:
@@ -83,16 +85,13 @@ def placeholders_of(output: te.Tensor) -> tuple[te.Tensor, ...]:
 
 
 def _check_baseline(name: str, layer: Definition, baseline: te.Tensor) -> None:
-    wanted = {tensor.name: _kind(tensor) for tensor in layer.inputs}
-    kinds = [("result", _kind(layer.output), _kind(baseline))]
-    kinds += [(tensor.name, wanted.get(tensor.name, "no input"), _kind(tensor)) for tensor in placeholders_of(baseline)]
-    for what, ours, theirs in kinds:
-        if ours != theirs:
-            raise EvaluateError(f"evaluate: {what} of the baseline of {name} must be {ours}, got {theirs}")
-
-
-def _kind(tensor: te.Tensor) -> str:
-    return f"{tensor.dtype}{list(tensor.shape)}"
+    known = {tensor.name: str(list(tensor.shape)) for tensor in layer.inputs}
+    found = {tensor.name: str(list(tensor.shape)) for tensor in placeholders_of(baseline)}
+    kinds = [(f"input {input_}", known.get(input_, "none"), shape) for input_, shape in found.items()]
+    ours, theirs = (f"{tensor.dtype}{list(tensor.shape)}" for tensor in (layer.output, baseline))
+    for what, wanted, got in [("result", ours, theirs), *kinds]:
+        if wanted != got:
+            raise EvaluateError(f"evaluate: {what} of the baseline of {name} must be {wanted}, got {got}")
 
 
 def _given(layer: Definition, operands: OperandTypes) -> Definition:
@@ -118,6 +117,19 @@ def _of_workload(layer: Workload, operands: OperandTypes) -> Definition:
 def steps_of(output: te.Tensor) -> int:
     """Points of the loop nest of an expression's sums: of a layer, its multiply-accumulates."""
     return prod(_sums_of(output).shape) * terms_of(output)
+
+
+def least_cycles(layer: Definition, config: Config) -> float:
+    """Cycles in which a machine reads the operands of a layer once, or writes its result: channels
+    work side by side, so it is the longer of both.
+    """
+    sizes = sum(map(_nbytes, layer.inputs)), _nbytes(layer.output)
+    return max(sizes) / config.peak_bytes_per_cycle
+
+
+def _nbytes(tensor: te.Tensor) -> float:
+    bits = INTEGER_BITS.get(tensor.dtype, 8 * storage_dtype(tensor.dtype).itemsize)
+    return prod(tensor.shape) * bits / 8
 
 
 def terms_of(output: te.Tensor) -> int:

@@ -22,8 +22,9 @@ from vdla.runtime.verdict.added_area import AddedArea, added_area
 from vdla.runtime.verdict.errors import EvaluateError
 from vdla.runtime.verdict.kept import keep, kept
 from vdla.runtime.verdict.layer_cycles import read_types, stages_of, types_of
-from vdla.runtime.verdict.layers import EvaluatedLayer, OperandTypes, steps_of, terms_of
+from vdla.runtime.verdict.layers import EvaluatedLayer, OperandTypes, least_cycles, steps_of, terms_of
 from vdla.runtime.verdict.measure import LayerCost, LayerOutcome, MeasureJob, measured
+from vdla.runtime.verdict.random_data import largest_difference
 from vdla.runtime.verdict.written_program import written_programs
 from vdla.support.background import Background
 
@@ -35,14 +36,19 @@ class LayerVerdict:
     """A layer before and after; an outcome without a cost has the reason.
 
     `steps` are the points of its loop nest that do not read padding, such as multiply-accumulates.
+    No program takes fewer than `least_cycles`, in which the machine with the extension reads the
+    operands once, or writes the results. `baseline_error` is the largest difference between its
+    results and those of another formulation before, on random data; None if both are the same.
     """
 
     name: str
     count: int
     steps: int
+    least_cycles: float
     before: LayerOutcome
     after: LayerOutcome
     accuracy: Accuracy | None
+    baseline_error: float | None = None
 
     @property
     def applies(self) -> bool:
@@ -98,6 +104,12 @@ class ExtensionVerdict:
         return sum(count * what(one) for count, one in found if one is not None)
 
     @property
+    def most_speedup(self) -> float | None:
+        """The speed-up of programs that take the least cycles of the layers."""
+        least = sum(layer.count * layer.least_cycles for layer in self.compared)
+        return self.total(lambda one: one.cycles, after=False) / least if least else None
+
+    @property
     def speedup(self) -> float | None:
         """Cycles of all layers before over after."""
         after = self.total(lambda one: one.cycles, after=True)
@@ -150,7 +162,7 @@ def evaluate(
         jobs.append(both[1](name=layer.name, output=definition.output, written=written))
     outcomes = _outcomes(jobs, 0 if any(map(callable, sources)) else workers, progress)
     pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
-    judged = [_judged(layer, *pair, plain, own, seed) for layer, pair in zip(layers, pairs, strict=True)]
+    judged = [_judged(layer, *pair, plain, own, config, seed) for layer, pair in zip(layers, pairs, strict=True)]
     part = part or part_of_preset(config.name)
     rates = [_steps_a_cycle(*pair) for pair in zip(declared, plug_ins, strict=True)]
     return ExtensionVerdict(
@@ -174,6 +186,7 @@ def _judged(
     after: LayerOutcome,
     plain: OperandTypes,
     own: OperandTypes,
+    config: Config,
     seed: int,
 ) -> LayerVerdict:
     """The verdict on a layer; its error where the types differ."""
@@ -182,9 +195,11 @@ def _judged(
         name=layer.name,
         count=layer.count,
         steps=_needed(steps_of(output), before, after),
+        least_cycles=least_cycles(layer.definition(own), config),
         before=before,
         after=after,
         accuracy=None if own == plain else accuracy_of(terms_of(output), plain, own, seed),
+        baseline_error=None if layer.baseline is None else largest_difference(output, layer.baseline, seed),
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log2, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,19 +14,15 @@ from numpy.typing import NDArray
 
 from vdla.compiler import te
 from vdla.compiler.extensions import Extension, ExtensionError, LayerError, program_of
-from vdla.compiler.interpret import interpret
-from vdla.compiler.ir import limits, storage_dtype
 from vdla.compiler.operators.definitions import Definition
 from vdla.hardware.config import Config
-from vdla.hardware.numerics import pack_scale
 from vdla.runtime.verdict.errors import EvaluateError
-from vdla.runtime.verdict.layers import placeholders_of, terms_of
+from vdla.runtime.verdict.random_data import computed, random_arrays
 
 if TYPE_CHECKING:
     from vdla.compiler.layer_programs import LayerProgram
 
 Array = NDArray[Any]
-_SHARE = 0.4  # of the range of results: about one in a hundred is beyond it
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +40,8 @@ class WrittenProgram:
 
     def check(self, layer: str, output: te.Tensor, seed: int) -> None:
         """EvaluateError unless all programs are safe and compute the layer."""
-        inputs = placeholders_of(output)
-        arrays = _random_arrays(inputs, terms_of(output), seed)
-        wanted = interpret(te.create_function(inputs, [output], "layer"), arrays)[output.name]
+        arrays = random_arrays(output, seed)
+        wanted = computed(output, arrays)
         for number, program in enumerate(self.found):
             which = f" ({number + 1} of {len(self.found)})" if len(self.found) > 1 else ""
             where = f"evaluate: {self.label} of {layer}{which}"
@@ -100,29 +94,3 @@ def _written(extension: Extension, layer: Definition, config: Config) -> Written
         rule = f"program of {extension.name} must return a vdla.LayerProgram, or several, for the machine it is given"
         raise ExtensionError(f"{extension.place}: {rule}, got {given!r}")
     return WrittenProgram(label, found)
-
-
-# --- random data ----------------------------------------------------------------------------------
-
-
-def _random_arrays(inputs: Sequence[te.Tensor], terms: int, seed: int) -> dict[str, Array]:
-    """Elements over the range of their type; scales such that most results are within theirs."""
-    rng = np.random.default_rng(seed)
-    return {tensor.name: _elements(tensor, terms, rng) for tensor in inputs}
-
-
-def _elements(tensor: te.Tensor, terms: int, rng: np.random.Generator) -> Array:
-    if tensor.dtype == "int64":  # lanes of the scale buffer
-        return _scales(tensor.shape, terms, rng)
-    low, high = (int(limit) for limit in limits(tensor.dtype))
-    return rng.integers(low, high, tensor.shape, endpoint=True).astype(storage_dtype(tensor.dtype))
-
-
-def _scales(shape: Sequence[int], terms: int, rng: np.random.Generator) -> Array:
-    """Multipliers for sums of so many products of two random bytes."""
-    product = (256**2 - 1) / 12  # of their standard deviations
-    spread = sqrt(terms) * product
-    mult = rng.integers(1 << 22, 1 << 24, shape)
-    shift = np.full(shape, round(log2(spread * (1 << 23) / (_SHARE * 127))))
-    bias = rng.integers(-round(spread), round(spread), shape, endpoint=True)
-    return pack_scale(bias, mult, shift).view(np.int64)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import vdla
 from vdla.cli import main
+from vdla.runtime.mapping import explore_mappings
 
 Capture = pytest.CaptureFixture[str]
 
@@ -32,6 +34,15 @@ def layer():
 
 def pooled():
     return vdla.definitions.pooling(batch=1, channels=4, size=(4, 4), kernel=2, kind="max").output
+
+
+def pair():
+    define = vdla.definitions.dense
+    return tuple(define(rows=6, in_features=8, out_features=8) for _ in range(2))
+
+
+def three():
+    return 1, 2, 3
 """
 
 
@@ -40,6 +51,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr("vdla.runtime.verdict.kept.user_cache", lambda kind: tmp_path / kind)
     path = tmp_path / "again.py"
     path.write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
     return str(path)
 
 
@@ -63,6 +75,22 @@ def test_tables_page_pictures_and_json(source: str, tmp_path: Path, capsys: Capt
     assert files["png"].read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_function_may_give_the_baseline_too(source: str, capsys: Capture) -> None:
+    words = ["evaluate", source, "--layers", f"{source}:pair", "--preset", "tiny", "--workers", "1"]
+    assert main(words) == 0
+    assert "pair: another formulation before, whose results differ by up to 0\n" in capsys.readouterr().out
+
+
+def test_a_program_of_an_extension_is_compared(source: str, tmp_path: Path, capsys: Capture) -> None:
+    machine = vdla.extend(vdla.Config.preset("tiny"), source)
+    layer = vdla.definitions.dense(rows=6, in_features=8, out_features=8).output
+    report = explore_mappings(layer, machine)
+    again = next(operator for operator in report.operators if str(operator.mapping).startswith("again"))
+    again.program.save(tmp_path / "again.vdla")
+    assert main(["compare", "sim", "sim", str(tmp_path / "again.vdla"), "--extension", source]) == 0
+    assert capsys.readouterr().out.startswith("equal: ")
+
+
 def test_an_extension_that_applies_nowhere_is_a_finding(source: str, capsys: Capture) -> None:
     words = ["evaluate", source, "--layers", f"{source}:pooled", "--preset", "tiny", "--workers", "1"]
     assert main(words) == 1
@@ -72,6 +100,7 @@ def test_an_extension_that_applies_nowhere_is_a_finding(source: str, capsys: Cap
 @pytest.mark.parametrize(
     ("words", "text"),
     [
+        (["--layers", "again.py:three"], "again.py:three: the function must return a tensor, a definition, or two of "),
         (["--layers", "C99"], "workload: name must be one of C1, C2, "),
         (["--layers", "C3-C1"], "evaluate: a range of layers must be as C1-C12, D1-D9 or CT1-CT3, got C3-C1\n"),
         (["--layers", "mine.py"], "evaluate: FILE.py must be followed by the name of a function, as mine.py:NAME, "),

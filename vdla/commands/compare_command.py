@@ -11,8 +11,8 @@ from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.arrays import read_inputs, with_random
 from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress, table
-from vdla.commands.files import is_model, read_program
-from vdla.commands.machine_options import add_dram_arguments, natural, positive, with_dram
+from vdla.commands.files import is_model, load_extensions, read_program
+from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, natural, positive, with_dram
 from vdla.commands.model_inputs import model_inputs
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         complete_with(device, lambda: ("sim", "rtl", "pynq"))
     help_text = "a program file, assembly text (.s) or a compiled network"
     parser.add_argument("program", type=Path, metavar="PROGRAM", help=help_text)
+    add_extension_argument(parser, "an extension that the program needs")
     words = "NAME=FILE"
     parser.add_argument("--input", nargs="+", default=[], metavar=words, help="packed arrays as .npy files; "
                         "of a network plain ones, also FILE.npy for its only input")  # fmt: skip
@@ -58,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(f"compare: --assertions must be left out without rtl, got {' and '.join(names)}")
     if arguments.bitstream and not any(map(_is_board, names)):
         raise CommandError(f"compare: --bitstream must be left out without a board, got {' and '.join(names)}")
+    load_extensions(arguments.extension)
     return _run_network(arguments) if is_model(arguments.program) else _run_program(arguments)
 
 

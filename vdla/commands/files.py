@@ -48,6 +48,15 @@ def is_model(path: Path) -> bool:
         return file.read(len(ARTIFACT_FILE.magic)) == ARTIFACT_FILE.magic
 
 
+def load_extensions(sources: Sequence[str]) -> None:
+    """Make extensions known, for files that name them."""
+    if sources:
+        from vdla.compiler.extensions import load_extension
+
+        for source in sources:
+            load_extension(source)
+
+
 def read_program(path: Path, extensions: Sequence[str] = ()) -> Program:
     """The program in a program file, or in assembly text when the name ends in .s; `extensions` are
     loaded first.
@@ -55,11 +64,7 @@ def read_program(path: Path, extensions: Sequence[str] = ()) -> Program:
     from vdla.hardware.asm import AsmError, assemble
     from vdla.hardware.program import Program
 
-    if extensions:
-        from vdla.compiler.extensions import load_extension
-
-        for source in extensions:
-            load_extension(source)
+    load_extensions(extensions)
     if path.suffix != ASSEMBLY:
         return Program.load(path)
     try:

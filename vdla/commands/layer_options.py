@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vdla.commands import CommandError
 from vdla.commands.completion import complete_with
-from vdla.commands.plain_expressions import expression_of_file
+from vdla.commands.plain_expressions import returned_by
 from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -34,14 +34,30 @@ def chosen_layers(command: str, arguments: argparse.Namespace) -> list[Evaluated
     Raises:
         CommandError: an unknown network or layer, or a file that does not exist.
     """
-    from vdla.runtime.verdict import DEFAULT, layer_of, layers_named
+    from vdla.runtime.verdict import DEFAULT, layers_named
 
     if arguments.model:
         return _of_model(command, arguments.model)
     words = arguments.layers or DEFAULT
-    own = [layer_of(*expression_of_file(command, word)) for word in words if ".py" in word]
+    own = [_of_file(command, word) for word in words if ".py" in word]
     named = [word for word in words if ".py" not in word]
     return [*layers_named(named), *own]
+
+
+def _of_file(command: str, where: str) -> EvaluatedLayer:
+    """The layer that a function of the user's file returns, or the baseline and the layer."""
+    from vdla.compiler import te
+    from vdla.compiler.operators.definitions import Definition
+    from vdla.runtime.verdict import layer_of
+
+    name, given = returned_by(command, where)
+    baseline, layer = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
+    if isinstance(baseline, Definition):
+        baseline = baseline.output
+    if not isinstance(layer, te.Tensor | Definition) or not isinstance(baseline, te.Tensor | None):
+        rule = "the function must return a tensor, a definition, or two of them, the baseline first"
+        raise CommandError(f"{where}: {rule}, got {given!r}")
+    return layer_of(name, layer, baseline)
 
 
 def _of_model(command: str, name: str) -> list[EvaluatedLayer]:

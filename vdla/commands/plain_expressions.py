@@ -65,6 +65,14 @@ def expression_of_file(command: str, where: str) -> tuple[str, Any]:
     """The tensor that a function of the user's file returns."""
     from vdla.compiler import te
 
+    name, tensor = returned_by(command, where)
+    if not isinstance(tensor, te.Tensor):
+        raise CommandError(f"{where}: the function must return a tensor, got {tensor!r}")
+    return name, tensor
+
+
+def returned_by(command: str, where: str) -> tuple[str, Any]:
+    """The name of a function of the user's file, and what it returns."""
     path, _, name = where.partition(":")
     if not name:
         raise CommandError(
@@ -78,11 +86,9 @@ def expression_of_file(command: str, where: str) -> tuple[str, Any]:
     try:
         spec.loader.exec_module(module)
         function = getattr(module, name, None)
-        tensor = function() if callable(function) else None
+        returned = function() if callable(function) else None
     except Exception as error:
         raise CommandError(f"{where}: the file must run without errors, got {type(error).__name__}: {error}") from error
     if not callable(function):
         raise CommandError(f"{path}: {name} must be a function, got {'none' if function is None else repr(function)}")
-    if not isinstance(tensor, te.Tensor):
-        raise CommandError(f"{where}: the function must return a tensor, got {tensor!r}")
-    return name, tensor
+    return name, returned

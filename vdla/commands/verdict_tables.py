@@ -123,13 +123,22 @@ def notes_of(verdict: ExtensionVerdict) -> Iterator[str]:
     helps = [layer for layer in applies if layer.helps]
     yield f"applies to {len(applies)} of {len(verdict.layers)} layers, and takes fewer cycles on {len(helps)}"
     if any(layer.helps for layer in verdict.compared) and verdict.speedup is not None:
-        yield f"these layers in all: {verdict.speedup:.3f} times as fast as before"
+        yield f"these layers in all: {verdict.speedup:.3f} times as fast as before{_most(verdict)}"
     if verdict.types_after != verdict.types_before:
         own, plain = verdict.types_after, verdict.types_before
         yield f"weights {own.wgt} for {plain.wgt}, activations {own.inp} for {plain.inp}: {_errors(verdict)}"
+    for layer in verdict.layers:
+        if layer.baseline_error is not None:
+            yield f"{layer.name}: another formulation before, whose results differ by up to {layer.baseline_error:g}"
     tuned = f"each layer with {verdict.trials} trials" if verdict.trials else "the mapper's first candidates"
     yield f"both machines alike: {tuned}"
     yield f"area: {_area(verdict)}"
+
+
+def _most(verdict: ExtensionVerdict) -> str:
+    """The bound of the memory, beside what was reached."""
+    most = verdict.most_speedup
+    return "" if most is None else f"; {most:.3f} if operands and results had to be moved only"
 
 
 def _area(verdict: ExtensionVerdict) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vdla
-from vdla.benchmarks.evaluate import examples
+from vdla.benchmarks.evaluate import depthwise, examples
 
 MOST_LINES = 120
 
@@ -51,9 +51,12 @@ def test_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(examples, "_seconds", seconds)
     monkeypatch.setattr(examples, "_WINDOW", 31)
+    monkeypatch.setattr(examples, "_LAYERS", ["D9"])
+    monkeypatch.setattr(depthwise, "PRESETS", ("pynq_z1",))
     figures = examples.measured(lambda what, done, total: None).figures
     assert figures["int4_cold_s"] == 1 and figures["int4_cached_s"] == 2 and seen[0] == seen[1]
     assert figures["sad_lines"] > figures["int4_lines"] > 10 and figures["sad_per_cycle"] <= 256
+    assert 1 < figures["depthwise_speedup_pynq_z1"] < figures["depthwise_bound_pynq_z1"]
 
 
 def test_a_command_that_fails_is_an_error() -> None:

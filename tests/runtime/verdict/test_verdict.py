@@ -23,8 +23,10 @@ from vdla.runtime.verdict import (
     layer_of,
     layers_named,
     layers_of,
+    least_cycles,
     report_of,
 )
+from vdla.runtime.verdict.random_data import random_arrays
 
 TINY = Config.preset("tiny")
 INT8 = OperandTypes("int8", "int8")
@@ -134,6 +136,35 @@ def test_the_report_has_every_figure() -> None:
     assert before["utilisation"] == pytest.approx(6 * 8 * 8 / (TINY.macs_per_cycle * before["cycles"]))
     assert document["network"]["after"]["cycles"] == document["network"]["before"]["cycles"] == before["cycles"]
     assert document["extensions"][0].startswith("slow#")
+
+
+def test_a_layer_can_have_a_baseline_in_another_formulation() -> None:
+    a, b = te.placeholder((6, 8), "int8", "a"), te.placeholder((8, 8), "int8", "b")
+    k = te.reduce_axis(8, "k")
+    baseline = te.compute((6, 8), lambda n, m: te.sum(wide(a[n, k]) * wide(b[m, k]), axis=k), "products")
+    (layer,) = evaluate(declare_differences, [layer_of("distance", distances(), baseline)], TINY).layers
+    assert layer.before.cost is not None and layer.after.cost is not None and layer.speedup is not None
+    arrays = random_arrays(distances(), seed=0)
+    x, y = (arrays[name].astype(int) for name in "ab")
+    exact = np.abs(x @ y.T - np.abs(x[:, None] - y[None]).sum(2)).max()
+    assert layer.baseline_error == exact  # another result, which the verdict says
+
+
+@pytest.mark.parametrize(
+    ("terms", "columns", "text"),
+    [
+        (8, 4, r"result of the baseline of mine must be int32\[6, 8\], got int32\[6, 4\]"),
+        (4, 8, r"input a of the baseline of mine must be \[6, 8\], got \[6, 4\]"),
+    ],
+)
+def test_a_baseline_of_another_shape_is_refused(terms: int, columns: int, text: str) -> None:
+    with pytest.raises(EvaluateError, match=f"^evaluate: {text}$"):
+        layer_of("mine", distances(), distances(columns=columns, terms=terms))
+
+
+def test_the_least_cycles_are_those_of_the_busier_channel() -> None:
+    layer = vdla.definitions.dense(rows=6, in_features=8, out_features=8)
+    assert least_cycles(layer, TINY) == max(6 * 8 + 8 * 8, 6 * 8 * 4) / TINY.axi_bytes  # results of 32 bits
 
 
 def test_no_layers_are_refused() -> None:
