@@ -2,6 +2,7 @@
 
     program = compile(schedule, "pynq_z1")
     kernel = compile(schedule, "host")
+    kernel = compile(schedule, "opencl")
 
 The kind of target decides which code generator runs; no name is both a preset and a CPU.
 """
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
     from vdla.hardware.program import Program
     from vdla.runtime.native import Kernel
     from vdla.runtime.network import Model
+    from vdla.runtime.opencl import OpenClKernel
     from vdla.runtime.tune import TunedSchedules
+
+
+_OPENCL = "opencl"
 
 
 class CompileError(Error, ValueError):
@@ -73,8 +78,12 @@ def compile(
     tuned: TunedSchedules | str | Path | None = None,
     threads: int | None = None,
     **network: Any,
-) -> Program | Kernel | Model:
+) -> Program | Kernel | OpenClKernel | Model:
     """A `Program` for a `Config` or a preset's name; a `Kernel` for a `Target` or a CPU's name.
+
+    An `OpenClKernel` for "opencl", the first GPU of this machine or else its first OpenCL device,
+    or for "opencl:NAME", the device whose name or platform contains NAME. A function of which no
+    loop is bound gets the default schedule there, `grid_schedule`.
 
     `what` is a Schedule, a function, or the result of a template, whose configuration must be the
     target. A function is compiled as it stands: without a schedule it is slow on a CPU.
@@ -99,6 +108,10 @@ def compile(
     """
     from vdla.hardware.config import Config
 
+    if isinstance(target, str) and target.split(":")[0] == _OPENCL:
+        given = {"weights": weights, "layouts": layouts, "contract": contract, "cached": cached, "tuned": tuned}
+        _chosen({}, {**given, "threads": threads, **network}, f"device {target}")
+        return _device_kernel(what, target)
     if _is_model(what):
         _chosen({}, {"weights": weights, "layouts": layouts, "contract": contract, "cached": cached}, "model")
         from vdla.runtime.network import compile_network
@@ -187,6 +200,21 @@ def _kernel(what: object, target: Target, options: Mapping[str, Any]) -> Kernel:
     if isinstance(what, Operator):
         raise CompileError(f"compile: target of a template must be an accelerator, got the CPU {target.name}")
     return build(_function(what), target, **options)
+
+
+def _device_kernel(what: object, target: str) -> OpenClKernel:
+    from vdla.compiler.ir import THREAD, For, walk
+    from vdla.compiler.operators.gpu import grid_schedule
+    from vdla.compiler.operators.vdla import Operator
+    from vdla.runtime.opencl import build_opencl, open_opencl
+
+    if _is_model(what) or isinstance(what, Operator):
+        kind = "a template" if isinstance(what, Operator) else "a model"
+        raise CompileError(f"compile: target of {kind} must not be an OpenCL device, got {target}")
+    fn, device = _function(what), target.partition(":")[2]
+    if any(isinstance(stmt, For) and THREAD in stmt.annotations for stmt in walk(fn.body)):
+        return build_opencl(fn, device)
+    return build_opencl(grid_schedule(fn, open_opencl(device).limits).fn, device)
 
 
 def _function(what: object) -> ir.Function:

@@ -53,6 +53,9 @@ ROOMS: dict[str, str] = {
     "compiler.codegen.llvm": (
         "support compiler.abi compiler.ir compiler.target compiler.arith compiler.tensorize compiler.lowering"
     ),
+    "compiler.codegen.opencl": (
+        "support compiler.abi compiler.ir compiler.target compiler.arith compiler.lowering compiler.codegen.llvm"
+    ),
     "compiler.operators.vdla": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize "
         "compiler.codegen.vdla compiler.schedule compiler.codegen.vdla.intrinsics"
@@ -76,6 +79,7 @@ ROOMS: dict[str, str] = {
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize compiler.schedule "
         "compiler.codegen.llvm compiler.codegen.llvm.intrinsics compiler.operators"
     ),
+    "compiler.operators.gpu": "compiler.ir compiler.target compiler.schedule compiler.operators.cpu",
     "compiler.tune.searches": "support compiler.tune",
     "compiler.graph": "support",
     "compiler.graph.passes": "compiler.graph",
@@ -109,6 +113,7 @@ ROOMS: dict[str, str] = {
         "simulator.function simulator.stats simulator.verify simulator.timing"
     ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
+    "runtime.opencl": ("support compiler.abi compiler.ir compiler.target compiler.codegen.opencl runtime.native"),
     "runtime.numpy_operators": "hardware",
     "runtime.evaluate": (
         "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.passes "
@@ -122,9 +127,10 @@ ROOMS: dict[str, str] = {
     ),
     "runtime": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
-        "compiler.te compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
+        "compiler.te compiler.schedule compiler.operators.vdla compiler.operators compiler.operators.gpu "
+        "compiler.graph compiler.graph.onnx "
         "compiler.templates compiler.map simulator.support simulator.stats simulator.timing simulator "
-        "runtime.devices runtime.native runtime.evaluate runtime.executor runtime.network runtime.tune"
+        "runtime.devices runtime.native runtime.opencl runtime.evaluate runtime.executor runtime.network runtime.tune"
     ),
     "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph compiler.templates",
     "runtime.network": (
@@ -252,9 +258,9 @@ ROOMS: dict[str, str] = {
         "compiler.operators compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.graph.passes "
         "compiler.graph.onnx compiler.templates compiler.tune compiler.tune.searches "
         "simulator.function simulator.stats simulator.verify simulator.timing "
-        "simulator runtime.devices runtime.evaluate runtime.artifact runtime.executor runtime runtime.network "
-        "runtime.quantise runtime.compare runtime.tune runtime.verdict runtime.explore benchmarks.harness "
-        "benchmarks.networks benchmarks.programs benchmarks.generated_tests runtime.check_datapath"
+        "simulator runtime.devices runtime.opencl runtime.evaluate runtime.artifact runtime.executor runtime "
+        "runtime.network runtime.quantise runtime.compare runtime.tune runtime.verdict runtime.explore "
+        "benchmarks.harness benchmarks.networks benchmarks.programs benchmarks.generated_tests runtime.check_datapath"
     ),
     "commands.board": (
         "support hardware commands runtime.devices runtime.remote runtime.selftest boards boards.vivado boards.virtual"

@@ -140,6 +140,7 @@ def _machine() -> list[DoctorFinding]:
         DoctorFinding("processor", f"{cpu_model()}, {os.cpu_count()} cores"),
         DoctorFinding("vector features", ", ".join(features) or "none known"),
         _kernel(),
+        *_opencl(),
         *_tools(),
     ]
 
@@ -153,6 +154,16 @@ def _kernel() -> DoctorFinding:
     fast = vnni.available() and kernels_vnni.supports(config.block_in, config.block_out)
     name = "AVX-512 VNNI" if fast else "portable: AVX-512 VNNI would be several times faster"
     return DoctorFinding("simulator kernel", f"{name} (ready in {time.perf_counter() - start_s:.1f} s)")
+
+
+def _opencl() -> list[DoctorFinding]:
+    """The OpenCL devices, or why there are none; they are optional."""
+    from vdla.runtime.opencl import OpenClDeviceError, opencl_devices
+
+    try:
+        return [DoctorFinding("opencl device", device) for device in opencl_devices()]
+    except OpenClDeviceError as error:
+        return [DoctorFinding("opencl device", "none", advice=str(error).removeprefix("opencl: "))]
 
 
 def _tools() -> list[DoctorFinding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vdla.compiler.codegen.llvm.compile import NativeObject, compile_module, compile_native
-from vdla.compiler.codegen.llvm.function_signature import SignatureError, signature_of
+from vdla.compiler.codegen.llvm.function_signature import SignatureError, extent_of, signature_of
 from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
 from vdla.compiler.codegen.llvm.loops import ROLLED
 from vdla.compiler.codegen.llvm.objects import CodegenError, pool_object
@@ -18,6 +18,7 @@ __all__ = [
     "SignatureError",
     "compile_module",
     "compile_native",
+    "extent_of",
     "pool_object",
     "signature_of",
 ]

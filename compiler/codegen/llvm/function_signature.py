@@ -32,7 +32,7 @@ def signature_of(fn: ir.Function) -> Signature:
         if buffer.dtype not in DTYPE_CODES:
             choices = ", ".join(DTYPE_CODES)
             raise SignatureError(f"{fn.name}: dtype of {name} must be one of {choices}, got {buffer.dtype}")
-        shape = tuple(_extent(f"{fn.name}: extent of {name}", extent) for extent in buffer.shape)
+        shape = tuple(extent_of(f"{fn.name}: extent of {name}", extent) for extent in buffer.shape)
         arguments.append(Argument(name, buffer.dtype, shape, name in outputs))
     for scalar in fn.scalars:
         if not any(scalar in argument.shape for argument in arguments):
@@ -40,7 +40,12 @@ def signature_of(fn: ir.Function) -> Signature:
     return Signature(fn.name, tuple(arguments), fn.scalars)
 
 
-def _extent(where: str, extent: ir.Extent) -> ExtentExpr:
+def extent_of(where: str, extent: ir.Extent) -> ExtentExpr:
+    """An extent of the IR in a signature.
+
+    Raises:
+        SignatureError: it uses an operator that signatures do not have.
+    """
     match extent:
         case int():
             return extent
@@ -49,6 +54,6 @@ def _extent(where: str, extent: ir.Extent) -> ExtentExpr:
         case ir.Const(value=number):
             return int(number)
         case ir.Binary(op=op, a=a, b=b) if op in EXTENT_OPERATORS:
-            return op, _extent(where, a), _extent(where, b)
+            return op, extent_of(where, a), extent_of(where, b)
     choices = ", ".join(EXTENT_OPERATORS)
     raise SignatureError(f"{where} must use only the operators {choices}, got {expr_text(extent)}")

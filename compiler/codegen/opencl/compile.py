@@ -1,0 +1,73 @@
+"""From a scheduled function to OpenCL C, and how to launch it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vdla.compiler import ir
+from vdla.compiler.abi import Argument, Signature
+from vdla.compiler.codegen.llvm import extent_of, signature_of
+from vdla.compiler.codegen.opencl.errors import OpenClError
+from vdla.compiler.codegen.opencl.helpers import prelude
+from vdla.compiler.codegen.opencl.indices import elements
+from vdla.compiler.codegen.opencl.kernel_source import Launch, write_kernel
+from vdla.compiler.ir import GridKernel
+from vdla.compiler.lowering.grid_pipeline import lower_kernels
+from vdla.compiler.target import GridLimits
+
+_MOST_ELEMENTS = ir.MAX_EXTENT
+
+
+@dataclass(frozen=True, slots=True)
+class OpenClSource:
+    """A function in OpenCL C: kernels that run in the order of `launches`.
+
+    `temporaries` are the arrays in device memory that exist during a call.
+    """
+
+    signature: Signature
+    text: str
+    launches: tuple[Launch, ...]
+    temporaries: tuple[Argument, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def emit_opencl(fn: ir.Function, limits: GridLimits) -> OpenClSource:
+    """The OpenCL C of a function, scheduled by `bind` or not, for a device of these limits.
+
+    Raises:
+        SignatureError: the function cannot be called with arrays.
+        PassError: the schedule asks for the impossible, or for more than the device has.
+        OpenClError: an array exceeds what OpenCL C can express.
+    """
+    signature = signature_of(fn)
+    kernels = lower_kernels(fn, limits)
+    _check_sizes(fn, kernels)
+    used: set[str] = set()
+    parts, launches = [], []
+    for kernel in kernels:
+        text, launch = write_kernel(fn, kernel, used)
+        parts.append(text)
+        launches.append(launch)
+    head = "#pragma OPENCL FP_CONTRACT OFF"
+    text = "\n\n".join(part for part in (head, prelude(used), *parts) if part) + "\n"
+    return OpenClSource(signature, text, tuple(launches), _temporaries(fn, kernels))
+
+
+def _check_sizes(fn: ir.Function, kernels: tuple[GridKernel, ...]) -> None:
+    """Refuse buffers whose elements an `int` cannot count."""
+    for buffer in (buffer for kernel in kernels for buffer in kernel.buffers.values()):
+        count = elements(buffer)
+        if count is not None and count > _MOST_ELEMENTS:
+            raise OpenClError(f"{fn.name}: {buffer.name} must have at most {_MOST_ELEMENTS} elements, got {count}")
+
+
+def _temporaries(fn: ir.Function, kernels: tuple[GridKernel, ...]) -> tuple[Argument, ...]:
+    """The buffers between kernels."""
+    between = {name: kernel.buffers[name] for kernel in kernels for name in kernel.params if name not in fn.params}
+    return tuple(
+        Argument(name, buffer.dtype, tuple(extent_of(f"{fn.name}: extent of {name}", e) for e in buffer.shape), True)
+        for name, buffer in between.items()
+    )

@@ -1,0 +1,116 @@
+"""One kernel in OpenCL C, and how to launch it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vdla.compiler import ir
+from vdla.compiler.abi import ExtentExpr
+from vdla.compiler.arith import last_value, scalar_ranges
+from vdla.compiler.codegen.llvm import extent_of
+from vdla.compiler.codegen.opencl.expressions import ExpressionWriter
+from vdla.compiler.codegen.opencl.helpers import device_functions
+from vdla.compiler.codegen.opencl.names import CNames
+from vdla.compiler.codegen.opencl.statements import StatementWriter
+from vdla.compiler.codegen.opencl.types import memory_type
+from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, GridKernel
+
+_SHORT = {
+    **{axis: f"b{axis[-1]}" for axis in BLOCK_AXES},
+    **{axis: f"t{axis[-1]}" for axis in THREAD_AXES},
+}
+"""The variables of the grid in the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to start a kernel: its name, the buffers and symbolic extents it takes, and its grid.
+
+    `groups` are the groups of the grid and `threads` the threads of a group, each along x, y, z.
+    """
+
+    kernel: str
+    buffers: tuple[str, ...]
+    scalars: tuple[str, ...]
+    groups: tuple[ExtentExpr, ...]
+    threads: tuple[int, ...]
+
+
+def write_kernel(fn: ir.Function, kernel: GridKernel, used: set[str]) -> tuple[str, Launch]:
+    """The source of a kernel of `fn`, and its launch; `used` collects the device functions."""
+    symbol = f"{kernel.name}_kernel"
+    loops = [stmt.var for stmt in ir.walk(kernel.body) if isinstance(stmt, ir.For)]
+    names = CNames([*kernel.buffers, *loops, *fn.scalars], [symbol, *device_functions()], _SHORT)
+    axes = kernel.extents
+    ranges = dict(scalar_ranges(fn))
+    ranges |= {axis: (0, last_value(extent, ranges)) for axis, extent in axes.items()}
+    fixed = frozenset(axes) | set(fn.scalars)
+    writer = ExpressionWriter(buffers=kernel.buffers, names=names, used=used, fixed=fixed, ranges=ranges)
+    body = list(StatementWriter(kernel.name, writer).lines(kernel.body, 1))
+    variables = _variables(kernel)
+    scalars = tuple(name for name in kernel.scalars if name in variables)
+    parameters = [_pointer(kernel, name, names) for name in kernel.params]
+    parameters += [f"const int {names[name]}" for name in scalars]
+    size = ", ".join(map(str, kernel.block))
+    lines = [
+        f"__kernel __attribute__((reqd_work_group_size({size})))",
+        f"void {symbol}({', '.join(parameters)}) {{",
+        *(f"    __local {_array(buffer, names)}" for buffer in kernel.shared),
+        *(f"    const int {names[axis]} = {_number(axis)};" for axis in axes if axis in variables),
+        *(f"    {line}" for line in writer.hoisted_lines()),
+        *body,
+        "}",
+    ]
+    groups = tuple(extent_of(f"{fn.name}: grid", extent) for extent in kernel.grid)
+    return "\n".join(lines), Launch(symbol, kernel.params, scalars, groups, kernel.block)
+
+
+def _pointer(kernel: GridKernel, name: str, names: CNames) -> str:
+    """The declaration of a pointer to device memory."""
+    written = any(isinstance(stmt, ir.Store) and stmt.buffer == name for stmt in ir.walk(kernel.body))
+    return f"__global {'' if written else 'const '}{memory_type(kernel.buffers[name].dtype)} *restrict {names[name]}"
+
+
+def _array(buffer: ir.Buffer, names: CNames) -> str:
+    """The declaration of an array of a group."""
+    count = 1
+    for extent in buffer.dims:
+        count *= extent
+    return f"{memory_type(buffer.dtype)} {names[buffer.name]}[{count}];"
+
+
+def _number(axis: str) -> str:
+    """The call that gives the number of this thread or group along an axis."""
+    function = "get_group_id" if axis in BLOCK_AXES else "get_local_id"
+    return f"{function}({'xyz'.index(axis[-1])})"
+
+
+def _variables(kernel: GridKernel) -> set[str]:
+    """The variables that the kernel uses, those in the strides of its buffers too."""
+    found: set[str] = set()
+    seen: set[int] = set()
+    for expr in _expressions(kernel):
+        pending = [expr]
+        while pending:
+            inner = pending.pop()
+            if id(inner) in seen:
+                continue
+            seen.add(id(inner))
+            if isinstance(inner, ir.Var):
+                found.add(inner.name)
+            pending += ir.operands(inner)
+    return found
+
+
+def _expressions(kernel: GridKernel) -> Iterator[ir.Expr]:
+    for buffer in kernel.buffers.values():
+        yield from (extent for extent in buffer.shape if not isinstance(extent, int))
+    for stmt in ir.walk(kernel.body):
+        match stmt:
+            case ir.Store(indices=indices, value=value):
+                yield from (*indices, value)
+            case ir.If(cond=cond):
+                yield cond
+            case ir.For(extent=extent) if not isinstance(extent, int):
+                yield extent

@@ -1,0 +1,64 @@
+"""The default schedule of any function for a GPU: a thread for each element of each stage.
+
+The spatial loops of a block are fused and split over the blocks and threads of a grid; reductions
+run in sequence, into a register. Steps that are illegal for a function are skipped: what no step
+binds, one thread runs.
+"""
+
+from __future__ import annotations
+
+from vdla.compiler import ir
+from vdla.compiler.operators.cpu.block_nest import block_nest, block_nests
+from vdla.compiler.operators.cpu.inlining import inline_stages
+from vdla.compiler.operators.cpu.stage_schedule import attempt
+from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.compiler.target import GridLimits
+
+THREADS = 128
+"""The threads of a block: several warps, so that one computes while another waits for memory."""
+
+
+def grid_schedule(fn: ir.Function, limits: GridLimits | None = None, threads: int = THREADS) -> Schedule:
+    """A schedule of `fn` with blocks of `threads` threads, or as many as the device has."""
+    schedule = Schedule(fn)
+    inline_stages(schedule)
+    count = threads if limits is None else min(threads, limits.threads)
+    for name in [nest.leaf.name for nest in block_nests(schedule.fn)]:
+        bind_stage(schedule, name, count)
+    return schedule
+
+
+def bind_stage(schedule: Schedule, block: str, threads: int) -> None:
+    """Give each element of a block a thread, if no other block shares its loops."""
+    nest = block_nest(schedule.fn, block)
+    if not nest.is_alone or not nest.loops("spatial"):
+        return
+    if nest.loops("reduce") and attempt(schedule, lambda: _reduce_in_register(schedule, block, threads)):
+        return
+    attempt(schedule, lambda: _bind_elements(schedule, block, threads))
+
+
+def _reduce_in_register(schedule: Schedule, block: str, threads: int) -> None:
+    """A thread for each result, which it reduces in a local variable."""
+    copy = schedule.cache_write(block, "local")
+    schedule.compute_at(block, _bind_elements(schedule, copy, threads))
+
+
+def _bind_elements(schedule: Schedule, block: str, threads: int) -> str:
+    """The fused spatial loops over blocks and threads; the innermost loop bound."""
+    nest = block_nest(schedule.fn, block)
+    spatial = nest.loops("spatial")
+    others = [loop.var for loop in nest.own if loop not in spatial]
+    if not spatial:
+        raise ScheduleError(f"threads for {block}: a loop must be spatial, got none")
+    if [loop.var for loop in nest.own] != [*(loop.var for loop in spatial), *others]:
+        schedule.reorder(*(loop.var for loop in spatial), *others)
+    fused = schedule.fuse(*(loop.var for loop in spatial)) if len(spatial) > 1 else spatial[0].var
+    extent = next(loop.extent for loop in block_nest(schedule.fn, block).own if loop.var == fused)
+    if isinstance(extent, int) and extent <= threads:
+        schedule.bind(fused, "threadIdx.x")
+        return fused
+    outer, inner = schedule.split(fused, factor=threads)
+    schedule.bind(outer, "blockIdx.x")
+    schedule.bind(inner, "threadIdx.x")
+    return inner

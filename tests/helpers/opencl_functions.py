@@ -1,0 +1,37 @@
+"""Functions of plain stores for an OpenCL device, and whether there is one."""
+
+from __future__ import annotations
+
+import pytest
+
+from vdla.compiler import ir
+from vdla.compiler.ir import THREAD
+from vdla.runtime.opencl import OpenClDeviceError, open_opencl
+
+
+def missing_device() -> str:
+    """Why there is no device; empty if there is one."""
+    try:
+        open_opencl()
+    except OpenClDeviceError as error:
+        return str(error)
+    return ""
+
+
+needs_opencl = pytest.mark.skipif(bool(missing_device()), reason=missing_device() or "a device is here")
+
+
+def on_threads(params: list[ir.Buffer], count: int, *stores: ir.Stmt) -> ir.Function:
+    """A function whose thread `i` runs the stores."""
+    loop = ir.For("i", count, ir.seq(*stores), annotations={THREAD: "threadIdx.x"})
+    return ir.Function("f", tuple(b.name for b in params), {b.name: b for b in params}, loop)
+
+
+def row_store(buffer: str, row: int, value: ir.Expr) -> ir.Store:
+    """`buffer[row, i] = value`."""
+    return ir.Store(buffer, (ir.Const(row), ir.Var("i")), value)
+
+
+def element(buffer: str) -> ir.Load:
+    """`buffer[i]`."""
+    return ir.Load(buffer, (ir.Var("i"),))
