@@ -7,9 +7,10 @@ and in the RTL, and runs 2,000 programs on each machine with each memory.
 
 The worked examples of the documentation: `NAME_lines` of their files, datapath included;
 `int4_cold_s` and `int4_cached_s`, the seconds of `vdla evaluate` on ResNet-18 without and with kept
-results; `sad_per_cycle`, differences in a cycle of computing on `pynq_z1`;
-`depthwise_speedup_NAME`, cycles before over after on D1-D9, and `depthwise_bound_NAME`, the same if
-operands and results had to be moved only.
+results; `depthwise_full_s`, those of its generated tests, on RTL that is built, and of its area;
+`sad_per_cycle`, differences in a cycle of computing on `pynq_z1`; `depthwise_speedup_NAME`, cycles
+before over after on D1-D9, and `depthwise_bound_NAME`, the same if operands and results had to be
+moved only.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import vdla
@@ -29,7 +30,7 @@ from vdla.support.errors import Error
 
 DOCS = Path(vdla.__file__).resolve().parent.parent / "docs"
 _FILE = re.compile(
-    r'Path\("(?P<name>\w+)\.py"\)\.write_text\(\s*r?(?P<quote>"""|\'\'\')(?P<text>.*?)(?P=quote)', re.DOTALL
+    r'Path\("(?P<name>\w+\.(?:py|sv))"\)\.write_text\(\s*r?(?P<quote>"""|\'\'\')(?P<text>.*?)(?P=quote)', re.DOTALL
 )
 _SECONDS = 600.0
 _LAYERS = depthwise.LAYERS
@@ -49,13 +50,15 @@ def measured(progress: Progress) -> BenchmarkPart:
     with tempfile.TemporaryDirectory(prefix="vdla-examples-") as name:
         folder = Path(name)
         written = {page: write_file(page, folder) for page in pages()}
-        lines = {f"{page}_lines": len(path.read_text(encoding="utf-8").splitlines()) for page, path in written.items()}
-        progress("int4 on ResNet-18", 0, 2)
+        lines = {f"{page}_lines": _lines(path) for page, path in written.items()}
+        progress("int4 on ResNet-18", 0, 3)
         cold_s, cached_s = _verdict_seconds(written["int4"])
-        progress("sad", 1, 2)
+        progress("sad", 1, 3)
         figures = {**lines, "int4_cold_s": cold_s, "int4_cached_s": cached_s}
         figures["sad_per_cycle"] = differences_a_cycle(written["sad"], _WINDOW)
-        return BenchmarkPart({**figures, **depthwise.speedups(written["depthwise"], progress, _LAYERS)})
+        figures |= depthwise.speedups(written["depthwise"], progress, _LAYERS)
+        progress("depthwise with RTL and area", 2, 3)
+        return BenchmarkPart({**figures, "depthwise_full_s": _full_seconds(written["depthwise"])})
 
 
 def pages() -> list[str]:
@@ -70,11 +73,17 @@ def write_file(name: str, folder: Path) -> Path:
     """The extension of a page as a file in `folder`, beside all others that the page writes."""
     page = (DOCS / f"extension-{name}.md").read_text(encoding="utf-8")
     texts = {match["name"]: match["text"] for match in _FILE.finditer(page)}
-    if name not in texts:
+    if f"{name}.py" not in texts:
         raise ExampleError(f"evaluate: page extension-{name}.md must write {name}.py, got {', '.join(texts) or 'none'}")
-    for file, text in texts.items():
-        (folder / f"{file}.py").write_text(text.lstrip("\n"), encoding="utf-8")
+    for each, text in texts.items():
+        (folder / each).write_text(text.lstrip("\n"), encoding="utf-8")
     return folder / f"{name}.py"
+
+
+def _lines(source: Path) -> int:
+    """Lines of an extension, with those of the file of its datapath."""
+    files = [path for path in (source, source.with_suffix(".sv")) if path.is_file()]
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
 
 
 def _verdict_seconds(source: Path) -> tuple[float, float]:
@@ -85,6 +94,22 @@ def _verdict_seconds(source: Path) -> tuple[float, float]:
     seed = time.time_ns() // 1000
     words = ["evaluate", str(source), "--model", "resnet18", "--seed", str(seed), "--workers", "2", "--json", "-"]
     return _seconds(words), _seconds(words)
+
+
+def _full_seconds(source: Path) -> float:
+    """Seconds until the area of an extension is known and the generated tests, which build its RTL,
+    have passed: two commands at once.
+
+    Both are kept by the text of the datapath, so a new one is a cold start.
+    """
+    datapath = source.with_suffix(".sv")
+    text = f"{datapath.read_text(encoding='utf-8')}// {time.time_ns()}\n"
+    datapath.write_text(text, encoding="utf-8")
+    commands = (["selftest", str(source), "--rtl"], ["area", "--extension", str(source)])
+    start = time.perf_counter()
+    with ThreadPoolExecutor(len(commands)) as both:
+        list(both.map(_seconds, commands))
+    return round(time.perf_counter() - start, 2)
 
 
 def _seconds(words: Sequence[str]) -> float:

@@ -21,6 +21,7 @@ from vdla.benchmarks.programs.cases import ProgramCase, random_batches
 from vdla.benchmarks.programs.random_machines import DRAMS
 from vdla.compiler.extensions import ExtensionError, extend
 from vdla.hardware.config import Config
+from vdla.hardware.generate.datapath_ports import datapath_units
 
 _TINY = Config.preset("tiny")
 PLAIN = (
@@ -57,8 +58,8 @@ def _extended(plain: Config, source: str) -> Config | None:
         config = extend(plain, source)
     except ExtensionError:
         return None
-    has_rtl = config.stage is None and all(plug_in.datapath and not plug_in.states for plug_in in config.extensions)
-    return config if has_rtl and config.extensions else None
+    units = datapath_units(config)
+    return config if units and all(unit.datapath is not None for unit in units) else None
 
 
 def _batches(machines: Sequence[Config], seed: int, each: int) -> list[list[ProgramCase]]:

@@ -42,6 +42,14 @@ def test_the_search_on_the_rtl_is_that_of_the_simulator(tmp_path: Path) -> None:
     assert simulated.statistics.differences(built.statistics) == []
 
 
+def test_a_datapath_in_a_file_of_its_own_is_part_of_the_example(tmp_path: Path) -> None:
+    path = examples.write_file("depthwise", tmp_path)
+    assert path.with_suffix(".sv").read_text().endswith("endmodule\n")
+    assert examples._lines(path) > len(path.read_text().splitlines()) + 100
+    unit = vdla.extend(vdla.Config.preset("tiny"), path).extensions
+    assert {plug_in.datapath.place for plug_in in unit} == {str(tmp_path / "depthwise.sv")}
+
+
 def test_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
@@ -55,6 +63,7 @@ def test_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(depthwise, "PRESETS", ("pynq_z1",))
     figures = examples.measured(lambda what, done, total: None).figures
     assert figures["int4_cold_s"] == 1 and figures["int4_cached_s"] == 2 and seen[0] == seen[1]
+    assert sorted(words[0] for words in seen[2:]) == ["area", "selftest"] and figures["depthwise_full_s"] >= 0
     assert figures["sad_lines"] > figures["int4_lines"] > 10 and figures["sad_per_cycle"] <= 256
     assert 1 < figures["depthwise_speedup_pynq_z1"] < figures["depthwise_bound_pynq_z1"]
 
