@@ -81,6 +81,21 @@ def stencil(size: int, threads: int) -> Schedule:
     return s
 
 
+def total(size: int, blocks: int, threads: int) -> Schedule:
+    """y[0] = sum of x: the threads of all blocks add to it at once; a launch before clears it."""
+    x = te.placeholder((size,), "int32", "x")
+    k = te.reduce_axis(size, "k")
+    s = Schedule(te.create_function([x], [te.compute((1,), lambda i: te.sum(x[k], axis=k), "y")], "total"))
+    s.atomic("y")
+    i, term = s.loops("y")
+    s.reorder(term, i)
+    block, rest = s.split(term, nparts=blocks)
+    thread, _ = s.split(rest, nparts=threads)
+    s.bind(block, "blockIdx.x")
+    s.bind(thread, "threadIdx.x")
+    return s
+
+
 def centred_rows(rows: int, columns: int, threads: int) -> Schedule:
     """y[i, j] = x[i, j] less the greatest of row i: one block of threads a row, in three steps."""
     x = te.placeholder((rows, columns), "int32", "x")

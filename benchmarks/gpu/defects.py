@@ -22,6 +22,7 @@ def defects(kernel: GridKernel) -> Iterator[tuple[str, GridKernel]]:
         ("barrier under a condition", _condition_barrier(kernel)),
         ("barrier in some iterations", _skip_barrier),
         ("condition removed", _remove_condition),
+        ("update not atomic", _plain_update),
     ):
         yield from ((kind, replace(kernel, body=body)) for body in _each(kernel.body, change))
     for buffer in kernel.shared:
@@ -78,6 +79,11 @@ def _remove_condition(stmt: ir.Stmt) -> ir.Stmt | None:
     """What one thread alone does, done by all."""
     alone = isinstance(stmt, ir.If) and isinstance(stmt.cond, ir.Binary) and stmt.cond.op == "eq"
     return stmt.body if alone and isinstance(stmt, ir.If) else None
+
+
+def _plain_update(stmt: ir.Stmt) -> ir.Stmt | None:
+    """An update that other threads interrupt."""
+    return stmt.body if isinstance(stmt, ir.Atomic) else None
 
 
 def _accesses(stmt: ir.Stmt, change: Callable[[str, tuple[ir.Expr, ...]], tuple[str, tuple[ir.Expr, ...]]]) -> ir.Stmt:

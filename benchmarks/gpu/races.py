@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vdla.benchmarks.gpu.cooperative import centred_rows, row_sums, stencil, tiled_product, transpose
+from vdla.benchmarks.gpu.cooperative import centred_rows, row_sums, stencil, tiled_product, total, transpose
 from vdla.benchmarks.gpu.defects import defects
 from vdla.benchmarks.gpu.random_kernels import random_kernel
 from vdla.benchmarks.harness import Progress
@@ -75,6 +75,7 @@ def _schedules(chance: random.Random) -> Iterator[Callable[[], Schedule]]:
     columns = (threads - 1) * share + chance.randint(1, share)  # the last thread has fewer
     yield lambda: row_sums(rows, columns, threads)
     yield lambda: row_sums(rows, columns, threads, tree=True)
+    yield lambda: total(rows * columns, rows, threads)
     yield lambda: centred_rows(rows, columns, threads)
     yield lambda: stencil(chance.randint(threads, 5 * threads), threads)
     yield lambda: transpose(chance.randint(4, 9), chance.randint(2, 3))

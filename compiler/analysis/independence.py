@@ -26,7 +26,7 @@ from vdla.compiler.analysis.read_region import Limit, access_region, index_form,
 from vdla.compiler.analysis.symbols import Domains, at_least, domains_of
 from vdla.compiler.analysis.tree import tree_of
 from vdla.compiler.arith import Linear, Ranges, linear, var_names
-from vdla.compiler.ir import THREAD, expr_text
+from vdla.compiler.ir import ATOMIC, THREAD, expr_text
 
 ROOT = "root"  # the `store_at` annotation of a buffer that is allocated outside of all loops
 CheckedLoops = Mapping[str, tuple[ir.For, frozenset[str]]]
@@ -117,13 +117,16 @@ class _Iterations:
     def run(self, private: frozenset[str]) -> None:
         """Refuse a dependence between iterations, which share all but the `private` buffers."""
         inside = self.inside()
+        bound = THREAD in self.loop.annotations
+        updates = [leaf for leaf in inside if bound and ATOMIC in leaf.block.annotations]
         for leaf in inside:
-            _check_spatial(leaf, self.loop.var, f"{self.where}: {self.what}")
+            if leaf not in updates:
+                _check_spatial(leaf, self.loop.var, f"{self.where}: {self.what}")
         for writer in inside:
             for buffer in sorted(written_buffers(writer.block)):
                 for reader in inside:
                     self.check_read(writer, reader, buffer)
-                if buffer not in private:
+                if buffer not in private and writer not in updates:
                     self.check_distinct(writer, buffer)
 
     def inside(self) -> list[LeafBlock]:

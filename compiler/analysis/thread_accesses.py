@@ -36,11 +36,13 @@ class ThreadAccess:
     buffer: str
     indices: Indices
     is_write: bool
+    atomic: str  # the operator of an atomic update, else ""
     loops: tuple[ThreadLoop, ...]
     conditions: _Conditions
 
     def __str__(self) -> str:
-        return f"the {'write' if self.is_write else 'read'} of {self.buffer}[{index_text(self.indices)}]"
+        kind = f"atomic {self.atomic}" if self.atomic else "write" if self.is_write else "read"
+        return f"the {kind} of {self.buffer}[{index_text(self.indices)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class ThreadProgram:
                 self.barriers.append(here)
             case ir.Store() | ir.MultiStore():
                 return self.store(stmt.stores if isinstance(stmt, ir.MultiStore) else (stmt,), here)
+            case ir.Atomic(body=ir.Store() as store):
+                return self.update(store, here)
         for n, child in enumerate(ir.children(stmt)):
             self.visit(child, (*place, n), loops, conditions)
         self.last[at] = self.count - 1
@@ -95,14 +99,31 @@ class ThreadProgram:
             for expr in (*store.indices, store.value):
                 self.read(expr, here)
         for store in stores:
-            self.add(store.buffer, store.indices, True, here, here.conditions)
+            self.add(store.buffer, store.indices, here, here.conditions)
+
+    def update(self, store: ir.Store, here: ThreadPoint) -> None:
+        """Adds what an atomic store reads, and the element that it updates."""
+        own = ir.Load(store.buffer, store.indices)
+        for expr in (*store.indices, *(operand for operand in ir.operands(store.value) if operand != own)):
+            self.read(expr, here)
+        op = store.value.op if isinstance(store.value, ir.Binary) else ""
+        self.add(store.buffer, store.indices, here, here.conditions, atomic=op)
 
     def read(self, expr: ir.Expr, here: ThreadPoint) -> None:
         """Adds the loads of an expression."""
         for load, conditions in _loads_of(expr, here.conditions):
-            self.add(load.buffer, load.indices, False, here, conditions)
+            self.add(load.buffer, load.indices, here, conditions, write=False)
 
-    def add(self, buffer: str, indices: Indices, write: bool, here: ThreadPoint, conditions: _Conditions) -> None:
+    def add(
+        self,
+        buffer: str,
+        indices: Indices,
+        here: ThreadPoint,
+        conditions: _Conditions,
+        *,
+        write: bool = True,
+        atomic: str = "",
+    ) -> None:
         """Adds an access, if other threads see its buffer."""
         if self.kernel.buffers[buffer].scope == "local":
             return
@@ -112,6 +133,7 @@ class ThreadProgram:
             buffer=buffer,
             indices=indices,
             is_write=write,
+            atomic=atomic,
             loops=here.loops,
             conditions=conditions,
         )

@@ -88,10 +88,14 @@ def races(program: ThreadProgram, table: MeetingTable) -> Iterator[Race]:
 
 
 def pairs(program: ThreadProgram) -> Iterator[tuple[ThreadAccess, ThreadAccess]]:
-    """The pairs of accesses of one buffer, one of them a write, in program order, by the second."""
+    """The pairs of accesses of one buffer, one of them a write, in program order, by the second.
+
+    Atomic updates by one operator are no pair: they may meet.
+    """
     for n, second in enumerate(program.accesses):
         for first in program.accesses[: n + 1]:
-            if first.buffer == second.buffer and (first.is_write or second.is_write):
+            may_meet = first.atomic and first.atomic == second.atomic
+            if first.buffer == second.buffer and (first.is_write or second.is_write) and not may_meet:
                 yield first, second
 
 

@@ -21,13 +21,14 @@ from vdla.compiler import ir
 from vdla.compiler.arith import loop_ranges
 from vdla.compiler.interpret.memory import InterpreterMemory, InterpretError
 from vdla.compiler.interpret.scalar import ClosureCompiler
-from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, Array, GridKernel, index_text, storage_dtype
+from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, Array, GridKernel, index_text, storage_dtype, wrap
 
 _Env = dict[str, Any]
 _Element = tuple[str, tuple[int, ...]]
 _Stop = tuple[int, tuple[int, ...]] | None  # a barrier, in iterations of the loops around it; None: between statements
 _Steps = Callable[[_Env], Generator[_Stop, None, None]]
 _SELF = "self"  # the running thread, in the environment of its variables
+_WRITE = "write"
 _MOST_STEPS = 8  # of a thread before another one may run
 
 
@@ -70,26 +71,26 @@ class _Arrays:
 
 @dataclass(slots=True)
 class _Notes:
-    """Who accessed each element since the last barrier, or launch; each with the text of one
-    access."""
+    """Who accessed each element since the last barrier, or launch, in which way, each with the text
+    of one access."""
 
     rule: str
-    writers: dict[_Element, dict[Any, str]] = field(default_factory=dict)
-    readers: dict[_Element, dict[Any, str]] = field(default_factory=dict)
+    seen: dict[_Element, dict[str, dict[Any, str]]] = field(default_factory=dict)
 
-    def note(self, who: Any, element: _Element, text: str, *, write: bool) -> None:  # noqa: ANN401  a block or a thread
-        """Notes an access, and refuses a race."""
-        for others in (self.writers, self.readers) if write else (self.writers,):
-            for other, earlier in others.get(element, {}).items():
-                if other != who:
-                    place = f"{element[0]}[{', '.join(map(str, element[1]))}]"
-                    raise InterpretError(f"{self.rule}, got {earlier} and {text} at {place} by {other} and {who}")
-        (self.writers if write else self.readers).setdefault(element, {}).setdefault(who, text)
+    def note(self, who: Any, element: _Element, kind: str, text: str) -> None:  # noqa: ANN401  a block or a thread
+        """Notes an access, and refuses a race; those of one kind may meet, unless they write."""
+        ways = self.seen.setdefault(element, {})
+        for other_kind, others in ways.items():
+            if other_kind != kind or kind == _WRITE:
+                for other, earlier in others.items():
+                    if other != who:
+                        place = f"{element[0]}[{', '.join(map(str, element[1]))}]"
+                        raise InterpretError(f"{self.rule}, got {earlier} and {text} at {place} by {other} and {who}")
+        ways.setdefault(kind, {}).setdefault(who, text)
 
     def forget(self) -> None:
         """Begins anew, as behind a barrier."""
-        self.writers.clear()
-        self.readers.clear()
+        self.seen.clear()
 
 
 @dataclass(slots=True)
@@ -105,13 +106,13 @@ class _Thread:
     stop: _Stop = None
     done: bool = False
 
-    def access(self, buffer: ir.Buffer, at: tuple[int, ...], text: str, *, write: bool) -> tuple[Array, Array]:
+    def access(self, buffer: ir.Buffer, at: tuple[int, ...], kind: str, text: str) -> tuple[Array, Array]:
         """The array of a buffer and its written elements; the access is noted."""
         scope = 1 if buffer.scope == "shared" else 2 if buffer.scope == "local" else 0
         if scope < 2:
-            self.between_threads.note(self.index, (buffer.name, at), text, write=write)
+            self.between_threads.note(self.index, (buffer.name, at), kind, text)
         if scope == 0:
-            self.between_blocks.note(self.block, (buffer.name, at), text, write=write)
+            self.between_blocks.note(self.block, (buffer.name, at), kind, text)
         held = self.memories[scope]
         return held.arrays[buffer.name], held.written[buffer.name]
 
@@ -207,6 +208,8 @@ class _ThreadCompiler(ClosureCompiler):
                 return self.store_steps((stmt,))
             case ir.MultiStore(stores=stores):
                 return self.store_steps(stores)
+            case ir.Atomic(body=ir.Store(value=ir.Binary() as value) as store):
+                return self.atomic_steps(store, value)
             case ir.Barrier():
                 self.barriers += 1
                 return _barrier_steps(self.barriers, loops)
@@ -228,9 +231,29 @@ class _ThreadCompiler(ClosureCompiler):
             thread: _Thread = env[_SELF]
             ready = [(buffer, place(env), value(env), text) for buffer, place, value, text in parts]
             for buffer, at, value, text in ready:
-                array, written = thread.access(buffer, at, text, write=True)
+                array, written = thread.access(buffer, at, _WRITE, text)
                 array[at] = value
                 written[at] = True
+            yield None
+
+        return run
+
+    def atomic_steps(self, store: ir.Store, update: ir.Binary) -> _Steps:
+        """An update of an element by a term, at once."""
+        buffer, dtype = self.memory.buffers[store.buffer], self.memory.buffers[store.buffer].dtype
+        place = self.place("update", store.buffer, store.indices, store.buffer)
+        own = ir.Load(store.buffer, store.indices)
+        term = self.value(update.b if update.a == own else update.a, store.buffer)
+        text = f"the atomic {update.op} of {store.buffer}[{index_text(store.indices)}]"
+
+        def run(env: _Env) -> Generator[_Stop, None, None]:
+            thread: _Thread = env[_SELF]
+            at, value = place(env), term(env)
+            array, written = thread.access(buffer, at, update.op, text)
+            if not written[at]:
+                element = f"{buffer.name}[{', '.join(map(str, at))}]"
+                raise InterpretError(f"{buffer.name}: {element} must be written before it is read, got a read first")
+            array[at] = wrap(np.asarray(ir.OPERATORS[update.op].on_arrays(array[at], value)), dtype)
             yield None
 
         return run
@@ -242,7 +265,7 @@ class _ThreadCompiler(ClosureCompiler):
         def run(env: _Env) -> Any:  # noqa: ANN401  a numpy scalar
             thread: _Thread = env[_SELF]
             at = place(env)
-            array, written = thread.access(buffer, at, text, write=False)
+            array, written = thread.access(buffer, at, "read", text)
             if not written[at]:
                 element = f"{name}[{', '.join(map(str, at))}]"
                 raise InterpretError(f"{where}: {element} must be written before it is read, got a read first")

@@ -3,7 +3,7 @@
 Nodes are immutable; a pass is a function from a `Function` to a `Function`.
 """
 
-from vdla.compiler.ir.annotations import BLOCK_AXES, GRID_AXES, RESERVED, STARTS, STRIPS, THREAD, THREAD_AXES
+from vdla.compiler.ir.annotations import ATOMIC, BLOCK_AXES, GRID_AXES, RESERVED, STARTS, STRIPS, THREAD, THREAD_AXES
 from vdla.compiler.ir.dtypes import (
     DTYPES,
     FLOATS,
@@ -33,6 +33,7 @@ from vdla.compiler.ir.nodes import (
     MAX_EXTENT,
     MAX_RANK,
     Alloc,
+    Atomic,
     Axis,
     AxisKind,
     Barrier,
@@ -118,6 +119,7 @@ from vdla.compiler.ir.traversal import (
 
 __all__ = [
     "ARITHMETIC_OPS",
+    "ATOMIC",
     "BINARY_OPS",
     "BLOCK_AXES",
     "COMMUTATIVE_OPS",
@@ -148,6 +150,7 @@ __all__ = [
     "WIDE_FLOATS",
     "Alloc",
     "Array",
+    "Atomic",
     "Axis",
     "AxisKind",
     "Barrier",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+ATOMIC = "atomic"  # of a block: its threads combine into one element
 STARTS = "starts"  # of a block: its reduction starts from a given value, not the identity
 STRIPS = "strips"  # of a block: the parts of a computation that waits for transfers
 THREAD = "thread"  # of a loop: the grid axis it is bound to
@@ -11,6 +12,7 @@ THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")  # of a block: its t
 GRID_AXES = (*BLOCK_AXES, *THREAD_AXES)
 
 RESERVED = {
+    ATOMIC: "atomic",
     "double_buffer": "double_buffer",
     "intrinsic": "tensorize",
     "prefetch": "prefetch",

@@ -322,7 +322,18 @@ class Barrier:
     scope: BarrierScope = BarrierScope.BLOCK
 
 
-Stmt = For | Seq | Store | MultiStore | Block | If | Alloc | HeapAlloc | IntrinsicCall | Prefetch | Barrier
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """One store `element = element op term`, with op add, min or max, which no other thread
+    interrupts.
+
+    Threads may update one element by atomic stores of one op at once; their order is open.
+    """
+
+    body: Stmt
+
+
+Stmt = For | Seq | Store | MultiStore | Block | If | Alloc | HeapAlloc | IntrinsicCall | Prefetch | Barrier | Atomic
 
 
 @dataclass(frozen=True, slots=True)

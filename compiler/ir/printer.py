@@ -86,7 +86,7 @@ def _stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[TextLine]:
         case ir.MultiStore(stores=stores):
             targets = ", ".join(f"{store.buffer}[{index_text(store.indices)}]" for store in stores)
             yield TextLine(f"{indent}{targets} = {', '.join(expr_text(store.value) for store in stores)}", owner)
-        case ir.If() | ir.Alloc() | ir.HeapAlloc() | ir.IntrinsicCall():
+        case ir.If() | ir.Alloc() | ir.HeapAlloc() | ir.IntrinsicCall() | ir.Atomic():
             yield TextLine(f"{indent}{_lowered_header(stmt)}:", owner)
             yield from _stmt_lines(stmt.body, depth + 1, owner)
         case ir.Prefetch(buffer=buffer, indices=indices):
@@ -110,7 +110,7 @@ def _block_lines(block: ir.Block, depth: int) -> Iterator[TextLine]:
     yield from _stmt_lines(block.body, depth + 1, block.name)
 
 
-def _lowered_header(stmt: ir.If | ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall) -> str:
+def _lowered_header(stmt: ir.If | ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall | ir.Atomic) -> str:
     """The header of a lowered statement, without the colon."""
     match stmt:
         case ir.If(cond=cond):
@@ -121,6 +121,8 @@ def _lowered_header(stmt: ir.If | ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall) ->
             return f"with heap_alloc({', '.join(map(' '.join, slots))})"
         case ir.IntrinsicCall(match=match):
             return f"step {match.intrinsic.name}"
+        case ir.Atomic():
+            return "atomic"
 
 
 def _loop_header(loop: ir.For) -> str:

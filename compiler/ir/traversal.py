@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from vdla.compiler.ir.nodes import (
     Alloc,
+    Atomic,
     Barrier,
     Binary,
     Block,
@@ -43,7 +44,9 @@ def seq(*stmts: Stmt) -> Stmt:
 def children(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements directly inside `stmt`; a block's `init` before its body."""
     match stmt:
-        case For(body=body) | If(body=body) | Alloc(body=body) | HeapAlloc(body=body) | IntrinsicCall(body=body):
+        case For(body=body) | If(body=body) | Alloc(body=body) | HeapAlloc(body=body):
+            return (body,)
+        case IntrinsicCall(body=body) | Atomic(body=body):
             return (body,)
         case Seq(stmts=stmts):
             return stmts
@@ -60,7 +63,7 @@ def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
     match stmt:
         case For(var=var, extent=extent, kind=kind, annotations=annotations):
             return For(var, extent, new[0], kind, annotations)
-        case If() | Alloc() | HeapAlloc() | IntrinsicCall():
+        case If() | Alloc() | HeapAlloc() | IntrinsicCall() | Atomic():
             return replace(stmt, body=new[0])
         case Seq():
             return seq(*new)

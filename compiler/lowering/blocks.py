@@ -10,7 +10,8 @@ from math import prod
 
 from vdla.compiler import ir
 from vdla.compiler.arith import conjuncts, predicate_of, var_names
-from vdla.compiler.ir import Match, Substitution, map_children, map_match, substitute_in
+from vdla.compiler.ir import ATOMIC, Match, Substitution, map_children, map_match, substitute_in
+from vdla.compiler.lowering.errors import PassError
 
 
 def remove_blocks(fn: ir.Function) -> ir.Function:
@@ -28,11 +29,20 @@ def _remove_blocks(stmt: ir.Stmt) -> ir.Stmt:
     match stmt:
         case ir.Block(predicate=predicate):
             body = substitute_in(stmt.body, _axis_values(stmt))
+            body = _atomic(stmt.name, body) if ATOMIC in stmt.annotations else body
             return body if predicate is None else ir.If(predicate, body)
         case ir.For(annotations=annotations) if "tensorize" in annotations:
             return _intrinsic_call(stmt)
     new = map_children(stmt, _remove_blocks)
     return replace(new, kind=ir.LoopKind.SERIAL) if _is_vthread(new) and isinstance(new, ir.For) else new
+
+
+def _atomic(block: str, body: ir.Stmt) -> ir.Stmt:
+    """The body of an atomic block."""
+    if not isinstance(body, ir.Store):
+        rule = f"the start of {block}, which is atomic, must be in a nest before its reduce loops"
+        raise PassError(f"remove blocks: {rule}, got one inside")
+    return ir.Atomic(body)
 
 
 def _is_vthread(stmt: ir.Stmt) -> bool:

@@ -79,7 +79,8 @@ def bind(fn: ir.Function, loop: str, thread: str) -> ir.Function:
 
     for i in range(8): ...  ->  for i in range(8):  # thread=blockIdx.x
 
-    The loop must satisfy the conditions of `parallel`. On a target without a grid, such as a CPU, a
+    The loop must satisfy the conditions of `parallel`, or be a reduce loop of a block that is
+    `atomic`. On a target without a grid, such as a CPU, a
     bound loop runs serially. In one nest an axis has one extent, and binds one of the loops around
     a block. A thread axis may bind a loop inside another one that it binds, if nothing inside
     depends on the outer one: where that loop would do the same work in each thread, the threads
@@ -100,8 +101,10 @@ def bind(fn: ir.Function, loop: str, thread: str) -> ir.Function:
     if old.kind is not ir.LoopKind.SERIAL:
         raise ScheduleError(f"{where}: the loop must be serial, got {old.kind.value}")
     _check_axis(path, thread, where)
-    check_independent(fn, old, where, shared=False)
-    return replace_at(fn, path, replace(old, annotations={**old.annotations, THREAD: thread}))
+    new = replace(old, annotations={**old.annotations, THREAD: thread})
+    result = replace_at(fn, path, new)
+    check_independent(result, new, where, shared=False)
+    return result
 
 
 def _check_axis(path: Path, thread: str, where: str) -> None:

@@ -14,12 +14,17 @@ from vdla.compiler.analysis.independence import check_terms_once
 from vdla.compiler.analysis.symbols import domains_of
 from vdla.compiler.analysis.tree import block_path, loop_path, replace_at, used_names
 from vdla.compiler.arith import TRUE, Ranges, conjuncts, predicate_of, simplify, var_names
-from vdla.compiler.ir import STARTS, Names, expr_text
+from vdla.compiler.ir import ATOMIC, STARTS, Names, expr_text
 from vdla.compiler.schedule.loop_roles import role
 from vdla.compiler.schedule.place import check_not_blockized, in_fresh_loops, target_loops
 from vdla.support.integers import is_int
 
-_OF_BUFFERS = ("storage_align", "double_buffer", "store_at")  # annotations that concern the buffer that a block writes
+_OF_BUFFERS = (
+    "storage_align",
+    "double_buffer",
+    "store_at",
+    ATOMIC,
+)  # annotations that concern the buffer that a block writes
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import CheckedLoops
 from vdla.compiler.schedule import (
+    atomic,
     blockize,
     cache,
     compute_at,
@@ -218,6 +219,11 @@ class Schedule:
         """Factor a reduction over a loop into partial results; the name of their block."""
         self.fn, result = rfactor.rfactor(self.fn, loop, factor_axis)
         return result
+
+    @primitive
+    def atomic(self, block: str) -> None:
+        """Let threads update the elements of a reduction at once."""
+        self.fn = atomic.atomic(self.fn, block)
 
     @primitive
     def thread_reduce(self, loop: str, thread: str) -> str:

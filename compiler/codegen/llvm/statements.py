@@ -41,6 +41,8 @@ def emit(fb: FunctionBuilder, stmt: ir.Stmt) -> None:
         case ir.Prefetch(buffer=name, indices=indices):
             with fb.statement():
                 memory.prefetch(fb, name, indices)
+        case ir.Atomic(body=body):
+            emit(fb, body)
         case ir.Barrier():
             pass  # the threads of a block run in sequence
         case ir.For():

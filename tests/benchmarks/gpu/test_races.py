@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vdla.benchmarks.gpu.benchmark import run
-from vdla.benchmarks.gpu.cooperative import centred_rows, tiled_product
+from vdla.benchmarks.gpu.cooperative import centred_rows, tiled_product, total
 from vdla.benchmarks.gpu.defects import defects
 from vdla.benchmarks.gpu.races import count_races
 from vdla.benchmarks.harness import silent
@@ -22,7 +22,7 @@ def test_every_planted_race_is_refused_and_no_clean_kernel_is() -> None:
 
 
 def test_defects_are_of_every_kind() -> None:
-    schedules = centred_rows(3, 10, 4), tiled_product(8, 4, 2, 2)
+    schedules = centred_rows(3, 10, 4), tiled_product(8, 4, 2, 2), total(12, 2, 3)
     kernels = [kernel for s in schedules for kernel in lower_kernels(s.fn, GridLimits("test"))]
     assert {kind for kernel in kernels for kind, _ in defects(kernel)} == {
         "barrier in some iterations",
@@ -32,6 +32,7 @@ def test_defects_are_of_every_kind() -> None:
         "condition removed",
         "tile overlapped",
         "tiles overlapped",
+        "update not atomic",
     }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.small_kernels import CLEAN, FAULTY, FOLLOWING, SHIFT, WAIT, X, get, kernel, put, where
 
-from vdla.benchmarks.gpu.cooperative import centred_rows, row_sums, stencil, tiled_product, transpose
+from vdla.benchmarks.gpu.cooperative import centred_rows, row_sums, stencil, tiled_product, total, transpose
 from vdla.compiler import ir
 from vdla.compiler.interpret import InterpretError, interpret, interpret_kernels
 from vdla.compiler.ir import GridKernel
@@ -17,6 +17,7 @@ from vdla.compiler.target import GridLimits
 SCHEDULES = [
     row_sums(3, 10, 4),
     row_sums(2, 21, 7, tree=True),
+    total(22, 3, 4),
     centred_rows(3, 10, 4),
     stencil(13, 4),
     transpose(7, 3),

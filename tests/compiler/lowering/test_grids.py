@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from vdla.benchmarks.gpu.cooperative import centred_rows, tiled_product
+from vdla.benchmarks.gpu.cooperative import centred_rows, tiled_product, total
 from vdla.compiler import te
 from vdla.compiler.lowering.errors import PassError
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
@@ -74,6 +74,24 @@ def test_virtual_threads_are_strides() -> None:
     (kernel,) = lower_kernels(s.fn, LIMITS)
     assert kernel.block == (4, 1, 1)
     assert "y[y_i, y_j_o * 4 + threadIdx.x] = x[y_i, y_j_o * 4 + threadIdx.x] * 2 + 1" in str(kernel)
+
+
+def test_threads_of_all_blocks_add_to_what_a_launch_before_cleared() -> None:
+    clear, add = lower_kernels(total(12, 2, 3).fn, LIMITS)
+    assert (
+        str(clear)
+        == """\
+kernel total_0(y) of (1, 1, 1) blocks of (1, 1, 1) threads:
+    y[0] = 0"""
+    )
+    assert (
+        str(add)
+        == """\
+kernel total_1(x, y) of (2, 1, 1) blocks of (3, 1, 1) threads:
+    for k_i_i in range(2):
+        atomic:
+            y[0] = y[0] + x[blockIdx.x * 6 + threadIdx.x * 2 + k_i_i]"""
+    )
 
 
 def wide_block(s: Schedule) -> None:
