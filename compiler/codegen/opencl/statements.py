@@ -55,6 +55,8 @@ class StatementWriter:
                 yield from self.lines(body, depth)
             case ir.Prefetch():
                 return
+            case ir.Atomic(body=ir.Store(value=ir.Binary() as value) as store):
+                yield f"{indent}{self.update(store, value)}"
             case ir.Barrier():
                 yield f"{indent}barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
             case _:
@@ -110,6 +112,15 @@ class StatementWriter:
         if inner != indent:
             yield f"{indent}}}"
         writer.forget()
+
+    def update(self, store: ir.Store, value: ir.Binary) -> str:
+        """A store `element = element op term` that no other thread interrupts."""
+        own = ir.Load(store.buffer, store.indices)
+        self.expressions.forget()
+        term = self.expressions.value(value.b if value.a == own else value.a)
+        element = self.expressions.element(store.buffer, store.indices)
+        self.expressions.forget()
+        return f"atomic_{value.op}(&{element.text}, {term.text});"
 
     def array(self, buffer: ir.Buffer) -> str:
         """The declaration of an array of one thread."""

@@ -1,0 +1,34 @@
+"""Threads that share memory, wait and add to one element, on an OpenCL device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.opencl_functions import needs_opencl
+
+import vdla
+from vdla.benchmarks.gpu.cooperative import row_sums, stencil, tiled_product, total
+from vdla.compiler import ir
+from vdla.compiler.interpret import interpret
+from vdla.compiler.schedule import Schedule
+
+SCHEDULES = [row_sums(6, 32, 8, tree=True), total(96, 3, 8), stencil(30, 8), tiled_product(20, 8, 2, 4)]
+
+
+@needs_opencl
+@pytest.mark.parametrize("s", SCHEDULES)
+def test_cooperative_schedules_compute_what_their_nests_mean(s: Schedule) -> None:
+    random, outputs = np.random.default_rng(0), ir.output_names(s.fn)
+    inputs = {
+        name: random.integers(-99, 99, s.fn.buffers[name].dims, dtype=np.int32)
+        for name in s.fn.params
+        if name not in outputs
+    }
+    got = vdla.compile(s, "opencl")(**inputs)
+    np.testing.assert_array_equal(got, interpret(s.fn, inputs)[outputs[0]])
+
+
+@needs_opencl
+def test_updates_are_atomic_functions() -> None:
+    source = vdla.compile(total(96, 3, 8), "opencl").source.text
+    assert "atomic_add(&y[0], x[bx * 32 + tx * 4 + k_i_i]);" in source
