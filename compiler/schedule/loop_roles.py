@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.arith import INT32, var_names
 from vdla.compiler.ir import Names
+from vdla.compiler.ir.by_identity import by_identity
 
 MAX_ITERATIONS = INT32[1] + 1  # of an int32 loop variable
 
@@ -19,10 +22,20 @@ def outermost_blocks(stmt: ir.Stmt) -> list[ir.Block]:
 
 def role(block: ir.Block, var: str) -> str:
     """The role of a loop for a block: "spatial", "reduce", "scan", "mixed" or "unused"."""
-    kinds = {axis.kind for axis, value in zip(block.axes, block.values, strict=True) if var in var_names(value)}
+    kinds = _kinds_of(block).get(var, frozenset())
     if len(kinds) > 1:
         return "mixed"
-    return kinds.pop().value if kinds else "unused"
+    return next(iter(kinds)).value if kinds else "unused"
+
+
+@by_identity(most=64)
+def _kinds_of(block: ir.Block) -> Mapping[str, frozenset[ir.AxisKind]]:
+    """The kinds of the axes that each loop drives."""
+    found: dict[str, frozenset[ir.AxisKind]] = {}
+    for axis, value in zip(block.axes, block.values, strict=True):
+        for var in var_names(value):
+            found[var] = found.get(var, frozenset()) | {axis.kind}
+    return found
 
 
 def content_text(loop: ir.For) -> str:

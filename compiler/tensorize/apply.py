@@ -9,10 +9,12 @@ stride, dtype or scope) and its remedy.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from vdla.compiler import ir
 from vdla.compiler.ir import Match, expr_text, extent_text
+from vdla.compiler.ir.by_identity import by_identity
 from vdla.compiler.tensorize.errors import AxisOutsideError, TensorizeError
 from vdla.compiler.tensorize.intrinsic import Intrinsic
 from vdla.compiler.tensorize.matcher import Matcher
@@ -32,22 +34,26 @@ def tensorize(fn: ir.Function, name: str, intrinsic: Intrinsic) -> ir.Function:
     """
     if not isinstance(intrinsic, Intrinsic):
         raise TensorizeError(f"tensorize of {name}: intrinsic must be an Intrinsic, got {intrinsic!r}")
-    nest, block, match = _find_nest(fn, name, intrinsic)
-    marked = replace(block, annotations={**block.annotations, "intrinsic": match})
-    return replace(fn, body=_mark(fn.body, nest, block, marked, intrinsic))
+    above, nest, match = _find_nest(fn, name, intrinsic)
+    return replace(fn, body=_replaced(above, nest, _marked(nest, intrinsic, match)))
 
 
 # --- finding the nest -----------------------------------------------------------------------------
 
 
-def _find_nest(fn: ir.Function, name: str, intrinsic: Intrinsic) -> tuple[ir.For, ir.Block, Match]:
-    """The outermost loop of the nest that `name` denotes, its block, and its match."""
+_Path = tuple[ir.Stmt, ...]
+_Nest = tuple[_Path, ir.For, Match]
+"""The statements around a nest, its outermost loop, and its match."""
+
+
+def _find_nest(fn: ir.Function, name: str, intrinsic: Intrinsic) -> _Nest:
+    """The nest that `name` denotes."""
     found = list(_paths_to(fn.body, name, []))
-    loops = [path[-1] for path in found if isinstance(path[-1], ir.For)]
+    loops = [path for path in found if isinstance(path[-1], ir.For)]
     blocks = [path for path in found if isinstance(path[-1], ir.Block)]
     match loops, blocks:
-        case [loop], []:
-            return loop, *_match_nest(fn, loop, intrinsic)
+        case [(*above, ir.For() as loop)], []:
+            return tuple(above), loop, _match_nest(fn, loop, intrinsic)
         case [], [path]:
             return _match_around(fn, path, intrinsic)
         case [], []:
@@ -58,7 +64,7 @@ def _find_nest(fn: ir.Function, name: str, intrinsic: Intrinsic) -> tuple[ir.For
     )
 
 
-def _match_around(fn: ir.Function, path: tuple[ir.Stmt, ...], intrinsic: Intrinsic) -> tuple[ir.For, ir.Block, Match]:
+def _match_around(fn: ir.Function, path: _Path, intrinsic: Intrinsic) -> _Nest:
     """The nest around the block at the end of `path` that is one step of `intrinsic`.
 
     Nests that match differ by loops of extent 1 only. The one of as many loops as an entry has axes
@@ -76,12 +82,18 @@ def _match_around(fn: ir.Function, path: tuple[ir.Stmt, ...], intrinsic: Intrins
     errors: list[TensorizeError] = []
     for loop in (*reversed(loops[: len(loops) - depth + 1]), *reversed(loops[len(loops) - depth + 1 :])):
         try:
-            return loop, *_match_nest(fn, loop, intrinsic)
+            return path[: _position(path, loop)], loop, _match_nest(fn, loop, intrinsic)
         except TensorizeError as error:
             errors.append(error)
     raise next((error for error in errors if not isinstance(error, AxisOutsideError)), errors[0])
 
 
+def _position(path: _Path, stmt: ir.Stmt) -> int:
+    """Where a statement is on a path."""
+    return next(index for index, other in enumerate(path) if other is stmt)
+
+
+@lru_cache(maxsize=256)
 def _entry_depth(intrinsic: Intrinsic) -> int:
     """The number of axes of an entry: those that the behaviour's indices use."""
     (block,) = (stmt for stmt in ir.walk(intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
@@ -91,15 +103,15 @@ def _entry_depth(intrinsic: Intrinsic) -> int:
     return max(1, sum(axis.var in used for axis in block.axes))
 
 
-def _match_nest(fn: ir.Function, nest: ir.For, intrinsic: Intrinsic) -> tuple[ir.Block, Match]:
-    """The block of a nest, and its match with the intrinsic or an alternative."""
+def _match_nest(fn: ir.Function, nest: ir.For, intrinsic: Intrinsic) -> Match:
+    """The match of a nest with the intrinsic or an alternative."""
     block, loops = perfect_nest(nest, intrinsic)
     try:
-        return block, match_block(fn, block, loops, intrinsic)
+        return match_block(fn, block, loops, intrinsic)
     except TensorizeError as error:
         for other in intrinsic.alternatives:
             try:
-                return block, match_block(fn, block, loops, other)
+                return match_block(fn, block, loops, other)
             except TensorizeError:
                 continue
         raise error
@@ -154,7 +166,38 @@ def match_block(
     `intrinsic`."""
     where = f"tensorize {intrinsic.name} at block {block.name}"
     inner = _inner_axes(block, loops, intrinsic, where)
-    return Matcher(fn, block, intrinsic, where, inner, tuple(loops)).match()
+    given = fn, block, intrinsic, where, inner, tuple(loops)
+    if intrinsic.target == "cpu":  # whose floats may be equal and differ, as 0.0 and -0.0
+        return Matcher(*given).match()
+    buffers = tuple(fn.buffers[name] for name in _buffers_of(block.body))
+    key = block.body, block.init, block.axes, buffers, tuple(inner.items()), intrinsic
+    return _matched(_Question(given, key))
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a match is `given`, and what it depends on: schedules of a function differ in the loops
+    around a block, and ask again.
+    """
+
+    given: tuple[ir.Function, ir.Block, ir.DeclaredIntrinsic, str, dict[str, int], tuple[str, ...]] = field(
+        compare=False
+    )
+    key: tuple[object, ...]
+
+
+@lru_cache(maxsize=64)
+def _matched(question: _Question) -> ir.Match:
+    return Matcher(*question.given).match()
+
+
+@by_identity(most=256)
+def _buffers_of(body: ir.Stmt) -> tuple[str, ...]:
+    """The buffers that the stores of a block access."""
+    stores = [stmt for stmt in ir.walk(body) if isinstance(stmt, ir.Store)]
+    read = (e for store in stores for part in (store.value, *store.indices) for e in ir.walk_expr(part))
+    loads = [e.buffer for e in read if isinstance(e, ir.Load)]
+    return tuple(dict.fromkeys([*(store.buffer for store in stores), *loads]))
 
 
 def _inner_axes(
@@ -207,19 +250,22 @@ def _part_remedy(
     return f"reorder its loops next to each other, then {call} undoes its split"
 
 
-def _mark(stmt: ir.Stmt, nest: ir.For, old: ir.Block, new: ir.Block, intrinsic: Intrinsic) -> ir.Stmt:
-    """The tree with `nest` annotated and its block replaced; unchanged parts are shared."""
-    match stmt:
-        case ir.For():
-            body = _mark(stmt.body, nest, old, new, intrinsic)
-            if body is stmt.body:
-                return stmt
-            extra = {"tensorize": intrinsic.name} if stmt is nest else {}
-            return replace(stmt, body=body, annotations={**stmt.annotations, **extra})
-        case ir.Seq(stmts=stmts):
-            changed = tuple(_mark(s, nest, old, new, intrinsic) for s in stmts)
-            return stmt if all(a is b for a, b in zip(changed, stmts, strict=True)) else ir.Seq(changed)
-        case ir.Block():
-            return new if stmt is old else stmt
-        case _:
-            return stmt
+# --- marking it -----------------------------------------------------------------------------------
+
+
+def _marked(nest: ir.Stmt, intrinsic: Intrinsic, match: Match, outermost: bool = True) -> ir.Stmt:
+    """A perfect nest, its outermost loop and its block annotated."""
+    if isinstance(nest, ir.For):
+        extra = {"tensorize": intrinsic.name} if outermost else {}
+        body = _marked(nest.body, intrinsic, match, outermost=False)
+        return ir.For(nest.var, nest.extent, body, nest.kind, {**nest.annotations, **extra})
+    assert isinstance(nest, ir.Block)
+    return replace(nest, annotations={**nest.annotations, "intrinsic": match})
+
+
+def _replaced(above: _Path, old: ir.Stmt, new: ir.Stmt) -> ir.Stmt:
+    """The outermost statement of a path, with the one behind the path replaced."""
+    for parent in reversed(above):
+        new = ir.with_children(parent, tuple(new if child is old else child for child in ir.children(parent)))
+        old = parent
+    return new

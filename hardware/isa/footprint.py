@@ -239,6 +239,7 @@ class Footprints:
         self.config = config
         self._shapes: dict[tuple[object, ...], Where] = {}
         self._forms: dict[tuple[int, ...], tuple[_Stream, ...]] = {}
+        self._streams: dict[tuple[int, ...], list[_Stream]] = {}
         self._kernels: dict[int, UopOffsets] = {}  # keeps the objects alive whose id is a key above
 
     # --- bounds
@@ -358,12 +359,16 @@ class Footprints:
     def _used(self, row: Row, kernel: UopOffsets) -> list[_Stream]:
         op = row[EXTENSION_COLUMN] if row[_OPCODE] == EXTENSION else row[_OP]
         form = (row[_OPCODE], row[_EMIT], op, row[_SOURCE], row[_OPERAND])
-        if form not in self._forms:
-            self._forms[form] = _streams(self.config, ports_of(self.config, row), row[_EMIT])
-        return [stream for stream in self._forms[form] if kernel.offsets(stream.column, stream.last_only)]
+        key = (id(kernel), *form)
+        if key not in self._streams:
+            if form not in self._forms:
+                self._forms[form] = _streams(self.config, ports_of(self.config, row), row[_EMIT])
+            self._kernels[id(kernel)] = kernel
+            used = [stream for stream in self._forms[form] if kernel.offsets(stream.column, stream.last_only)]
+            self._streams[key] = used
+        return self._streams[key]
 
     def _looped(self, row: Row, kernel: UopOffsets) -> list[BufferAccess]:
-        self._kernels[id(kernel)] = kernel
         micro_ops = slice(row[COL["uop_begin"]], row[COL["uop_end"]])
         found = [BufferAccess("uop_begin", Buffer.UOP, False, micro_ops)]
         if self._reads_old_sums(row):
@@ -439,11 +444,16 @@ def _dma_excess(config: Sizes, row: Row) -> list[Excess]:
 
 def _looped_excess(stream: _Stream, row: Row, kernel: UopOffsets) -> Excess | None:
     first, second = stream.factors
+    reach = kernel.offsets(stream.column, stream.last_only).bit_length() - 1
+    if row[_LOOP0] and row[_LOOP1] and reach >= 0:  # no step goes back
+        last = row[stream.base] + (row[_LOOP0] - 1) * row[first] + (row[_LOOP1] - 1) * row[second] + reach
+        if last < stream.limit:
+            return None
     steps = [
         ((stream.field,), 0),
         (("loop0", f"{stream.moves}0"), (row[_LOOP0] - 1) * row[first]),
         (("loop1", f"{stream.moves}1"), (row[_LOOP1] - 1) * row[second]),
-        (("micro-op",), kernel.offsets(stream.column, stream.last_only).bit_length() - 1),
+        (("micro-op",), reach),
     ]
     return _first_beyond(steps, row[stream.base], stream.limit, stream.things)
 

@@ -20,6 +20,8 @@ def numbered(values: Indices) -> tuple[Indices, Indices]:
     """The distinct values in order, and the position of each value among them: `np.unique` with its
     inverse, but without sorting where the values are close together.
     """
+    if len(values) == 1:
+        return values, np.zeros(1, np.int64)
     low = int(values.min()) if len(values) else 0
     span = int(values.max()) - low + 1 if len(values) else 0
     if span > _MOST_GAPS * len(values):

@@ -8,7 +8,7 @@ rules and the symbols D S F C N E and R L.
 
 from __future__ import annotations
 
-from vdla.simulator.support.jit import Int, entry_point, helper
+from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
 from vdla.simulator.timing.cycle_counts import account, after, count_fetch
 from vdla.simulator.timing.layout import (
     ACTIVE,
@@ -64,6 +64,8 @@ from vdla.simulator.timing.layout import (
     R_COUNT,
     R_GRANT,
     R_LAST,
+    R_PORT,
+    R_SLOT,
     ROOM_NEXT,
     ROOM_PREV,
     RUN,
@@ -91,7 +93,7 @@ from vdla.simulator.timing.layout import (
 from vdla.simulator.timing.wait_table import KIND_CORE, KIND_READ, KIND_WRITE, NONE
 
 
-@helper
+@inline_helper
 def _latest(known: Int, other: Int) -> Int:
     return UNKNOWN if known == UNKNOWN or other == UNKNOWN else max(known, other)
 
@@ -199,12 +201,12 @@ def _end(table: Ints, times: Ints, state: Ints, unit: Int) -> bool:
     return True
 
 
-@helper
+@inline_helper
 def _burst(left: Int, address: Int, params: Ints) -> Int:
     return min(left, min(params[P_BURST], params[P_PAGE] - address % params[P_PAGE]))
 
 
-@helper
+@inline_helper
 def _advance(table: Ints, request: Ints, k: Int, beats: Int) -> bool:
     """Advance the burst iterator by `beats`; False at the end of the last run."""
     request[3] -= beats
@@ -286,14 +288,20 @@ def _fetch_request(table: Ints, times: Ints, state: Ints, params: Ints) -> tuple
     return max(state[F_GRANT], times[needed - 1, T_D]) + 1, n
 
 
-@helper
+@inline_helper
+def _following(number: Int, count: Int) -> Int:
+    """The number after this one of `count` that take turns."""
+    return 0 if number + 1 == count else number + 1
+
+
+@inline_helper
 def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: Int, g: Int, n: Int) -> tuple[Int, Int]:
     """Grant a read burst of `who` and count its cycles; the cycles in which its first beat could
     come at the earliest, by the burst's port, and comes.
     """
     due = g + params[P_READ_LATENCY] + params[P_READ_DELAY]
     ready = due + (params[P_PORTS] - 1) * (params[P_BEAT] - 1)
-    port = PORT_LAST + state[R_COUNT] % params[P_PORTS]
+    port = PORT_LAST + state[R_PORT]
     if state[R_COUNT] >= params[P_PORTS]:
         next_burst = state[port] + params[P_BEAT] + params[P_GAP]
         ready = max(ready, next_burst + (params[P_PORTS] - 1) * params[P_BEAT] + params[P_MERGE_DELAY])
@@ -307,12 +315,14 @@ def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: Int, g: Int
     counts[BUSY] += n
     state[COVERED + who] = state[R_LAST] = last
     state[R_GRANT] = g
-    ring[state[R_COUNT] % params[P_READS]] = last
+    ring[state[R_SLOT]] = last
     state[R_COUNT] += 1
+    state[R_SLOT] = _following(state[R_SLOT], params[P_READS])
+    state[R_PORT] = _following(state[R_PORT], params[P_PORTS])
     return ready, first
 
 
-@helper
+@inline_helper
 def _beat(ready: Int, first: Int, number: Int, params: Ints) -> Int:
     """The cycle of a beat of a burst: when its port has delivered it, one a cycle."""
     return max(ready + number * params[P_PORTS] * params[P_BEAT], first + number)
@@ -333,7 +343,7 @@ def _grant_fetch(table: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints,
         k += 1
 
 
-@helper
+@inline_helper
 def _grant_read(
     table: Ints,
     times: Ints,
@@ -397,7 +407,7 @@ def _run(
         g = min(fetch_at, min(compute_at, load_at))
         if g == FAR:
             break
-        g = max(g, max(state[R_GRANT], read_ring[state[R_COUNT] % params[P_READS]]) + 1)
+        g = max(g, max(state[R_GRANT], read_ring[state[R_SLOT]]) + 1)
         if g > params[P_LIMIT]:
             state[R_GRANT] = g
             return TIMEOUT

@@ -50,7 +50,8 @@ F_BEATS, F_GRANT, F_COUNTED, F_MARK = 16, 17, 18, 19
 ACTIVE = 20  # per unit: its LOAD with bursts to request, or NONE
 PENDING = 23  # per unit: its LOAD that has started but neither padded nor requested, or NONE
 PORT_LAST = 26  # per port: the last port beat of its bursts so far
-STATE_SIZE = 30
+R_SLOT, R_PORT = 30, 31  # of the next read burst: its place among outstanding ones, its port
+STATE_SIZE = 32
 ITERATOR = 5  # request time, z, y, beats left in the run, address
 
 DONE, DEADLOCK, TIMEOUT = range(3)

@@ -66,18 +66,20 @@ class _History:
         count = len(self.space.op)
         step = _WINDOW if self.size <= _MOST_ROWS else count
         for start in range(0, count, step):
-            self._window(slice(start, start + step), found)
+            self._window(slice(start, start + step), found, start > 0, start + step < count)
 
-    def _window(self, window: slice, found: Ints) -> None:
-        """Touches that follow each other."""
+    def _window(self, window: slice, found: Ints, before: bool, after: bool) -> None:
+        """Touches that follow each other; others may be before and after them."""
         op, writes, places = self.space.op[window], self.space.writes[window], self.space.places
         used, place = numbered(self.space.place[window])
         parts = partition(Places(places.shapes, places.shape[used], places.distance[used]))
-        last, changed = self._before(parts), np.zeros((2, len(Unit), parts.count), np.bool_)
+        never = np.full((2, len(Unit), parts.count), NEVER, np.int64)
+        last, changed = self._before(parts) if before else never, np.zeros(never.shape, np.bool_)
         for chunk in chunks(np.cumsum(np.diff(parts.starts)[place])):
             touch, part, first = parts.histories(place[chunk])
             self._scan(op[chunk][touch], part, first, writes[chunk][touch], last, changed, found)
-        self._keep(parts, last, changed)
+        if after:
+            self._keep(parts, last, changed)
 
     def _before(self, parts: Partition) -> Ints:
         """[wrote, unit, part]: the last operation on each part before the window."""

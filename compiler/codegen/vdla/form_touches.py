@@ -66,9 +66,12 @@ class _Collector:
             raise _Outside
         bases = {name: self.placed.fields[name][rows] for name in fields_of(form.instruction)}
         alike = self.footprints.alike(most, kernel, bases)
-        for number in isa.numbered(alike)[0]:
-            chosen = np.flatnonzero(alike == number)
-            self._add_alike(form, most, kernel, rows[chosen], {name: bases[name][chosen] for name in bases})
+        if (alike == alike[0]).all():  # mostly
+            self._add_alike(form, most, kernel, rows, bases)
+        else:
+            for number in isa.numbered(alike)[0]:
+                chosen = np.flatnonzero(alike == number)
+                self._add_alike(form, most, kernel, rows[chosen], {name: bases[name][chosen] for name in bases})
         if form.tensor is not None:
             self._add_beats(form, most, rows)
 

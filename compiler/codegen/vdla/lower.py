@@ -115,7 +115,7 @@ class _Lowering:
         parts = []
         for chosen in outer.classes(self._signature(foldable, outer)):
             rows = self._emit_class(foldable, outer.take(chosen))
-            parts.append(replace(rows, iteration=chosen[rows.iteration]))
+            parts.append(_Rows(chosen[rows.iteration], rows.form, rows.numbers))
         return _merged(parts)
 
     def _signature(self, foldable: FoldableNest, outer: Iterations) -> Iterator[Ints]:
@@ -214,7 +214,7 @@ class _Lowering:
         for part, chosen in ((replace(inner, epilogue=None), unfinished), (inner, ~unfinished)):
             where = np.flatnonzero(chosen)
             rows = self.emit(part, every.take(where))
-            parts.append(replace(rows, iteration=where[rows.iteration]))
+            parts.append(_Rows(where[rows.iteration], rows.form, rows.numbers))
         return _of_outer(_merged(parts), loop.extent)
 
     def _access(self, position: Position, outer: Iterations) -> EntryAccess:
@@ -315,7 +315,7 @@ def _merged(parts: list[_Rows]) -> _Rows:
 
 def _of_outer(rows: _Rows, extent: int) -> _Rows:
     """The operations of a loop's iterations as those of the iterations around the loop."""
-    return replace(rows, iteration=rows.iteration // extent)
+    return _Rows(rows.iteration // extent, rows.form, rows.numbers)
 
 
 def _decisive(condition: Condition, loops: Iterable[Loop], outer: Iterations) -> Ints:

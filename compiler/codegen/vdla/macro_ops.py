@@ -120,8 +120,7 @@ class MacroOps(Sequence[MacroOp]):
         instruction = form.instruction
         if isinstance(instruction, Load | Store):
             instruction = replace(instruction, dram=int(self.dram[index]))
-        op: MacroOp = replace(form, bases=bases, instruction=instruction)
-        return op
+        return MacroOp(instruction, bases, form.uops, form.tensor, form.source)
 
 
 _NO_ROWS = np.zeros(0, np.int64)
@@ -156,5 +155,6 @@ def form_and_numbers(op: MacroOp) -> tuple[MacroOp, list[int | Ints], int | Ints
     bases = {name: (tile, 0) for name, (tile, _) in op.bases.items()}
     offsets = [offset for _, offset in op.bases.values()]
     if not isinstance(op.instruction, Load | Store):
-        return replace(op, bases=bases), offsets, 0
-    return replace(op, bases=bases, instruction=replace(op.instruction, dram=0)), offsets, op.instruction.dram
+        return MacroOp(op.instruction, bases, op.uops, op.tensor, op.source), offsets, 0
+    form = MacroOp(replace(op.instruction, dram=0), bases, op.uops, op.tensor, op.source)
+    return form, offsets, op.instruction.dram

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.vdla.macro_op import Base, MacroOp, field_unit
+from vdla.compiler.codegen.vdla.macro_op import MacroOp, field_unit
+from vdla.compiler.codegen.vdla.macro_ops import form_and_numbers
 from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware import isa
 from vdla.hardware.config import Config
@@ -75,29 +76,41 @@ class PaddingCutter:
 
     def cut(self, op: MacroOp, padding: _Bools) -> list[MacroOp]:
         """The operations that replace one whose input tile has padding in these entries."""
-        instruction = cast("Looped", op.instruction)
-        return [_part(op, instruction, piece) for piece in self._cut(op, instruction, padding)]
+        form, offsets, _ = form_and_numbers(op)
+        found = []
+        for part, distances in self.parts(form, int(op.bases["src"][1]), padding):
+            moved = (offset + distance for offset, distance in zip(offsets, distances, strict=True))
+            bases = {name: (tile, offset) for (name, (tile, _)), offset in zip(op.bases.items(), moved, strict=True)}
+            found.append(replace(part, bases=bases))
+        return found
 
-    def _cut(self, op: MacroOp, instruction: Looped, padding: _Bools) -> list[_Piece]:
+    def parts(self, form: MacroOp, base: int, padding: _Bools) -> list[tuple[MacroOp, list[int]]]:
+        """The forms that replace an operation of a form whose inputs begin at `base`, each with
+        what is added to the offsets.
+        """
+        instruction = cast("Looped", form.instruction)
+        return [_part(form, instruction, piece) for piece in self._cut(form, instruction, base, padding)]
+
+    def _cut(self, op: MacroOp, instruction: Looped, base: int, padding: _Bools) -> list[_Piece]:
         """The pieces of an operation, which are the same wherever padding and indices are."""
-        base, loops = int(op.bases["src"][1]), (instruction.loop0, instruction.loop1)
+        loops = instruction.loop0, instruction.loop1
         mask = self._numbers.setdefault(padding.tobytes(), len(self._numbers))
         steps = instruction.src0, instruction.src1, instruction.acc0, instruction.acc1
         key = (id(op.uops), mask, base, *loops, *steps)
         if key not in self._pieces:
             unit = int(field_unit(self.config, op.instruction, "src"))
-            skipped = _reads(op, instruction, np.asarray(padding.reshape(-1, unit).all(axis=1)))
+            skipped = _reads(op.uops, instruction, base, np.asarray(padding.reshape(-1, unit).all(axis=1)))
             skipped &= _apart(op.uops, instruction)
             self._kernels.append(op.uops)
             self._pieces[key] = list(_pieces(op.uops, skipped))
         return self._pieces[key]
 
 
-def _reads(op: MacroOp, instruction: Looped, padding: _Bools) -> _Bools:
+def _reads(uops: UopKernel, instruction: Looped, base: int, padding: _Bools) -> _Bools:
     """[i, j, micro-op]: whether the iteration reads padding."""
     i, j = np.arange(instruction.loop0), np.arange(instruction.loop1)
-    uops = np.array([uop.src for uop in op.uops], np.int64)
-    at = i[:, None, None] * instruction.src0 + j[:, None] * instruction.src1 + uops + op.bases["src"][1]
+    offsets = np.array([uop.src for uop in uops], np.int64)
+    at = i[:, None, None] * instruction.src0 + j[:, None] * instruction.src1 + offsets + base
     return np.where((at >= 0) & (at < len(padding)), padding[at.clip(0, len(padding) - 1)], False)
 
 
@@ -153,15 +166,12 @@ def _without(uops: UopKernel, skipped: _Bools, sums: Sequence[range]) -> list[is
     return kept
 
 
-def _part(op: MacroOp, instruction: Looped, piece: _Piece) -> MacroOp:
-    """The operation on a rectangle of its loops."""
-    lows = dict(zip(_OFFSETS, piece.lows, strict=True))
-    bases: dict[str, Base] = {}
-    for name, (tile, offset) in op.bases.items():
+def _part(form: MacroOp, instruction: Looped, piece: _Piece) -> tuple[MacroOp, list[int]]:
+    """The operation on a rectangle of its loops: its form, and what is added to the offsets."""
+    lows, distances = dict(zip(_OFFSETS, piece.lows, strict=True)), list[int]()
+    for name in form.bases:
         index = "acc" if name == "out" else name  # results move as their sums do
-        moved = piece.rows.start * getattr(instruction, f"{index}0") + piece.cols.start * getattr(
-            instruction, f"{index}1"
-        )
-        bases[name] = tile, offset + moved + lows.get(index, 0)
+        rows, cols = getattr(instruction, f"{index}0"), getattr(instruction, f"{index}1")
+        distances.append(piece.rows.start * rows + piece.cols.start * cols + lows.get(index, 0))
     part = cast("isa.Instruction", replace(instruction, loop0=len(piece.rows), loop1=len(piece.cols)))
-    return replace(op, instruction=part, bases=bases, uops=piece.uops)
+    return MacroOp(part, form.bases, piece.uops, form.tensor, form.source), distances

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
-from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps, form_and_numbers
+from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps
 from vdla.compiler.codegen.vdla.padding_pieces import PaddingCutter
 from vdla.compiler.codegen.vdla.tiled_ops import TiledOps, own_tiles
 from vdla.hardware import isa
@@ -59,6 +59,7 @@ class _Columns:
         self.cutter = PaddingCutter(config)
         self.neutral = [_neutral_of(config, form) for form in ops.forms]
         self.contents: list[_Ints] = []  # what a tile holds, by number
+        self._found: dict[tuple[int, int], _Bools | None] = {}
         self.table = FormTable()
         self.number = np.array([self.table.number(form) for form in ops.forms], np.int64)
 
@@ -77,7 +78,7 @@ class _Columns:
                 offsets[first[rows] + position, : len(distances)] += distances
         return whole, MacroOps(tuple(self.table.forms), form, offsets, ops.dram[whole])
 
-    def _cuts(self) -> Iterator[tuple[_Ints, list[tuple[int, _Ints]]]]:
+    def _cuts(self) -> Iterator[tuple[_Ints, list[tuple[int, list[int]]]]]:
         """Operations that read padding alike; the form and the distances of each of their parts."""
         contents = self._contents()
         for form, rows in self.ops.rows():
@@ -87,19 +88,24 @@ class _Columns:
             src = self.ops.offsets[rows, _source(self.ops.forms[form])]
             (held_in, tile), (bases, base) = isa.numbered(contents[rows]), isa.numbered(src)
             kinds, which = isa.numbered(tile * len(bases) + base)
-            for kind, held in enumerate(held_in[kinds // max(1, len(bases))].tolist()):
-                if held < 0 or not (self.contents[held] == neutral).any():
+            at, firsts = held_in[kinds // max(1, len(bases))], bases[kinds % max(1, len(bases))]
+            for kind, (held, first) in enumerate(zip(at.tolist(), firsts.tolist(), strict=True)):
+                padding = self._padding(held, neutral)
+                if padding is None:
                     continue
-                alike = rows[which == kind]
-                yield alike, self._parts(self.ops[int(alike[0])], self.contents[held] == neutral)
+                yield rows[which == kind], self._parts(self.ops.forms[form], first, padding)
 
-    def _parts(self, op: MacroOp, padding: _Bools) -> list[tuple[int, _Ints]]:
-        before = np.array(form_and_numbers(op)[1], np.int64)
-        found = []
-        for part in self.cutter.cut(op, padding):
-            form, offsets, _ = form_and_numbers(part)
-            found.append((self.table.number(form), np.array(offsets, np.int64) - before))
-        return found
+    def _parts(self, form: MacroOp, base: int, padding: _Bools) -> list[tuple[int, list[int]]]:
+        return [(self.table.number(part), moved) for part, moved in self.cutter.parts(form, base, padding)]
+
+    def _padding(self, held: int, neutral: int) -> _Bools | None:
+        """Which entries of a tile's contents change no result; None if none does."""
+        if held < 0:
+            return None
+        if (held, neutral) not in self._found:
+            padding = self.contents[held] == neutral
+            self._found[held, neutral] = padding if padding.any() else None
+        return self._found[held, neutral]
 
     def _contents(self) -> _Ints:
         """The number of the contents of each operation's input tile; -1 before the first LOAD."""

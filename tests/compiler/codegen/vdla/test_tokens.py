@@ -280,6 +280,6 @@ def test_two_thousand_operations_get_tokens_quickly():
         reads = (Touch(Buffer.INP, wide, False), Touch(Buffer.WGT, wide, False), Touch(Buffer.OUT, wide, True))
         steps.append(UnitOp(COMPUTE, reads))
         steps.append(UnitOp(STORE, (Touch(Buffer.OUT, wide, False),)))
-    start = time.perf_counter()
+    start = time.process_time()
     assign_tokens(steps)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
