@@ -117,7 +117,7 @@ def _has_borders(conv: ConvolutionForm) -> bool:
 def _forms(conv: ConvolutionForm, packing: str) -> list[ConvolutionForm]:
     """The forms to choose from, those that read less first.
 
-    The sums of a group are short: an instruction for each border may cost more than it saves.
+    Where sums are short, an instruction for each border may cost more than it saves.
     """
     auto = packings(conv.config, conv.in_channels, conv.kernel, conv.strides, conv.pads, conv.chained)
     borders = _has_borders(conv)
@@ -125,7 +125,7 @@ def _forms(conv: ConvolutionForm, packing: str) -> list[ConvolutionForm]:
     for each in auto if packing == "auto" else (packing,):
         skips = borders and each == "channels"
         forms += [replace(conv, packing=each, by_border=True)] if skips else []
-        forms += [] if skips and conv.groups == 1 else [replace(conv, packing=each)]
+        forms.append(replace(conv, packing=each))
     return forms
 
 
