@@ -13,7 +13,7 @@ from math import inf, prod
 
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError, template
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate
+from vdla.compiler.operators.vdla.tiling import choose_tiling, ranking_estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.convolution_form import ConvolutionForm
 from vdla.compiler.templates.mapped_template import mapped_template
@@ -143,7 +143,7 @@ def _form(conv: ConvolutionForm, packing: str, threads: int, tiling: Tiling | No
         except TemplateError as error:
             refused = error
             continue
-        cycles = estimate(conv.config, form.problem, chosen)
+        cycles = ranking_estimate(conv.config, form.problem, chosen)
         if cycles < least:
             best, least = (form, chosen), cycles
     if best is None:

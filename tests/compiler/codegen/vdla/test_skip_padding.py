@@ -27,6 +27,7 @@ from vdla.compiler.templates import Operator, conv2d, depthwise_conv2d, pool2d
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, Gemm, Load, MicroOp, Opcode, Source, Vector, VectorOp
 from vdla.hardware.program import Program
+from vdla.simulator.timing import time_program
 
 TINY = Config.preset("tiny")
 INP, WGT, ACC = BufferTile("inp", Buffer.INP, 16), BufferTile("wgt", Buffer.WGT, 4), BufferTile("acc", Buffer.ACC, 16)
@@ -132,11 +133,18 @@ def test_a_convolution_multiplies_entries_of_the_image_only(seed: int) -> None:
 
 @pytest.mark.parametrize(("kernel", "skips"), [(3, True), (5, False)])
 def test_a_zero_point_is_skipped_where_a_few_lanes_tell_the_borders_apart(kernel: int, skips: bool) -> None:
-    shape = {"batch": 1, "height": 7, "width": 7, "in_channels": 16, "out_channels": 16, "pads": kernel // 2}
+    shape = {"batch": 1, "height": 7, "width": 7, "in_channels": 64, "out_channels": 64, "pads": kernel // 2}
     operator = conv2d(Config.preset("pynq_z1"), kernel=kernel, input_zero_point=-128, **shape)
-    needed = inside(7, kernel, 1, kernel // 2, kernel // 2) ** 2
+    needed = (64 // 16 * inside(7, kernel, 1, kernel // 2, kernel // 2)) ** 2
     assert (iterations(operator.program, Opcode.GEMM) == needed) == skips
     assert (operator.layouts["scale"].name == "CHW16c") == skips
+
+
+def test_a_zero_point_is_computed_where_a_border_costs_more_than_it_saves() -> None:
+    shape = {"batch": 1, "height": 7, "width": 7, "in_channels": 16, "out_channels": 16, "pads": 1}
+    operator = conv2d(Config.preset("pynq_z1"), kernel=3, input_zero_point=-128, **shape)
+    assert iterations(operator.program, Opcode.GEMM) == 9 * 7 * 7
+    assert time_program(operator.program).total_cycles == 1124  # 1,321 without the padding
 
 
 def test_depthwise_convolution_and_maximum_read_entries_of_the_image_only() -> None:
