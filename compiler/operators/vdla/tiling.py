@@ -118,7 +118,7 @@ def estimate(config: Config, problem: TilingProblem, tiling: Tiling) -> float:
 
 
 def ranking_estimate(config: Config, problem: TilingProblem, tiling: Tiling) -> float:
-    """The estimate by which the search ranks tilings: in closed form where a coarse run is wrong."""
+    """The estimate by which the search ranks tilings: a closed form where a coarse run is wrong."""
     if waits_for_memory(config):
         return float(estimated(config, problem, Candidates.of(tiling))[0])
     return estimate(config, problem, tiling)
