@@ -86,8 +86,7 @@ def _schedules(chance: random.Random) -> Iterator[Callable[[], Schedule]]:
 def _product(chance: random.Random, *, double: bool) -> Schedule:
     """A tiled product; `double` gives each tile two halves."""
     thread = chance.randint(1, 2)
-    depth = chance.choice((2, 4) if thread == 1 else (1, 2, 3))  # so that the threads divide each tile
-    s = tiled_product(4 * thread + chance.randint(0, 2), 2 * thread, thread, depth)
+    s = tiled_product(4 * thread + chance.randint(0, 2), 2 * thread, thread, chance.randint(1, 4))
     for tile in ("a_shared", "b_shared") if double else ():
         s.double_buffer(tile)
     return s

@@ -12,6 +12,7 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import LeafBlock, store_to
 from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.listed_region import listed_box
 from vdla.compiler.analysis.read_region import (
     ONE,
     Limit,
@@ -35,17 +36,46 @@ def region_written(leaf: LeafBlock, buffer: ir.Buffer, outer: set[str], ranges: 
     """
     indices = store_to(leaf.block, buffer.name).indices
     forms = [_inner_form(index_form(leaf, index, ranges), outer, ranges) for index in indices]
-    rule = f"{where} must read a region of {buffer.name} that is computed without gaps"
+    spans = access_region(leaf, indices, buffer, outer, ranges)
+    conditions = _inner_conditions(leaf, forms, outer)
+    found = _proven(forms, conditions, spans, outer, ranges)
+    if not isinstance(found, str):
+        return found
+    listed = _listed(leaf, [index_form(leaf, index, ranges) for index in indices], conditions, spans, outer)
+    if listed is None:
+        rule = f"{where} must read a region of {buffer.name} that is computed without gaps"
+        raise ScheduleError(f"{rule}, got {found}")
+    return listed
+
+
+def _proven(
+    forms: list[Linear], conditions: list[ir.Expr], spans: list[Span], outer: set[str], ranges: Domains
+) -> list[Span] | str:
+    """The region by the terms of its indices, or what may leave gaps in it."""
     for form in forms:
         if not _is_dense(form, outer, ranges):
-            raise ScheduleError(f"{rule}, got {expr_text(form.expr())}")
-    spans = access_region(leaf, indices, buffer, outer, ranges)
-    for condition in _inner_conditions(leaf, forms, outer):
+            return expr_text(form.expr())
+    for condition in conditions:
         left = _narrowed(condition, forms, spans, ranges)
         if left is None:
-            raise ScheduleError(f"{rule}, got where {expr_text(condition)}")
+            return f"where {expr_text(condition)}"
         spans = left
     return spans
+
+
+def _listed(
+    leaf: LeafBlock, indices: list[Linear], conditions: list[ir.Expr], spans: list[Span], outer: set[str]
+) -> list[Span] | None:
+    """The region by its elements; None if it has gaps, or its loops are not of a few iterations."""
+    extents = {loop.var: loop.extent for loop in leaf.loops if loop.var not in outer}
+    inner = [form.only(lambda term: not var_names(term) <= outer) for form in indices]
+    box = listed_box(inner, conditions, extents)
+    if box is None:
+        return None
+    return [
+        replace(span, low=Linear({}, first + form.const), high=Linear({}, last + form.const))
+        for span, form, (first, last) in zip(spans, indices, box, strict=True)
+    ]
 
 
 def _inner_form(form: Linear, outer: set[str], ranges: Domains) -> Linear:

@@ -22,6 +22,8 @@ SCHEDULES = [
     stencil(13, 4),
     transpose(7, 3),
     tiled_product(10, 4, 2, 2),
+    tiled_product(9, 3, 1, 2),  # tiles of 6 elements, fetched by 9 threads
+    tiled_product(7, 6, 2, 5),  # of 30 elements, by 9 threads
 ]
 GIVEN = {"x": np.arange(32, dtype=np.int32), "y": np.zeros(32, np.int32)}
 
