@@ -17,11 +17,16 @@ class TargetError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GridLimits:
-    """What a GPU can hold: threads in a block, bytes of shared memory for one."""
+    """What a GPU can hold: threads in a block, bytes of shared memory for one.
+
+    Groups of `warp` threads can wait for each other without the rest of the block; 1 if they
+    cannot.
+    """
 
     name: str
     threads: int = 1024
     shared_bytes: int = 48 * 1024
+    warp: int = 1
 
 
 @dataclass(frozen=True, slots=True)

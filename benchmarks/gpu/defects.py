@@ -19,6 +19,7 @@ def defects(kernel: GridKernel) -> Iterator[tuple[str, GridKernel]]:
     """The kernels that one planted defect makes of `kernel`, with the kind of the defect."""
     for kind, change in (
         ("barrier removed", _remove_barrier),
+        ("barrier of a warp", _weaken_barrier),
         ("barrier under a condition", _condition_barrier(kernel)),
         ("barrier in some iterations", _skip_barrier),
         ("condition removed", _remove_condition),
@@ -51,6 +52,11 @@ def _remove_barrier(stmt: ir.Stmt) -> ir.Stmt | None:
     return ir.Seq(()) if isinstance(stmt, ir.Barrier) else None
 
 
+def _weaken_barrier(stmt: ir.Stmt) -> ir.Stmt | None:
+    """A barrier that stops a warp in place of the block."""
+    return ir.Barrier(ir.BarrierScope.WARP) if stmt == ir.Barrier() else None
+
+
 def _condition_barrier(kernel: GridKernel) -> _Change:
     """A barrier that the last thread of an axis passes by."""
     axis = max(ir.THREAD_AXES, key=lambda name: ir.number(kernel.extents[name], name))
@@ -58,7 +64,7 @@ def _condition_barrier(kernel: GridKernel) -> _Change:
 
     def change(stmt: ir.Stmt) -> ir.Stmt | None:
         below = ir.Binary("lt", ir.Var(axis), ir.Const(last))
-        return ir.If(below, stmt) if isinstance(stmt, ir.Barrier) else None
+        return ir.If(below, stmt) if stmt == ir.Barrier() else None  # those of other warps may stay
 
     return change
 

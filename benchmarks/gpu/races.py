@@ -24,7 +24,6 @@ from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
 
 RANDOM = "random kernel"
-_LIMITS = GridLimits("any device")
 
 
 @dataclass(slots=True)
@@ -52,7 +51,8 @@ def count_races(progress: Progress, seed: int, least: int, random_kernels: int) 
     chance, counts = random.Random(seed), RaceCounts()
     while counts.planted.total() < least:
         progress("planted races", counts.planted.total(), least)
-        for kernel in lower_kernels(_schedule(chance).fn, _LIMITS):
+        limits = GridLimits("any device", warp=chance.choice((1, 2, 4)))
+        for kernel in lower_kernels(_schedule(chance).fn, limits):
             counts.add("none", kernel, seed)
             for kind, faulty in defects(kernel):
                 counts.add(kind, faulty, seed)

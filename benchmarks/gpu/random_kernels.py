@@ -25,6 +25,7 @@ class _Builder:
     block: tuple[int, int, int]
     grid: tuple[int, int, int]
     count: int = 0
+    parted: bool = False  # inside a condition that differs between threads
 
     def body(self, loops: dict[str, int], depth: int) -> ir.Stmt:
         """One to three statements."""
@@ -34,7 +35,8 @@ class _Builder:
         """A store, a barrier, or a loop or condition around others."""
         kind = self.chance.choice(("store", "store", "store", "barrier", "barrier", "for", "if")[: 7 if depth else 5])
         if kind == "barrier":
-            return ir.Barrier()
+            scopes = (ir.BarrierScope.BLOCK, ir.BarrierScope.BLOCK, ir.BarrierScope.WARP)
+            return ir.Barrier(self.chance.choice(scopes[: 2 if self.parted else 3]))
         if kind == "for":
             self.count += 1
             var, extent = f"i{self.count}", self.chance.randint(2, 3)
@@ -43,7 +45,10 @@ class _Builder:
             axis = self.chance.choice([a for a, n in zip(ir.THREAD_AXES, self.block, strict=True) if n > 1])
             extent = self.block[ir.THREAD_AXES.index(axis)]
             below = ir.Binary("lt", ir.Var(axis), ir.Const(self.chance.randint(1, extent - 1)))
-            return ir.If(below, self.store(loops) if self.chance.random() < 0.9 else self.body(loops, 0))
+            self.parted = True
+            inside = self.store(loops) if self.chance.random() < 0.9 else self.body(loops, 0)
+            self.parted = False
+            return ir.If(below, inside)
         return self.store(loops)
 
     def store(self, loops: dict[str, int]) -> ir.Store:
@@ -95,5 +100,6 @@ def random_kernel(seed: int) -> GridKernel:
         block=block,
         params=("x", "y"),
         buffers=buffers,
+        warp=2,
         body=ir.seq(ir.If(first, clear), ir.Barrier(), builder.body({}, 2)),
     )

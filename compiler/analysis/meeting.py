@@ -45,8 +45,9 @@ class MeetingSide:
 class Meeting:
     """Two accesses whose variables `equal` have one value on both sides.
 
-    `agents` are the axes that tell threads, or blocks, apart. The value of `carried` on the second
-    side is one more than on the first.
+    `agents` are the axes that tell threads, or blocks, apart; with a `group`, so many of them, the
+    first axis counting fastest, are one. The value of `carried` on the second side is one more than
+    on the first.
     """
 
     first: MeetingSide
@@ -54,6 +55,12 @@ class Meeting:
     agents: tuple[str, ...]
     equal: frozenset[str]
     carried: str | None = None
+    group: int = 1
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The question as a key of a table."""
+        return self.first.key, self.second.key, self.agents, self.equal, self.carried, self.group
 
     def possible(self) -> bool:
         """Whether two different agents may access one element."""
@@ -148,8 +155,9 @@ class Meeting:
             return None
         grid = dict(zip(names, np.ix_(*(np.arange(size, dtype=np.int64) for size in sizes)), strict=True))
         agent = np.zeros((1,) * len(names), np.int64)
-        for axis in self.agents:
+        for axis in reversed(self.agents):
             agent = agent * sizes[names.index(axis)] + grid[axis]
+        agent = agent // self.group
         columns = [grid[name] for name in shared]
         if side and self.carried in grid:
             grid[self.carried] = grid[self.carried] + 1

@@ -7,7 +7,7 @@ the loops around both. Buffers in "local" are left out: no other thread sees the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import Indices
@@ -54,6 +54,7 @@ class ThreadPoint:
     place: _Place
     loops: tuple[ThreadLoop, ...]
     conditions: _Conditions
+    scope: ir.BarrierScope | None = None
 
 
 @dataclass(slots=True)
@@ -83,8 +84,8 @@ class ThreadProgram:
             case ir.If(cond=cond):
                 self.read(cond, here)
                 conditions = (*conditions, *conjuncts(cond))
-            case ir.Barrier():
-                self.barriers.append(here)
+            case ir.Barrier(scope=scope):
+                self.barriers.append(replace(here, scope=scope))
             case ir.Store() | ir.MultiStore():
                 return self.store(stmt.stores if isinstance(stmt, ir.MultiStore) else (stmt,), here)
             case ir.Atomic(body=ir.Store() as store):
@@ -138,6 +139,10 @@ class ThreadProgram:
             conditions=conditions,
         )
         self.accesses.append(access)
+
+    def across_warps(self) -> ThreadProgram:
+        """The program without the barriers that stop a warp alone."""
+        return replace(self, barriers=[b for b in self.barriers if b.scope is not ir.BarrierScope.WARP])
 
     def barriers_in(self, loop: ThreadLoop) -> list[ThreadPoint]:
         """The barriers in a loop."""

@@ -20,7 +20,7 @@ from vdla.compiler.analysis.thread_accesses import (
     ThreadProgram,
     barrier_violation,
 )
-from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, GridKernel
+from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, BarrierScope, GridKernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,9 @@ class MeetingTable:
 
     def ask(self, meeting: Meeting) -> bool:
         """Whether two different agents may access one element."""
-        key = (meeting.first.key, meeting.second.key, meeting.agents, meeting.equal, meeting.carried)
-        if key not in self.known:
-            self.known[key] = meeting.possible()
-        return self.known[key]
+        if meeting.key not in self.known:
+            self.known[meeting.key] = meeting.possible()
+        return self.known[meeting.key]
 
 
 def check_threads(kernel: GridKernel, table: MeetingTable | None = None) -> None:
@@ -73,17 +72,25 @@ def check_threads(kernel: GridKernel, table: MeetingTable | None = None) -> None
 
 
 def races(program: ThreadProgram, table: MeetingTable) -> Iterator[Race]:
-    """The races between threads of a block: within iterations first, then those that loops carry,
+    """The races between threads of a block: those that no barrier ends, then those between warps
+    that only barriers of one warp end."""
+    yield from _races(program, table, 1)
+    if any(barrier.scope is BarrierScope.WARP for barrier in program.barriers):
+        yield from _races(program.across_warps(), table, program.kernel.warp)
+
+
+def _races(program: ThreadProgram, table: MeetingTable, group: int) -> Iterator[Race]:
+    """The races between groups of threads: within iterations first, then those that loops carry,
     inner loops first."""
     both = list(pairs(program))
     for first, second in both:
         common = _common(first, second)
-        if not _has_between(program, first, second) and _meet(program, table, first, second, common, None):
+        if not _has_between(program, first, second) and _meet(program, table, first, second, common, None, group):
             yield Race(first, second, None)
     carried = [(loop, pair) for pair in both for loop in _common(*pair) if loop.loop.extent != 1]
     for loop, (first, second) in sorted(carried, key=lambda item: -item[0].at):
         for one, two in ((first, second), (second, first))[: 1 if first is second else 2]:
-            if _carries(program, table, one, two, loop):
+            if _carries(program, table, one, two, loop, group):
                 yield Race(one, two, loop)
 
 
@@ -111,7 +118,7 @@ def _has_between(program: ThreadProgram, first: ThreadAccess, second: ThreadAcce
 
 
 def _carries(program: ThreadProgram, table: MeetingTable, one: ThreadAccess, two: ThreadAccess,
-             loop: ThreadLoop) -> bool:  # fmt: skip
+             loop: ThreadLoop, group: int) -> bool:  # fmt: skip
     """Whether two accesses meet in different iterations of a loop, the second in a later one, with
     no barrier on the way."""
     inside = program.barriers_in(loop)
@@ -122,12 +129,12 @@ def _carries(program: ThreadProgram, table: MeetingTable, one: ThreadAccess, two
     met = {*one.conditions} & {*two.conditions}
     stops = any(met.issuperset(barrier.conditions) for barrier in inside)
     common = _common(one, two)
-    return _meet(program, table, one, two, common[: common.index(loop)], loop if stops else None)
+    return _meet(program, table, one, two, common[: common.index(loop)], loop if stops else None, group)
 
 
 def _meet(program: ThreadProgram, table: MeetingTable, one: ThreadAccess, two: ThreadAccess,
-          equal: list[ThreadLoop], carried: ThreadLoop | None) -> bool:  # fmt: skip
-    """Whether two threads meet while the loops `equal` stand still.
+          equal: list[ThreadLoop], carried: ThreadLoop | None, group: int) -> bool:  # fmt: skip
+    """Whether threads of two groups meet while the loops `equal` stand still.
 
     A loop with a barrier that the path leaves is in its last iteration, one that it enters in its
     first.
@@ -138,7 +145,7 @@ def _meet(program: ThreadProgram, table: MeetingTable, one: ThreadAccess, two: T
     names = frozenset((*BLOCK_AXES, *kernel.scalars, *(step.loop.var for step in equal)))
     threads = tuple(axis for axis in THREAD_AXES if kernel.extents[axis] != 1)
     sides = _side(kernel, one, last), _side(kernel, two, first)
-    return table.ask(Meeting(*sides, threads, names, carried.loop.var if carried else None))
+    return table.ask(Meeting(*sides, threads, names, carried.loop.var if carried else None, group))
 
 
 def _side(kernel: GridKernel, access: ThreadAccess, values: Mapping[str, ir.Expr]) -> MeetingSide:

@@ -25,7 +25,9 @@ from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, Array, GridKernel, index_t
 
 _Env = dict[str, Any]
 _Element = tuple[str, tuple[int, ...]]
-_Stop = tuple[int, tuple[int, ...]] | None  # a barrier, in iterations of the loops around it; None: between statements
+_Stop = tuple[int, ir.BarrierScope, tuple[int, ...]] | None
+"""A barrier by its number, in iterations of the loops around it; None between statements."""
+_Epoch = tuple[int, int]  # a warp, and how many barriers of its own it has passed
 _Steps = Callable[[_Env], Generator[_Stop, None, None]]
 _SELF = "self"  # the running thread, in the environment of its variables
 _WRITE = "write"
@@ -75,18 +77,21 @@ class _Notes:
     of one access."""
 
     rule: str
-    seen: dict[_Element, dict[str, dict[Any, str]]] = field(default_factory=dict)
+    seen: dict[_Element, dict[str, dict[Any, tuple[str, _Epoch]]]] = field(default_factory=dict)
 
-    def note(self, who: Any, element: _Element, kind: str, text: str) -> None:  # noqa: ANN401  a block or a thread
-        """Notes an access, and refuses a race; those of one kind may meet, unless they write."""
+    def note(self, who: Any, epoch: _Epoch, element: _Element, kind: str, text: str) -> None:  # noqa: ANN401
+        """Notes an access by a block or a thread, and refuses a race.
+
+        Accesses of one kind may meet, unless they write; so may those of one warp, before and after
+        its barrier.
+        """
         ways = self.seen.setdefault(element, {})
         for other_kind, others in ways.items():
-            if other_kind != kind or kind == _WRITE:
-                for other, earlier in others.items():
-                    if other != who:
-                        place = f"{element[0]}[{', '.join(map(str, element[1]))}]"
-                        raise InterpretError(f"{self.rule}, got {earlier} and {text} at {place} by {other} and {who}")
-        ways.setdefault(kind, {}).setdefault(who, text)
+            for other, (earlier, then) in others.items() if other_kind != kind or kind == _WRITE else ():
+                if other != who and (then[0] != epoch[0] or then[1] == epoch[1]):
+                    place = f"{element[0]}[{', '.join(map(str, element[1]))}]"
+                    raise InterpretError(f"{self.rule}, got {earlier} and {text} at {place} by {other} and {who}")
+        ways.setdefault(kind, {})[who] = (text, epoch)
 
     def forget(self) -> None:
         """Begins anew, as behind a barrier."""
@@ -99,20 +104,22 @@ class _Thread:
 
     index: tuple[int, ...]
     block: tuple[int, ...]
+    warp: int
     memories: tuple[_Arrays, _Arrays, _Arrays]  # global, shared, local
     between_threads: _Notes
     between_blocks: _Notes
     steps: Generator[_Stop, None, None] | None = None
     stop: _Stop = None
+    passed: int = 0
     done: bool = False
 
     def access(self, buffer: ir.Buffer, at: tuple[int, ...], kind: str, text: str) -> tuple[Array, Array]:
         """The array of a buffer and its written elements; the access is noted."""
         scope = 1 if buffer.scope == "shared" else 2 if buffer.scope == "local" else 0
         if scope < 2:
-            self.between_threads.note(self.index, (buffer.name, at), kind, text)
+            self.between_threads.note(self.index, (self.warp, self.passed), (buffer.name, at), kind, text)
         if scope == 0:
-            self.between_blocks.note(self.block, (buffer.name, at), kind, text)
+            self.between_blocks.note(self.block, (0, 0), (buffer.name, at), kind, text)
         held = self.memories[scope]
         return held.arrays[buffer.name], held.written[buffer.name]
 
@@ -157,19 +164,36 @@ class _Launch:
         notes = _Notes(f"{self.kernel.name}: {rule}")
         threads = [self.thread(block, index, shared, notes) for index in product(*map(range, self.kernel.block))]
         while running := [thread for thread in threads if not thread.done]:
+            running = [thread for thread in running if thread.stop is None]
             while running:
                 thread = self.chance.choice(running)
                 thread.advance(self.chance.randint(1, _MOST_STEPS))
                 if thread.done or thread.stop is not None:
                     running.remove(thread)
-            self.check_meeting(threads)
-            notes.forget()
+            if not self.pass_warps(threads):
+                self.check_meeting(threads)
+                notes.forget()
+                for thread in threads:
+                    thread.stop = None
+
+    def pass_warps(self, threads: list[_Thread]) -> bool:
+        """Lets the warps whose threads wait at a barrier of their own pass it; whether any did."""
+        found = False
+        for number in {thread.warp for thread in threads}:
+            warp = [thread for thread in threads if thread.warp == number]
+            if any(not thread.done and thread.stop and thread.stop[1] is ir.BarrierScope.WARP for thread in warp):
+                self.check_meeting(warp)
+                found = True
+                for thread in warp:
+                    thread.stop, thread.passed = None, thread.passed + 1
+        return found
 
     def thread(self, block: tuple[int, ...], index: tuple[int, ...], shared: _Arrays, notes: _Notes) -> _Thread:
         """A thread at its beginning."""
         thread = _Thread(
             index=index,
             block=block,
+            warp=self.place_in_block(index) // self.kernel.warp,
             memories=(self.held, shared, _Arrays.of(self.local)),
             between_threads=notes,
             between_blocks=self.between_blocks,
@@ -177,6 +201,11 @@ class _Launch:
         env = {**dict(zip(BLOCK_AXES, block, strict=True)), **dict(zip(THREAD_AXES, index, strict=True)), _SELF: thread}
         thread.steps = self.steps(env)
         return thread
+
+    def place_in_block(self, index: tuple[int, ...]) -> int:
+        """The number of a thread, counted in x, then y, then z."""
+        x, y, z = index
+        return (z * self.kernel.block[1] + y) * self.kernel.block[0] + x
 
     def check_meeting(self, threads: list[_Thread]) -> None:
         """Refuses threads of which some wait at a barrier and others do not, or at another one."""
@@ -210,9 +239,9 @@ class _ThreadCompiler(ClosureCompiler):
                 return self.store_steps(stores)
             case ir.Atomic(body=ir.Store(value=ir.Binary() as value) as store):
                 return self.atomic_steps(store, value)
-            case ir.Barrier():
+            case ir.Barrier(scope=scope):
                 self.barriers += 1
-                return _barrier_steps(self.barriers, loops)
+                return _barrier_steps(self.barriers, scope, loops)
         return _sequence_steps([self.steps(child, loops) for child in ir.children(stmt)])
 
     def store_steps(self, stores: tuple[ir.Store, ...]) -> _Steps:
@@ -305,10 +334,10 @@ def _sequence_steps(parts: list[_Steps]) -> _Steps:
     return run
 
 
-def _barrier_steps(number: int, loops: tuple[str, ...]) -> _Steps:
+def _barrier_steps(number: int, scope: ir.BarrierScope, loops: tuple[str, ...]) -> _Steps:
     """A stop at a barrier, in the current iterations of the loops around it."""
 
     def run(env: _Env) -> Generator[_Stop, None, None]:
-        yield number, tuple(env[var] for var in loops)
+        yield number, scope, tuple(env[var] for var in loops)
 
     return run

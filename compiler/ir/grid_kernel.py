@@ -25,7 +25,8 @@ class GridKernel:
 
     `params` are the global buffers it accesses: parameters of the function, and temporaries between
     its kernels. `buffers` has all that the body accesses; those in "local" are allocated by the
-    `Alloc` statements of the body, those in "shared" exist while a block runs.
+    `Alloc` statements of the body, those in "shared" exist while a block runs. A barrier of a warp
+    stops `warp` threads, consecutive in x, then y, then z.
     """
 
     name: str
@@ -35,6 +36,7 @@ class GridKernel:
     buffers: Mapping[str, Buffer]
     body: Stmt
     scalars: tuple[str, ...] = ()
+    warp: int = 1
 
     @property
     def threads(self) -> int:

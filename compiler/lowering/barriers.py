@@ -21,9 +21,12 @@ from vdla.compiler.lowering.kernels import kernel_of, launches, with_launches
 _Place = tuple[int, ...]
 
 
-def insert_barriers(fn: ir.Function) -> ir.Function:
+def insert_barriers(fn: ir.Function, warp: int = 1) -> ir.Function:
     """`fn`, which consists of launches, with the barriers that make the threads of each block
     independent between them.
+
+    A barrier is one of warps, of that size, where no threads of different warps depend on each
+    other.
 
     for threadIdx.x in range(4):                  for threadIdx.x in range(4):
         t[threadIdx.x] = a[threadIdx.x]    ->         t[threadIdx.x] = a[threadIdx.x]
@@ -33,7 +36,7 @@ def insert_barriers(fn: ir.Function) -> ir.Function:
     Raises:
         PassError: threads race all the same, or would part at a barrier.
     """
-    return with_launches(fn, [_body_with_barriers(kernel_of(fn, nest, fn.name)) for nest in launches(fn)])
+    return with_launches(fn, [_body_with_barriers(kernel_of(fn, nest, fn.name, warp)) for nest in launches(fn)])
 
 
 def _body_with_barriers(kernel: GridKernel) -> ir.Stmt:
@@ -43,6 +46,7 @@ def _body_with_barriers(kernel: GridKernel) -> ir.Stmt:
         kernel = replace(kernel, body=_insert(kernel.body, place))
     try:
         kernel = _without_idle(kernel, table)
+        kernel = _with_warps(kernel, table) if kernel.warp > 1 else kernel
         check_threads(kernel, table)
     except ScheduleError as error:
         raise PassError(str(error)) from error
@@ -85,17 +89,25 @@ def _insert(stmt: ir.Stmt, place: _Place) -> ir.Stmt:
 def _without_idle(kernel: GridKernel, table: MeetingTable) -> GridKernel:
     """A kernel without the barriers that later ones made idle."""
     for barrier in ThreadProgram.of(kernel).barriers[::-1]:
-        less = replace(kernel, body=_remove(kernel.body, barrier.place))
+        less = replace(kernel, body=_replaced(kernel.body, barrier.place, ir.Seq(())))
         if next(races(ThreadProgram.of(less), table), None) is None:
             kernel = less
     return kernel
 
 
-def _remove(stmt: ir.Stmt, place: _Place) -> ir.Stmt:
-    """`stmt` without the barrier at `place`."""
+def _with_warps(kernel: GridKernel, table: MeetingTable) -> GridKernel:
+    """A kernel whose barriers stop a warp alone where that is enough."""
+    for barrier in ThreadProgram.of(kernel).barriers:
+        body = _replaced(kernel.body, barrier.place, ir.Barrier(ir.BarrierScope.WARP))
+        weaker = replace(kernel, body=body)
+        if next(races(ThreadProgram.of(weaker), table), None) is None:
+            kernel = weaker
+    return kernel
+
+
+def _replaced(stmt: ir.Stmt, place: _Place, new: ir.Stmt) -> ir.Stmt:
+    """`stmt` with the statement at `place` replaced."""
     first, *rest = place
     children = list(ir.children(stmt))
-    if not rest:
-        return ir.seq(*children[:first], *children[first + 1 :])
-    children[first] = _remove(children[first], tuple(rest))
+    children[first] = _replaced(children[first], tuple(rest), new) if rest else new
     return ir.with_children(stmt, tuple(children))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from vdla.compiler import ir
 from vdla.compiler.ir import GridKernel
@@ -19,17 +20,6 @@ from vdla.compiler.lowering.unroll import unroll
 from vdla.compiler.lowering.vectorize import vectorize
 from vdla.compiler.target import GridLimits
 
-_PASSES: tuple[tuple[Callable[[ir.Function], ir.Function], Level], ...] = (
-    (decompose, Level.DECOMPOSED),
-    (place_grid_storage, Level.PLACED),
-    (remove_blocks, Level.LOOPS),
-    (simplify_function, Level.LOOPS),
-    (form_grids, Level.LOOPS),
-    (insert_barriers, Level.LOOPS),
-    (unroll, Level.UNROLLED),
-    (vectorize, Level.UNROLLED),
-)
-
 
 def lower_kernels(fn: ir.Function, limits: GridLimits) -> tuple[GridKernel, ...]:
     """The kernels of a scheduled function, in the order of their launches.
@@ -37,10 +27,20 @@ def lower_kernels(fn: ir.Function, limits: GridLimits) -> tuple[GridKernel, ...]
     Raises:
         PassError: a kernel exceeds the limits, or its threads race with any barriers.
     """
-    for run, level in _PASSES:
+    passes: tuple[tuple[Callable[[ir.Function], ir.Function], Level], ...] = (
+        (decompose, Level.DECOMPOSED),
+        (place_grid_storage, Level.PLACED),
+        (remove_blocks, Level.LOOPS),
+        (simplify_function, Level.LOOPS),
+        (form_grids, Level.LOOPS),
+        (partial(insert_barriers, warp=limits.warp), Level.LOOPS),
+        (unroll, Level.UNROLLED),
+        (vectorize, Level.UNROLLED),
+    )
+    for run, level in passes:
         fn = run(fn)
         check(fn, level)
-    kernels = split_kernels(fn)
+    kernels = split_kernels(fn, limits.warp)
     for kernel in kernels:
         check_limits(kernel, limits)
     return kernels

@@ -10,13 +10,14 @@ from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, GridKernel
 from vdla.compiler.lowering.grids import accessed_buffers, axis_of
 
 
-def split_kernels(fn: ir.Function) -> tuple[GridKernel, ...]:
-    """The launches of a lowered function: `fn` as `form_grids` leaves it.
+def split_kernels(fn: ir.Function, warp: int = 1) -> tuple[GridKernel, ...]:
+    """The launches of a lowered function, `fn` as `form_grids` leaves it, for warps of that size.
 
     A parameter of a kernel that is none of `fn` is a temporary, which a launch before has written.
     """
     nests = launches(fn)
-    return tuple(kernel_of(fn, nest, f"{fn.name}_{n}" if len(nests) > 1 else fn.name) for n, nest in enumerate(nests))
+    names = [f"{fn.name}_{n}" for n in range(len(nests))] if len(nests) > 1 else [fn.name]
+    return tuple(kernel_of(fn, nest, name, warp) for nest, name in zip(nests, names, strict=True))
 
 
 def launches(fn: ir.Function) -> tuple[ir.Stmt, ...]:
@@ -37,7 +38,7 @@ def _is_global(fn: ir.Function, held: ir.Alloc) -> bool:
     return all(fn.buffers[name].scope == "global" for name in held.buffers)
 
 
-def kernel_of(fn: ir.Function, nest: ir.Stmt, name: str) -> GridKernel:
+def kernel_of(fn: ir.Function, nest: ir.Stmt, name: str, warp: int) -> GridKernel:
     """A launch as a kernel."""
     used = accessed_buffers(nest)
     extents: dict[str, ir.Extent] = {}
@@ -55,6 +56,7 @@ def kernel_of(fn: ir.Function, nest: ir.Stmt, name: str) -> GridKernel:
         buffers={b: buffer for b, buffer in fn.buffers.items() if b in used},
         body=body,
         scalars=fn.scalars,
+        warp=warp,
     )
 
 

@@ -26,6 +26,7 @@ def test_defects_are_of_every_kind() -> None:
     kernels = [kernel for s in schedules for kernel in lower_kernels(s.fn, GridLimits("test"))]
     assert {kind for kernel in kernels for kind, _ in defects(kernel)} == {
         "barrier in some iterations",
+        "barrier of a warp",
         "barrier removed",
         "barrier under a condition",
         "blocks overlapped",

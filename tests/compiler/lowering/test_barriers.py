@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from vdla.benchmarks.gpu.cooperative import row_sums, stencil, tiled_product
 from vdla.benchmarks.gpu.defects import defects
-from vdla.compiler import te
+from vdla.compiler import ir, te
 from vdla.compiler.analysis import ScheduleError, check_threads
+from vdla.compiler.interpret import interpret_kernels
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
@@ -44,6 +48,21 @@ def test_a_tree_of_threads_waits_before_each_step() -> None:
     assert text.count("barrier of block") == 3
     assert "y_y_rf: int32[4, 1] in shared" in text
     assert "y_y_rf_2: int32[2, 1] in shared" in text
+
+
+def test_the_last_steps_of_a_tree_stop_a_warp_alone() -> None:
+    limits = GridLimits("warps of four", warp=4)
+    (kernel,) = lower_kernels(row_sums(6, 32, 8, tree=True).fn, limits)
+    waits = [stmt.scope.value for stmt in ir.walk(kernel.body) if isinstance(stmt, ir.Barrier)]
+    assert waits == ["block", "warp", "warp"]
+    x = np.arange(192, dtype=np.int32).reshape(6, 32)
+    np.testing.assert_array_equal(interpret_kernels([kernel], {"x": x})["y"], x.sum(axis=1))
+    with pytest.raises(ScheduleError) as error:
+        check_threads(replace(kernel, warp=2))
+    assert str(error.value) == (
+        "sums: threads of a block must not access one element, to write it, without a barrier between, got the write "
+        "of y_y_rf[threadIdx.x, 0] and the read of y_y_rf[y_y_k_o_i_o * 2 + threadIdx.x, 0]"
+    )
 
 
 def test_no_barrier_is_idle() -> None:
