@@ -161,8 +161,9 @@ ROOMS: dict[str, str] = {
     "runtime.verdict": (
         "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.te compiler.interpret "
         "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
-        "compiler.graph compiler.graph.passes compiler.graph.onnx compiler.tune.searches compiler.tune "
-        "simulator.verify simulator.timing simulator runtime.evaluate runtime runtime.tune"
+        "compiler.graph compiler.graph.passes compiler.graph.integer compiler.graph.onnx compiler.tune.searches "
+        "compiler.tune simulator.verify simulator.timing simulator runtime.evaluate runtime runtime.quantise "
+        "runtime.tune"
     ),
     "runtime.explore": (
         "support hardware hardware.fpga compiler.extensions compiler.tune.searches compiler.tune "

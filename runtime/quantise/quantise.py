@@ -7,7 +7,7 @@ print(quantised.report())
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.compiler.graph.quantise import (
     METHODS,
+    QuantisationPlan,
     QuantiseError,
     check_finite,
     choose_parameters,
@@ -27,6 +28,7 @@ from vdla.compiler.graph.quantise import (
 from vdla.runtime.evaluate import PREPARATION, Evaluator
 from vdla.runtime.quantise.batches import Batch, Calibration, batches
 from vdla.runtime.quantise.quantised_network import QuantisedNetwork
+from vdla.support.integers import is_int
 from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -46,14 +48,15 @@ def quantise(
     per_channel: bool = True,
     correct_biases: bool = True,
     equalise_layers: bool = False,
+    weight_bits: Mapping[str, int] | None = None,
 ) -> QuantisedNetwork:
     """A network with quantised layers, calibrated on arrays, arrays by name, or batches of them.
 
     `method` finds the range of each value: "minmax", "percentile", "mse" or "entropy". Layers named
     by `keep_float` stay float. Weights have a scale for each output, or one with
     `per_channel=False`. `correct_biases` takes back the mean error of rounded weights;
-    `equalise_layers` balances the channels of consecutive convolutions first. Data are read once,
-    batch by batch.
+    `equalise_layers` balances the channels of consecutive convolutions first. `weight_bits` has
+    layers whose weights take fewer than 8 bits, from 2. Data are read once, batch by batch.
 
     Raises:
         QuantiseError: wrong options; data or weights with NaN or infinity, by the name of the
@@ -69,6 +72,7 @@ def quantise(
     plan = plan_quantisation(graph, keep_float)
     if not plan.layers:
         raise QuantiseError(f"quantise: {graph.name} must have layers to quantise, got none")
+    _check_bits(plan, weight_bits or {})
     for layer in plan.layers:
         if layer.weight:
             check_finite(f"quantise: weight {layer.weight}", graph.constants[layer.weight])
@@ -83,9 +87,25 @@ def quantise(
     if not kept.batches:
         raise QuantiseError("quantise: calibration must have at least one batch, got none")
     parameters = choose_parameters(
-        graph, plan, statistics, method, per_channel=per_channel, correct_biases=correct_biases
+        graph,
+        plan,
+        statistics,
+        method,
+        per_channel=per_channel,
+        correct_biases=correct_biases,
+        weight_bits=weight_bits,
     )
     return QuantisedNetwork(insert_qdq(graph, plan, parameters), graph, plan, parameters, tuple(kept.batches))
+
+
+def _check_bits(plan: QuantisationPlan, weight_bits: Mapping[str, int]) -> None:
+    known = [layer.name for layer in plan.layers if layer.weight]
+    for name, bits in weight_bits.items():
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise QuantiseError(f"quantise: weight_bits must name layers with weights, got {name!r}{hint}")
+        if not is_int(bits) or not 2 <= bits <= 8:
+            raise QuantiseError(f"quantise: weight_bits of {name} must be an integer from 2 to 8, got {bits!r}")
 
 
 class _Kept:

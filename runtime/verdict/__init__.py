@@ -20,13 +20,15 @@ from vdla.runtime.verdict.layers import (
 )
 from vdla.runtime.verdict.measure import SEARCH, LayerCost, LayerOutcome
 from vdla.runtime.verdict.network import kept_layers, layers_of
+from vdla.runtime.verdict.network_error import AccuracyJob, NetworkAccuracy, OutputErrors, network_accuracy
 from vdla.runtime.verdict.report import report_of
-from vdla.runtime.verdict.verdict import ExtensionVerdict, LayerVerdict, evaluate
+from vdla.runtime.verdict.verdict import ExtensionVerdict, LayerVerdict, evaluate, with_accuracy
 
 __all__ = [
     "DEFAULT",
     "SEARCH",
     "Accuracy",
+    "AccuracyJob",
     "AddedArea",
     "Bound",
     "EvaluateError",
@@ -35,7 +37,9 @@ __all__ = [
     "LayerCost",
     "LayerOutcome",
     "LayerVerdict",
+    "NetworkAccuracy",
     "OperandTypes",
+    "OutputErrors",
     "Point",
     "accuracy_of",
     "evaluate",
@@ -45,10 +49,12 @@ __all__ = [
     "layers_named",
     "layers_of",
     "least_cycles",
+    "network_accuracy",
     "network_point",
     "point_of",
     "report_of",
     "steps_of",
     "toolkit_digest",
     "types_of",
+    "with_accuracy",
 ]

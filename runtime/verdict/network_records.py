@@ -36,6 +36,12 @@ def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]
     return [LayerRecord(*each, known.count(each)) for each in distinct]
 
 
+def record_name(graph: Graph, node: Node) -> str | None:
+    """The name of the layer that a node of a float network is; None if it is none."""
+    found = _layer(graph, node) if node in _nodes(graph) else None
+    return None if found is None else found[0]
+
+
 def _nodes(graph: Graph) -> Iterator[Node]:
     return (node for node in graph.nodes if node.op in (*_CONVOLUTIONS, *_PRODUCTS, "ConvTranspose"))
 

@@ -7,7 +7,7 @@ so a machine is never judged by a use that nobody would make of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from os import fspath
@@ -24,6 +24,7 @@ from vdla.runtime.verdict.kept import keep, kept
 from vdla.runtime.verdict.layer_cycles import read_types, stages_of, types_of
 from vdla.runtime.verdict.layers import EvaluatedLayer, OperandTypes, least_cycles, steps_of, terms_of
 from vdla.runtime.verdict.measure import LayerCost, LayerOutcome, MeasureJob, measured
+from vdla.runtime.verdict.network_error import AccuracyJob, NetworkAccuracy, network_accuracy
 from vdla.runtime.verdict.random_data import largest_difference
 from vdla.runtime.verdict.written_program import written_programs
 from vdla.support.background import Background
@@ -67,6 +68,12 @@ class LayerVerdict:
         return self.after.cost if self.helps else self.before.cost
 
     @property
+    def gain(self) -> float | None:
+        """Cycles before over those of the extension, used or not; None where one is unknown."""
+        before, after = self.before.cost, self.after.cost
+        return None if before is None or after is None else before.cycles / after.cycles
+
+    @property
     def speedup(self) -> float | None:
         """Cycles before over those of what would be run; None where one of them is unknown."""
         plain, chosen = self.before.cost, self.chosen
@@ -78,7 +85,8 @@ class ExtensionVerdict:
     """All layers, the machines, and the most steps a cycle of each.
 
     `added` are the instructions and the stage that are judged, `area` is what they add to `part`;
-    the types are those of a layer's operands.
+    the types are those of a layer's operands. `network` is the accuracy of a network that has the
+    layers, where it was measured.
     """
 
     before: Config
@@ -92,6 +100,7 @@ class ExtensionVerdict:
     part: FpgaPart
     area: AddedArea
     layers: tuple[LayerVerdict, ...]
+    network: NetworkAccuracy | None = None
 
     @property
     def compared(self) -> tuple[LayerVerdict, ...]:
@@ -178,6 +187,14 @@ def evaluate(
         area=added_area(config, after, added, part, progress if synthesise else None),
         layers=tuple(judged),
     )
+
+
+def with_accuracy(verdict: ExtensionVerdict, job: AccuracyJob) -> ExtensionVerdict:
+    """The verdict on the layers of a network with the accuracy of that network; as
+    `network_accuracy` with the layers in which the extension is used.
+    """
+    used = [layer.name for layer in verdict.layers if layer.helps]
+    return replace(verdict, network=network_accuracy(job, used, verdict.types_before, verdict.types_after))
 
 
 def _judged(

@@ -11,7 +11,7 @@ from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.completion import complete_with
 from vdla.commands.console import progress
 from vdla.commands.files import require_folder
-from vdla.commands.layer_options import add_layer_arguments, chosen_layers
+from vdla.commands.layer_options import accuracy_job, add_layer_arguments, chosen_layers
 from vdla.commands.machine_options import (
     add_dram_arguments,
     add_machine_arguments,
@@ -32,9 +32,12 @@ EXAMPLES = """\
   vdla evaluate my.py --layers C2-C12 D3 --trials 100    both machines tuned
   vdla evaluate my.py --layers my.py:blocks    a function of yours that
                                          returns the tensor of its result
+  vdla evaluate int4.py --model net.onnx --accuracy --data images.npy
   vdla evaluate my.py --extension other.py     two extensions: what the
                                          first one adds to the other
 """
+
+SAMPLES = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trials", type=natural, default=0, metavar="N", help="tune each layer with so many (0)")
     parser.add_argument("--seed", type=natural, default=0, help="of trials and random data (default 0)")
     parser.add_argument("--workers", type=positive, metavar="N", help="processes (default one a processor)")
+    parser.add_argument("--accuracy", type=positive, nargs="?", const=SAMPLES, metavar="N",
+                        help=f"quantise the network and compare it on N samples ({SAMPLES})")  # fmt: skip
+    parser.add_argument("--data", type=Path, nargs="+", default=[], metavar="FILE",
+                        help="samples for --accuracy: .npy of one input, or .npz of inputs by name")  # fmt: skip
     part = parser.add_argument("--part", metavar="NAME", help="the FPGA (default that of the preset's board)")
     complete_with(part, part_names)
     parser.add_argument("--area", action="store_true", help="synthesise, about a minute for each machine")
@@ -57,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate, then show and write; a finding if the extension applies nowhere."""
-    from vdla.runtime.verdict import evaluate
+    from vdla.runtime.verdict import evaluate, with_accuracy
 
     _check(arguments)
     config = with_dram(machine(arguments), arguments.dram)
@@ -75,12 +82,21 @@ def run(arguments: argparse.Namespace) -> int:
             synthesise=arguments.area,
             progress=show,
         )
+        if arguments.accuracy is not None:
+            show("accuracy", 0, 1)
+            options = (arguments.accuracy, arguments.data, arguments.seed)
+            job = accuracy_job("evaluate", arguments.model, *options)
+            verdict = with_accuracy(verdict, job)
     _write(arguments, verdict)
     return OK if any(layer.applies for layer in verdict.layers) else FINDING
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse options before the work starts."""
+    if arguments.data and arguments.accuracy is None:
+        raise CommandError("evaluate: --data must be left out without --accuracy, got files")
+    if arguments.accuracy is not None and not arguments.model:
+        raise CommandError("evaluate: --accuracy must have --model, got layers")
     for option in ("html", "picture", "json"):
         path = getattr(arguments, option)
         if path not in (None, "-"):

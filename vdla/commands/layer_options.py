@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vdla.commands import CommandError
+from vdla.commands.calibration import calibration_data
 from vdla.commands.completion import complete_with
 from vdla.commands.plain_expressions import returned_by
 from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from vdla.runtime.verdict import EvaluatedLayer
+    from vdla.runtime.verdict import AccuracyJob, EvaluatedLayer
 
 SUFFIX = ".onnx"
 
@@ -61,15 +63,38 @@ def _of_file(command: str, where: str) -> EvaluatedLayer:
 
 
 def _of_model(command: str, name: str) -> list[EvaluatedLayer]:
-    from vdla.benchmarks.networks.registry import NETWORKS
     from vdla.runtime.verdict import kept_layers
 
+    return kept_layers(*_model(command, name))
+
+
+def _model(command: str, name: str) -> tuple[bytes, Callable[[], Any]]:
+    """What tells a model apart, and a function that gives it."""
+    from vdla.benchmarks.networks.registry import NETWORKS
+
     if name in NETWORKS:
-        return kept_layers(_sources() + name.encode(), NETWORKS[name].build)
+        return _sources() + name.encode(), NETWORKS[name].build
     if not name.lower().endswith(SUFFIX):
         hint = did_you_mean(name, NETWORKS)
         raise CommandError(f"{command}: --model must be one of {', '.join(NETWORKS)} or MODEL.onnx, got {name}{hint}")
-    return kept_layers(Path(name).read_bytes(), lambda: Path(name))
+    return Path(name).read_bytes(), lambda: Path(name)
+
+
+def accuracy_job(command: str, name: str, samples: int, data: Sequence[Path], seed: int) -> AccuracyJob:
+    """What the accuracy of a model is measured on: the content of files, or as many random samples
+    of a network of `vdla networks`.
+    """
+    from vdla.benchmarks.networks.registry import NETWORKS
+    from vdla.runtime.verdict import AccuracyJob
+
+    content, model = _model(command, name)
+    if data:
+        arrays = [calibration_data(path) for path in data]
+        return AccuracyJob(content + b"".join(path.read_bytes() for path in data), model, lambda made: arrays)
+    if name not in NETWORKS:
+        raise CommandError(f"{command}: --accuracy must have --data FILE for a model of yours, got none")
+    own = content + f"{samples} {seed}".encode()
+    return AccuracyJob(own, model, lambda made: [NETWORKS[name].inputs(made, 1, seed + k) for k in range(samples)])
 
 
 def _sources() -> bytes:

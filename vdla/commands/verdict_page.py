@@ -11,7 +11,17 @@ from html import escape
 from vdla.commands.roofline_picture import roofline_picture
 from vdla.commands.run_charts import element
 from vdla.commands.run_page import html_document
-from vdla.commands.verdict_tables import COLUMNS, layer_rows, network_rows, notes_of, reasons_of, title_of
+from vdla.commands.verdict_tables import (
+    ACCURACY_COLUMNS,
+    COLUMNS,
+    accuracy_rows,
+    accuracy_title,
+    layer_rows,
+    network_rows,
+    notes_of,
+    reasons_of,
+    title_of,
+)
 from vdla.runtime.verdict import ExtensionVerdict
 
 
@@ -27,6 +37,10 @@ def verdict_page(verdict: ExtensionVerdict) -> str:
     ]
     if verdict.compared:
         parts += [element("h2", "All layers"), html_table(("", "before", "after"), network_rows(verdict))]
+    if verdict.network is not None:
+        rows = accuracy_rows(verdict.network)
+        parts += [element("h2", "Accuracy"), element("p", escape(accuracy_title(verdict.network)))]
+        parts.append(html_table(ACCURACY_COLUMNS, rows))
     parts += [element("h2", "Layers"), html_table(COLUMNS, layer_rows(verdict))]
     reasons = [f"{', '.join(names)}: {reason}" for reason, names in reasons_of(verdict).items()]
     if reasons:

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator
 from rich.table import Table
 
 from vdla.commands.console import output, table
-from vdla.runtime.verdict import ExtensionVerdict, LayerCost, LayerVerdict, Point, network_point, point_of
+from vdla.runtime.verdict import (
+    ExtensionVerdict,
+    LayerCost,
+    LayerVerdict,
+    NetworkAccuracy,
+    Point,
+    network_point,
+    point_of,
+)
 
 _REASONS = 3  # shown, without --all
 _NAME_WIDTH = 14  # of a layer, at least
@@ -28,6 +36,12 @@ def show_verdict(verdict: ExtensionVerdict, everything: bool) -> None:
         which = "all layers" if len(verdict.compared) == len(verdict.layers) else "layers that both machines run"
         console.print(f"\n{which}, each with its faster program", style="bold", soft_wrap=True)
         console.print(_network(verdict))
+    if verdict.network is not None:
+        console.print(f"\n{accuracy_title(verdict.network)}", style="bold", soft_wrap=True)
+        listing = table("", *ACCURACY_COLUMNS)
+        for row in accuracy_rows(verdict.network):
+            listing.add_row(*row)
+        console.print(listing)
     console.print()
     for line in notes_of(verdict):
         console.print(line, soft_wrap=True)
@@ -55,8 +69,7 @@ def _cycles(found: LayerCost | None) -> str:
 
 
 def _ratio(layer: LayerVerdict) -> str:
-    before, after = layer.before.cost, layer.after.cost
-    return "-" if before is None or after is None else f"{before.cycles / after.cycles:.2f}"
+    return "-" if layer.gain is None else f"{layer.gain:.2f}"
 
 
 def _used(layer: LayerVerdict, found: LayerCost | None, rate: float) -> str:
@@ -114,6 +127,24 @@ def _network(verdict: ExtensionVerdict) -> Table:
     return listing
 
 
+# --- accuracy -------------------------------------------------------------------------------------
+
+ACCURACY_COLUMNS = ("", "before", "after")
+
+
+def accuracy_title(found: NetworkAccuracy) -> str:
+    """What was compared."""
+    narrower = f"{found.narrower} of {found.layers} layers with the weights of the extension"
+    return f"the quantised network against the float one, {found.samples} samples, {narrower}"
+
+
+def accuracy_rows(found: NetworkAccuracy) -> Iterator[tuple[str, str, str]]:
+    """The figures of a network, before and after."""
+    before, after = found.before, found.after
+    yield "error of outputs, rms", f"{100 * before.error:.2f} %", f"{100 * after.error:.2f} %"
+    yield "same largest output", f"{100 * before.agreement:.1f} %", f"{100 * after.agreement:.1f} %"
+
+
 # --- sentences ------------------------------------------------------------------------------------
 
 
@@ -121,7 +152,9 @@ def notes_of(verdict: ExtensionVerdict) -> Iterator[str]:
     """What the figures mean, a sentence each."""
     applies = [layer for layer in verdict.layers if layer.applies]
     helps = [layer for layer in applies if layer.helps]
-    yield f"applies to {len(applies)} of {len(verdict.layers)} layers, and takes fewer cycles on {len(helps)}"
+    costly = any(not layer.helps and (layer.gain or 0) > 1 for layer in applies)
+    host = ", those of the host included" * costly
+    yield f"applies to {len(applies)} of {len(verdict.layers)} layers, and takes fewer cycles on {len(helps)}{host}"
     if any(layer.helps for layer in verdict.compared) and verdict.speedup is not None:
         yield f"these layers in all: {verdict.speedup:.3f} times as fast as before{_most(verdict)}"
     if verdict.types_after != verdict.types_before:

@@ -48,33 +48,38 @@ def activation_parameters(given: Range) -> ActivationParameters:
     return ActivationParameters(scale, zero_point)
 
 
-def quantise_weight(where: str, weight: Array, axis: int | None, least_squares: bool) -> WeightParameters:
+def quantise_weight(
+    where: str, weight: Array, axis: int | None, least_squares: bool, bits: int = 8
+) -> WeightParameters:
     """A weight with a scale along `axis`, or with one scale; by its maximum or by squared error.
+    Integers are symmetric, of so many bits.
 
     Raises:
         QuantiseError: the weight contains NaN or infinity.
     """
     check_finite(where, weight)
     rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1) if axis is not None else weight.reshape(1, -1)
-    rows = rows.astype(np.float64)
-    scale = np.abs(rows).max(axis=1, initial=0) / _LARGEST
+    rows, largest = rows.astype(np.float64), 2 ** (bits - 1) - 1
+    scale = np.abs(rows).max(axis=1, initial=0) / largest
     scale = np.where(scale < _LEAST_SCALE, 1.0, scale)
     if least_squares:
-        scale = _least_squares(rows, scale)
+        scale = _least_squares(rows, scale, largest)
     scale = scale.astype(np.float32)
     sides = [1] * weight.ndim
     if axis is not None:
         sides[axis] = -1
-    values = np.clip(np.rint(weight / scale.reshape(sides)), -_LARGEST, _LARGEST).astype(np.int8)
+    values = np.clip(np.rint(weight / scale.reshape(sides)), -largest, largest).astype(np.int8)
     return WeightParameters(values, scale)
 
 
-def _least_squares(rows: npt.NDArray[np.float64], scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _least_squares(
+    rows: npt.NDArray[np.float64], scale: npt.NDArray[np.float64], largest: int
+) -> npt.NDArray[np.float64]:
     """For each row the scale of the least squared error among shrunk ones."""
     best, least = scale, np.full(len(rows), np.inf)
     for shrink in _SHRINK:
         tried = scale * shrink
-        integers = np.clip(np.rint(rows / tried[:, None]), -_LARGEST, _LARGEST)
+        integers = np.clip(np.rint(rows / tried[:, None]), -largest, largest)
         error = ((integers * tried[:, None] - rows) ** 2).sum(axis=1)
         best, least = np.where(error < least, tried, best), np.minimum(error, least)
     return best

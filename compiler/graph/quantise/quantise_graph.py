@@ -36,8 +36,10 @@ def choose_parameters(
     *,
     per_channel: bool = True,
     correct_biases: bool = True,
+    weight_bits: Mapping[str, int] | None = None,
 ) -> QuantisedParameters:
-    """Parameters by a method of METHODS.
+    """Parameters by a method of METHODS; `weight_bits` has those of layers whose weights are
+    narrower than 8 bits.
 
     Raises:
         QuantiseError: a value has no statistics; weights or biases contain NaN or infinity.
@@ -49,7 +51,8 @@ def choose_parameters(
             continue
         axis = layer.axis if per_channel else None
         where = f"quantise: weight {layer.weight}"
-        weights[layer.name] = quantise_weight(where, graph.constants[layer.weight], axis, method == "mse")
+        bits = (weight_bits or {}).get(layer.name, 8)
+        weights[layer.name] = quantise_weight(where, graph.constants[layer.weight], axis, method == "mse", bits)
         means = statistics[_data(plan, layer)].means if correct_biases else None
         bias = layer_bias(graph, layer, weights[layer.name], means)
         if bias is not None:
