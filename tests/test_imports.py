@@ -237,7 +237,8 @@ ROOMS: dict[str, str] = {
         "simulator.verify simulator.timing simulator runtime.devices benchmarks.programs"
     ),
     "benchmarks.evaluate": (
-        "support hardware compiler.extensions compiler.te simulator.timing runtime runtime.verdict "
+        "support hardware hardware.generate hardware.program compiler.extensions compiler.te simulator.timing runtime "
+        "runtime.devices runtime.verdict "
         "benchmarks.harness benchmarks.programs benchmarks.coverage benchmarks benchmarks.generated_tests"
     ),
     "benchmarks.rtl_mutants": (

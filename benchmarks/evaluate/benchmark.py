@@ -3,7 +3,8 @@
 Everything follows from the declarations of small extensions that together have every kind of
 operand, private state and a stage (benchmarks/generated_tests/samples.py). Machines with datapaths
 run on the RTL as well (on_rtl.py). `--long` plants each fault in every extension that can have it
-and in the RTL, and runs 2,000 programs on each machine with each memory.
+and in the RTL, and runs 2,000 programs on each machine with each memory; where it is interrupted,
+the same command goes on. Subjects are parts: programs, mutants, faults, mismatches, examples.
 
 The worked examples of the documentation: `NAME_lines` of their files, datapath included;
 `int4_cold_s` and `int4_cached_s`, the seconds of `vdla evaluate` on ResNet-18 without and with kept
@@ -15,7 +16,7 @@ moved only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vdla.benchmarks import mutants
 from vdla.benchmarks.coverage import plug_ins
@@ -36,6 +37,8 @@ from vdla.benchmarks.harness import BenchmarkResult, Progress, Row, receipt, sil
 from vdla.benchmarks.programs.random_programs import random_draft
 from vdla.hardware.config import Config
 from vdla.simulator.timing import time_program
+from vdla.support.errors import Error
+from vdla.support.suggest import did_you_mean
 
 PROGRAMS = 100
 MUTANTS = 1000
@@ -45,32 +48,38 @@ LONGEST = 12
 """Iterations of an instruction of a mutated program."""
 
 
+class EvaluateBenchmarkError(Error, ValueError):
+    """A part that does not exist."""
+
+
 def run(
     progress: Progress = silent,
     seed: int = 0,
     long: bool = False,
+    subjects: Sequence[str] = (),
     programs: int = PROGRAMS,
     mutated: int = MUTANTS,
     faults: Sequence[Fault] = FAULTS,
-    with_examples: bool = True,
-    with_rtl: bool = True,
 ) -> BenchmarkResult:
-    """All parts: random `programs`, about `mutated` mutants of others, `faults`, the RTL, the
-    examples.
+    """The parts `subjects`, or all: random `programs`, about `mutated` mutants of others, `faults`,
+    the RTL against the simulator, the examples.
     """
     config = sample_machine()
-    in_rtl = RTL_FAULTS if long and with_rtl else ()
-    each = on_rtl.EACH_LONG if long else on_rtl.EACH
-    parts = (
-        _agreement(progress, config, seed, programs),
-        _mutants(progress, config, seed, mutated),
-        _planted(progress, seed, faults, in_rtl, None if long else 1),
-        *([on_rtl.mismatches(progress, seed, each)] if with_rtl else []),
-        *([examples.measured(progress)] if with_examples else []),
-    )
+    run_part: dict[str, Callable[[], BenchmarkPart]] = {
+        "programs": lambda: _agreement(progress, config, seed, programs),
+        "mutants": lambda: _mutants(progress, config, seed, mutated),
+        "faults": lambda: _planted(progress, seed, faults, RTL_FAULTS if long else (), None if long else 1),
+        "mismatches": lambda: on_rtl.mismatches(progress, seed, on_rtl.EACH_LONG if long else on_rtl.EACH),
+        "examples": lambda: examples.measured(progress),
+    }
+    for name in subjects:
+        if name not in run_part:
+            got = f"{name}{did_you_mean(name, run_part)}"
+            raise EvaluateBenchmarkError(f"bench evaluate: part must be one of {', '.join(run_part)}, got {got}")
+    parts = [run_part[name]() for name in (dict.fromkeys(subjects) or run_part)]
     figures = {name: value for part in parts for name, value in part.figures.items()}
     rows = [row for part in parts for row in part.rows]
-    command = f"vdla bench evaluate{' --long' if long else ''} --seed {seed} --json -"
+    command = " ".join(["vdla bench evaluate", *subjects, *(["--long"] if long else []), f"--seed {seed} --json -"])
     details = {name: value for part in parts for name, value in part.details.items()}
     return BenchmarkResult("evaluate", figures, rows, {**receipt(config, [], seed, command), **details})
 

@@ -79,7 +79,7 @@ RTL_FAULTS: tuple[RtlFault, ...] = (
     RtlFault("sum replaced by a maximum", "package", _once("op: VecAdd", "op: VecMax")),
     RtlFault("sum not accumulated", "package", _once("accumulates: 1'b1", "accumulates: 1'b0")),
     RtlFault("old entry not read", "package", _once("reads_old: 1'b1", "reads_old: 1'b0")),
-    RtlFault("latency of the slot a cycle less", "package", _once(r"(latency: LatencyBits')\(3\)", r"\1(2)")),
+    RtlFault("latency of the slot a cycle less", "package", _once(r"LatencyBits'\(3'sd3\)", "LatencyBits'(3'sd2)")),
     RtlFault("a cycle more from step to step", "package", _once(r"StepBits'\((?!0\))", "StepBits'(1 + ")),
     RtlFault("own fields a bit off", "package", _once(r"word\[(\d+)\+:OwnBits\]", r"word[\1-1+:OwnBits]")),
     RtlFault("source and old entry exchanged", "slot", _once(r"\.src_i\(sum_i\)", ".src_i(old_i)")),

@@ -67,8 +67,8 @@ def _entries(config: Config, buffer: Buffer, lanes: Mapping[tuple[int, int], Byt
 
 def _padded(content: Bytes, width: int) -> Bytes:
     """Elements of `width` bytes: the model stores them in as many bytes as are convenient."""
-    rest = max(0, width - content.shape[1])
-    return np.pad(content, ((0, 0), (0, rest)))[:, :width]
+    rest = width - content.shape[1]
+    return np.pad(content, ((0, 0), (0, rest))) if rest > 0 else content[:, :width]
 
 
 def _elements(config: Config, buffer: Buffer, packed: Bytes) -> NDArray[Any]:

@@ -48,10 +48,13 @@ def _path(job: MeasureJob) -> Path:
 
 
 @cache
-def toolkit_digest() -> str:
-    """A hash of the Python files of the compiler, the machine, the simulator and what runs them."""
+def toolkit_digest(*more: str) -> str:
+    """A hash of the Python files of the compiler, the machine, the simulator and what runs them.
+
+    `more` are other folders of the package.
+    """
     digest, root = hashlib.sha256(), Path(vdla.__file__).parent
-    for folder in _FOLDERS:
+    for folder in (*_FOLDERS, *more):
         for path in sorted((root / folder).resolve().rglob("*.py")):
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -34,6 +34,8 @@ EXAMPLES = """\
   vdla bench layers --json -        the table as JSON on standard output
   vdla bench compile --json c.json  the same into a file
   vdla bench equality --long        10,000 random programs on simulator and RTL
+  vdla bench evaluate mismatches --long
+                                    extensions: 2,000 programs on each RTL with each memory
   vdla bench fuzz                   random schedules of random expressions
   vdla bench network vit_small      one network in place of four
   vdla bench tune convergence --picture tune.svg
@@ -81,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     name = parser.add_argument("name", nargs="?", metavar="NAME", help="the benchmark; --list shows all")
     complete_with(name, _descriptions)
     parser.add_argument(
-        "subjects", nargs="*", metavar="SUBJECT", help="what to measure (network, tune); all by default"
+        "subjects", nargs="*", metavar="SUBJECT", help="what to measure (evaluate, network, tune); all by default"
     )
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")

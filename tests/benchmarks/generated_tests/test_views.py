@@ -7,7 +7,7 @@ from helpers.extensions import narrow, pair, sad
 from helpers.stateful import depthwise, running, table
 
 import vdla
-from vdla.benchmarks.evaluate.benchmark import run
+from vdla.benchmarks.evaluate.benchmark import EvaluateBenchmarkError, run
 from vdla.benchmarks.generated_tests import views
 from vdla.benchmarks.generated_tests.check import GeneratedTests, answer
 from vdla.benchmarks.generated_tests.faults import FAULTS
@@ -100,7 +100,7 @@ def test_all_views_agree_with_the_declarations(declared):
 @pytest.mark.long
 def test_the_benchmark_counts_what_it_does():
     faults = [fault for fault in FAULTS if fault.name in ("a field one bit narrower", "weight not read")]
-    result = run(programs=0, mutated=50, faults=faults, with_examples=False, with_rtl=False)
+    result = run(subjects=["mutants", "faults"], mutated=50, faults=faults)
     figures = result.figures
     assert (figures["planted"], figures["caught"], figures["survivors"]) == (2, 2, 0)
     assert (figures["mutants"], figures["mutants_missed"], figures["false_alarms"]) == (50, 0, 0)
@@ -108,6 +108,15 @@ def test_the_benchmark_counts_what_it_does():
         ("a field one bit narrower", "decoder"),
         ("weight not read", "footprint"),
     ]
+
+
+def test_an_unknown_part_is_refused():
+    with pytest.raises(EvaluateBenchmarkError) as failure:
+        run(subjects=["mismatch"])
+    assert str(failure.value) == (
+        "bench evaluate: part must be one of programs, mutants, faults, mismatches, examples, got mismatch "
+        "(did you mean mismatches?)"
+    )
 
 
 def test_the_command_prints_the_first_disagreement(tmp_path, capsys, monkeypatch):
