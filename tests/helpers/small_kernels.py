@@ -48,7 +48,9 @@ SHIFT = (put("s", X, get("x", X)), WAIT, put("y", X, get("s", FOLLOWING)))
 _RACE = "k: threads of a block must not access one element, to write it, without a barrier between"
 _PART = "k: all threads of a block must come to a barrier"
 
+ROW = ir.Binary("mul", ir.Var("i"), ir.Const(4))
 CLEAN = [
+    kernel(ir.For("i", 3, ir.seq(put("s", add(ROW, X)), WAIT, put("y", X, get("s", add(ROW, FOLLOWING)))))),
     kernel(*SHIFT),
     kernel(put("s", X), put("y", X, get("s", X))),
     kernel(ir.For("i", 3, ir.seq(*SHIFT, WAIT))),
@@ -59,7 +61,7 @@ CLEAN = [
     kernel(put("y", OWN), blocks=3),
     kernel(If(ir.Binary("eq", X, ir.Const(0)), put("s", ir.Const(0))), WAIT, put("y", X, get("s", ir.Const(0)))),
 ]  # fmt: skip
-"""Kernels without a race; the fourth fills one half of a tile while it reads the other."""
+"""Kernels without a race; the fifth fills one half of a tile while it reads the other."""
 
 FAULTY = [
     (kernel(SHIFT[0], SHIFT[2]),
@@ -70,7 +72,11 @@ FAULTY = [
     (kernel(put("y", X), blocks=2),
      "k: threads of different blocks must not access one element, to write it, "
      "got the write of y[threadIdx.x] in several blocks"),
+    (kernel(ir.For("i", 3, put("s", add(ir.Var("i"), ir.Binary("mul", X, ir.Const(2))))), threads=2),
+     f"{_RACE}, got the write of s[i + threadIdx.x * 2] in several threads"),  # two iterations apart
     (kernel(where(X, 2, WAIT)), f"{_PART}, got one where threadIdx.x < 2"),
+    (kernel(ir.For("i", 3, ir.seq(put("s", add(ROW, X)), WAIT, put("y", X, get("s", add(add(ROW, 4), FOLLOWING)))))),
+     f"{_RACE}, got the read of s[i * 4 + 4 + (threadIdx.x + 1) % 4] and the write of s[i * 4 + threadIdx.x]"),
     (kernel(put("s", X), ir.For("i", add(X, 1), WAIT)),
      f"{_PART}, got one in the loop i of threadIdx.x + 1 iterations"),
     (kernel(put("s", X), WAIT, where(get("s", X), 1, WAIT)), f"{_PART}, got one where s[threadIdx.x] < 1"),
