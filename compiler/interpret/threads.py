@@ -37,7 +37,7 @@ _MOST_STEPS = 8  # of a thread before another one may run
 def interpret_kernels(kernels: Sequence[GridKernel], arrays: Mapping[str, Array], seed: int = 0) -> dict[str, Array]:
     """What launches of `kernels`, one after another, write to global buffers, by name.
 
-    `arrays` are the global buffers that hold values before; extents must be numbers.
+    `arrays` are the global buffers that hold values before, used or not; extents must be numbers.
 
     Raises:
         InterpretError: threads race, part at a barrier, or access an element out of bounds or
@@ -46,7 +46,7 @@ def interpret_kernels(kernels: Sequence[GridKernel], arrays: Mapping[str, Array]
     chance = random.Random(seed)
     buffers = {name: buffer for kernel in kernels for name, buffer in kernel.buffers.items()}
     held = _Arrays.of(buffer for buffer in buffers.values() if buffer.scope not in ("shared", "local"))
-    for name, array in arrays.items():
+    for name, array in ((name, array) for name, array in arrays.items() if name in held.arrays):
         held.arrays[name][...] = array
         held.written[name][...] = True
     changed: set[str] = set()

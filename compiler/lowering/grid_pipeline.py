@@ -33,9 +33,9 @@ def lower_kernels(fn: ir.Function, limits: GridLimits) -> tuple[GridKernel, ...]
         (remove_blocks, Level.LOOPS),
         (simplify_function, Level.LOOPS),
         (form_grids, Level.LOOPS),
+        (vectorize, Level.LOOPS),  # first, as it moves statements out of the loops of lanes
         (partial(insert_barriers, warp=limits.warp), Level.LOOPS),
         (unroll, Level.UNROLLED),
-        (vectorize, Level.UNROLLED),
     )
     for run, level in passes:
         fn = run(fn)

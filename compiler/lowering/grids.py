@@ -9,7 +9,7 @@ tile together; what is inside must not depend on the outer one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
@@ -17,6 +17,7 @@ from vdla.compiler.arith import conjunction, var_names
 from vdla.compiler.ir import BLOCK_AXES, GRID_AXES, THREAD, THREAD_AXES, extent_text, map_children, substitute_in
 from vdla.compiler.lowering.errors import PassError
 
+_OWNERS = {"shared": ("block of threads", BLOCK_AXES), "local": ("thread", GRID_AXES)}
 _Bound = Mapping[str, str]  # axis of the grid: the innermost loop around that is bound to it
 
 
@@ -33,10 +34,14 @@ def form_grids(fn: ir.Function) -> ir.Function:
     Raises:
         PassError: loops of one axis differ in extent, or a thread accesses what another one holds.
     """
+    for stmt in ir.walk(fn.body):
+        if isinstance(stmt, ir.Alloc):
+            _check_owner(fn, stmt)
     held, body = _top_allocs(fn.body)
     placed = {name for name, buffer in fn.buffers.items() if buffer.scope != "local"} - set(fn.params)
     body = _without_allocs(body, placed)
     nests = body.stmts if isinstance(body, ir.Seq) else (body,)
+    _check_launch(fn, nests, held)
     launches = ir.seq(*(_launch(fn, nest, [name for name in held if name not in placed]) for nest in nests))
     between = tuple(name for name in fn.buffers if name in placed and fn.buffers[name].scope == "global")
     return replace(fn, body=ir.Alloc(between, launches) if between else launches)
@@ -77,6 +82,27 @@ def _without_allocs(stmt: ir.Stmt, names: Collection[str]) -> ir.Stmt:
         return new
     kept = tuple(name for name in new.buffers if name not in names)
     return ir.Alloc(kept, new.body) if kept else new.body
+
+
+def _check_owner(fn: ir.Function, held: ir.Alloc) -> None:
+    """Refuse a local buffer that several threads access, or a shared one that several blocks do."""
+    for loop in (stmt for stmt in ir.walk(held.body) if isinstance(stmt, ir.For) and stmt.extent != 1):
+        used = accessed_buffers(loop) if axis_of(loop) else []
+        for name in (name for name in held.buffers if name in used):
+            owner = _OWNERS.get(fn.buffers[name].scope, ("", ()))
+            if axis_of(loop) in owner[1]:
+                what = f"the buffer {name} in {fn.buffers[name].scope} must have all its accesses in one {owner[0]}"
+                found = f"some in the loop {loop.var}, which deals them out over {axis_of(loop)}"
+                raise PassError(f"{fn.name}: {what}, got {found}; place the loop around all of them")
+
+
+def _check_launch(fn: ir.Function, nests: Sequence[ir.Stmt], held: list[str]) -> None:
+    """Refuse a shared or local buffer that several launches access."""
+    for name in (name for name in held if fn.buffers[name].scope in _OWNERS):
+        count = sum(name in accessed_buffers(nest) for nest in nests)
+        if count > 1:
+            what = f"the buffer {name} in {fn.buffers[name].scope} must have all its accesses in one nest"
+            raise PassError(f"{fn.name}: {what}, which is one launch, got them in {count}")
 
 
 def _launch(fn: ir.Function, nest: ir.Stmt, own: list[str]) -> ir.Stmt:
@@ -132,8 +158,6 @@ class _Grid:
             return ir.If(first, self.work(stmt, {**bound, **dict.fromkeys(alone, "")}))
         if isinstance(stmt, ir.If):
             self.check_shared(bound, var_names(stmt.cond), inside)
-        if isinstance(stmt, ir.Alloc):
-            self.check_local(stmt)
         return map_children(stmt, lambda child: self.work(child, bound))
 
     def share(self, loop: ir.For, axis: str, bound: _Bound) -> ir.Stmt:
@@ -149,16 +173,6 @@ class _Grid:
             if bound.get(axis) in names:
                 rule = f"what an inner loop deals out over {axis} must not depend on the loop {bound[axis]}"
                 raise PassError(f"{self.fn.name}: {rule}, which is bound to the same axis")
-
-    def check_local(self, held: ir.Alloc) -> None:
-        """Refuse a local buffer whose elements several threads access."""
-        local = [name for name in held.buffers if self.fn.buffers[name].scope == "local"]
-        for loop in (stmt for stmt in ir.walk(held.body) if isinstance(stmt, ir.For)):
-            shared = [name for name in local if axis_of(loop) and loop.extent != 1 and name in accessed_buffers(loop)]
-            if shared:
-                rule = f"the buffer {shared[0]} in local must have all its accesses in one thread"
-                found = f"some in the loop {loop.var}, which deals them out over {axis_of(loop)}"
-                raise PassError(f"{self.fn.name}: {rule}, got {found}; place the loop around them or use shared")
 
 
 def _axes_inside(stmt: ir.Stmt) -> set[str]:

@@ -65,6 +65,37 @@ def test_the_last_steps_of_a_tree_stop_a_warp_alone() -> None:
     )
 
 
+def test_threads_fetch_vectors() -> None:
+    """Four elements a thread at once; the barrier stands behind the loop of lanes."""
+    s = row_copies(4, 32, 8)
+    _, lanes = s.split(s.loops("x_shared")[-1], factor=4)
+    s.vectorize(lanes)
+    s.bind(s.loops("x_shared")[-2], "threadIdx.x")
+    assert (
+        kernel_text(s)
+        == """\
+kernel reversed(x, y) of (4, 1, 1) blocks of (8, 1, 1) threads:
+    x_shared: int32[1, 32] in shared
+    for j_j_i in vectorize(4):
+        x_shared[0, threadIdx.x * 4 + j_j_i] = x[blockIdx.x, threadIdx.x * 4 + j_j_i]
+    barrier of block
+    for j_o in range(4):
+        y[blockIdx.x, j_o * 8 + threadIdx.x] = x_shared[0, j_o * -8 + threadIdx.x * -1 + 31]"""
+    )
+
+
+def row_copies(rows: int, columns: int, threads: int) -> Schedule:
+    """y[i, j] = x[i, columns - 1 - j] through a shared row."""
+    x = te.placeholder((rows, columns), "int32", "x")
+    y = te.compute((rows, columns), lambda i, j: x[i, columns - 1 - j], "y")
+    s = Schedule(te.create_function([x], [y], "reversed"))
+    i, j = s.loops("y")
+    s.bind(i, "blockIdx.x")
+    s.bind(s.split(j, factor=threads)[1], "threadIdx.x")
+    s.compute_at(s.cache_read("y", "x", "shared"), i)
+    return s
+
+
 def test_no_barrier_is_idle() -> None:
     """Without any one of its barriers, a kernel races."""
     for s in (row_sums(6, 32, 8, tree=True), stencil(30, 8), tiled_product(32, 16, 4, 8)):

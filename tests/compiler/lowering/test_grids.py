@@ -106,6 +106,17 @@ def crossed_local(s: Schedule) -> None:
     s.bind(j, "threadIdx.x")
 
 
+def shared_by_launches(s: Schedule) -> None:
+    s.set_scope("twice", "shared")
+
+
+def shared_by_blocks(s: Schedule) -> None:
+    i, j = s.loops("y")
+    s.set_scope("twice", "shared")
+    s.compute_at("twice", i)
+    s.bind(j, "blockIdx.x")
+
+
 def race_in_shared(s: Schedule) -> None:
     """Each thread computes the whole row for itself, in one shared buffer."""
     j = s.loops("y")[1]
@@ -118,7 +129,12 @@ REFUSED = [
     (wide_block, "chain: a block must have at most 16 threads on a small device, got 32 (32 x 1 x 1)"),
     (crossed_local,
      "chain: the buffer twice in local must have all its accesses in one thread, got some in the loop y_j, which deals "
-     "them out over threadIdx.x; place the loop around them or use shared"),
+     "them out over threadIdx.x; place the loop around all of them"),
+    (shared_by_launches,
+     "chain: the buffer twice in shared must have all its accesses in one nest, which is one launch, got them in 2"),
+    (shared_by_blocks,
+     "chain: the buffer twice in shared must have all its accesses in one block of threads, got some in the loop y_j, "
+     "which deals them out over blockIdx.x; place the loop around all of them"),
     (race_in_shared,
      "chain: threads of a block must not access one element, to write it, without a barrier between, "
      "got the write of twice[0, j] in several threads"),
