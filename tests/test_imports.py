@@ -79,7 +79,9 @@ ROOMS: dict[str, str] = {
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize compiler.schedule "
         "compiler.codegen.llvm compiler.codegen.llvm.intrinsics compiler.operators"
     ),
-    "compiler.operators.gpu": "compiler.ir compiler.target compiler.schedule compiler.operators.cpu",
+    "compiler.operators.gpu": (
+        "compiler.ir compiler.target compiler.analysis compiler.schedule compiler.operators compiler.operators.cpu"
+    ),
     "compiler.tune.searches": "support compiler.tune",
     "compiler.graph": "support",
     "compiler.graph.passes": "compiler.graph",

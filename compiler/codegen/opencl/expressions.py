@@ -98,7 +98,9 @@ class ExpressionWriter:
     def hoist(self, expr: ir.Expr) -> SourceText:
         """A variable that holds an index, declared at the beginning of the kernel."""
         if expr not in self.hoisted:
+            kept, self.kept = self.kept, {}  # variables of the statement do not exist there
             code = self.computed_index(expr)
+            self.kept = kept
             self.hoisted[expr] = self.names.fresh(f"i{len(self.hoisted)}"), code
         return SourceText(self.hoisted[expr][0])
 

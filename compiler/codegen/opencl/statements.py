@@ -57,6 +57,8 @@ class StatementWriter:
                 return
             case ir.Atomic(body=ir.Store(value=ir.Binary() as value) as store):
                 yield f"{indent}{self.update(store, value)}"
+            case ir.Barrier(scope=ir.BarrierScope.WARP):
+                raise OpenClError(f"{self.where}: barriers must be of a block in OpenCL C, got one of a warp")
             case ir.Barrier():
                 yield f"{indent}barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
             case _:

@@ -1,16 +1,20 @@
 """The default schedule of any function for a GPU: a thread for each element of each stage.
 
 The spatial loops of a block are fused and split over the blocks and threads of a grid; reductions
-run in sequence, into a register. Steps that are illegal for a function are skipped: what no step
-binds, one thread runs.
+run in sequence, into a register. Matrix products get their own schedule, where tiles divide their
+extents. Steps that are illegal for a function are skipped: what no step binds, one thread runs.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from vdla.compiler import ir
-from vdla.compiler.operators.cpu.block_nest import block_nest, block_nests
+from vdla.compiler.operators.cpu.block_nest import block_nest, block_nests, iteration_count
 from vdla.compiler.operators.cpu.inlining import inline_stages
 from vdla.compiler.operators.cpu.stage_schedule import attempt
+from vdla.compiler.operators.gpu.matmul_schedule import GROUP, schedule_matmul
+from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
 
@@ -22,16 +26,19 @@ def grid_schedule(fn: ir.Function, limits: GridLimits | None = None, threads: in
     """A schedule of `fn` with blocks of `threads` threads, or as many as the device has."""
     schedule = Schedule(fn)
     inline_stages(schedule)
-    count = threads if limits is None else min(threads, limits.threads)
-    for name in [nest.leaf.name for nest in block_nests(schedule.fn)]:
-        bind_stage(schedule, name, count)
+    most = GridLimits("").threads if limits is None else limits.threads
+    for nest in block_nests(schedule.fn):
+        name = nest.leaf.name
+        product = nest.leaf.block.annotations.get(OPERATOR) == "matmul" and most >= GROUP**2
+        if not (product and attempt(schedule, partial(schedule_matmul, schedule, name))):
+            bind_stage(schedule, name, min(threads, most))
     return schedule
 
 
 def bind_stage(schedule: Schedule, block: str, threads: int) -> None:
     """Give each element of a block a thread, if no other block shares its loops."""
     nest = block_nest(schedule.fn, block)
-    if not nest.is_alone or not nest.loops("spatial"):
+    if not nest.is_alone or iteration_count(nest.loops("spatial")) == 1:
         return
     if nest.loops("reduce") and attempt(schedule, lambda: _reduce_in_register(schedule, block, threads)):
         return
