@@ -6,11 +6,14 @@ Programs are cached under a hash of their sources.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from helpers.rtl.tested_rtl import RTL
 from helpers.rtl.verilated_objects import FLAGS, RUNTIME, compile_model, verilate
 from vdla.hardware.config import Config
+from vdla.hardware.generate.extension_files import machine_files
+from vdla.hardware.generate.extension_package import EXTENSION_PACKAGE
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, needed_files
 from vdla.hardware.generate.svgen import render
 from vdla.support.cache import build_once, user_cache
@@ -25,11 +28,16 @@ def program(top: str, config: Config, main: str, cells: str = "") -> Path:
 
     With `cells`, the vendor's cells in Verilog, the module is built as for synthesis.
     """
-    files = [FOLDER / "vdla_lint.vlt", *needed_files(RTL / f"{top}.sv", folder=RTL)]
-    package = render(config)
-    digest = _digest(package, main, cells, *(path.read_text() for path in files))
-    target = user_cache("programs") / f"{top}-{digest}"
-    return build_once(target, lambda folder: _build(top, files, package, main, cells, folder))
+    files = {"vdla_lint.vlt": FOLDER / "vdla_lint.vlt", PACKAGE: render(config), **_rtl(top, config)}
+    texts = {name: file if isinstance(file, str) else file.read_text() for name, file in files.items()}
+    target = user_cache("programs") / f"{top}-{_digest(main, cells, *texts.values())}"
+    return build_once(target, lambda folder: _build(top, files, main, cells, folder))
+
+
+def _rtl(top: str, config: Config) -> dict[str, str | Path]:
+    """The files of a machine that a module names, with the package of its extensions."""
+    named = {EXTENSION_PACKAGE, *(path.name for path in needed_files(RTL / f"{top}.sv", folder=RTL))}
+    return {name: file for name, file in machine_files(config, RTL).items() if name in named}
 
 
 def _digest(*texts: str) -> str:
@@ -38,11 +46,18 @@ def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join((__version__, LEVEL, *FLAGS, *texts)).encode()).hexdigest()[:16]
 
 
-def _build(top: str, files: list[Path], package: str, main: str, cells: str, folder: Path) -> Path:
-    (folder / PACKAGE).write_text(package, encoding="utf-8")
-    sources = [files[0], *_cells(cells, folder), folder / PACKAGE, *files[1:]]
-    verilate(folder, CHECKS, "--output-split", "0", "--top-module", top, *sources)
+def _build(top: str, files: Mapping[str, str | Path], main: str, cells: str, folder: Path) -> Path:
+    waivers, *sources = (_written(folder / name, file) for name, file in files.items())
+    verilate(folder, CHECKS, "--output-split", "0", "--top-module", top, waivers, *_cells(cells, folder), *sources)
     return compile_model(folder, main, LEVEL, RUNTIME)
+
+
+def _written(path: Path, file: str | Path) -> Path:
+    """The file itself, or a text written to `path`."""
+    if isinstance(file, Path):
+        return file
+    path.write_text(file, encoding="utf-8")
+    return path
 
 
 def _cells(cells: str, folder: Path) -> list[str | Path]:

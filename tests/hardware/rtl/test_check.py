@@ -12,8 +12,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.rtl.tested_rtl import PLUSARGS
+from helpers.staged_datapaths import leaky
 from helpers.verilated_program import program
 
+import vdla
 from vdla.benchmarks.programs.random_instructions import random_columns
 from vdla.hardware.config import PRESETS
 from vdla.hardware.isa import (
@@ -26,6 +28,7 @@ from vdla.hardware.isa import (
     Load,
     Opcode,
     Operand,
+    StagedEmit,
     Store,
     Sync,
     Unit,
@@ -42,7 +45,8 @@ from vdla.hardware.isa import (
 pytestmark = pytest.mark.rtl
 
 FULL = replace(PRESETS["pynq_z1"], name="full", wgt_kib=128, acc_kib=256, scl_kib=32, out_kib=64)
-CONFIGS = {name: PRESETS[name] for name in ("tiny", "zcu104", "int4")} | {"full": FULL}
+STAGED = vdla.extend(replace(PRESETS["tiny"], name="staged"), leaky(1))
+CONFIGS = {name: PRESETS[name] for name in ("tiny", "zcu104", "int4")} | {"full": FULL, "staged": STAGED}
 
 # One byte a word: 0 if invalid, else 1 + the unit.
 MAIN = """
@@ -101,7 +105,7 @@ def plain(config):
         for buffer in (Buffer.INP, Buffer.ACC)
         for rows, columns in ((0, 0), (0, 1), (1, 0))
     ]
-    gemms = [Gemm(emit=emit) for emit in Emit]
+    gemms = [Gemm(emit=emit) for emit in (Emit if config.stage is None else StagedEmit)]
     operands = [(op, operand) for op in (VectorOp.ADD, VectorOp.MAC) for operand in Operand]
     vectors = [Vector(op, operand, emit=emit) for op, operand in operands for emit in (Emit.NONE, Emit.REQUANT)]
     syncs = [Sync(unit) for unit in Unit]

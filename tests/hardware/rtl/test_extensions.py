@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from helpers.datapaths import AT_ONCE, GROUPS, LATER, SPACED, distance
+from helpers.staged_datapaths import leaky
 from helpers.stateful_datapaths import echo, tally, tinted
 
 import vdla
@@ -31,7 +32,12 @@ WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("plain", "declared"),
-    [(TINY, LATER), (WIDE, SPACED), (WIDE, GROUPS), (WIDE, (tally, echo, distance(1), tinted))],
+    [
+        (TINY, (*LATER, leaky(0))),
+        (WIDE, (*SPACED, leaky(5))),
+        (WIDE, GROUPS),
+        (WIDE, (tally, echo, distance(1), tinted)),
+    ],
     ids=["later", "spaced", "groups", "state"],
 )
 def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared):
@@ -51,9 +57,9 @@ def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared):
 @pytest.fixture(
     params=[
         (*AT_ONCE, tally, echo, tinted),
-        *(pytest.param(few, marks=pytest.mark.long) for few in (GROUPS, SPACED[:1], SPACED[4:])),
+        *(pytest.param(few, marks=pytest.mark.long) for few in (GROUPS, SPACED[:1], SPACED[4:], [leaky(1)])),
     ],
-    ids=["all", "groups", "fed back", "fed forward"],
+    ids=["all", "groups", "fed back", "fed forward", "a stage alone"],
 )
 def files(request, tmp_path):
     """The files of a machine, in order."""
