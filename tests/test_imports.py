@@ -239,9 +239,9 @@ ROOMS: dict[str, str] = {
         "simulator.verify simulator.timing simulator runtime.devices benchmarks.programs"
     ),
     "benchmarks.evaluate": (
-        "support hardware hardware.generate hardware.program compiler.extensions compiler.te simulator.timing runtime "
-        "runtime.devices runtime.verdict "
-        "benchmarks.harness benchmarks.programs benchmarks.coverage benchmarks benchmarks.generated_tests"
+        "support hardware hardware.fpga hardware.generate hardware.program compiler.extensions compiler.te "
+        "simulator.timing runtime runtime.devices runtime.verdict benchmarks benchmarks.harness benchmarks.programs "
+        "benchmarks.coverage benchmarks.generated_tests"
     ),
     "benchmarks.rtl_mutants": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "

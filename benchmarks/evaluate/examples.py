@@ -19,10 +19,12 @@ from pathlib import Path
 import vdla
 from vdla.benchmarks.evaluate import depthwise
 from vdla.benchmarks.evaluate.part import BenchmarkPart
-from vdla.benchmarks.harness import Progress
+from vdla.benchmarks.harness import Progress, silent
 from vdla.compiler.extensions import extend
 from vdla.compiler.te import Tensor
 from vdla.hardware.config import Config
+from vdla.hardware.fpga.area import Usage, area
+from vdla.hardware.fpga.parts import part_of_preset
 from vdla.runtime.mapping import map_expression
 from vdla.runtime.verdict import steps_of
 from vdla.simulator.timing import time_program
@@ -32,6 +34,7 @@ DOCS = Path(vdla.__file__).resolve().parent.parent / "docs"
 _FILE = re.compile(
     r'Path\("(?P<name>\w+\.(?:py|sv))"\)\.write_text\(\s*r?(?P<quote>"""|\'\'\')(?P<text>.*?)(?P=quote)', re.DOTALL
 )
+_PRESET = "pynq_z1"
 _SECONDS = 600.0
 _LAYERS = depthwise.LAYERS
 _WINDOW = 143  # of the search, long enough for a steady state: 128 x 128 places
@@ -51,13 +54,16 @@ def measured(progress: Progress) -> BenchmarkPart:
         folder = Path(name)
         written = {page: write_file(page, folder) for page in pages()}
         lines = {f"{page}_lines": _lines(path) for page, path in written.items()}
-        progress("int4 on ResNet-18", 0, 3)
+        progress("int4 on ResNet-18", 0, 4)
         cold_s, cached_s = _verdict_seconds(written["int4"])
-        progress("sad", 1, 3)
+        progress("sad", 1, 4)
         figures = {**lines, "int4_cold_s": cold_s, "int4_cached_s": cached_s}
         figures["sad_per_cycle"] = differences_a_cycle(written["sad"], _WINDOW)
         figures |= depthwise.speedups(written["depthwise"], progress, _LAYERS)
-        progress("depthwise with RTL and area", 2, 3)
+        progress("lut: synthesis", 2, 4)
+        used = datapath_usage(written["lut"], "ext_lut")
+        figures |= {"lut_luts": used.lut, "lut_dsp": used.dsp, "lut_bram": used.bram36}
+        progress("depthwise with RTL and area", 3, 4)
         return BenchmarkPart({**figures, "depthwise_full_s": _full_seconds(written["depthwise"])})
 
 
@@ -121,9 +127,16 @@ def _seconds(words: Sequence[str]) -> float:
     return round(seconds, 2)
 
 
+def datapath_usage(source: Path, module: str) -> Usage:
+    """What a datapath takes of the FPGA as a unit of the machine."""
+    config = extend(Config.preset(_PRESET), str(source))
+    found = area(config, part_of_preset(_PRESET), silent)
+    return next(unit.usage for unit in found.units if unit.module == module)
+
+
 def differences_a_cycle(source: Path, window: int) -> float:
     """Differences in a cycle in which the unit computes, of 16 blocks searched in a window."""
-    config = extend(Config.preset("pynq_z1"), str(source))
+    config = extend(Config.preset(_PRESET), str(source))
     search = _search(source, window)
     stats = time_program(map_expression(search, config).program, config)
     return round(steps_of(search) / stats.counters["compute"]["busy"], 1)

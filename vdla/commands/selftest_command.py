@@ -50,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.benchmarks.generated_tests.check import GeneratedTests
     from vdla.benchmarks.programs.device_pair import rtl_pair
     from vdla.compiler.extensions import extend
+    from vdla.hardware.generate.datapath_ports import datapath_units
     from vdla.runtime.check_datapath import DatapathMismatch
 
     config = extend(machine(arguments), arguments.source)
@@ -69,6 +70,6 @@ def run(arguments: argparse.Namespace) -> int:
                 print(found)
                 return FINDING
         show("done", count, count)
-    names = ", ".join(plug_in.name for plug_in in config.extensions)
+    names = ", ".join(part.name for unit in datapath_units(config) for part in unit.parts)
     print(f"{names} on {config.name}: {', '.join(tests.views)} agree on {count} programs, seeds {first} to {seed}")
     return OK

@@ -10,6 +10,7 @@ import pytest
 
 import vdla
 from vdla.benchmarks.evaluate import depthwise, examples
+from vdla.hardware.fpga.area import Usage
 
 MOST_LINES = 120
 
@@ -61,10 +62,12 @@ def test_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examples, "_WINDOW", 31)
     monkeypatch.setattr(examples, "_LAYERS", ["D9"])
     monkeypatch.setattr(depthwise, "PRESETS", ("pynq_z1",))
+    monkeypatch.setattr(examples, "datapath_usage", lambda source, module: Usage(lut=7, bram36=0.5))
     figures = examples.measured(lambda what, done, total: None).figures
     assert figures["int4_cold_s"] == 1 and figures["int4_cached_s"] == 2 and seen[0] == seen[1]
     assert sorted(words[0] for words in seen[2:]) == ["area", "selftest"] and figures["depthwise_full_s"] >= 0
     assert figures["sad_lines"] > figures["int4_lines"] > 10 and figures["sad_per_cycle"] <= 256
+    assert (figures["lut_luts"], figures["lut_dsp"], figures["lut_bram"]) == (7, 0, 0.5)
     assert 1 < figures["depthwise_speedup_pynq_z1"] < figures["depthwise_bound_pynq_z1"]
 
 
