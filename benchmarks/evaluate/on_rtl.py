@@ -17,7 +17,7 @@ from typing import Any
 from vdla.benchmarks import equality
 from vdla.benchmarks.evaluate import examples
 from vdla.benchmarks.evaluate.part import BenchmarkPart
-from vdla.benchmarks.evaluate.rtl_batches import WORKERS, RtlBatchOutcome, RtlBatch, run_batches, split
+from vdla.benchmarks.evaluate.rtl_batches import WORKERS, RtlBatch, RtlBatchOutcome, run_batches, split
 from vdla.benchmarks.generated_tests.planted import datapath_machine
 from vdla.benchmarks.harness import Progress, Row
 from vdla.benchmarks.programs.random_machines import DRAMS

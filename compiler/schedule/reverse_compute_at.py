@@ -23,11 +23,12 @@ from vdla.compiler.analysis.dataflow import (
 )
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import ZERO, Span, access_region, full_span
-from vdla.compiler.analysis.symbols import domains_of
+from vdla.compiler.analysis.symbols import Domains, domains_of
 from vdla.compiler.analysis.tree import block_path, remove_at
 from vdla.compiler.analysis.unchecked import is_unchecked
 from vdla.compiler.analysis.written_region import region_written
-from vdla.compiler.arith import linear, var_names
+from vdla.compiler.arith import TRUE, linear, simplify, var_names
+from vdla.compiler.ir import expr_text
 from vdla.compiler.schedule.place import (
     build_nest,
     check_step,
@@ -64,6 +65,7 @@ def reverse_compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
     common = target_loops(without, loop, where)
     spans = _consumed(without, leaf.block, producers, {step.var for step in common})
     conditions = [c for producer in producers for c in _conditions_after(producer, common)]
+    _check_last_terms(producers, common, domains_of(without), where)
     check_step(leaf, spans, [step.var for step in common], where)
     nest = build_nest(without, leaf.block, spans, conditions)
     result = insert_nest(without, loop, nest, contains_block({producer.name for producer in producers}), after=True)
@@ -139,8 +141,23 @@ def _single_axis(index: ir.Expr, extents: dict[str, ir.Extent]) -> tuple[str, in
     return "", 0
 
 
+def _check_last_terms(producers: list[LeafBlock], common: list[ir.For], ranges: Domains, where: str) -> None:
+    """Refuse a place in reduce loops of a producer whose conditions skip their last iteration."""
+    for producer in producers:
+        ends = {loop.var: last_iteration(loop) for loop in reduction_loops(producer, common)}
+        last = {var: end.b for var, end in ends.items() if isinstance(end, ir.Binary)}
+        for condition in _inherited(producer, common):
+            if var_names(condition) & last.keys() and simplify(ir.substitute(condition, last), ranges) != TRUE:
+                rule = f"{producer.name} must have a term in the last iteration of {', '.join(last)}"
+                raise ScheduleError(f"{where}: {rule}, got terms where {expr_text(condition)}")
+
+
 def _conditions_after(producer: LeafBlock, common: list[ir.For]) -> list[ir.Expr]:
     """The conditions on the common loops under which the producer is complete."""
+    return [*_inherited(producer, common), *(last_iteration(loop) for loop in reduction_loops(producer, common))]
+
+
+def _inherited(producer: LeafBlock, common: list[ir.For]) -> list[ir.Expr]:
+    """The conditions on the common loops under which the producer runs."""
     inner = {loop.var for loop in producer.loops} - {loop.var for loop in common}
-    inherited = [c for c in selecting_conditions(producer, common) if not var_names(c) & inner]
-    return [*inherited, *(last_iteration(loop) for loop in reduction_loops(producer, common))]
+    return [c for c in selecting_conditions(producer, common) if not var_names(c) & inner]

@@ -122,6 +122,12 @@ def blockized():
             "got the condition k_o * 2 + k_i < 3",
         ),
         (
+            uneven_partial_sums,
+            lambda s: s.reverse_compute_at("c", "k_i"),
+            "reverse_compute_at of c at k_i: c_rf must have a term in the last iteration of k_o, "
+            "got terms where k_o * 2 + k_i < 3",
+        ),
+        (
             blockized,
             lambda s: s.full_extent("c", "vi"),
             "full_extent of c over vi: the axis must be driven by a loop of its own, got vi_o * 2 + i_i",
