@@ -33,11 +33,14 @@ SEARCHES = ("exhaustive", "random", "estimate", "genetic")
 
 @dataclass(frozen=True, slots=True)
 class MachineArea:
-    """What a machine takes of a part: synthesised in an earlier run, or by the model."""
+    """What a machine takes of a part: synthesised in an earlier run, or by the model. It is not
+    `complete` without what the machine's extensions add, which the model does not know.
+    """
 
     usage: Usage
     synthesised: bool
     clock_mhz: float
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,13 @@ class ExploredMachine:
 
     @property
     def objectives(self) -> Objectives:
-        """Seconds, and resources of the part."""
+        """Seconds, and resources of the part; a machine whose area is not complete beats none of
+        those whose area is.
+        """
         assert self.area is not None and self.cycles is not None
         used = self.area.usage
-        return (1 / self.frames_per_second, used.lut, used.dsp, used.bram36, used.uram)
+        partial = not self.area.complete
+        return (1 / self.frames_per_second, used.lut, used.dsp, used.bram36, used.uram, partial)
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,8 @@ def area_on(config: Config, part: FpgaPart) -> MachineArea:
     except Error:  # no Yosys, or an extension without a datapath
         known = None
     if known is None:
-        return MachineArea(estimated_usage(config, part), False, config.clock_mhz)
+        complete = not config.extensions and config.stage is None
+        return MachineArea(estimated_usage(config, part), False, config.clock_mhz, complete)
     path_ns = known.longest.estimate_ns
     return MachineArea(known.total, True, min(config.clock_mhz, 1000 / path_ns if path_ns else config.clock_mhz))
 

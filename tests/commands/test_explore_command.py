@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,22 @@ import pytest
 from vdla.cli import main
 
 Capture = pytest.CaptureFixture[str]
+
+
+AGAIN = """
+import vdla
+from vdla import te
+
+
+def declare(config):
+    inp = te.placeholder((config.batch, config.block_in), config.inp_dtype, "inp")
+    wgt = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "wgt")
+    i = te.reduce_axis(config.block_in, "i")
+    product = lambda b, o: te.sum(te.cast("int32", inp[b, i]) * te.cast("int32", wgt[o, i]), axis=i)
+    output = te.compute((config.batch, config.block_out), product, "acc")
+    scopes = {"inp": "inp", "wgt": "wgt", "acc": "acc"}
+    return vdla.Extension(name="again", doc="As GEMM.", output=output, scopes=scopes, interval=4)
+"""
 
 
 @pytest.fixture
@@ -37,6 +54,19 @@ def test_tables_page_pictures_and_json(layer: str, tmp_path: Path, capsys: Captu
     assert main([*words, "--json", "-", "--picture", "e.png"]) == 0
     assert json.loads(capsys.readouterr().out)["machines"] == machines
     assert (tmp_path / "e.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_area_without_that_of_the_extension_is_marked(layer: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "again.py").write_text(AGAIN)
+    words = ["explore", "--layers", layer, "--preset", "tiny", "--sweep", "extensions=none,again.py", "--workers", "1"]
+    assert main([*words, "--html", "e.html", "--json", "e.json", "--all"]) == 0
+    printed = capsys.readouterr().out
+    assert "+ at 1 machines: and what their extensions add, which the model does not know" in printed
+    assert "1 of them on the front" in printed  # of two machines that take as long, that whose area is known
+    page = (tmp_path / "e.html").read_text()
+    assert 'class="beaten partial"' in page and re.search(r"<td>[\d,]+\+</td>", page)
+    machines = json.loads((tmp_path / "e.json").read_text())["machines"]
+    assert [(machine["complete"], machine["front"]) for machine in machines] == [(True, True), (False, False)]
 
 
 @pytest.mark.parametrize(

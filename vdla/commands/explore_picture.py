@@ -10,6 +10,7 @@ import math
 from html import escape
 from itertools import pairwise
 
+from vdla.commands.chart_labels import LABEL_STYLE, ChartPoint, chart_labels
 from vdla.commands.explore_tables import machine_cells
 from vdla.commands.run_charts import LEFT, RIGHT, chart_line, chart_svg, chart_text, element
 from vdla.runtime.explore import Exploration, ExploredMachine
@@ -20,9 +21,10 @@ _TICKS = 6
 _STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #222 } .small { font-size: 11px; fill: #5c6470 }
 .grid { stroke: #d9dde3; stroke-width: 1 } .front { fill: #d55e00; fill-opacity: 0.85 }
-.beaten { fill: #8a8f98; fill-opacity: 0.5 } .line { stroke: #d55e00; stroke-width: 1.5 }
+.beaten { fill: #8a8f98; fill-opacity: 0.5 } .partial { fill-opacity: 0.15; stroke-dasharray: 4 3 }
+.partial.front { stroke: #d55e00 } .partial.beaten { stroke: #8a8f98 } .line { stroke: #d55e00; stroke-width: 1.5 }
 @media (prefers-color-scheme: dark) {
-  text { fill: #ddd } .small { fill: #9aa3ad } .grid { stroke: #333a42 }
+  text { fill: #ddd } .name { stroke: #14171b } .small { fill: #9aa3ad } .grid { stroke: #333a42 }
 }
 """
 
@@ -30,7 +32,9 @@ text { font: 13px system-ui, sans-serif; fill: #222 } .small { font-size: 11px; 
 def exploration_picture(found: Exploration) -> str:
     """The picture; empty axes where no machine was measured."""
     title = f"{found.name} on {found.part.name}: frames a second against LUTs; the front is orange"
-    parts = [element("style", _STYLE), chart_text(LEFT, 22, title)]
+    if any(machine.area is not None and not machine.area.complete for machine in found.measured):
+        title += "; dashed: without the LUTs of extensions"
+    parts = [element("style", LABEL_STYLE + _STYLE), chart_text(LEFT, 22, title)]
     if found.measured:
         scale = _Scale(found)
         parts.append(scale.grid())
@@ -38,7 +42,13 @@ def exploration_picture(found: Exploration) -> str:
         drawn = [machine for machine in found.measured if machine not in found.front]
         parts += [scale.circle(machine, "beaten") for machine in drawn]
         parts += [scale.circle(machine, "front") for machine in found.front]
+        placed = [scale.point(machine, _name(machine)) for machine in found.front]
+        parts.append(chart_labels([*placed, *(scale.point(machine) for machine in drawn)], _TOP, _BOTTOM))
     return chart_svg(_HEIGHT, "".join(parts), title) + "\n"
+
+
+def _name(machine: ExploredMachine) -> str:
+    return ", ".join(f"{name}={str(value).rpartition('/')[2]}" for name, value in machine.point.items())
 
 
 def _stairs(found: Exploration) -> list[ExploredMachine]:
@@ -67,11 +77,16 @@ class _Scale:
     def circle(self, machine: ExploredMachine, class_: str) -> str:
         """A machine; its figures appear where a browser points at it."""
         assert machine.area is not None
-        x, y = self.at(machine)
+        point = self.point(machine)
+        title = element("title", escape(f"{_name(machine)}: {', '.join(machine_cells(machine)[len(machine.point) :])}"))
+        class_ += "" if machine.area.complete else " partial"
+        return element("circle", title, cx=point.x, cy=point.y, r=point.radius, class_=class_)
+
+    def point(self, machine: ExploredMachine, name: str = "") -> ChartPoint:
+        """A machine's circle and its name."""
+        assert machine.area is not None
         radius = max(3.0, _LARGEST * math.sqrt(machine.area.usage.dsp / self._dsp))
-        values = ", ".join(f"{name}={value}" for name, value in machine.point.items())
-        title = element("title", escape(f"{values}: {', '.join(machine_cells(machine)[len(machine.point) :])}"))
-        return element("circle", title, cx=x, cy=y, r=radius, class_=class_)
+        return ChartPoint(*self.at(machine), radius, name)
 
     def grid(self) -> str:
         """Lines at round numbers."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from vdla.commands.console import output, table
 from vdla.hardware.fpga.area_model import LUT_ERROR
-from vdla.runtime.explore import EXTENSIONS, NONE, Exploration, ExploredMachine
+from vdla.runtime.explore import Exploration, ExploredMachine
 
 _REASONS = 4  # shown, without --all
 FIGURES = ("cycles", "frames/s", "LUT", "DSP", "BRAM", "URAM", "area")
@@ -23,23 +23,16 @@ def columns_of(found: Exploration) -> list[str]:
 def machine_cells(machine: ExploredMachine) -> list[str]:
     """A row of a machine that was measured."""
     assert machine.area is not None and machine.cycles is not None
-    used = machine.area.usage
-    resources = [f"{used.lut:,}", f"{used.dsp:,}", f"{used.bram36:g}", f"{used.uram}"]
+    used, more = machine.area.usage, "" if machine.area.complete else "+"
+    resources = [f"{value}{more}" for value in (f"{used.lut:,}", used.dsp, f"{used.bram36:g}", used.uram)]
     speed = [f"{machine.cycles:,.0f}", f"{machine.frames_per_second:,.2f}"]
-    return [*(_shown(value) for value in machine.point.values()), *speed, *resources, area_source(machine)]
+    source = "Yosys" if machine.area.synthesised else "model"
+    return [*(_shown(value) for value in machine.point.values()), *speed, *resources, source]
 
 
 def _shown(value: object) -> str:
     """A value; of files, their names."""
     return str(value).rpartition("/")[2]
-
-
-def area_source(machine: ExploredMachine) -> str:
-    """Where the area is from; a star where extensions are not in it."""
-    assert machine.area is not None
-    if machine.area.synthesised:
-        return "Yosys"
-    return "model*" if machine.point.get(EXTENSIONS, NONE) != NONE else "model"
 
 
 def show_exploration(found: Exploration, everything: bool) -> None:
@@ -68,8 +61,9 @@ def notes_of_exploration(found: Exploration) -> Iterator[str]:
     yield f"{len(found.machines)} machines: {tried} measured, {front} of them on the front, {rejected} rejected"
     if any(machine.area is not None and not machine.area.synthesised for machine in found.measured):
         yield f"areas by the model: LUTs within {100 * LUT_ERROR:.0f} %; vdla area synthesises a machine"
-    if any(area_source(machine).endswith("*") for machine in found.measured):
-        yield "* without what the extensions add"
+    partial = [machine for machine in found.measured if machine.area is not None and not machine.area.complete]
+    if partial:
+        yield f"+ at {len(partial)} machines: and what their extensions add, which the model does not know"
 
 
 def reasons_against(found: Exploration) -> Counter[str]:
@@ -100,6 +94,7 @@ def report_of_exploration(found: Exploration) -> dict[str, Any]:
                 "frames_per_second": machine.frames_per_second or None,
                 "usage": None if machine.area is None else asdict(machine.area.usage),
                 "synthesised": machine.area is not None and machine.area.synthesised,
+                "complete": machine.area is not None and machine.area.complete,
                 "clock_mhz": None if machine.area is None else machine.area.clock_mhz,
                 "front": machine in found.front,
                 "rejected": machine.reason or None,

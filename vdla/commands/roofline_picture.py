@@ -12,20 +12,21 @@ from html import escape
 from pathlib import Path
 
 from vdla.commands import CommandError
+from vdla.commands.chart_labels import LABEL_STYLE, ChartPoint, chart_labels
 from vdla.commands.run_charts import LEFT, RIGHT, LogScale, chart_grid, chart_svg, chart_text, element
 from vdla.hardware.config import Config
 from vdla.runtime.verdict import ExtensionVerdict, Point, network_point, point_of
 from vdla.support.atomic import write_bytes, write_text
 
-_HEIGHT, _TOP, _AXIS = 420.0, 34, 34
-_MOST_NAMED = 12  # layers; names of more would hide each other
+_HEIGHT, _TOP, _AXIS = 420.0, 28, 34
+_MOST_NAMED = 12  # layers; of more, those in which the extension is used have names
 _STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #222 } .small { font-size: 11px; fill: #5c6470 }
 .grid { stroke: #d9dde3; stroke-width: 1 } .roof { fill: none; stroke: #222; stroke-width: 2 }
 .later { stroke: #d55e00; stroke-dasharray: 6 4 } .move { stroke: #8a8f98; stroke-width: 1 }
 .before { fill: #0072b2 } .after { fill: #d55e00 } .whole { stroke: #222; stroke-width: 1.5 }
 @media (prefers-color-scheme: dark) {
-  text { fill: #ddd } .small { fill: #9aa3ad } .grid { stroke: #333a42 }
+  text { fill: #ddd } .name { stroke: #14171b } .small { fill: #9aa3ad } .grid { stroke: #333a42 }
   .roof, .whole { stroke: #ddd } .later { stroke: #d55e00 }
 }
 """
@@ -38,7 +39,12 @@ class _Moved:
     name: str
     before: Point | None
     after: Point | None
+    named: bool = True
     whole: bool = False
+
+    @property
+    def radius(self) -> float:
+        return 7 if self.whole else 5
 
     @property
     def points(self) -> list[Point]:
@@ -55,21 +61,23 @@ def roofline_picture(verdict: ExtensionVerdict) -> str:
     at, height = [*(point.intensity for point in points), *knees], [point.gops(config) for point in points]
     x = LogScale(min(at) / 2, max(at) * 2, LEFT, RIGHT)
     y = LogScale(min([*height, peaks[0] / 8]) / 1.5, max(peaks) * 1.5, _HEIGHT - _AXIS, _TOP)
-    parts = [element("style", _STYLE), chart_grid(x, y, _HEIGHT)]
+    parts = [element("style", LABEL_STYLE + _STYLE), chart_grid(x, y, _HEIGHT, _TOP)]
     parts += [_roof(x, y, *pair, f"roof{' later' * late}") for late, pair in enumerate(_roofs(knees, peaks))]
-    named = len(moved) <= _MOST_NAMED
-    parts += [_drawn(one, x, y, config, named or one.whole) for one in moved]
+    parts += [_drawn(one, x, y, config) for one in moved]
+    placed = [point for one in moved for point in _placed(one, x, y, config)]
+    parts.append(chart_labels(placed, _TOP, _HEIGHT - _AXIS))
     title = f"{', '.join(each.name for each in verdict.added)} on {config.name}: before (blue) and after (orange)"
-    return chart_svg(_HEIGHT, "".join([*parts, chart_text(LEFT, 22, title)]), title) + "\n"
+    return chart_svg(_HEIGHT, "".join([*parts, chart_text(LEFT, 16, title)]), title) + "\n"
 
 
 def _moved(verdict: ExtensionVerdict) -> Iterator[_Moved]:
+    if len(verdict.compared) > 1:
+        yield _Moved("all layers", network_point(verdict, after=False), network_point(verdict, after=True), whole=True)
+    few = len(verdict.layers) <= _MOST_NAMED
     for layer in verdict.layers:
         found = (layer.before.cost, layer.after.cost)
         before, after = (None if one is None else point_of(layer.steps, one) for one in found)
-        yield _Moved(layer.name, before, after)
-    if len(verdict.compared) > 1:
-        yield _Moved("all layers", network_point(verdict, after=False), network_point(verdict, after=True), whole=True)
+        yield _Moved(layer.name, before, after, named=few or layer.helps)
 
 
 def _gops(steps_a_cycle: float, config: Config) -> float:
@@ -89,8 +97,8 @@ def _roof(x: LogScale, y: LogScale, knee: float, peak: float, class_: str) -> st
     return element("polyline", points=points, class_=class_) + label
 
 
-def _drawn(one: _Moved, x: LogScale, y: LogScale, config: Config, named: bool) -> str:
-    parts, radius = [], 7 if one.whole else 5
+def _drawn(one: _Moved, x: LogScale, y: LogScale, config: Config) -> str:
+    parts = []
     places = [(x(point.intensity), y(point.gops(config))) for point in one.points]
     if len(places) == 2:
         (x1, y1), (x2, y2) = places
@@ -98,12 +106,18 @@ def _drawn(one: _Moved, x: LogScale, y: LogScale, config: Config, named: bool) -
     for class_, point in (("before", one.before), ("after", one.after)):
         if point is not None:
             title = f"{one.name} {class_}: {point.gops(config):,.1f} GOPS, {point.intensity:,.1f} operations a byte"
-            place = {"cx": x(point.intensity), "cy": y(point.gops(config)), "r": radius}
+            place = {"cx": x(point.intensity), "cy": y(point.gops(config)), "r": one.radius}
             class_ += " whole" * one.whole
             parts.append(element("circle", element("title", escape(title)), **place, class_=class_))
-    if named and places:
-        parts.append(chart_text(places[-1][0] + 9, places[-1][1] + 4, one.name, "" if one.whole else "small"))
     return "".join(parts)
+
+
+def _placed(one: _Moved, x: LogScale, y: LogScale, config: Config) -> Iterator[ChartPoint]:
+    """The circles, of which the last one has the name."""
+    for number, point in enumerate(one.points, 1):
+        name = one.name if one.named and number == len(one.points) else ""
+        class_ = "" if one.whole else "small"
+        yield ChartPoint(x(point.intensity), y(point.gops(config)), one.radius, name, class_)
 
 
 def write_picture(path: Path, svg: str) -> None:

@@ -100,18 +100,18 @@ def _clipped(line: list[tuple[float, float]], low: float) -> list[tuple[float, f
     return [(x0 * low / y0, low) if y0 < low else (x0, y0), *others]
 
 
-def chart_grid(x: LogScale, y: LogScale, height: float) -> str:
-    """The grid and the axes of a roofline."""
+def chart_grid(x: LogScale, y: LogScale, height: float, top: float = 12) -> str:
+    """The grid and the axes of a roofline, below `top`."""
     bottom = height - _AXIS
     parts = []
     for tick in x.ticks():
-        parts.append(chart_line(x(tick), 12, x(tick), bottom, "grid"))
+        parts.append(chart_line(x(tick), top, x(tick), bottom, "grid"))
         parts.append(chart_text(x(tick), bottom + 14, f"{tick:g}", "small", "middle"))
     for tick in y.ticks():
         parts.append(chart_line(LEFT, y(tick), RIGHT, y(tick), "grid"))
         parts.append(chart_text(LEFT - 6, y(tick) + 4, f"{tick:g}", "small", "end"))
     parts.append(chart_text((LEFT + RIGHT) / 2, height - 2, "operations per byte", "small", "middle"))
-    parts.append(chart_text(0, 10, "GOPS", "small"))
+    parts.append(chart_text(0, top - 2, "GOPS", "small"))
     return "".join(parts)
 
 
