@@ -8,6 +8,7 @@ compute from it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,19 +43,46 @@ def check_datapath(config: Config, part: PlugIn | PlugInStage, *, seed: int = 0)
     if part.datapath is None:
         raise ConfigError(f"check_datapath: extension must have a datapath, got {part.name} without one")
     unit = unit_of_part(config, part)
-    bench = build_bench(config, unit)
-    rng = np.random.default_rng(seed)
-    steps = list(RandomSteps(config, unit, rng).draw())
-    data = bench.run(_cycles(unit, bench, steps, rng).tobytes())
-    outputs = np.frombuffer(data, np.uint8).reshape(-1, bench.output_bytes)
-    shape = (config.batch, config.block_out)
-    found = {port.name: unpacked(outputs[:, place], port, shape) for port, place in bench.outputs.items()}
-    return _require_equal(unit, steps, found)
+    checked = _CheckedUnit(config, unit, build_bench(config, unit), seed)
+    steps, found = checked.outcome()
+    number = _first_wrong(unit, steps, found)
+    if number is None:
+        return sum(step.result is not None for step in steps)
+    step = steps[number]
+    results = found[result_port(unit, step)]
+    own = [each for each in steps if each.part == step.part]
+    remedy = _other_latency(step.part, own, results) or checked.other_spacing()
+    raise DatapathMismatch(f"{_difference(unit, number, step, results)}{remedy}")
 
 
-def _cycles(
-    unit: PlugInUnit, bench: DatapathBench, steps: Sequence[DatapathStep], rng: np.random.Generator
-) -> NDArray[np.uint8]:
+@dataclass(frozen=True, slots=True)
+class _CheckedUnit:
+    """A unit of a machine and the program of its datapath."""
+
+    config: Config
+    unit: PlugInUnit
+    bench: DatapathBench
+    seed: int
+
+    def outcome(self, apart: int = 0) -> tuple[list[DatapathStep], dict[str, Array]]:
+        """Random steps, `apart` cycles more from one to the next, and each output in all cycles."""
+        rng = np.random.default_rng(self.seed)
+        steps = list(RandomSteps(self.config, self.unit, rng, apart).draw())
+        data = self.bench.run(_cycles(self.bench, steps, rng).tobytes())
+        outputs = np.frombuffer(data, np.uint8).reshape(-1, self.bench.output_bytes)
+        shape = (self.config.batch, self.config.block_out)
+        places = self.bench.outputs.items()
+        return steps, {port.name: unpacked(outputs[:, place], port, shape) for port, place in places}
+
+    def other_spacing(self) -> str:
+        """How many cycles more from step to step make all results right, where there is state."""
+        for apart in range(1, LATER + 1) if any(part.states for part in self.unit.parts) else ():
+            if _first_wrong(self.unit, *self.outcome(apart)) is None:
+                return f"; all results are right with steps {_in_words(apart)} further apart: declare a longer interval"
+        return ""
+
+
+def _cycles(bench: DatapathBench, steps: Sequence[DatapathStep], rng: np.random.Generator) -> NDArray[np.uint8]:
     """The inputs of all cycles: noise, but for steps and where none is valid."""
     places = {port.name: place for port, place in bench.inputs.items()}
     count = max(step.cycle + step.latency for step in steps) + LATER + 1
@@ -71,27 +99,27 @@ def _cycles(
 # --- the comparison -------------------------------------------------------------------------------
 
 
-def _require_equal(unit: PlugInUnit, steps: Sequence[DatapathStep], found: Mapping[str, Array]) -> int:
-    """The number of results; DatapathMismatch if one differs."""
-    compared = 0
+def _first_wrong(unit: PlugInUnit, steps: Sequence[DatapathStep], found: Mapping[str, Array]) -> int | None:
+    """The number of the first step whose result differs."""
     for number, step in enumerate(steps):
         if step.result is None:
             continue
-        compared += 1
-        port = result_port(unit, step)
-        got = found[port][step.cycle + step.latency]
-        if np.array_equal(got, step.result):
-            continue
-        row, column = (int(index) for index in np.argwhere(got != step.result)[0])
-        values = "".join(f", {name} = {value}" for name, value in step.values.items())
-        where = f"datapath of {unit.name}: {port}[{row}][{column}] of step {number}{values}"
-        text = f"must be {step.result[row, column]} {_in_words(step.latency)} after it, got {got[row, column]}"
-        own = [each for each in steps if each.part == step.part]
-        raise DatapathMismatch(f"{where} {text}{_remedy(step.part, own, found[port])}")
-    return compared
+        if not np.array_equal(found[result_port(unit, step)][step.cycle + step.latency], step.result):
+            return number
+    return None
 
 
-def _remedy(part: PlugIn | PlugInStage, steps: Sequence[DatapathStep], found: Array) -> str:
+def _difference(unit: PlugInUnit, number: int, step: DatapathStep, found: Array) -> str:
+    """The first element of a result that differs."""
+    got, wanted = found[step.cycle + step.latency], step.result
+    assert wanted is not None, "a result differs"
+    row, column = (int(index) for index in np.argwhere(got != wanted)[0])
+    values = "".join(f", {name} = {value}" for name, value in step.values.items())
+    where = f"datapath of {unit.name}: {result_port(unit, step)}[{row}][{column}] of step {number}{values}"
+    return f"{where} must be {wanted[row, column]} {_in_words(step.latency)} after it, got {got[row, column]}"
+
+
+def _other_latency(part: PlugIn | PlugInStage, steps: Sequence[DatapathStep], found: Array) -> str:
     """The latency with which all results are right, if there is one: a constant, or the declared
     formula and a constant.
     """

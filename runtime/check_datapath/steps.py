@@ -48,9 +48,9 @@ class DatapathStep:
 
 
 class RandomSteps:
-    """Draws the steps of a unit of a machine."""
+    """Draws the steps of a unit of a machine, `apart` cycles further apart than they must be."""
 
-    def __init__(self, config: Config, unit: PlugInUnit, rng: np.random.Generator) -> None:
+    def __init__(self, config: Config, unit: PlugInUnit, rng: np.random.Generator, apart: int = 0) -> None:
         self.config = config
         self.unit = unit
         self.rng = rng
@@ -63,6 +63,7 @@ class RandomSteps:
             declared = unit_with_stage(config, unit.stage).stage
             assert declared is not None, "found by its stage"
             self._declared[unit.stage.name] = declared
+        self._apart = apart
         self._cycle = 1
 
     def draw(self) -> Iterator[DatapathStep]:
@@ -90,7 +91,7 @@ class RandomSteps:
         for _ in range(steps):
             rows = self._rows(plug_in, rows)
             yield self._step(plug_in, fields, rows, latency)
-            self._cycle += spacing + self._pause()
+            self._cycle += spacing + self._apart + self._pause()
         if self._beside(plug_in):
             chosen = first + np.flatnonzero(self.rng.integers(2, size=self._cycle - first))
             yield from (self._result(cycle) for cycle in chosen.tolist())

@@ -62,14 +62,18 @@ def test_a_unit_that_computes_its_expressions_passes_by_any_part(monkeypatch, pa
 @pytest.mark.parametrize("change", [{"late": 1}, {"forgets": True}], ids=["late", "not written"])
 def test_a_row_that_another_step_reads_is_found(monkeypatch, change):
     pattern = r"^datapath of tally: tally_result_o\[0\]\[\d\] of step \d+, by = -?\d, row of counts = \d must be "
-    with pytest.raises(DatapathMismatch, match=pattern):
+    monkeypatch.setattr(steps, "INSTRUCTIONS", 4)
+    with pytest.raises(DatapathMismatch, match=pattern) as failure:
         checked(monkeypatch, **change)
+    remedy = "; all results are right with steps 1 cycle further apart: declare a longer interval"
+    assert str(failure.value).endswith(remedy) == ("late" in change)
 
 
 @pytest.mark.parametrize("declare", [tally, echo, tinted])
-def test_rows_are_written_before_they_are_read(declare):
+def test_rows_are_written_before_they_are_read(monkeypatch, declare):
     machine = vdla.extend(TINY, declare)
     unit = datapath_units(machine)[0]
+    monkeypatch.setattr(steps, "INSTRUCTIONS", 4)
     written, again = {}, 0
     drawn = sorted(steps.RandomSteps(machine, unit, np.random.default_rng(1)).draw(), key=lambda step: step.cycle)
     for step in drawn:
