@@ -30,10 +30,11 @@ def extension_intrinsic(extension: Extension, config: Config) -> Intrinsic:
         IntrinsicError: an operand is indexed by more than whole axes, or is private state.
         ExtensionError: the declaration does not fit the machine.
     """
-    plug_in = extension.plug_in(config)
-    if plug_in.states or extension.output is None:
-        states = ", ".join(port.state.name for port in plug_in.states)
+    ports = extension.operands(config).states
+    if ports or extension.output is None:
+        states = ", ".join(port.state.name for port in ports)
         raise IntrinsicError(f"extension {extension.name}: an intrinsic must have no private state, got {states}")
+    plug_in = extension.plug_in(config)
 
     def instruction(machine: Config, fields: dict[str, Any]) -> isa.Instruction:
         begins = {} if plug_in.old is OldSum.ACCUMULATE else {"init": 0}

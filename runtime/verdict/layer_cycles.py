@@ -38,6 +38,8 @@ def _jobs(layer: EvaluatedLayer, config: Config, sources: tuple[str, ...]) -> It
         declared = [extension_of(config, plug_in)]
         definition = layer.definition(read_types(declared, types))
         written = written_programs(declared, definition, config)
+        if plug_in.states and not written:
+            continue  # an instruction for the programs of another one
         yield make(output=definition.output, names=(plug_in.name,), written=written)
     if config.stage is not None:
         yield make(output=layer.expression(types), names=(config.stage.name,))

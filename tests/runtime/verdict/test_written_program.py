@@ -12,7 +12,10 @@ import pytest
 
 import vdla
 from vdla import te
+from vdla.compiler.extensions import machine_intrinsics
+from vdla.compiler.extensions.unit import unit_of
 from vdla.hardware.config import Config
+from vdla.hardware.generate.datapath_header import stub
 from vdla.isa import Buffer, Emit, Load, MicroOp, Store, isa_of
 from vdla.runtime.verdict import EvaluateError, evaluate, layer_cycles, layer_of
 
@@ -125,6 +128,19 @@ def test_a_program_that_is_not_safe_is_named() -> None:
 
     with pytest.raises(EvaluateError, match=r"^evaluate: program of times of pointwise must be a safe program, got "):
         evaluate(declared(races), [layer()], TINY)
+
+
+def test_a_unit_with_a_datapath_is_none_for_the_mapper() -> None:
+    parts = declared(program)(TINY)
+    text = stub(TINY, unit_of("here", parts).plug_ins(TINY))
+
+    def declare(config: Config) -> list[vdla.Extension]:
+        times, keep = declared(program)(config)
+        return [replace(times, datapath=text), keep]
+
+    machine = vdla.extend(TINY, declare)
+    assert machine_intrinsics(machine) == []
+    assert layer_cycles(layer(), machine) == layer_cycles(layer(), vdla.extend(TINY, declared(program)))
 
 
 def test_state_without_a_program_is_the_reason() -> None:
