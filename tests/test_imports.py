@@ -199,8 +199,8 @@ ROOMS: dict[str, str] = {
         "benchmarks.harness benchmarks.isolated_batches"
     ),
     "benchmarks.gpu": (
-        "support compiler.ir compiler.target compiler.analysis compiler.interpret compiler.lowering compiler.te "
-        "compiler.schedule benchmarks.harness"
+        "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.lowering "
+        "compiler.te compiler.schedule runtime.opencl benchmarks.harness benchmarks.isolated_batches benchmarks.fuzz"
     ),
     "benchmarks.cpu": (
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "

@@ -87,7 +87,7 @@ def fault_of(problem: FuzzProblem, schedule: Schedule, native: bool = True) -> s
         got = interpret(schedule.fn, problem.arrays)
     except Exception as error:
         return f"interpreter: {type(error).__name__}: {error}"
-    if different := _difference(expected, got, problem.rough):
+    if different := difference(expected, got, problem.rough):
         return f"interpreter: {different}"
     return _native_fault(problem, schedule.fn, got) if native else _NO_FAULT
 
@@ -104,7 +104,7 @@ def _native_fault(problem: FuzzProblem, scheduled: ir.Function, expected: Mappin
         return f"native: {type(error).__name__}: {error}"
     arrays = outputs if isinstance(outputs, tuple) else (outputs,)
     names = [argument.name for argument in kernel.signature.outputs]
-    different = _difference(expected, dict(zip(names, arrays, strict=True)), problem.rough)
+    different = difference(expected, dict(zip(names, arrays, strict=True)), problem.rough)
     return f"native: {different}" if different else _NO_FAULT
 
 
@@ -115,7 +115,7 @@ def target_of(seed: int) -> Target:
     return known[seed // 2 % len(known)] if known and seed % 2 else machine
 
 
-def _difference(expected: Mapping[str, Array], got: Mapping[str, Array], rough: bool) -> str:
+def difference(expected: Mapping[str, Array], got: Mapping[str, Array], rough: bool) -> str:
     """The first output that differs; empty if none does."""
     for name, array in expected.items():
         if not _alike(array, got[name], rough):

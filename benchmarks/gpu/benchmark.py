@@ -1,30 +1,59 @@
-"""GPU kernels: planted races and parting barriers are refused, and nothing else."""
+"""GPU kernels: random schedules on threads and devices; planted races, all to be refused."""
 
 from __future__ import annotations
 
-from vdla.benchmarks.gpu.races import RANDOM, count_races
+from vdla.benchmarks.gpu.races import RANDOM, RaceCounts, count_races
+from vdla.benchmarks.gpu.scheduled import GridCases, grid_cases
 from vdla.benchmarks.harness import BenchmarkResult, Progress, versions
 from vdla.support.processor import cpu_model
 
+CASES = 6_500  # half of them are accepted
 PLANTED = 300
-RANDOM_KERNELS = 2000
+RANDOM_KERNELS = 2_000
+_WORKERS = 2
 
 
 def run(
-    progress: Progress, seed: int = 0, planted: int = PLANTED, random_kernels: int = RANDOM_KERNELS
+    progress: Progress,
+    seed: int = 0,
+    cases: int = CASES,
+    planted: int = PLANTED,
+    random_kernels: int = RANDOM_KERNELS,
+    workers: int = _WORKERS,
 ) -> BenchmarkResult:
-    """Plants defects in cooperative kernels; draws random ones."""
-    counts = count_races(progress, seed, planted, random_kernels)
-    figures = {
-        "races_planted": counts.planted.total() - counts.planted[RANDOM],
-        "races_refused": counts.refused.total() - counts.refused[RANDOM],
-        "faulty_random_kernels": counts.planted[RANDOM],
-        "missed": counts.planted.total() - counts.refused.total(),
-        "clean_kernels": counts.clean,
-        "false_alarms": counts.false_alarms,
+    """Plants defects in cooperative kernels, draws random ones, and schedules random functions."""
+    races = count_races(progress, seed, planted, random_kernels)
+    scheduled = grid_cases(progress, seed, cases, workers)
+    rows = [{"defect": kind, "planted": n, "refused": races.refused[kind]} for kind, n in sorted(races.planted.items())]
+    receipt = {
+        "versions": versions(),
+        "cpu": cpu_model(),
+        "seed": seed,
+        "command": f"vdla bench gpu --seed {seed}",
+        "wrong": {str(case): fault[:200] for case, fault in scheduled.wrong.items()},
     }
-    rows = [
-        {"defect": kind, "planted": n, "refused": counts.refused[kind]} for kind, n in sorted(counts.planted.items())
-    ]
-    receipt = {"versions": versions(), "cpu": cpu_model(), "seed": seed, "command": f"vdla bench gpu --seed {seed}"}
-    return BenchmarkResult("gpu", figures, rows, receipt)
+    return BenchmarkResult("gpu", {**_case_figures(scheduled), **_race_figures(races)}, rows, receipt)
+
+
+def _case_figures(found: GridCases) -> dict[str, float]:
+    """Random schedules of random functions."""
+    return {
+        "cases": found.cases,
+        "cases_on_device": found.on_device,
+        "cases_of_several_threads": found.several_threads,
+        "cases_with_barriers": found.with_barriers,
+        "cases_refused": found.refused,
+        "disagreements": len(found.wrong),
+    }
+
+
+def _race_figures(found: RaceCounts) -> dict[str, float]:
+    """Planted races, and random kernels."""
+    return {
+        "races_planted": found.planted.total() - found.planted[RANDOM],
+        "races_refused": found.refused.total() - found.refused[RANDOM],
+        "faulty_random_kernels": found.planted[RANDOM],
+        "missed": found.planted.total() - found.refused.total(),
+        "clean_kernels": found.clean,
+        "false_alarms": found.false_alarms,
+    }

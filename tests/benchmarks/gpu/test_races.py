@@ -14,7 +14,7 @@ from vdla.compiler.target import GridLimits
 
 
 def test_every_planted_race_is_refused_and_no_clean_kernel_is() -> None:
-    result = run(silent, seed=1, planted=40, random_kernels=150)
+    result = run(silent, seed=1, cases=0, planted=40, random_kernels=150)
     assert result.figures["races_refused"] == result.figures["races_planted"] >= 40
     assert (result.figures["missed"], result.figures["false_alarms"]) == (0, 0)
     assert result.figures["faulty_random_kernels"] > 30

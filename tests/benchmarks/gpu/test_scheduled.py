@@ -1,0 +1,45 @@
+"""Random functions under random schedules for a grid, thread by thread."""
+
+from __future__ import annotations
+
+import pytest
+
+from vdla.benchmarks.gpu import scheduled
+from vdla.benchmarks.gpu.scheduled import GridCases, run_grid_case
+from vdla.compiler import ir
+from vdla.compiler.ir import GridKernel
+
+
+def cases(first: int, count: int) -> GridCases:
+    """The outcomes of some seeds, without a device."""
+    total = GridCases()
+    for seed in range(first, first + count):
+        total.add(run_grid_case(seed, device=False))
+    return total
+
+
+def test_threads_compute_what_random_functions_mean() -> None:
+    found = cases(0, 40)
+    assert found.wrong == {}
+    assert found.cases + found.refused == 40
+    assert found.cases > 10
+    assert found.several_threads > 5
+
+
+@pytest.mark.long
+def test_threads_compute_what_many_random_functions_mean() -> None:
+    found = cases(10_000, 150)
+    assert found.wrong == {}
+    assert found.with_barriers > 5
+
+
+def test_a_wrong_kernel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels whose last statement is lost."""
+
+    def lose(kernel: GridKernel) -> GridKernel:
+        return GridKernel(**{name: getattr(kernel, name) for name in kernel.__slots__} | {"body": ir.Seq(())})
+
+    lower = scheduled.lower_kernels
+    monkeypatch.setattr(scheduled, "lower_kernels", lambda fn, limits: tuple(map(lose, lower(fn, limits))))
+    found = cases(0, 10)
+    assert found.cases == len(found.wrong) > 1
