@@ -162,7 +162,7 @@ def notes_of(verdict: ExtensionVerdict) -> Iterator[str]:
         yield f"weights {own.wgt} for {plain.wgt}, activations {own.inp} for {plain.inp}: {_errors(verdict)}"
     for layer in verdict.layers:
         if layer.baseline_error is not None:
-            yield f"{layer.name}: another formulation before, whose results differ by up to {layer.baseline_error:g}"
+            yield f"{layer.name}: another formulation before, whose results differ by up to {layer.baseline_error:,.6g}"
     tuned = f"each layer with {verdict.trials} trials" if verdict.trials else "the mapper's first candidates"
     yield f"both machines alike: {tuned}"
     yield f"area: {_area(verdict)}"
