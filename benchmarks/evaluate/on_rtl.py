@@ -47,6 +47,7 @@ def mismatches(progress: Progress, seed: int, each: int = EACH, workers: int = W
             for number, machine in enumerate(machines, seed * len(machines))
             for batch in split(machine, MEMORIES, number * EACH_LONG, each)
         ]
+        batches.sort(key=lambda batch: batch.first % EACH_LONG)  # all machines in turn
         found = run_batches(batches, progress, workers)
         wrong = [mismatch for _, outcome, _ in found for mismatch in outcome.mismatches]
         texts = [equality.explain(case, text) for case, text in wrong[:MOST_SHRUNK]]
