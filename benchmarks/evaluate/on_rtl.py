@@ -18,7 +18,7 @@ from vdla.benchmarks import equality
 from vdla.benchmarks.evaluate import examples
 from vdla.benchmarks.evaluate.part import BenchmarkPart
 from vdla.benchmarks.evaluate.rtl_batches import WORKERS, RtlBatch, RtlBatchOutcome, run_batches, split
-from vdla.benchmarks.generated_tests.planted import datapath_machine
+from vdla.benchmarks.generated_tests.planted import sample_machine
 from vdla.benchmarks.harness import Progress, Row
 from vdla.benchmarks.programs.random_machines import DRAMS
 from vdla.compiler.extensions import ExtensionError, extend
@@ -81,7 +81,7 @@ def machines_with_rtl(folder: Path) -> Iterator[Config]:
     """The machines with the memory of `tiny`; files of examples are written into `folder`."""
     sources = [str(examples.write_file(name, folder)) for name in examples.pages()]
     for plain in PLAIN:
-        yield datapath_machine(plain)
+        yield sample_machine(plain)
         yield from (machine for source in sources if (machine := _extended(plain, source)) is not None)
 
 

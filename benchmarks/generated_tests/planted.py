@@ -12,7 +12,7 @@ from itertools import islice
 from vdla.benchmarks.generated_tests.check import GeneratedTests
 from vdla.benchmarks.generated_tests.faults import Fault
 from vdla.benchmarks.generated_tests.rtl_faults import RtlFault
-from vdla.benchmarks.generated_tests.samples import SAMPLES, WITH_DATAPATH
+from vdla.benchmarks.generated_tests.samples import SAMPLES
 from vdla.benchmarks.generated_tests.views import View
 from vdla.benchmarks.programs.device_pair import rtl_pair
 from vdla.compiler.extensions import extend
@@ -39,17 +39,13 @@ class PlantedFault:
         return self.view == self.expected.value
 
 
-def sample_machine() -> Config:
-    """A small machine with the extensions in which faults are planted.
+def sample_machine(plain: Config = _PLAIN) -> Config:
+    """A machine with the extensions in which faults are planted.
 
-    Entries and vectors of its buffers differ in size, and it computes two rows at a time.
+    By default a small one, whose entries and vectors differ in size, and which computes two rows at
+    a time.
     """
-    return extend(_PLAIN, *SAMPLES)
-
-
-def datapath_machine(plain: Config = _PLAIN) -> Config:
-    """A machine with those of the extensions that have datapaths, and so RTL."""
-    return extend(plain, *WITH_DATAPATH)
+    return extend(plain, *SAMPLES)
 
 
 def plant(fault: Fault, seed: int = 0, most: int = MOST_PROGRAMS, places: int | None = None) -> list[PlantedFault]:
@@ -64,7 +60,7 @@ def plant_in_rtl(fault: RtlFault, seed: int = 0, most: int = MOST_PROGRAMS) -> P
     from vdla.runtime.devices.rtl import RtlModel
     from vdla.runtime.devices.rtl_build import BuildOptions, build_library
 
-    config = datapath_machine()
+    config = sample_machine()
     with fault.planted():
         model = RtlModel(build_library(fault.machine(config), BuildOptions(assertions=True)))
     with rtl_pair(config, model) as compare:

@@ -1,7 +1,6 @@
 """Small extensions in which faults are planted; together they have every kind of operand.
 
-Three have datapaths, and make a machine with RTL. All stand for those of users: nothing else in the
-benchmarks knows them.
+All have datapaths, and stand for those of users: nothing else in the benchmarks knows them.
 """
 
 from __future__ import annotations
@@ -16,6 +15,9 @@ from vdla.hardware.isa import PlugInField
 SUMS = "[Batch-1:0][BlockOut-1:0][31:0]"
 INPUTS = "[Batch-1:0][BlockIn-1:0][InpBits-1:0]"
 WEIGHTS = "[BlockOut-1:0][BlockIn-1:0][WgtBits-1:0]"
+INPUT_VECTOR = "[Batch-1:0][BlockOut-1:0][InpBits-1:0]"
+WEIGHT_VECTOR = "[BlockOut-1:0][WgtBits-1:0]"
+RESULTS = "[Batch-1:0][BlockOut-1:0][OutBits-1:0]"
 
 
 def _datapath(name: str, latency: int, ports: Sequence[str], value: str, terms: str = "1") -> str:
@@ -123,6 +125,7 @@ def rise(config: Config) -> Extension:
 
 def product(config: Config) -> Extension:
     """Overwrites an entry by a product of vectors; its latency depends on a field."""
+    most = 8
     inp = te.placeholder((config.batch, config.block_out), config.inp_dtype, "inp")
     wgt = te.placeholder((config.block_out,), config.wgt_dtype, "wgt")
     bias, steps = (te.placeholder((1,), "int32", name) for name in ("bias", "steps"))
@@ -137,7 +140,106 @@ def product(config: Config) -> Extension:
         scopes={"inp": "inp", "wgt": "wgt", "bias": "immediate", "steps": "immediate", "acc": "acc"},
         fields=[PlugInField("bias", 12, "Added.", signed=True), PlugInField("steps", 3, "Bits dropped.")],
         latency="1 + steps",
+        datapath=f"""
+module ext_product
+  import vdla_pkg::*;
+(
+  // verilator lint_off UNUSEDSIGNAL
+  input  logic clk_i,
+  input  logic rst_ni,
+  input  logic valid_i,
+  input  logic begin_i,
+  input  logic {INPUT_VECTOR} src_i,
+  input  logic {WEIGHT_VECTOR} wgt_i,
+  input  logic signed [11:0] bias_i,
+  input  logic [2:0] steps_i,
+  // verilator lint_on UNUSEDSIGNAL
+  output logic {SUMS} result_o
+);
+  logic {SUMS} stages[{most}+1];
+  logic [3:0] steps_q;
+  for (genvar b = 0; b < Batch; b++) begin : gen_row
+    for (genvar o = 0; o < BlockOut; o++) begin : gen_column
+      assign stages[0][b][o] =
+          (32'(signed'(src_i[b][o])) * 32'(signed'(wgt_i[o])) + 32'(bias_i)) >>> steps_i;
+    end
+  end
+  for (genvar k = 1; k <= {most}; k++) begin : gen_delay
+    always_ff @(posedge clk_i) stages[k] <= stages[k-1];
+  end
+  always_ff @(posedge clk_i) if (valid_i) steps_q <= 4'(steps_i);
+  assign result_o = stages[1+steps_q];
+endmodule
+""",
     )
+
+
+def bundle(config: Config) -> Extension:
+    """Adds products of groups: four entries of inputs, two of weights seen as narrower elements."""
+    bits, count = config.wgt_bits // 2, 4 * config.block_in
+    inp = te.placeholder((config.batch, count), config.inp_dtype, "inp")
+    wgt = te.placeholder((config.block_out, count), f"int{bits}", "wgt")
+    i = te.reduce_axis(count, "i")
+
+    def products(b: te.Value, o: te.Value) -> te.Value:
+        return te.sum(te.cast("int32", inp[b, i]) * te.cast("int32", wgt[o, i]), axis=i)
+
+    return Extension(
+        name="bundle",
+        doc="Adds products of groups.",
+        output=te.compute((config.batch, config.block_out), products, "acc"),
+        scopes={"inp": "inp", "wgt": "wgt", "acc": "acc"},
+        latency=2,
+        datapath=_datapath(
+            "bundle",
+            2,
+            [
+                "[Batch-1:0][4*BlockIn-1:0][InpBits-1:0] src_i",
+                f"[BlockOut-1:0][2*BlockIn*WgtBits/{bits}-1:0][{bits - 1}:0] wgt_i",
+            ],
+            "32'(signed'(src_i[b][i])) * 32'(signed'(wgt_i[o][i]))",
+            "4*BlockIn",
+        ),
+    )
+
+
+_SHELF = f"""
+module ext_put
+  import vdla_pkg::*;
+(
+  // verilator lint_off UNUSEDSIGNAL
+  input  logic clk_i,
+  input  logic rst_ni,
+  input  logic put_valid_i,
+  input  logic {WEIGHT_VECTOR} put_wgt_i,
+  input  logic [1:0] put_shelf_row_i,
+  input  logic take_valid_i,
+  input  logic take_begin_i,
+  input  logic {SUMS} take_old_i,
+  input  logic [1:0] take_shelf_row_i,
+  input  logic tint_valid_i,
+  input  logic {RESULTS} tint_x_i,
+  // verilator lint_on UNUSEDSIGNAL
+  output logic {SUMS} take_result_o,
+  output logic {RESULTS} tint_result_o
+);
+  logic [BlockOut-1:0][OutBits-1:0] shelf_q[4];
+  logic {RESULTS} tinted_q;
+  for (genvar o = 0; o < BlockOut; o++) begin : gen_column
+    always_ff @(posedge clk_i) begin
+      if (put_valid_i) shelf_q[put_shelf_row_i][o] <= OutBits'(signed'(put_wgt_i[o]));
+      if (take_valid_i) shelf_q[take_shelf_row_i][o] <= shelf_q[take_shelf_row_i][o] - OutBits'(1);
+    end
+    for (genvar b = 0; b < Batch; b++) begin : gen_row
+      always_ff @(posedge clk_i) begin
+        take_result_o[b][o] <= take_old_i[b][o] + 32'(signed'(shelf_q[take_shelf_row_i][o]));
+        tinted_q[b][o] <= tint_x_i[b][o] + shelf_q[tint_x_i[b][o][1:0]][o];
+      end
+    end
+  end
+  always_ff @(posedge clk_i) tint_result_o <= tinted_q;
+endmodule
+"""
 
 
 def shelf(config: Config) -> list[Extension | EmitStage]:
@@ -151,6 +253,7 @@ def shelf(config: Config) -> list[Extension | EmitStage]:
         scopes={"vector": "wgt"},
         updates={held: te.compute((lanes,), lambda o: te.cast(dtype, vector[o]), "filled")},
         interval=2,
+        datapath=_SHELF,
     )
     old, row = _entry(config, "old"), te.placeholder((lanes,), dtype, "row")
     take = Extension(
@@ -173,5 +276,4 @@ def shelf(config: Config) -> list[Extension | EmitStage]:
     return [put, take, tint]
 
 
-SAMPLES = (blend, larger, rise, product, shelf)
-WITH_DATAPATH = (blend, larger, rise)
+SAMPLES = (blend, larger, rise, product, bundle, shelf)

@@ -19,7 +19,7 @@ def datapath(name, latency, ports, value, taken=None):
     """A module that computes `value` for each lane [b][o] and delays it by `latency` cycles, or by
     as many of them as the expression `taken` of the last step's fields says.
     """
-    held = f"\n  logic [2:0] taken_q;\n  always_ff @(posedge clk_i) if (valid_i) taken_q <= {taken};" if taken else ""
+    held = f"\n  logic [3:0] taken_q;\n  always_ff @(posedge clk_i) if (valid_i) taken_q <= {taken};" if taken else ""
     inputs = "".join(f"  input  logic {port},\n" for port in ports)
     return f"""
 module ext_{name}
@@ -162,7 +162,8 @@ def distance(latency, interval=1):
 def gathered():
     """acc += sum of inp wgt: two entries of inputs, twice, and the int4 weights of four entries.
 
-    A result comes 1 + k % 4 cycles after its step.
+    A result comes 1 + k cycles after its step: the results of an instruction are out long before
+    those of the next would be.
     """
 
     def declare(config):
@@ -179,8 +180,8 @@ def gathered():
             output=te.compute((config.batch, config.block_out), lambda b, o: te.sum(product(b, o), axis=i), "acc"),
             scopes={"inp": "inp", "wgt": "wgt", "acc": "acc"},
             fields=[PlugInField("k", 3, "Of the latency.")],
-            latency="1 + k % 4",
-            datapath=datapath("gathered", 4, [*ports, "[2:0] k_i"], " + ".join(parts), "3'd1 + {1'b0, k_i[1:0]}"),
+            latency="1 + k",
+            datapath=datapath("gathered", 8, [*ports, "[2:0] k_i"], " + ".join(parts), "4'd1 + 4'(k_i)"),
         )
 
     return declare
@@ -207,7 +208,7 @@ def paired(entries=2):
             in_place="old",
             fields=[PlugInField("k", 3, "Of the latency.")],
             latency="1 + k // 2",
-            datapath=datapath("paired", 4, ports, value, "3'd1 + {1'b0, k_i[2:1]}"),
+            datapath=datapath("paired", 4, ports, value, "4'd1 + 4'(k_i[2:1])"),
         )
 
     return declare

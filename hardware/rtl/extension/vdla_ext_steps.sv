@@ -94,11 +94,12 @@ module vdla_ext_steps
 
       always_ff @(posedge clk_i) begin
         if (!rst_ni) valid_q[k] <= 1'b0;
-        else valid_q[k] <= valid_q[k-1];
+        else valid_q[k] <= valid_q[k-1] && 32'(latency_q) != k - 1;
       end
     end
 
-    // One instruction at a time has steps, so at most one is due.
+    // One instruction at a time has steps, so at most one is due. A step that was due is gone: the
+    // next instruction may have a longer latency.
     always_comb begin
       due = 1'b0;
       due_last = 1'b0;

@@ -3,20 +3,20 @@
 import pytest
 
 from vdla.benchmarks.evaluate import on_rtl
-from vdla.benchmarks.generated_tests.planted import datapath_machine, plant_in_rtl
+from vdla.benchmarks.generated_tests.planted import plant_in_rtl, sample_machine
 from vdla.benchmarks.generated_tests.rtl_faults import RTL_FAULTS
 from vdla.hardware.generate.extension_files import machine_files
 
-FILES = machine_files(datapath_machine())
+FILES = machine_files(sample_machine())
 
 
 @pytest.mark.parametrize("fault", RTL_FAULTS, ids=[fault.name for fault in RTL_FAULTS])
 def test_a_fault_changes_one_file(fault):
     with fault.planted():
-        broken = machine_files(fault.machine(datapath_machine()))
+        broken = machine_files(fault.machine(sample_machine()))
     assert [name for name, content in broken.items() if content != FILES[name]] != []
     assert len([name for name, content in broken.items() if content != FILES[name]]) == 1
-    assert machine_files(datapath_machine()) == FILES
+    assert machine_files(sample_machine()) == FILES
 
 
 @pytest.mark.rtl
