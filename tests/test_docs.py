@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.documents import check_page
+from helpers.opencl_functions import needs_opencl
 
 from vdla.benchmarks.networks.digits_images import held_out_digits, training_digits
 from vdla.benchmarks.networks.registry import NETWORKS
@@ -28,6 +29,11 @@ PAGES = (
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_shows_what_its_code_prints(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     check_page(ROOT / "docs" / name, tmp_path, request.config.getoption("--update-golden"))
+
+
+@needs_opencl
+def test_the_page_of_kernels_on_a_gpu(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    check_page(ROOT / "docs" / "gpu.md", tmp_path, request.config.getoption("--update-golden"))
 
 
 def test_the_way_from_a_model_to_frames_per_second(tmp_path: Path, request: pytest.FixtureRequest) -> None:

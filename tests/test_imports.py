@@ -200,7 +200,8 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks.gpu": (
         "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.lowering "
-        "compiler.te compiler.schedule runtime.opencl benchmarks.harness benchmarks.isolated_batches benchmarks.fuzz"
+        "compiler.te compiler.schedule compiler.operators runtime.native runtime.opencl runtime "
+        "benchmarks.harness benchmarks.isolated_batches benchmarks.fuzz"
     ),
     "benchmarks.cpu": (
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "

@@ -1,7 +1,8 @@
-"""GPU kernels: random schedules on threads and devices; planted races, all to be refused."""
+"""GPU kernels: random schedules on threads and devices, planted races, operators, speed."""
 
 from __future__ import annotations
 
+from vdla.benchmarks.gpu.device import device_figures
 from vdla.benchmarks.gpu.races import RANDOM, RaceCounts, count_races
 from vdla.benchmarks.gpu.scheduled import GridCases, grid_cases
 from vdla.benchmarks.harness import BenchmarkResult, Progress, versions
@@ -21,18 +22,24 @@ def run(
     random_kernels: int = RANDOM_KERNELS,
     workers: int = _WORKERS,
 ) -> BenchmarkResult:
-    """Plants defects in cooperative kernels, draws random ones, and schedules random functions."""
+    """Plants defects in cooperative kernels, draws random ones, and schedules random functions.
+
+    On a device, runs operators and times a product.
+    """
     races = count_races(progress, seed, planted, random_kernels)
     scheduled = grid_cases(progress, seed, cases, workers)
+    measured, device = device_figures(progress, seed)
     rows = [{"defect": kind, "planted": n, "refused": races.refused[kind]} for kind, n in sorted(races.planted.items())]
     receipt = {
         "versions": versions(),
         "cpu": cpu_model(),
+        "device": device,
         "seed": seed,
         "command": f"vdla bench gpu --seed {seed}",
         "wrong": {str(case): fault[:200] for case, fault in scheduled.wrong.items()},
     }
-    return BenchmarkResult("gpu", {**_case_figures(scheduled), **_race_figures(races)}, rows, receipt)
+    figures = {**_case_figures(scheduled), **_race_figures(races), **measured}
+    return BenchmarkResult("gpu", figures, rows, receipt)
 
 
 def _case_figures(found: GridCases) -> dict[str, float]:

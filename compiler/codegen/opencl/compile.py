@@ -31,7 +31,7 @@ class OpenClSource:
     temporaries: tuple[Argument, ...]
 
     def __str__(self) -> str:
-        return self.text
+        return self.text.rstrip()
 
 
 def emit_opencl(fn: ir.Function, limits: GridLimits) -> OpenClSource:

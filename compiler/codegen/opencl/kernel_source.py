@@ -21,6 +21,7 @@ _SHORT = {
     **{axis: f"t{axis[-1]}" for axis in THREAD_AXES},
 }
 """The variables of the grid in the source."""
+_MOST_COLUMNS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def write_kernel(fn: ir.Function, kernel: GridKernel, used: set[str]) -> tuple[s
     size = ", ".join(map(str, kernel.block))
     lines = [
         f"__kernel __attribute__((reqd_work_group_size({size})))",
-        f"void {symbol}({', '.join(parameters)}) {{",
+        _header(symbol, parameters),
         *(f"    __local {_array(buffer, names)}" for buffer in kernel.shared),
         *(f"    const int {names[axis]} = {_number(axis)};" for axis in axes if axis in variables),
         *(f"    {line}" for line in writer.hoisted_lines()),
@@ -64,6 +65,15 @@ def write_kernel(fn: ir.Function, kernel: GridKernel, used: set[str]) -> tuple[s
     ]
     groups = tuple(extent_of(f"{fn.name}: grid", extent) for extent in kernel.grid)
     return "\n".join(lines), Launch(symbol, kernel.params, scalars, groups, kernel.block)
+
+
+def _header(symbol: str, parameters: list[str]) -> str:
+    """The first line of a function, in several where it is long."""
+    line = f"void {symbol}({', '.join(parameters)}) {{"
+    if len(line) <= _MOST_COLUMNS:
+        return line
+    inner = ",\n    ".join(parameters)
+    return f"void {symbol}(\n    {inner}\n) {{"
 
 
 def _pointer(kernel: GridKernel, name: str, names: CNames) -> str:

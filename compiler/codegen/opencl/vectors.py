@@ -73,8 +73,10 @@ class _Lanes:
             raise _NotAVectorError
         if not found.contiguous:
             return None
-        array = SourceText(self.writer.names[buffer])
-        return array if found.start == ir.Const(0) else infix("+", SUM, array, self.writer.index(found.start))
+        array = self.writer.names[buffer]
+        if found.start == ir.Const(0):
+            return SourceText(array)
+        return SourceText(f"{array} + {self.writer.index(found.start).at(SUM)}", SUM)
 
     def check(self, dtype: str) -> None:
         """Refuse a type without vectors."""

@@ -37,12 +37,16 @@ def body(fn: ir.Function) -> list[str]:
 def test_a_product():
     source = emit_opencl(grid_schedule(product(6, 5, 8), threads=16).fn, LIMITS)
     assert (
-        str(source)
+        source.text
         == """\
 #pragma OPENCL FP_CONTRACT OFF
 
 __kernel __attribute__((reqd_work_group_size(16, 1, 1)))
-void product_kernel(__global const float *restrict a, __global const float *restrict b, __global float *restrict c) {
+void product_kernel(
+    __global const float *restrict a,
+    __global const float *restrict b,
+    __global float *restrict c
+) {
     const int bx = get_group_id(0);
     const int tx = get_local_id(0);
     const int i0 = tx / 8;
@@ -130,7 +134,7 @@ def test_names_of_the_language_get_an_underscore():
     half, local = te.placeholder((4,), "int32", "half"), te.placeholder((4,), "int32", "float4")
     y = te.compute((4,), lambda i: half[i] + local[i], "tx")
     text = emit_opencl(grid_schedule(te.create_function([half, local], [y], "exp")).fn, LIMITS).text
-    assert "void exp_kernel(__global const int *restrict half_, __global const int *restrict float4_, " in text
+    assert "__global const int *restrict half_,\n    __global const int *restrict float4_,\n" in text
     assert "const int tx_ = get_local_id(0);\n    tx[tx_] = (int)((uint)half_[tx_] + (uint)float4_[tx_]);" in text
 
 

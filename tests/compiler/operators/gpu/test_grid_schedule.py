@@ -65,7 +65,7 @@ def test_operands_come_as_vectors_through_shared_memory():
     assert text.count("__local float") == 2
     assert text.count("barrier(") == 2
     assert text.count("vstore4(vload4(0, ") == 3  # tiles of both operands, rows of the result
-    assert "vstore4(vload4(0, b + (k_o * 1024 + ty * 64 + tx * 4)), 0, b_shared + (ty * 64 + tx * 4));" in text
+    assert "vstore4(vload4(0, b + k_o * 1024 + ty * 64 + tx * 4), 0, b_shared + ty * 64 + tx * 4);" in text
 
 
 def test_extents_without_tiles_keep_the_default():
