@@ -59,8 +59,8 @@ def product_ratio(progress: Progress, seed: int, size: int = SIZE) -> float:
     """
     rng = np.random.default_rng(seed)
     a, b = (rng.uniform(-1, 1, (size, size)).astype(np.float32) for _ in range(2))
-    inputs = [te.placeholder((size, size), "float32", name) for name in ("a", "b")]
-    ours = compile(te.create_function(inputs, [matmul(*inputs)], "product"), "opencl")
+    left, right = (te.placeholder((size, size), "float32", name) for name in ("a", "b"))
+    ours = compile(te.create_function([left, right], [matmul(left, right)], "product"), "opencl")
     plain = _PlainProduct(ours.device, a, b)
     result = ours(a, b)
     if np.abs(plain.result() - result).max() > size * np.finfo(np.float32).eps:
@@ -70,7 +70,7 @@ def product_ratio(progress: Progress, seed: int, size: int = SIZE) -> float:
         progress(f"product of {size} cubed on the device", number, _RUNS)
         ours(a, b)
         pairs.append((plain.seconds(), ours.seconds))
-    return min(plain_s for plain_s, _ in pairs) / min(ours_s for _, ours_s in pairs)
+    return float(min(plain_s for plain_s, _ in pairs) / min(ours_s for _, ours_s in pairs))
 
 
 class _PlainProduct:
