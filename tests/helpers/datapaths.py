@@ -19,7 +19,8 @@ def datapath(name, latency, ports, value, taken=None):
     """A module that computes `value` for each lane [b][o] and delays it by `latency` cycles, or by
     as many of them as the expression `taken` of the last step's fields says.
     """
-    held = f"\n  logic [3:0] taken_q;\n  always_ff @(posedge clk_i) if (valid_i) taken_q <= {taken};" if taken else ""
+    register = f"\n  logic [{latency.bit_length() - 1}:0] taken_q;"
+    held = f"{register}\n  always_ff @(posedge clk_i) if (valid_i) taken_q <= {taken};" if taken else ""
     inputs = "".join(f"  input  logic {port},\n" for port in ports)
     return f"""
 module ext_{name}
@@ -208,7 +209,7 @@ def paired(entries=2):
             in_place="old",
             fields=[PlugInField("k", 3, "Of the latency.")],
             latency="1 + k // 2",
-            datapath=datapath("paired", 4, ports, value, "4'd1 + 4'(k_i[2:1])"),
+            datapath=datapath("paired", 4, ports, value, "3'd1 + 3'(k_i[2:1])"),
         )
 
     return declare
