@@ -14,8 +14,7 @@ from vdla.compiler.lowering.decompose import decompose
 from vdla.compiler.lowering.errors import PassError
 from vdla.compiler.lowering.grid_storage import place_grid_storage
 from vdla.compiler.lowering.grids import form_grids
-from vdla.compiler.lowering.kernels import split_kernels
-from vdla.compiler.lowering.simplify import simplify_function
+from vdla.compiler.lowering.kernels import simplify_launches, split_kernels
 from vdla.compiler.lowering.unroll import unroll
 from vdla.compiler.lowering.vectorize import vectorize
 from vdla.compiler.target import GridLimits
@@ -31,8 +30,8 @@ def lower_kernels(fn: ir.Function, limits: GridLimits) -> tuple[GridKernel, ...]
         (decompose, Level.DECOMPOSED),
         (place_grid_storage, Level.PLACED),
         (remove_blocks, Level.LOOPS),
-        (simplify_function, Level.LOOPS),
         (form_grids, Level.LOOPS),
+        (simplify_launches, Level.LOOPS),
         (vectorize, Level.LOOPS),  # first, as it moves statements out of the loops of lanes
         (partial(insert_barriers, warp=limits.warp), Level.LOOPS),
         (unroll, Level.UNROLLED),

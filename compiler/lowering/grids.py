@@ -48,8 +48,8 @@ def form_grids(fn: ir.Function) -> ir.Function:
 
 
 def axis_of(loop: ir.For) -> str | None:
-    """The axis of the grid that a loop is bound to."""
-    return loop.annotations.get(THREAD)
+    """The axis of the grid over which a loop deals out its iterations; None if it has one."""
+    return None if loop.extent == 1 else loop.annotations.get(THREAD)
 
 
 def accessed_buffers(stmt: ir.Stmt) -> list[str]:
@@ -86,7 +86,7 @@ def _without_allocs(stmt: ir.Stmt, names: Collection[str]) -> ir.Stmt:
 
 def _check_owner(fn: ir.Function, held: ir.Alloc) -> None:
     """Refuse a local buffer that several threads access, or a shared one that several blocks do."""
-    for loop in (stmt for stmt in ir.walk(held.body) if isinstance(stmt, ir.For) and stmt.extent != 1):
+    for loop in (stmt for stmt in ir.walk(held.body) if isinstance(stmt, ir.For)):
         used = accessed_buffers(loop) if axis_of(loop) else []
         for name in (name for name in held.buffers if name in used):
             owner = _OWNERS.get(fn.buffers[name].scope, ("", ()))

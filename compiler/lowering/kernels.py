@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vdla.compiler import ir
+from vdla.compiler.arith import last_value, scalar_ranges
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, GridKernel
 from vdla.compiler.lowering.grids import accessed_buffers, axis_of
+from vdla.compiler.lowering.scope import Scope
+from vdla.compiler.lowering.simplify import simplify_stmt
 
 
 def split_kernels(fn: ir.Function, warp: int = 1) -> tuple[GridKernel, ...]:
@@ -58,6 +61,17 @@ def kernel_of(fn: ir.Function, nest: ir.Stmt, name: str, warp: int) -> GridKerne
         scalars=fn.scalars,
         warp=warp,
     )
+
+
+def simplify_launches(fn: ir.Function) -> ir.Function:
+    """`fn` with what a thread does in each launch simplified; the loops over the grid stay."""
+    bodies = []
+    for nest in launches(fn):
+        kernel = kernel_of(fn, nest, fn.name, 1)
+        scalars = scalar_ranges(fn)
+        axes = {axis: (0, last_value(extent, scalars)) for axis, extent in kernel.extents.items()}
+        bodies.append(simplify_stmt(kernel.body, Scope({**scalars, **axes})))
+    return with_launches(fn, bodies)
 
 
 def _with_body(fn: ir.Function, nest: ir.Stmt, body: ir.Stmt) -> ir.Stmt:

@@ -61,7 +61,7 @@ def test_the_last_steps_of_a_tree_stop_a_warp_alone() -> None:
         check_threads(replace(kernel, warp=2))
     assert str(error.value) == (
         "sums: threads of a block must not access one element, to write it, without a barrier between, got the write "
-        "of y_y_rf[threadIdx.x, 0] and the read of y_y_rf[y_y_k_o_i_o * 2 + threadIdx.x, 0]"
+        "of y_y_rf[threadIdx.x, 0] and the read of y_y_rf[threadIdx.x + y_y_k_o_i_o * 2, 0]"
     )
 
 
@@ -80,7 +80,7 @@ kernel reversed(x, y) of (4, 1, 1) blocks of (8, 1, 1) threads:
         x_shared[0, threadIdx.x * 4 + j_j_i] = x[blockIdx.x, threadIdx.x * 4 + j_j_i]
     barrier of block
     for j_o in range(4):
-        y[blockIdx.x, j_o * 8 + threadIdx.x] = x_shared[0, j_o * -8 + threadIdx.x * -1 + 31]"""
+        y[blockIdx.x, threadIdx.x + j_o * 8] = x_shared[0, threadIdx.x * -1 + j_o * -8 + 31]"""
     )
 
 
@@ -131,8 +131,8 @@ def test_the_threads_of_a_block_fetch_a_tile_together() -> None:
 kernel stencil(x, y) of (4, 1, 1) blocks of (8, 1, 1) threads:
     x_shared: int32[10] in shared
     for i_i_o in range(2):
-        if blockIdx.x * 8 + i_i_o * 8 + threadIdx.x < 32 and i_i_o * 8 + threadIdx.x < 10:
-            x_shared[i_i_o * 8 + threadIdx.x] = x[blockIdx.x * 8 + i_i_o * 8 + threadIdx.x]
+        if blockIdx.x * 8 + threadIdx.x + i_i_o * 8 < 32 and threadIdx.x + i_i_o * 8 < 10:
+            x_shared[threadIdx.x + i_i_o * 8] = x[blockIdx.x * 8 + threadIdx.x + i_i_o * 8]
     barrier of block
     if blockIdx.x * 8 + threadIdx.x < 30:
         y[blockIdx.x * 8 + threadIdx.x] = x_shared[threadIdx.x] + x_shared[threadIdx.x + 1] + x_shared[threadIdx.x + 2]"""  # noqa: E501
