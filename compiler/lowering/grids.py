@@ -39,7 +39,7 @@ def form_grids(fn: ir.Function) -> ir.Function:
             _check_owner(fn, stmt)
     held, body = _top_allocs(fn.body)
     placed = {name for name, buffer in fn.buffers.items() if buffer.scope != "local"} - set(fn.params)
-    body = _without_allocs(body, placed)
+    body = without_allocs(body, placed)
     nests = body.stmts if isinstance(body, ir.Seq) else (body,)
     _check_launch(fn, nests, held)
     launches = ir.seq(*(_launch(fn, nest, [name for name in held if name not in placed]) for nest in nests))
@@ -75,9 +75,9 @@ def _top_allocs(body: ir.Stmt) -> tuple[list[str], ir.Stmt]:
     return held, body
 
 
-def _without_allocs(stmt: ir.Stmt, names: Collection[str]) -> ir.Stmt:
+def without_allocs(stmt: ir.Stmt, names: Collection[str]) -> ir.Stmt:
     """`stmt` without the allocations of `names`."""
-    new = map_children(stmt, lambda child: _without_allocs(child, names))
+    new = map_children(stmt, lambda child: without_allocs(child, names))
     if not isinstance(new, ir.Alloc):
         return new
     kept = tuple(name for name in new.buffers if name not in names)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.arith import last_value, scalar_ranges
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, GridKernel
-from vdla.compiler.lowering.grids import accessed_buffers, axis_of
+from vdla.compiler.lowering.grids import accessed_buffers, axis_of, without_allocs
 from vdla.compiler.lowering.scope import Scope
 from vdla.compiler.lowering.simplify import simplify_stmt
 
@@ -64,13 +64,15 @@ def kernel_of(fn: ir.Function, nest: ir.Stmt, name: str, warp: int) -> GridKerne
 
 
 def simplify_launches(fn: ir.Function) -> ir.Function:
-    """`fn` with what a thread does in each launch simplified; the loops over the grid stay."""
+    """`fn` with what a thread does in each launch simplified, without the buffers that it no longer
+    uses; the loops over the grid stay."""
     bodies = []
     for nest in launches(fn):
         kernel = kernel_of(fn, nest, fn.name, 1)
         scalars = scalar_ranges(fn)
         axes = {axis: (0, last_value(extent, scalars)) for axis, extent in kernel.extents.items()}
-        bodies.append(simplify_stmt(kernel.body, Scope({**scalars, **axes})))
+        body = simplify_stmt(kernel.body, Scope({**scalars, **axes}))
+        bodies.append(without_allocs(body, fn.buffers.keys() - set(accessed_buffers(body))))
     return with_launches(fn, bodies)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from vdla.benchmarks.gpu.cooperative import centred_rows, tiled_product, total
-from vdla.compiler import te
+from vdla.compiler import ir, te
 from vdla.compiler.lowering.errors import PassError
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
@@ -63,6 +63,18 @@ kernel chain(x, y) of (1, 1, 1) blocks of (8, 1, 1) threads:
             twice[0, 0] = x[y_i, threadIdx.x] * 2
             y[y_i, threadIdx.x] = twice[0, 0] + 1"""
     )
+
+
+def test_what_no_thread_uses_is_not_allocated() -> None:
+    x = te.placeholder((4,), "int32", "x")
+    copy = te.compute((4,), lambda i: x[i] + 1, "copy")
+    y = te.compute((4,), lambda i: te.select(i + 4 < 4, copy[i + 4], x[i]), "y")
+    s = Schedule(te.create_function([x], [y], "unused"))
+    thread = s.loops("y")[0]
+    s.compute_at("copy", thread)
+    s.bind(thread, "threadIdx.x")
+    (kernel,) = lower_kernels(s.fn, LIMITS)
+    assert not any(isinstance(stmt, ir.Alloc) for stmt in ir.walk(kernel.body))
 
 
 def test_virtual_threads_are_strides() -> None:
