@@ -20,8 +20,8 @@ Path = tuple[ir.Stmt, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Statements in program order: `parents[i]` is the index of the one around statement `i`, -1
-    for the first.
+    """Statements in program order, but for stores: `parents[i]` is the index of the one around
+    statement `i`, -1 for the first.
 
     `loops` and `blocks` have the statements with a name, and `loop_at` and `block_at` their
     indices.
@@ -45,7 +45,7 @@ class Tree:
 
 @by_identity(most=64)
 def tree_of(stmt: ir.Stmt) -> Tree:
-    """All statements of `stmt`."""
+    """The statements of `stmt`."""
     statements: list[ir.Stmt] = []
     parents: list[int] = []
     loops: dict[str, ir.For] = {}
@@ -55,13 +55,16 @@ def tree_of(stmt: ir.Stmt) -> Tree:
     pending: list[tuple[ir.Stmt, int]] = [(stmt, -1)]
     while pending:
         inner, parent = pending.pop()
+        while isinstance(inner, ir.For):  # most statements are loops
+            loops[inner.var], loop_at[inner.var] = inner, len(statements)
+            statements.append(inner)
+            parents.append(parent)
+            inner, parent = inner.body, len(parents) - 1
+        if isinstance(inner, ir.Store):  # has no name, and nothing with one inside
+            continue
         index = len(statements)
         statements.append(inner)
         parents.append(parent)
-        if isinstance(inner, ir.For):  # most statements are loops
-            loops[inner.var], loop_at[inner.var] = inner, index
-            pending.append((inner.body, index))
-            continue
         if isinstance(inner, ir.Block):
             blocks[inner.name], block_at[inner.name] = inner, index
         pending += [(child, index) for child in reversed(ir.children(inner))]

@@ -13,7 +13,7 @@ Each line names its loop or block, so that an instruction can be traced back to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,8 @@ def function_lines(fn: ir.Function) -> tuple[TextLine, ...]:
     lines = [TextLine(f"{fn.name}({params}):", "")]
     inner = [buffer for name, buffer in fn.buffers.items() if name not in fn.params]
     lines += [TextLine(f"{_INDENT}{buffer.name}: {_buffer_text(buffer)}", "") for buffer in inner]
-    return (*lines, *_stmt_lines(fn.body, 1, ""))
+    _add_stmt(lines, fn.body, 1, "")
+    return tuple(lines)
 
 
 def line_numbers(fn: ir.Function) -> dict[str, int]:
@@ -71,43 +72,47 @@ def extent_text(extent: ir.Extent) -> str:
 
 def stmt_text(stmt: ir.Stmt) -> str:
     """A statement as text."""
-    return "\n".join(line.text for line in _stmt_lines(stmt, 0, ""))
+    lines: list[TextLine] = []
+    _add_stmt(lines, stmt, 0, "")
+    return "\n".join(line.text for line in lines)
 
 
-def _stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[TextLine]:
-    """The lines of a statement, indented by `depth`."""
+def _add_stmt(lines: list[TextLine], stmt: ir.Stmt, depth: int, owner: str) -> None:
+    """Append the lines of a statement, indented by `depth`."""
     indent = _INDENT * depth
     match stmt:
         case ir.Seq(stmts=stmts):
             for inner in stmts:
-                yield from _stmt_lines(inner, depth, owner)
+                _add_stmt(lines, inner, depth, owner)
         case ir.Store(buffer=buffer, indices=indices, value=value):
-            yield TextLine(f"{indent}{buffer}[{index_text(indices)}] = {expr_text(value)}", owner)
+            lines.append(TextLine(f"{indent}{buffer}[{index_text(indices)}] = {expr_text(value)}", owner))
         case ir.MultiStore(stores=stores):
             targets = ", ".join(f"{store.buffer}[{index_text(store.indices)}]" for store in stores)
-            yield TextLine(f"{indent}{targets} = {', '.join(expr_text(store.value) for store in stores)}", owner)
+            lines.append(
+                TextLine(f"{indent}{targets} = {', '.join(expr_text(store.value) for store in stores)}", owner)
+            )
         case ir.If() | ir.Alloc() | ir.HeapAlloc() | ir.IntrinsicCall() | ir.Atomic():
-            yield TextLine(f"{indent}{_lowered_header(stmt)}:", owner)
-            yield from _stmt_lines(stmt.body, depth + 1, owner)
+            lines.append(TextLine(f"{indent}{_lowered_header(stmt)}:", owner))
+            _add_stmt(lines, stmt.body, depth + 1, owner)
         case ir.Prefetch(buffer=buffer, indices=indices):
-            yield TextLine(f"{indent}prefetch {buffer}[{index_text(indices)}]", owner)
+            lines.append(TextLine(f"{indent}prefetch {buffer}[{index_text(indices)}]", owner))
         case ir.Barrier(scope=scope):
-            yield TextLine(f"{indent}barrier of {scope.value}", owner)
+            lines.append(TextLine(f"{indent}barrier of {scope.value}", owner))
         case ir.For():
-            yield TextLine(f"{indent}{_loop_header(stmt)}", stmt.var)
-            yield from _stmt_lines(stmt.body, depth + 1, stmt.var)
+            lines.append(TextLine(f"{indent}{_loop_header(stmt)}", stmt.var))
+            _add_stmt(lines, stmt.body, depth + 1, stmt.var)
         case ir.Block():
-            yield from _block_lines(stmt, depth)
+            _add_block(lines, stmt, depth)
 
 
-def _block_lines(block: ir.Block, depth: int) -> Iterator[TextLine]:
-    """The lines of a block."""
+def _add_block(lines: list[TextLine], block: ir.Block, depth: int) -> None:
+    """Append the lines of a block."""
     indent = _INDENT * depth
-    yield TextLine(f"{indent}{_block_header(block)}", block.name)
+    lines.append(TextLine(f"{indent}{_block_header(block)}", block.name))
     if block.init is not None:
-        yield TextLine(f"{indent}{_INDENT}init:", block.name)
-        yield from _stmt_lines(block.init, depth + 2, block.name)
-    yield from _stmt_lines(block.body, depth + 1, block.name)
+        lines.append(TextLine(f"{indent}{_INDENT}init:", block.name))
+        _add_stmt(lines, block.init, depth + 2, block.name)
+    _add_stmt(lines, block.body, depth + 1, block.name)
 
 
 def _lowered_header(stmt: ir.If | ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall | ir.Atomic) -> str:

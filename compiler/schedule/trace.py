@@ -90,19 +90,22 @@ class ScheduleTrace:
 
 
 def primitive(method: Callable[Concatenate[Schedule, _P], _R]) -> Callable[Concatenate[Schedule, _P], _R]:
-    """Decorate a method of Schedule that rewrites `fn`: record it, or restore `fn` if it raises."""
+    """Decorate a method of Schedule that rewrites `fn`: record it, or restore `fn` if it raises.
+
+    A schedule without checks is not recorded either.
+    """
     signature = inspect.signature(method)
 
     @wraps(method)
     def applied(self: Schedule, *args: _P.args, **keywords: _P.kwargs) -> _R:
+        if is_unchecked():
+            return method(self, *args, **keywords)
         before, bound = self.fn, signature.bind(self, *args, **keywords)
         where = f"{method.__name__} of {bound.args[1] if len(bound.args) > 1 else ''}"
         try:
             result = method(self, *args, **keywords)
-            steps, loops = self.checked_steps, self.checked_loops
-            if not is_unchecked():
-                steps = check_tensorized(self.fn, where, steps)
-                loops = check_concurrent_loops(self.fn, where, loops)
+            steps = check_tensorized(self.fn, where, self.checked_steps)
+            loops = check_concurrent_loops(self.fn, where, self.checked_loops)
         except BaseException:
             self.fn = before
             raise

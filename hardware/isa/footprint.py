@@ -311,15 +311,22 @@ class Footprints:
                 number = number * len(distances) + which
         return number
 
+    def unit(self, row: Row, kernel: UopOffsets | None, field: str) -> tuple[int, int]:
+        """What a field counts in, (per entry, entries): so many of its units are an entry of the
+        buffer, or one is so many entries.
+        """
+        if row[_OPCODE] not in _LOOPED or kernel is None:
+            return 1, 1
+        stream = next(stream for stream in self._used(row, kernel) if stream.field == field)
+        return stream.per_entry, stream.entries
+
     def shift(self, row: Row, kernel: UopOffsets | None, field: str, base: Indices) -> Indices:
         """How far the access of `field` lies from that of `row`, in instructions with other bases.
 
         `base` has their values of the field.
         """
-        if row[_OPCODE] not in _LOOPED or kernel is None:
-            return base - row[COL[field]]
-        stream = next(stream for stream in self._used(row, kernel) if stream.field == field)
-        return (base // stream.per_entry - row[stream.base] // stream.per_entry) * stream.entries
+        per_entry, entries = self.unit(row, kernel, field)
+        return (base // per_entry - row[COL[field]] // per_entry) * entries
 
     def beats(self, row: Row) -> Where:
         """The beats of the tensor that a LOAD reads or a STORE writes."""

@@ -135,7 +135,8 @@ def _merged(fine: Partition) -> Partition:
     bits = np.left_shift(np.uint64(1), (owner % _CODE_BITS).astype(np.uint64))
     np.add.at(codes, fine.parts * groups + owner // _CODE_BITS, bits)  # each pair is there once
     labels: dict[bytes, int] = {}
-    label = np.array([labels.setdefault(each.tobytes(), len(labels)) for each in codes.reshape(-1, groups)], np.intp)
+    texts = codes.view(np.dtype((np.void, codes.itemsize * groups))).tolist()
+    label = np.array([labels.setdefault(each, len(labels)) for each in texts], np.intp)
     firsts = np.zeros(fine.count, np.bool_)  # a part of each label, which stands for all of them
     firsts[np.unique(label, return_index=True)[1]] = True
     chosen = firsts[fine.parts]

@@ -106,13 +106,14 @@ class _History:
     def _scan(self, op: Ints, part: Ints, first: Ints, writes: Bools, last: Ints, changed: Bools, found: Ints) -> None:
         """Touches sorted by part, each part's in program order; `first` is that of each part."""
         unit = self.units[op]
+        counts = np.bincount(2 * unit + writes, minlength=2 * len(Unit)).tolist()
         for wrote in (False, True):
             for other in _UNITS:
+                before = last[int(wrote), other]
+                if not counts[2 * other + wrote] and (before == NEVER).all():
+                    continue
                 matches = (writes == wrote) & (unit == other)
                 chosen = np.flatnonzero(matches)
-                before = last[int(wrote), other]
-                if not len(chosen) and (before == NEVER).all():
-                    continue
                 later = np.flatnonzero(unit != other) if wrote else np.flatnonzero(writes & (unit != other))
                 at = np.append(chosen, NEVER)[np.cumsum(matches)[later] - 1]  # the last one before each
                 source = np.where(at >= first[later], op[at], before[part[later]])

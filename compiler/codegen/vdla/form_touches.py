@@ -12,13 +12,16 @@ import numpy as np
 
 from vdla.compiler.codegen.vdla.check_macro_ops import bounds, shared_tensors
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
-from vdla.compiler.codegen.vdla.placed import NO_OP, Ints, Placed, fields_of
+from vdla.compiler.codegen.vdla.placed import NO_OP, ROW_FIELDS, Ints, Placed, fields_of
 from vdla.compiler.codegen.vdla.touches import SpaceTouches, TouchList
 from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, BufferAccess, Footprints, Row, Store, UopOffsets
 from vdla.hardware.program import ProgramTensor
+
+_Spans = Mapping[str, tuple[int, int]]
+"""The least and the greatest value of each base field."""
 
 
 class _Outside(Exception):
@@ -36,7 +39,7 @@ def form_touches(
     try:
         for form, rows in placed.rows():
             if placed.op[rows[0]] != NO_OP:
-                collector.add(placed.forms[form], table[form].tolist(), rows)
+                collector.add(form, table[form].tolist(), rows)
     except _Outside:
         return None
     return [found.finish() for found in collector.spaces.values()]
@@ -56,27 +59,37 @@ class _Collector:
         self.footprints = Footprints(config)
         self.beats = {tensor.name: tensor.nbytes // config.axi_bytes for tensor in tensors}
         self.shared = shared_tensors(placed.forms)
+        used, *extremes = (column.tolist() for column in placed.extremes)
+        self.extremes = dict(zip(used, zip(*extremes, strict=True), strict=True))  # by form
         self.kernels: dict[int, tuple[UopKernel, UopOffsets]] = {}
         self.spaces: dict[Hashable, TouchList] = {}
 
-    def add(self, form: MacroOp, most: Row, rows: Ints) -> None:
+    def add(self, number: int, most: Row, rows: Ints) -> None:
         """Add the touches of a form; `most` has the largest value in each base field."""
+        form = self.placed.forms[number]
         kernel = self._kernel(form.uops) if form.uops else None
         if self.footprints.excess(most, kernel):
             raise _Outside
         bases = {name: self.placed.fields[name][rows] for name in fields_of(form.instruction)}
         alike = self.footprints.alike(most, kernel, bases)
         if (alike == alike[0]).all():  # mostly
-            self._add_alike(form, most, kernel, rows, bases)
+            self._add_alike(form, most, kernel, rows, bases, self._spans(form, number))
         else:
-            for number in isa.numbered(alike)[0]:
-                chosen = np.flatnonzero(alike == number)
-                self._add_alike(form, most, kernel, rows[chosen], {name: bases[name][chosen] for name in bases})
+            for kind in isa.numbered(alike)[0]:
+                chosen = np.flatnonzero(alike == kind)
+                some = {name: bases[name][chosen] for name in bases}
+                spans = {name: (int(values.min()), int(values.max())) for name, values in some.items()}
+                self._add_alike(form, most, kernel, rows[chosen], some, spans)
         if form.tensor is not None:
             self._add_beats(form, most, rows)
 
+    def _spans(self, form: MacroOp, number: int) -> _Spans:
+        """The spans of the bases of all rows of a form."""
+        least, greatest = self.extremes[number]
+        return {name: (least[ROW_FIELDS.index(name)], greatest[ROW_FIELDS.index(name)]) for name in form.bases}
+
     def _add_alike(
-        self, form: MacroOp, most: Row, kernel: UopOffsets | None, rows: Ints, bases: Mapping[str, Ints]
+        self, form: MacroOp, most: Row, kernel: UopOffsets | None, rows: Ints, bases: Mapping[str, Ints], spans: _Spans
     ) -> None:
         row = list(most)
         for name, values in bases.items():
@@ -84,8 +97,13 @@ class _Collector:
         for access in self.footprints.accesses(row, kernel):
             if access.buffer == Buffer.UOP:
                 continue
-            distance = self.footprints.shift(row, kernel, access.field, bases[access.field])
-            self._check_inside(form, access, distance)
+            if access.field not in form.bases:
+                raise _Outside
+            per_entry, entries = self.footprints.unit(row, kernel, access.field)
+            first = row[COL[access.field]] // per_entry
+            ends = [(base // per_entry - first) * entries for base in spans[access.field]]
+            self._check_inside(form, access, ends)
+            distance = (bases[access.field] // per_entry - first) * entries
             self._list(access.buffer).add(rows, access.where, distance, access.writes)
         for held in self.footprints.state_accesses(row, kernel):
             distance = np.zeros(len(rows), np.int64)
@@ -93,15 +111,16 @@ class _Collector:
                 distance = bases[held.field] - row[COL[held.field]]
             self._list(held.state).add(rows, held.where, distance, held.writes)
 
-    def _check_inside(self, form: MacroOp, access: BufferAccess, distance: Ints) -> None:
-        tile = form.bases[access.field][0] if access.field in form.bases else None
-        if tile is None or tile.buffer != access.buffer:
+    def _check_inside(self, form: MacroOp, access: BufferAccess, ends: Sequence[int]) -> None:
+        """`ends` are the least and the greatest distance of the access from its place."""
+        tile = form.bases[access.field][0]
+        if tile.buffer != access.buffer:
             raise _Outside
         low = self.addresses[tile]
         if isinstance(access.where, slice) and access.where.start >= access.where.stop:
             return
         first, end = bounds(access.where, low)
-        if first + int(distance.min()) < low or end + int(distance.max()) > low + tile.entries:
+        if first + ends[0] < low or end + ends[1] > low + tile.entries:
             raise _Outside
 
     def _add_beats(self, form: MacroOp, most: Row, rows: Ints) -> None:

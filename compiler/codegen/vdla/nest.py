@@ -50,7 +50,7 @@ class EntryAccess:
 
     def irregular(self, var: str) -> bool:
         """Whether the position is not affine in the loop."""
-        return any(var in var_names(expr) for expr, _ in self.rest)
+        return bool(self.rest) and any(var in var_names(expr) for expr, _ in self.rest)
 
     def at(self, point: Values) -> npt.NDArray[np.int64]:
         """The positions at loop values (numbers or arrays); a loop missing from `point` is 0."""
@@ -79,7 +79,7 @@ class EntryAccess:
 
     def at_zero(self, names: Collection[str]) -> EntryAccess:
         """The access with loops at 0."""
-        if any(self.irregular(var) for var in names):
+        if self.rest and any(self.irregular(var) for var in names):
             return reduce(lambda access, var: access.fix(var, 0), names, self)
         return EntryAccess(self.place, self.base, {v: s for v, s in self.steps.items() if v not in names}, self.rest)
 

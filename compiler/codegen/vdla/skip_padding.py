@@ -73,9 +73,10 @@ class _Columns:
         form, offsets = self.number[ops.form[whole]], ops.offsets[whole]
         first = np.cumsum(count) - count
         for rows, parts in found:
+            at = first[rows]
             for position, (number, distances) in enumerate(parts):
-                form[first[rows] + position] = number
-                offsets[first[rows] + position, : len(distances)] += distances
+                form[at + position] = number
+                offsets[at + position, : len(distances)] += distances
         return whole, MacroOps(tuple(self.table.forms), form, offsets, ops.dram[whole])
 
     def _cuts(self) -> Iterator[tuple[_Ints, list[tuple[int, list[int]]]]]:
