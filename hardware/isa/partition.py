@@ -134,7 +134,7 @@ def _merged(fine: Partition) -> Partition:
     codes = np.zeros(fine.count * groups, np.uint64)  # of a part, a bit for each set
     bits = np.left_shift(np.uint64(1), (owner % _CODE_BITS).astype(np.uint64))
     np.add.at(codes, fine.parts * groups + owner // _CODE_BITS, bits)  # each pair is there once
-    labels: dict[bytes, int] = {}
+    labels: dict[object, int] = {}
     texts = codes.view(np.dtype((np.void, codes.itemsize * groups))).tolist()
     label = np.array([labels.setdefault(each, len(labels)) for each in texts], np.intp)
     firsts = np.zeros(fine.count, np.bool_)  # a part of each label, which stands for all of them
