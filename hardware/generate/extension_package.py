@@ -102,10 +102,16 @@ def render_extension_package(config: Config) -> str:
 
 
 def require_datapaths(config: Config) -> None:
-    """ConfigError unless every extension of a machine, the stage included, has a datapath."""
+    """ConfigError unless every extension of a machine, the stage included, has a datapath that the
+    RTL can have.
+    """
     without = [part.name for unit in datapath_units(config) for part in unit.parts if part.datapath is None]
     if without:
         raise ConfigError(f"rtl: extensions must have a datapath, got {', '.join(without)} without one")
+    stage = config.stage
+    if stage is not None and stage.latency > MOST_LATENCY:
+        rule = f"latency of {stage.name} must be at most {MOST_LATENCY} cycles for its datapath"
+        raise ConfigError(f"rtl: {rule}, got {stage.latency}")
 
 
 def _package(machine: _Machine) -> Iterator[str]:

@@ -11,6 +11,7 @@ import pytest
 from helpers.datapaths import LATER, distance, fused, paired
 from helpers.extensions import lut, narrow, sad
 from helpers.plain_rtl import plain_part
+from helpers.staged_datapaths import leaky
 
 import vdla
 from vdla.hardware.config import Config, ConfigError
@@ -72,6 +73,7 @@ def test_another_datapath_is_another_build_of_the_same_machine():
             vdla.extend(TINY, lambda config: replace(fused(1)(config), latency="1 + 9 * max(k, 0)")),
             "latency of fused must be at most 255 cycles for its datapath, got 1 + 9 * max(k, 0) of up to 280",
         ),
+        (vdla.extend(TINY, leaky(256)), "latency of leaky must be at most 255 cycles for its datapath, got 256"),
         (
             vdla.extend(replace(TINY, block_in=16, block_out=16), paired(8)),
             "buffer wgt must have the 8 entries of a group of an extension, got 4",
@@ -84,7 +86,7 @@ def test_another_datapath_is_another_build_of_the_same_machine():
             "of up to 66585855000000000",
         ),
     ],
-    ids=["without", "latency", "group", "interval"],
+    ids=["without", "latency", "latency of a stage", "group", "interval"],
 )
 def test_what_cannot_be_built_is_refused_in_a_sentence(config, said):
     with pytest.raises(ConfigError) as failure:
