@@ -8,7 +8,7 @@ from vdla.benchmarks.gpu.scheduled import GridCases, grid_cases
 from vdla.benchmarks.harness import BenchmarkResult, Progress, versions
 from vdla.support.processor import cpu_model
 
-CASES = 6_500  # half of them are accepted
+CASES, CASES_LONG = 500, 6_500  # half of them are accepted
 PLANTED = 300
 RANDOM_KERNELS = 2_000
 _WORKERS = 2
@@ -17,7 +17,8 @@ _WORKERS = 2
 def run(
     progress: Progress,
     seed: int = 0,
-    cases: int = CASES,
+    long: bool = False,
+    cases: int | None = None,
     planted: int = PLANTED,
     random_kernels: int = RANDOM_KERNELS,
     workers: int = _WORKERS,
@@ -27,7 +28,8 @@ def run(
     On a device, runs operators and times a product.
     """
     races = count_races(progress, seed, planted, random_kernels)
-    scheduled = grid_cases(progress, seed, cases, workers)
+    count = (CASES_LONG if long else CASES) if cases is None else cases
+    scheduled = grid_cases(progress, seed, count, workers)
     measured, device = device_figures(progress, seed)
     rows = [{"defect": kind, "planted": n, "refused": races.refused[kind]} for kind, n in sorted(races.planted.items())]
     receipt = {
@@ -35,7 +37,7 @@ def run(
         "cpu": cpu_model(),
         "device": device,
         "seed": seed,
-        "command": f"vdla bench gpu --seed {seed}",
+        "command": f"vdla bench gpu{' --long' if long else ''} --seed {seed}",
         "wrong": {str(case): fault[:200] for case, fault in scheduled.wrong.items()},
     }
     figures = {**_case_figures(scheduled), **_race_figures(races), **measured}

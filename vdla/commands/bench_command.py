@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     complete_with(preset, preset_names)
     parser.add_argument("--picture", metavar="FILE", help="draw the result as SVG (tune)")
     parser.add_argument(
-        "--long", action="store_true", help="the long form (area, board, equality, evaluate, fuzz, rtl_mutants)"
+        "--long", action="store_true", help="the long form (area, board, equality, evaluate, fuzz, gpu, rtl_mutants)"
     )
 
 
