@@ -9,7 +9,7 @@ import pytest
 from helpers.opencl_functions import needs_opencl
 
 import vdla
-from vdla.compiler import te
+from vdla.compiler import operators, te
 from vdla.compiler.operators.gpu import grid_schedule
 from vdla.compiler.schedule import Schedule
 from vdla.runtime.compile import CompileError
@@ -57,6 +57,16 @@ def test_symbolic_extents_and_given_outputs():
     assert kernel(x, out=out) is out
     np.testing.assert_array_equal(out, x * np.float32(3) + np.float32(0.1))  # not fused
     assert kernel(x[:1]).shape == (1,)
+
+
+@needs_opencl
+def test_a_group_reduces_a_row_together():
+    x = np.random.default_rng(0).integers(-(1 << 31), 1 << 31, (3, 700)).astype(np.int32)
+    rows = te.placeholder(x.shape, "int32", "x")
+    fn = te.create_function([rows], [operators.sum(rows, (1,)), operators.max(rows)], "f")
+    total, largest = vdla.compile(fn, "opencl")(x)
+    np.testing.assert_array_equal(total, x.sum(axis=1, dtype=np.int32))
+    assert largest == x.max()
 
 
 @needs_opencl

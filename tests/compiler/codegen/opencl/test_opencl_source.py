@@ -150,6 +150,18 @@ def test_shared_tiles_and_barriers():
     assert text.count("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);") == 1
 
 
+@pytest.mark.parametrize(
+    ("reduction", "expected"), [(te.sum, "atomic_add(&y[0], x[tx]);"), (te.max, "atomic_max(&y[0], x[tx]);")]
+)
+def test_atomic_updates(reduction, expected: str):
+    x, k = te.placeholder((8,), "int32", "x"), te.reduce_axis(8, "k")
+    s = Schedule(te.create_function([x], [te.compute((1,), lambda i: reduction(x[k], axis=k), "y")], "f"))
+    s.atomic("y")
+    s.reorder("k", "i")
+    s.bind("k", "threadIdx.x")
+    assert expected in emit_opencl(s.fn, LIMITS).text
+
+
 def test_more_threads_than_the_device_has():
     s = Schedule(element_wise(512, "int32", lambda x: x))
     s.bind("i", "threadIdx.x")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vdla.compiler import te
+from vdla.compiler import operators, te
 from vdla.compiler.codegen.opencl import emit_opencl
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import matmul, softmax
@@ -39,6 +39,18 @@ def test_one_result_is_the_work_of_one_thread():
     x, k = te.placeholder((20,), "float32", "x"), te.reduce_axis(20, "k")
     total = te.compute((1,), lambda i: te.sum(x[k], axis=k), "y")
     assert launches(grid_schedule(te.create_function([x], [total], "f"))) == [((1, 1, 1), (1, 1, 1))] * 2
+
+
+def test_few_results_of_many_terms_are_the_work_of_groups():
+    x = te.placeholder((6, 1000), "float32", "x")
+    assert launches(grid_schedule(te.create_function([x], [operators.sum(x, (1,))], "f"))) == [((6, 1, 1), (64, 1, 1))]
+
+
+def test_one_result_of_many_terms_is_summed_in_parts():
+    x = te.placeholder((30, 40), "float32", "x")
+    parts, start, total = launches(grid_schedule(te.create_function([x], [operators.sum(x)], "f")))
+    assert parts == ((1, 1, 1), (64, 1, 1))
+    assert start == total == ((1, 1, 1), (1, 1, 1))
 
 
 @pytest.mark.parametrize(
