@@ -36,7 +36,7 @@ def applications(output: te.Tensor, intrinsic: Intrinsic) -> Applications:
     core = Core(intrinsic, intrinsic)
     sums = sums_of(viewed(output)[0])
     try:
-        computations = list(contractions(sums, core)) if core.accumulates else [element_wise(sums, [core])[1]]
+        computations = list(contractions(sums, core)) if core.is_only_step else [element_wise(sums, [core])[1]]
     except MapError as error:
         return Applications((), str(error))
     found = [Mapping(each, groups) for each in computations for groups in _groups(each, core)]
@@ -45,7 +45,7 @@ def applications(output: te.Tensor, intrinsic: Intrinsic) -> Applications:
 
 def _groups(computation: Computation, core: Core) -> Iterator[Groups]:
     """The axes that can become each axis of the intrinsic; of lanes alone, the last one has any."""
-    if core.accumulates:
+    if core.is_only_step:
         yield from signature_groups(computation, core)
         return
     *others, lanes = intrinsic_extents(core.pattern)

@@ -79,8 +79,7 @@ def _computations(
     sums: te.Tensor, cores: Sequence[Core], others: dict[str, list[str]]
 ) -> Iterator[tuple[Core, Computation]]:
     """The ways to compute the sums; `others` receives the intrinsics that do not, by reason."""
-    accumulating = [core for core in cores if core.accumulates]
-    for core in accumulating:
+    for core in (core for core in cores if core.is_only_step):
         try:
             yield from ((core, computation) for computation in contractions(sums, core))
         except MapError as error:
@@ -123,7 +122,9 @@ def _try(found: list[MappedOperator], refused: list[Refusal], mapping: Mapping, 
 def _operator(mapping: Mapping, request: PackedRequest) -> MappedOperator:
     if not mapping.computation.streamed:
         raise MapError("the intrinsic must read activations or sums, got one that reads weights alone")
-    untiled = UntiledForm(PackedForm(request.config, mapping, request.result))
+    form = PackedForm(request.config, mapping, request.result)
+    form.require_whole_entries()
+    untiled = UntiledForm(form)
     tiling = quick_tiling(request.config, untiled.problem, request.threads, request.name)
     return MappedOperator(request.name, untiled, tiling, request.view)
 

@@ -96,19 +96,19 @@ class Computation:
 
 
 def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
-    """The ways in which the stage of `sums` accumulates what an intrinsic does.
+    """The ways in which the stage of `sums` accumulates what an intrinsic does, or is what one that
+    does not accumulate computes.
 
     Raises:
         MapError: it computes something else, or an index has no form.
     """
     stage, wanted = sums.stage, core.pattern.output.stage
     assert isinstance(wanted, Stage)
-    if not isinstance(stage, Stage) or stage.reduction is None:
-        raise MapError("the stage must be a reduction, got a plain computation")
-    assert wanted.reduction is not None
-    name, expected = stage.reduction.reducer.name, wanted.reduction.reducer.name
-    if name != expected or stage.reduction.starts != wanted.reduction.starts:
-        raise MapError(f"the stage must accumulate by {expected} from {_start(wanted)}, got {name}")
+    if not isinstance(stage, Stage) or (stage.reduction is None) != (wanted.reduction is None):
+        kinds = ("a plain computation", "a reduction")
+        must, got = kinds if wanted.reduction is None else kinds[::-1]
+        raise MapError(f"the stage must be {must}, got {got}")
+    _require_reducer(stage, wanted)
     axes = PlainAxes.of(stage, stage.value.expr)
     tensors = {tensor.name: tensor for tensor in stage.reads}
     binder = Binder(core.pattern, tensors, partial(_stands_for, core.pattern))
@@ -162,6 +162,15 @@ def _stands_for(pattern: Intrinsic, operand: str, part: ir.Expr) -> bool:
     if isinstance(part, ir.Const):
         return pattern.allows(operand, part.value)
     return isinstance(part, ir.Load) and pattern.scopes[operand] != IMMEDIATE
+
+
+def _require_reducer(stage: Stage, wanted: Stage) -> None:
+    """MapError unless two reductions accumulate in the same way."""
+    if stage.reduction is None or wanted.reduction is None:
+        return
+    name, expected = stage.reduction.reducer.name, wanted.reduction.reducer.name
+    if name != expected or stage.reduction.starts != wanted.reduction.starts:
+        raise MapError(f"the stage must accumulate by {expected} from {_start(wanted)}, got {name}")
 
 
 def _start(stage: Stage) -> str:

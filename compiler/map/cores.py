@@ -53,6 +53,14 @@ class Core:
         scopes, tables = self.pattern.scopes, self.pattern.tables
         return next((name for name, scope in scopes.items() if scope == "wgt" and name not in tables), None)
 
+    @property
+    def is_only_step(self) -> bool:
+        """Whether it is the only step of a computation: it accumulates, or computes sums from
+        activations and weights alone.
+        """
+        sums = [name for name, scope in self.pattern.scopes.items() if scope == "acc"]
+        return self.accumulates or (self.held is not None and sums == [self.pattern.output.name])
+
 
 def machine_cores(config: Config) -> list[Core]:
     """The intrinsics of a machine, those of its extensions included: those that accumulate, then

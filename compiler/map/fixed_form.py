@@ -63,7 +63,7 @@ def _computations(config: Config, sums: te.Tensor, axes: set[str]) -> Iterator[t
     """The ways to compute sums by an intrinsic with these axes."""
     cores = [core for core in machine_cores(config) if set(core.axes) == axes]
     for core in cores:
-        if core.accumulates:
+        if core.is_only_step:
             try:
                 yield from ((core, computation) for computation in contractions(sums, core))
             except MapError:

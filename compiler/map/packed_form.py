@@ -99,6 +99,14 @@ class PackedForm:
                     found[read.name] = Buffer[step.intrinsic.scopes[operand].upper()]
         return found
 
+    def require_whole_entries(self) -> None:
+        """MapError where an operand of the input buffer is a vector that is less than an entry."""
+        entry = 8 * self.config.entry_bytes[Buffer.INP]
+        for name, operand in self.streamed.items():
+            bits = prod(operand.lanes) * ir.INTEGER_BITS[operand.source.dtype]
+            if self.window_buffers[name] is Buffer.INP and bits % entry:
+                raise MapError(f"vectors of {name} must fill entries of {entry} bits of the input buffer, got {bits}")
+
     # --- results
 
     @property

@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.extensions import axpy, lut, mix, narrow, sad, tally
+from helpers.plain_operators import expected, random_arrays
 
 import vdla
 from vdla import te
 from vdla.compiler.extensions import Extension, ExtensionError, extension_intrinsic, machine_intrinsics
 from vdla.compiler.ir import limits
 from vdla.compiler.map import MapError, candidates
+from vdla.compiler.operators import definitions
 from vdla.compiler.tensorize import IntrinsicError
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, EXTENSION
@@ -110,6 +112,41 @@ def test_a_table_is_of_one_intrinsic():
 
     both = looked_up((16,), 3, value=lambda found: found + found)
     assert candidates(both, vdla.extend(TINY, lut, half), 1).found
+
+
+# --- weights of a step that does not accumulate --------------------------------------------------
+
+
+def scaled(config):
+    """acc = x w: a vector of inputs and one of weights."""
+    x = te.placeholder((config.batch, config.block_out), config.inp_dtype, "x")
+    w = te.placeholder((config.block_out,), config.wgt_dtype, "w")
+    output = te.compute(x.shape, lambda b, o: te.cast("int32", x[b, o]) * te.cast("int32", w[o]), "acc")
+    return Extension(name="scaled", doc="Scales.", output=output, scopes={"x": "inp", "w": "wgt", "acc": "acc"})
+
+
+def scaled_channels():
+    """The product of each channel and a weight, requantised."""
+    x, w = te.placeholder((2, 10, 3), "int8", "x"), te.placeholder((10,), "int8", "w")
+    sums = te.compute(x.shape, lambda n, c, i: te.cast("int32", x[n, c, i]) * te.cast("int32", w[c]), "sums")
+    scale, output = definitions.requantised(sums, channels=1)
+    return definitions.Definition("scaled_channels", (x, w, scale), output)
+
+
+@pytest.mark.parametrize("changes", [{}, {"batch": 2, "block_out": 8, "acc_kib": 2, "inp_kib": 2}])
+def test_a_step_reads_a_vector_of_weights_for_each_block_of_results(changes):
+    definition, config = scaled_channels(), vdla.extend(replace(TINY, **changes), scaled)
+    arrays = random_arrays(definition, np.random.default_rng(0))
+    found = [each for each in candidates(definition.output, config, 2).found if each.mapping.intrinsic.name == "scaled"]
+    assert found
+    for operator in found[:2]:
+        assert np.array_equal(run(operator, **arrays), expected(definition, arrays)), operator.description
+
+
+def test_vectors_of_inputs_that_fill_no_entry_are_refused():
+    config = vdla.extend(replace(TINY, block_in=8), scaled)
+    refused = [each for each in candidates(scaled_channels().output, config, 1).refused if "scaled" in each.mapping]
+    assert refused[0].reason == "vectors of x must fill entries of 64 bits of the input buffer, got 32"
 
 
 # --- cycles --------------------------------------------------------------------------------------
