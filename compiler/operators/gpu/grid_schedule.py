@@ -61,10 +61,7 @@ def _is_long(nest: BlockNest) -> bool:
 
 
 def _reduce_in_group(schedule: Schedule, block: str) -> None:
-    """A group of threads for each result: a part of the terms for each thread, combined in a tree.
-
-    One thread combines the parts of a single result, in a launch of its own.
-    """
+    """A group of threads for each result: a part of the terms for each, combined in a tree."""
     nest = block_nest(schedule.fn, block)
     reduced = [loop.var for loop in nest.loops("reduce")]
     outer = [loop.var for loop in nest.own if loop.var not in reduced]
@@ -72,10 +69,6 @@ def _reduce_in_group(schedule: Schedule, block: str) -> None:
     terms = schedule.fuse(*reduced) if len(reduced) > 1 else reduced[0]
     step, part = schedule.split(terms, factor=GROUP_THREADS)  # neighbours read neighbours
     schedule.reorder(part, step)
-    if iteration_count(nest.loops("spatial")) == 1:
-        schedule.rfactor(part)
-        schedule.bind(part, "threadIdx.x")
-        return
     schedule.bind(schedule.fuse(*outer) if len(outer) > 1 else outer[0], "blockIdx.x")
     schedule.thread_reduce(part, "threadIdx.x")
 
