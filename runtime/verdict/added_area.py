@@ -6,11 +6,11 @@ earlier run has found is known at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 
 from vdla.hardware.config import Config
-from vdla.hardware.fpga.area import Usage, area, cached_area
+from vdla.hardware.fpga.area import LIMITED, Usage, area, cached_area
 from vdla.hardware.fpga.parts import FpgaPart
 from vdla.hardware.isa import PlugIn, PlugInStage
 from vdla.support.errors import Error
@@ -20,10 +20,13 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class AddedArea:
-    """What is added on a part, or None and why it is not known."""
+    """What is added on a part, or None and why it is not known. `excess` says of which resources
+    the machine with the extension takes more than the part has.
+    """
 
     usage: Usage | None
     reason: str = ""
+    excess: tuple[str, ...] = ()
 
 
 def added_area(
@@ -46,7 +49,14 @@ def added_area(
         return AddedArea(None, str(error))
     if found[0] is None or found[1] is None:
         return AddedArea(None, "not synthesised yet (--area)")
-    return AddedArea(_less(found[1].total, found[0].total))
+    return AddedArea(_less(found[1].total, found[0].total), excess=tuple(_excess(found[1].total, part)))
+
+
+def _excess(usage: Usage, part: FpgaPart) -> Iterator[str]:
+    for resource in LIMITED:
+        used, available = getattr(usage, resource), getattr(part, resource)
+        if used > available:
+            yield f"{used:,g} of {available:,} {resource}"
 
 
 def _less(one: Usage, other: Usage) -> Usage:

@@ -28,6 +28,7 @@ def report_of(verdict: ExtensionVerdict) -> dict[str, Any]:
         "most_speedup": verdict.most_speedup,
         "part": verdict.part.name,
         "area": {"reason": verdict.area.reason} if verdict.area.usage is None else asdict(verdict.area.usage),
+        "area_excess": list(verdict.area.excess),
         "network": {"before": _network(verdict, after=False), "after": _network(verdict, after=True)},
         "accuracy": None if verdict.network is None else asdict(verdict.network),
         "layers": [_layer(verdict, layer) for layer in verdict.layers],

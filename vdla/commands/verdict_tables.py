@@ -180,7 +180,9 @@ def _area(verdict: ExtensionVerdict) -> str:
     if used is None:
         return verdict.area.reason
     parts = [f"{used.lut:+,} LUT ({100 * used.lut / part.lut:.1f} % of {part.name})", f"{used.ff:+,} FF"]
-    return ", ".join([*parts, f"{used.dsp:+,} DSP", f"{used.bram36:+g} BRAM"])
+    shown = ", ".join([*parts, f"{used.dsp:+,} DSP", f"{used.bram36:+g} BRAM"])
+    excess = verdict.area.excess
+    return f"{shown}; too much for {part.name}: {', '.join(excess)}" if excess else shown
 
 
 def _errors(verdict: ExtensionVerdict) -> str:

@@ -44,6 +44,15 @@ def test_the_difference_of_two_machines(monkeypatch: pytest.MonkeyPatch) -> None
     assert added_area(TINY, AFTER, WITH_DATAPATH, PART, lambda *given: None).usage == Usage(lut=30, ff=30)
 
 
+def test_what_the_part_has_too_little_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def large(config: Config, *given: Any) -> Any:
+        return SimpleNamespace(total=Usage(lut=100, dsp=356 if config.extensions else 212, bram36=140.5))
+
+    monkeypatch.setattr("vdla.runtime.verdict.added_area.cached_area", large)
+    found = added_area(TINY, AFTER, WITH_DATAPATH, PART)
+    assert found.usage == Usage(dsp=144) and found.excess == ("356 of 220 dsp", "140.5 of 140 bram36")
+
+
 def test_why_it_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert added_area(TINY, AFTER, AFTER.extensions, PART).reason == "a what-if without a datapath of own"
     monkeypatch.setattr("vdla.runtime.verdict.added_area.cached_area", lambda config, part: None)
