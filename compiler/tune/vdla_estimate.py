@@ -1,8 +1,9 @@
 """Estimates of points: a coarse run of those that look best, the closed form of all others.
 
 The closed form costs a fraction of a microsecond a point and is often wrong by more than the best
-points differ. Points of so many tiles that a run would take long are not run: they follow the
-better half of those that were. A point's estimate does not depend on which others are asked for.
+points differ. Points that are not run, as there are many or as a run of so many tiles would take
+long, follow the better half of those that were. A point's estimate does not depend on which others
+are asked for.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _MOST_AT_ONCE = 1 << 16
 @dataclass(frozen=True, slots=True)
 class _CoarseRun:
     """Points that were run, ascending, with their cycles; for each form, what the closed form of
-    points of many tiles is multiplied by.
+    the other points is multiplied by.
     """
 
     indices: Ints
@@ -49,7 +50,7 @@ class _Looks:
     """Points of a form by both closed forms: `rough` is [point, closed form], infinite where a run
     takes long.
 
-    `skipped` is the least closed form of those.
+    `skipped` is the least closed form of all that are not run.
     """
 
     indices: Ints
@@ -61,7 +62,8 @@ class _Looks:
         chosen = np.zeros(len(self.indices), np.bool_)
         chosen[np.argsort(self.rough, axis=0, kind="stable")[:count]] = True
         chosen &= np.isfinite(self.rough[:, 0])
-        return _Looks(self.indices[chosen], self.rough[chosen], self.skipped)
+        skipped = min(self.skipped, float(self.rough[~chosen, 0].min(initial=np.inf)))
+        return _Looks(self.indices[chosen], self.rough[chosen], skipped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +79,8 @@ class TileEstimate:
         run = self._run
         found = np.zeros(len(indices))
         for form, chosen, tiles in self.by_form(indices):
-            scales = np.where(_is_long(form, tiles), run.scales[form.label], 1.0)
-            found[chosen] = scales * estimated(self.config, form.problem, tiles) + form.overhead
+            closed = estimated(self.config, form.problem, tiles)
+            found[chosen] = run.scales[form.label] * closed + form.overhead
         if not len(run.indices):
             return found
         at = np.minimum(np.searchsorted(run.indices, indices), len(run.indices) - 1)
