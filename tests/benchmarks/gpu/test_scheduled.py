@@ -19,11 +19,11 @@ def cases(first: int, count: int) -> GridCases:
 
 
 def test_threads_compute_what_random_functions_mean() -> None:
-    found = cases(0, 40)
+    found = cases(0, 25)
     assert found.wrong == {}
-    assert found.cases + found.refused == 40
-    assert found.cases > 10
-    assert found.several_threads > 5
+    assert found.cases + found.refused == 25
+    assert found.cases > 6
+    assert found.several_threads > 3
 
 
 @pytest.mark.long
@@ -41,5 +41,5 @@ def test_a_wrong_kernel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     lower = scheduled.lower_kernels
     monkeypatch.setattr(scheduled, "lower_kernels", lambda fn, limits: tuple(map(lose, lower(fn, limits))))
-    found = cases(0, 10)
-    assert found.cases == len(found.wrong) > 1
+    found = cases(0, 8)
+    assert found.cases == len(found.wrong) > 0
