@@ -79,7 +79,8 @@ class ExpressionWriter:
 
     def index(self, expr: ir.Expr) -> SourceText:
         """An offset, an index or an extent."""
-        if isinstance(expr, ir.Binary) and expr.op in ("floordiv", "mod") and var_names(expr) <= self.fixed:
+        divides = isinstance(expr, ir.Binary) and expr.op in ("floordiv", "mod")
+        if divides and is_index(expr) and var_names(expr) <= self.fixed:
             return self.hoist(expr)
         return self.computed_index(expr)
 

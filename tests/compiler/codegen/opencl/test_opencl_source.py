@@ -111,6 +111,14 @@ def test_what_a_statement_uses_twice_is_computed_once():
     assert lines == ["{", "const float t1 = exp(x[tx]) + 1.0f;", "y[tx] = t1 * t1;", "}"]
 
 
+def test_only_numbers_of_threads_are_divided_at_the_beginning():
+    x, at = te.placeholder((8,), "float32", "x"), te.placeholder((1,), "int32", "at")
+    y = te.compute((4,), lambda i: x[te.clip(at[0], 0, 7) // 2 + i], "y")
+    text = emit_opencl(grid_schedule(te.create_function([x, at], [y], "f")).fn, LIMITS).text
+    assert "const int i" not in text
+    assert "y[tx] = x[(" in text
+
+
 def test_vectors():
     s = Schedule(element_wise(16, "float32", lambda x: te.exp(x) * 2.0))
     thread, lane = s.split("i", factor=4)
