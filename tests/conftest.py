@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from vdla.compiler.operators.vdla import Operator
+    from vdla.runtime.opencl import OpenClDevice
 
 # No deadlines, since the machine may be busy; a failing example prints how to reproduce it.
 settings.register_profile("vdla", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -72,3 +73,14 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8")
 
     return check
+
+
+@pytest.fixture(scope="session")
+def opencl_device() -> OpenClDevice:
+    """The OpenCL device of this machine; the test is skipped, with the reason, if there is none."""
+    from vdla.runtime.opencl import OpenClDeviceError, open_opencl
+
+    try:
+        return open_opencl()
+    except OpenClDeviceError as error:
+        pytest.skip(str(error))

@@ -1,4 +1,4 @@
-"""Functions of plain stores for an OpenCL device, and whether there is one."""
+"""Functions of plain stores for an OpenCL device, and the mark of tests that need one."""
 
 from __future__ import annotations
 
@@ -6,19 +6,9 @@ import pytest
 
 from vdla.compiler import ir
 from vdla.compiler.ir import THREAD
-from vdla.runtime.opencl import OpenClDeviceError, open_opencl
 
-
-def missing_device() -> str:
-    """Why there is no device; empty if there is one."""
-    try:
-        open_opencl()
-    except OpenClDeviceError as error:
-        return str(error)
-    return ""
-
-
-needs_opencl = pytest.mark.skipif(bool(missing_device()), reason=missing_device() or "a device is here")
+needs_opencl = pytest.mark.usefixtures("opencl_device")
+"""Skips a test where there is no device; none is opened when tests are collected."""
 
 
 def on_threads(params: list[ir.Buffer], count: int, *stores: ir.Stmt) -> ir.Function:
