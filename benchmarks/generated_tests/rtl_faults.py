@@ -67,6 +67,10 @@ _LATE = r"""logic [$bits(result_o)-1:0] late;
   always_ff @(posedge clk_i) late <= \1;
   assign result_o = late;"""
 
+_STALE = r"if ($past(\1_valid_i)) \2[$past(\3)][o] <= $past(\4);"
+_UPDATE = r"if \((\w+)_valid_i\) (\w+)\[(\w+)\]\[o\] <= ([^;]*\2[^;]*);"
+"""A row of private state that becomes something else."""
+
 RTL_FAULTS: tuple[RtlFault, ...] = (
     RtlFault("result a cycle late", "datapath", _once(r"assign result_o = ([^;]+);", _LATE)),
     RtlFault("result a cycle early", "datapath", _once(r"always_ff @\(posedge clk_i\) (\S+) <=", r"always_comb \1 =")),
@@ -76,13 +80,31 @@ RTL_FAULTS: tuple[RtlFault, ...] = (
     RtlFault("another operator", "datapath", _once(r"(_i\S*) \+ ", r"\1 - ")),
     RtlFault("arithmetic shift without sign", "datapath", _once(">>>", ">>")),
     RtlFault("last term left out", "datapath", _once("i < BlockIn", "i < BlockIn - 1")),
+    RtlFault("last entry of a group left out", "datapath", _once(r"i < (\d)\*BlockIn", r"i < (\1-1)*BlockIn")),
+    RtlFault("state changed a cycle late", "datapath", _once(_UPDATE, _STALE)),
+    RtlFault("state not changed", "datapath", _once(_UPDATE, r"if (1'b0) \2[\3][o] <= \4;")),
+    RtlFault(
+        "state changed without a step", "datapath", _once(_UPDATE, r"if (\1_valid_i || \1_begin_i) \2[\3][o] <= \4;")
+    ),
+    RtlFault("state changed in another row", "datapath", _once(_UPDATE, r"if (\1_valid_i) \2[\3 ^ 1][o] <= \4;")),
+    RtlFault("state read in another row", "datapath", _once(r"(<= \w+\[b\]\[o\] \+ .*\[\w+_row_i)\]", r"\1 ^ 1]")),
+    RtlFault("state of another lane", "datapath", _once(r"(\w+_row_i\])\[o\]\)", r"\1[(o + 1) % BlockOut])")),
+    RtlFault("stage with another operator", "datapath", _once(r"(tint_x_i\S*) \+", r"\1 -")),
     RtlFault("sum replaced by a maximum", "package", _once("op: VecAdd", "op: VecMax")),
     RtlFault("sum not accumulated", "package", _once("accumulates: 1'b1", "accumulates: 1'b0")),
     RtlFault("old entry not read", "package", _once("reads_old: 1'b1", "reads_old: 1'b0")),
     RtlFault("latency of the slot a cycle less", "package", _once(r"LatencyBits'\(3'sd3\)", "LatencyBits'(3'sd2)")),
+    RtlFault("latency without its field", "package", _once(r"LatencyBits'\(\(5'sd1 \+ [^;]*;", "LatencyBits'(1);")),
     RtlFault("a cycle more from step to step", "package", _once(r"StepBits'\((?!0\))", "StepBits'(1 + ")),
     RtlFault("own fields a bit off", "package", _once(r"word\[(\d+)\+:OwnBits\]", r"word[\1-1+:OwnBits]")),
+    RtlFault("group of sources half as large", "package", _once("src_scale: 2'd2", "src_scale: 2'd1")),
+    RtlFault("group of weights an entry", "package", _once("wgt_scale: 2'd1", "wgt_scale: 2'd0")),
+    RtlFault("instruction of state that writes sums", "package", _once("writes_sums: 1'b0", "writes_sums: 1'b1")),
+    RtlFault("latency of the stage a cycle less", "package", _once(r"StageLatency = (\d+)", r"StageLatency = \1-1")),
     RtlFault("source and old entry exchanged", "slot", _once(r"\.src_i\(sum_i\)", ".src_i(old_i)")),
     RtlFault("result of another extension", "slot", _once(r"(\(\d+\): results_o = result_)\w+;", r"\1blend;")),
     RtlFault("a field at another place", "slot", _once(r"step_q\.own\[0\+:", "step_q.own[1+:")),
+    RtlFault("row at another index", "slot", _once(r"rows_q\.src\[", "rows_q.acc[")),
+    RtlFault("row of the step before", "slot", _once(r"rows_i\.acc\[", "rows_q.acc[")),
+    RtlFault("stage left out", "slot", _once("stage_entry_o = result_\\w+", "stage_entry_o = stage_entry_i")),
 )
