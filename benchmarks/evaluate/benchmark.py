@@ -41,7 +41,7 @@ from vdla.simulator.timing import time_program
 from vdla.support.errors import Error
 from vdla.support.suggest import did_you_mean
 
-PROGRAMS = 100
+PROGRAMS = 150
 MUTANTS = 1000
 MUTATED_PROGRAMS = 25
 MUTATED_LENGTH = 40

@@ -67,7 +67,7 @@ _LATE = r"""logic [$bits(result_o)-1:0] late;
   always_ff @(posedge clk_i) late <= \1;
   assign result_o = late;"""
 
-_STALE = r"if ($past(\1_valid_i)) \2[$past(\3)][o] <= $past(\4);"
+_STALE = r"if ($past(\1_valid_i, 2)) \2[$past(\3, 2)][o] <= $past(\4, 2);"
 _UPDATE = r"if \((\w+)_valid_i\) (\w+)\[(\w+)\]\[o\] <= ([^;]*\2[^;]*);"
 """A row of private state that becomes something else."""
 
@@ -81,7 +81,7 @@ RTL_FAULTS: tuple[RtlFault, ...] = (
     RtlFault("arithmetic shift without sign", "datapath", _once(">>>", ">>")),
     RtlFault("last term left out", "datapath", _once("i < BlockIn", "i < BlockIn - 1")),
     RtlFault("last entry of a group left out", "datapath", _once(r"i < (\d)\*BlockIn", r"i < (\1-1)*BlockIn")),
-    RtlFault("state changed a cycle late", "datapath", _once(_UPDATE, _STALE)),
+    RtlFault("state changed two cycles late", "datapath", _once(_UPDATE, _STALE)),
     RtlFault("state not changed", "datapath", _once(_UPDATE, r"if (1'b0) \2[\3][o] <= \4;")),
     RtlFault(
         "state changed without a step", "datapath", _once(_UPDATE, r"if (\1_valid_i || \1_begin_i) \2[\3][o] <= \4;")
