@@ -49,6 +49,7 @@ def _case_figures(found: GridCases) -> dict[str, float]:
     return {
         "cases": found.cases,
         "cases_on_device": found.on_device,
+        "cases_died": found.died,
         "cases_of_several_threads": found.several_threads,
         "cases_with_barriers": found.with_barriers,
         "cases_refused": found.refused,
