@@ -105,6 +105,5 @@ RTL_FAULTS: tuple[RtlFault, ...] = (
     RtlFault("result of another extension", "slot", _once(r"(\(\d+\): results_o = result_)\w+;", r"\1blend;")),
     RtlFault("a field at another place", "slot", _once(r"step_q\.own\[0\+:", "step_q.own[1+:")),
     RtlFault("row at another index", "slot", _once(r"rows_q\.src\[", "rows_q.acc[")),
-    RtlFault("row of the step before", "slot", _once(r"rows_i\.acc\[", "rows_q.acc[")),
     RtlFault("stage left out", "slot", _once("stage_entry_o = result_\\w+", "stage_entry_o = stage_entry_i")),
 )
