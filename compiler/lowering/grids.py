@@ -149,6 +149,8 @@ class _Grid:
 
     def work(self, stmt: ir.Stmt, bound: _Bound) -> ir.Stmt:
         """What one thread does of `stmt`, which lies inside the loops `bound`."""
+        if isinstance(stmt, ir.Atomic) and self.is_local(stmt.body):
+            return self.work(stmt.body, bound)  # no other thread could interrupt it
         inside = _axes_inside(stmt)
         if isinstance(stmt, ir.For) and (axis := axis_of(stmt)):
             return self.share(stmt, axis, bound)
@@ -159,6 +161,10 @@ class _Grid:
         if isinstance(stmt, ir.If):
             self.check_shared(bound, var_names(stmt.cond), inside)
         return map_children(stmt, lambda child: self.work(child, bound))
+
+    def is_local(self, stmt: ir.Stmt) -> bool:
+        """Whether a statement stores to a buffer of one thread."""
+        return isinstance(stmt, ir.Store) and self.fn.buffers[stmt.buffer].scope == "local"
 
     def share(self, loop: ir.For, axis: str, bound: _Bound) -> ir.Stmt:
         """The iteration of a bound loop that belongs to a thread."""

@@ -106,6 +106,18 @@ kernel total_1(x, y) of (2, 1, 1) blocks of (3, 1, 1) threads:
     )
 
 
+def test_an_update_of_a_local_element_is_plain() -> None:
+    x, k = te.placeholder((4, 8), "int32", "x"), te.reduce_axis(8, "k")
+    s = Schedule(te.create_function([x], [te.compute((4,), lambda i: te.sum(x[i, k], axis=k), "y")], "rows"))
+    s.atomic("y")
+    thread = s.loops(s.cache_write("y", "local"))[0]
+    s.bind(thread, "threadIdx.x")
+    s.compute_at("y", thread)
+    (kernel,) = lower_kernels(s.fn, LIMITS)
+    assert kernel.buffers["y_local"].scope == "local"
+    assert not any(isinstance(stmt, ir.Atomic) for stmt in ir.walk(kernel.body))
+
+
 def wide_block(s: Schedule) -> None:
     s.inline("twice")
     s.bind(s.fuse(*s.loops("y")), "threadIdx.x")
