@@ -161,6 +161,8 @@ ARGUMENTS: dict[str, Callable[[Rewrites], tuple[Any, ...]]] = {
     "parallel": lambda r: (r.loop(),),
     "vthread": lambda r: (r.short_loop(),),
     "bind": lambda r: (r.loop(), r.rng.choice(("blockIdx.x", "threadIdx.x", "threadIdx.y"))),
+    "thread_reduce": lambda r: (r.loop(), r.rng.choice(("threadIdx.x", "threadIdx.y", "blockIdx.x"))),
+    "atomic": lambda r: (r.block(),),
     "annotate": lambda r: (r.rng.choice((r.loop(), r.block(), "nowhere")), "note", r.rng.randint(0, 9)),
     "set_scope": lambda r: (r.buffer(), r.rng.choice(_SCOPES)),
     "compute_at": lambda r: (r.block(), r.loop()),

@@ -69,11 +69,11 @@ def test_a_requirement_that_is_missing_is_a_finding(monkeypatch: Patch, capsys: 
 
 
 def test_a_missing_extra_is_not_a_finding(monkeypatch: Patch, capsys: Capture) -> None:
-    requirements = ["numpy>=1.26", 'nowhere>=2; extra == "gpu"', 'numpy; extra == "dev"']
+    requirements = ["numpy>=1.26", 'nowhere>=2; extra == "opencl"', 'numpy; extra == "dev"']
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: requirements)
     assert main(["doctor"]) == OK
     said = lines(capsys)
-    assert 'gpu missing nowhere pip install "vdla[gpu]"' in said
+    assert 'opencl missing nowhere pip install "vdla[opencl]"' in said
     assert "dev complete: numpy" in said
 
 

@@ -35,7 +35,7 @@ EXAMPLES = """\
   vdla bench compile --json c.json  the same into a file
   vdla bench equality --long        10,000 random programs on simulator and RTL
   vdla bench evaluate mismatches --long
-                                    extensions: 2,000 programs on each RTL with each memory
+                                    2,000 programs a machine and memory
   vdla bench fuzz                   random schedules of random expressions
   vdla bench network vit_small      one network in place of four
   vdla bench tune convergence --picture tune.svg
