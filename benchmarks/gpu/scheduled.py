@@ -33,7 +33,7 @@ _AXES = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.x", "threadIdx.y"
 _STEPS, _BINDINGS = 14, 10
 _BATCH = 25
 _SEED_STRIDE = 1_000_000  # cases per seed, so that different seeds share none
-_CPU_ALONE = ("parallel", "tensorize", "prefetch")
+_NOT_ON_GRIDS = ("parallel", "tensorize", "prefetch", "strips")
 _LIMITS = GridLimits("any device", threads=4096, shared_bytes=1 << 20)
 _ON_GRIDS: Mapping[str, Callable[[Rewrites], tuple[Any, ...]]] = {
     "bind": lambda r: (r.loop(), r.rng.choice(_AXES)),
@@ -43,7 +43,7 @@ _ON_GRIDS: Mapping[str, Callable[[Rewrites], tuple[Any, ...]]] = {
     "thread_reduce": lambda r: (r.loop(), r.rng.choice(ir.THREAD_AXES[:2])),
     "atomic": lambda r: (r.block(),),
 }
-_EVERY = {**{name: given for name, given in ARGUMENTS.items() if name not in _CPU_ALONE}, **_ON_GRIDS}
+_EVERY = {**{name: given for name, given in ARGUMENTS.items() if name not in _NOT_ON_GRIDS}, **_ON_GRIDS}
 _LAST = ("bind", "bind", "bind", "thread_reduce", "compute_at", "set_scope")
 
 
