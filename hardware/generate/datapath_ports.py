@@ -79,6 +79,7 @@ def datapath_ports(config: Config, unit: PlugInUnit) -> tuple[DatapathPort, ...]
     ports = tuple(_ports(config, unit))
     names = [port.name for port in ports]
     for plug_in in unit.plug_ins:
+        _check_latency(plug_in)
         for field in plug_in.fields:
             if names.count(f"{prefix(unit, plug_in)}{field.name}_i") > 1:
                 rule = "a field of an extension with a datapath must not have the name of a port"
@@ -88,6 +89,15 @@ def datapath_ports(config: Config, unit: PlugInUnit) -> tuple[DatapathPort, ...]
             rule = "ports of a datapath must differ in name"
             raise ConfigError(f"extension {unit.name}: {rule}, got {name} twice; rename an operand, a field or a state")
     return ports
+
+
+def _check_latency(plug_in: PlugIn) -> None:
+    """Refuse a latency that a datapath cannot know: one of fields that have no port."""
+    own = [field.name for field in plug_in.fields]
+    for name in plug_in.latency.names:
+        if name not in own:
+            rule = "with a datapath, latency must be a constant or a formula of the extension's own fields"
+            raise ConfigError(f"extension {plug_in.name}: {rule}, got {plug_in.latency.text}, which has {name}")
 
 
 def _ports(config: Config, unit: PlugInUnit) -> Iterator[DatapathPort]:
