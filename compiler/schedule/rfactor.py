@@ -53,12 +53,12 @@ class _Factoring:
         return (*indices[: self.position], ir.Var(self.axis.var), *indices[self.position :])
 
 
-def rfactor(fn: ir.Function, loop: str, factor_axis: int = 0) -> tuple[ir.Function, str]:
+def rfactor(fn: ir.Function, loop: str, factor_axis: int = 0, where: str = "") -> tuple[ir.Function, str]:
     """Reduce over the other reduce loops into a new buffer with a dimension for `loop`, then over
     that dimension.
 
     The result is the name of the block of partial results; `factor_axis` is the position of the new
-    dimension.
+    dimension. Refusals begin with `where`, for a primitive that is made of this one.
 
     for i in range(4):                      for i in range(4):
         for ko in range(2):                     for ko in range(2):
@@ -72,7 +72,7 @@ def rfactor(fn: ir.Function, loop: str, factor_axis: int = 0) -> tuple[ir.Functi
     The order of the additions changes, which floats show. `loop` becomes spatial, so it may be
     vectorized.
     """
-    where = f"rfactor of {loop}"
+    where = where or f"rfactor of {loop}"
     target_loops(fn, loop, where)
     split = _factoring_of(fn, loop, factor_axis, where)
     ranges = domains_of(fn)

@@ -40,13 +40,13 @@ def thread_reduce(fn: ir.Function, loop: str, thread: str) -> tuple[ir.Function,
     if not isinstance(threads, int):
         raise ScheduleError(f"{where}: the extent must be a number, got {extent_text(threads)}")
     total = _block_in(fn, loop)
-    fn, first = _partial(fn, loop)
+    fn, first = _partial(fn, loop, where)
     fn = bind(fn, loop, thread)
     terms = threads
     while terms > _LAST_TERMS:
         terms = -(-terms // 2)
         fn, (_, pair) = split(fn, loops_of(fn, total)[-1], factor=terms)
-        fn, _ = _partial(fn, pair)
+        fn, _ = _partial(fn, pair, where)
         fn, (_, own) = split(fn, pair, factor=threads)
         fn = bind(fn, own, thread)
     return fn, first
@@ -57,9 +57,9 @@ def _block_in(fn: ir.Function, loop: str) -> str:
     return next(stmt.name for stmt in ir.walk(loop_at(loop_path(fn, loop, ""))) if isinstance(stmt, ir.Block))
 
 
-def _partial(fn: ir.Function, loop: str) -> tuple[ir.Function, str]:
+def _partial(fn: ir.Function, loop: str, where: str) -> tuple[ir.Function, str]:
     """`fn` with a reduction factored over a loop, its partial results in shared memory."""
-    fn, name = rfactor(fn, loop)
-    for buffer in sorted(written_buffers(leaf_at(block_path(fn, name, "")).block)):
+    fn, name = rfactor(fn, loop, where=where)
+    for buffer in sorted(written_buffers(leaf_at(block_path(fn, name, where)).block)):
         fn = set_scope(fn, buffer, "shared")
     return fn, name

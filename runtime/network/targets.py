@@ -24,6 +24,6 @@ def target_of(target: object, error: type[Exception]) -> Config | Target:
     cpus = ("host", *TARGETS)
     if target in cpus:
         return Target.named(target)
-    choices = f"an accelerator ({', '.join(PRESETS)}) or a CPU ({', '.join(cpus)})"
-    hint = did_you_mean(target, (*PRESETS, *cpus))
+    choices = f"an accelerator ({', '.join(PRESETS)}), a CPU ({', '.join(cpus)}) or, for a function, opencl[:NAME]"
+    hint = did_you_mean(target, (*PRESETS, *cpus, "opencl"))
     raise error(f"compile: target must be {choices}, got {target!r}{hint}")
