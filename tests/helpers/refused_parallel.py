@@ -72,5 +72,5 @@ REFUSED = [
     (lambda s: s.thread_reduce("k", "blockIdx.x"),
      "thread_reduce of k: the thread must be one of threadIdx.x, threadIdx.y, threadIdx.z, got 'blockIdx.x'"),
     (lambda s: s.thread_reduce("i", "threadIdx.x"),
-     "rfactor of i: one block must reduce over the loop from an init, got spatial in block y"),
+     "thread_reduce of i: one block must reduce over the loop from an init, got spatial in block y"),
 ]  # fmt: skip
