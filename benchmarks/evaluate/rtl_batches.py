@@ -105,7 +105,8 @@ def run_batches(
     """Each batch with its outcome, and whether that is one of an earlier run; 0 workers: here."""
     paths = {batch: _path(batch) for batch in batches}
     found = [(batch, outcome, True) for batch in batches if (outcome := _kept(paths[batch])) is not None]
-    missing = [batch for batch in batches if batch not in {batch for batch, _, _ in found}]
+    kept = {batch for batch, _, _ in found}
+    missing = [batch for batch in batches if batch not in kept]
     total, bad = sum(batch.count * len(batch.memories) for batch in batches), 0
     done = sum(outcome.runs for _, outcome, _ in found)
     progress("start", done, total)

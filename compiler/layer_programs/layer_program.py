@@ -29,9 +29,20 @@ class LayerProgram:
     unpacking: te.Tensor
 
     @property
+    def sources(self) -> tuple[te.Tensor, ...]:
+        """The plain tensors that the inputs are packed from."""
+        return tuple(map(_source, self.packing))
+
+    @property
+    def result(self) -> te.Tensor:
+        """The output that the plain result is taken from."""
+        return _source(self.unpacking)
+
+    @property
     def extra_bytes(self) -> int:
         """Bytes that the host writes beyond those of the plain tensors."""
-        return sum(max(0, _nbytes(packed) - _nbytes(_source(packed))) for packed in self.packing)
+        pairs = zip(self.packing, self.sources, strict=True)
+        return sum(max(0, _nbytes(packed) - _nbytes(source)) for packed, source in pairs)
 
     @property
     def text(self) -> str:
@@ -47,7 +58,7 @@ class LayerProgram:
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """The plain result from the program's outputs."""
-        return gather(self.unpacking, outputs[_source(self.unpacking).name])
+        return gather(self.unpacking, outputs[self.result.name])
 
 
 def _source(tensor: te.Tensor) -> te.Tensor:

@@ -53,6 +53,8 @@ class ProgramBuilder:
         self.add([Load(Buffer.UOP, x_size=len(micro_ops))], UOPS)
 
     def _tensor(self, name: str, role: str, shape: tuple[int, ...], dtype: str, data: bytes | None = None) -> None:
+        if data is None and dtype not in ir.INTEGER_BITS:
+            raise ExtensionError(f"program {self.name}: {name} must have integers, got {dtype}")
         nbytes = prod(shape) * ir.INTEGER_BITS[dtype] // 8 if data is None else len(data)
         self._tensors.append(
             ProgramTensor(name=name, role=role, shape=shape, dtype=dtype, layout="", nbytes=nbytes, data=data)

@@ -5,7 +5,7 @@ The check runs a program on random data and compares every element with the laye
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from vdla.compiler import te
 from vdla.compiler.extensions import Extension, ExtensionError, LayerError, program_of
 from vdla.compiler.operators.definitions import Definition
 from vdla.hardware.config import Config
+from vdla.hardware.program import ProgramTensor
 from vdla.runtime.verdict.errors import EvaluateError
 from vdla.runtime.verdict.random_data import computed, random_arrays
 
@@ -93,4 +94,20 @@ def _written(extension: Extension, layer: Definition, config: Config) -> Written
     if not found or not all(isinstance(each, LayerProgram) and each.program.config == config for each in found):
         rule = f"program of {extension.name} must return a vdla.LayerProgram, or several, for the machine it is given"
         raise ExtensionError(f"{extension.place}: {rule}, got {given!r}")
+    for each in found:
+        _require_known(f"{extension.place}: {label} must pack", each.sources, layer.inputs)
+        outputs = [tensor for tensor in each.program.tensors if tensor.role == "output"]
+        _require_known(f"{extension.place}: {label} must unpack", [each.result], outputs)
     return WrittenProgram(label, found)
+
+
+def _require_known(rule: str, used: Iterable[te.Tensor], known: Sequence[te.Tensor | ProgramTensor]) -> None:
+    """ExtensionError where a tensor is none of those that have arrays."""
+    choices = [_described(each) for each in known]
+    for tensor in used:
+        if (found := _described(tensor)) not in choices:
+            raise ExtensionError(f"{rule} {' or '.join(choices)}, got {found}")
+
+
+def _described(tensor: te.Tensor | ProgramTensor) -> str:
+    return f"{tensor.name} {tensor.dtype}{list(tensor.shape)}"

@@ -177,8 +177,33 @@ def test_a_faulty_author_is_refused(
     assert re.search(text, str(caught.value)), str(caught.value)
 
 
+def test_tensors_without_arrays_are_refused() -> None:
+    """A packed input must be of the layer, a plain result of the program."""
+
+    def own(layer: Any, config: Config) -> vdla.LayerProgram:
+        found, data = program(layer, config), te.placeholder((1, 4, 3, 6), "int8", "data")
+        pixels = te.compute((15, 1, 4), lambda p, b, o: data[b, o, p // 5, p % 5], "pixels")
+        return replace(found, packing=(pixels, *found.packing[1:]))
+
+    def lost(layer: Any, config: Config) -> vdla.LayerProgram:
+        other = te.placeholder((15, 1, 4), "int8", "other")
+        plain = te.compute((1, 4, 3, 5), lambda n, c, y, x: other[y * 5 + x, n, c], "plain")
+        return replace(program(layer, config), unpacking=plain)
+
+    texts = {
+        own: "must pack data int8[1, 4, 3, 5] or weight int8[4, 1, 1] or scale int64[4], got data int8[1, 4, 3, 6]",
+        lost: "must unpack results int8[15, 1, 4], got other int8[15, 1, 4]",
+    }
+    for author, text in texts.items():
+        with pytest.raises(vdla.Error) as caught:
+            evaluate(declared(author), [layer()], TINY)
+        assert str(caught.value).partition(": program of times ")[2] == text
+
+
 def test_what_a_builder_refuses() -> None:
     builder = vdla.ProgramBuilder(TINY, "mine")
+    with pytest.raises(vdla.Error, match=r"^program mine: real must have integers, got float32$"):
+        builder.input(te.compute((4,), lambda i: te.placeholder((4,), "float32", "f")[i], "real"))
     x, y = (te.placeholder((4,), "int8", name) for name in "xy")
     rule = "a packed input must have elements of one tensor, or choices between them and a constant"
     with pytest.raises(vdla.Error, match=f"^program mine: {rule}, got sum$"):
