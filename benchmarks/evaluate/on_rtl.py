@@ -21,7 +21,7 @@ from vdla.benchmarks.evaluate.rtl_batches import WORKERS, RtlBatch, RtlBatchOutc
 from vdla.benchmarks.generated_tests.planted import sample_machine
 from vdla.benchmarks.harness import Progress, Row
 from vdla.benchmarks.programs.random_machines import DRAMS
-from vdla.compiler.extensions import ExtensionError, extend
+from vdla.compiler.extensions import extend
 from vdla.hardware.config import Config
 from vdla.hardware.generate.datapath_ports import datapath_units
 
@@ -82,14 +82,8 @@ def machines_with_rtl(folder: Path) -> Iterator[Config]:
     sources = [str(examples.write_file(name, folder)) for name in examples.pages()]
     for plain in PLAIN:
         yield sample_machine(plain)
-        yield from (machine for source in sources if (machine := _extended(plain, source)) is not None)
+        yield from (machine for source in sources if _has_rtl(machine := extend(plain, source)))
 
 
-def _extended(plain: Config, source: str) -> Config | None:
-    """A machine with an example, None where it has no RTL or is for other machines."""
-    try:
-        config = extend(plain, source)
-    except ExtensionError:
-        return None
-    units = datapath_units(config)
-    return config if units and all(unit.datapath is not None for unit in units) else None
+def _has_rtl(machine: Config) -> bool:
+    return all(unit.datapath is not None for unit in datapath_units(machine))
