@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers.extension_files import again
 
 import vdla
 from vdla.cli import main
@@ -13,20 +14,7 @@ from vdla.runtime.mapping import explore_mappings
 
 Capture = pytest.CaptureFixture[str]
 
-SOURCE = """
-import vdla
-from vdla import te
-
-
-def declare(config):
-    inp = te.placeholder((config.batch, config.block_in), config.inp_dtype, "inp")
-    wgt = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "wgt")
-    i = te.reduce_axis(config.block_in, "i")
-    product = lambda b, o: te.sum(te.cast("int32", inp[b, i]) * te.cast("int32", wgt[o, i]), axis=i)
-    output = te.compute((config.batch, config.block_out), product, "acc")
-    scopes = {"inp": "inp", "wgt": "wgt", "acc": "acc"}
-    return vdla.Extension(name="again", doc="As GEMM.", output=output, scopes=scopes)
-
+LAYERS = """
 
 def layer():
     return vdla.definitions.dense(rows=6, in_features=8, out_features=8).output
@@ -50,7 +38,7 @@ def three():
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr("vdla.runtime.verdict.kept.user_cache", lambda kind: tmp_path / kind)
     path = tmp_path / "again.py"
-    path.write_text(SOURCE)
+    path.write_text(again() + LAYERS)
     monkeypatch.chdir(tmp_path)
     return str(path)
 

@@ -7,26 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers.extension_files import again
 
 from vdla.cli import main
 
 Capture = pytest.CaptureFixture[str]
-
-
-AGAIN = """
-import vdla
-from vdla import te
-
-
-def declare(config):
-    inp = te.placeholder((config.batch, config.block_in), config.inp_dtype, "inp")
-    wgt = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "wgt")
-    i = te.reduce_axis(config.block_in, "i")
-    product = lambda b, o: te.sum(te.cast("int32", inp[b, i]) * te.cast("int32", wgt[o, i]), axis=i)
-    output = te.compute((config.batch, config.block_out), product, "acc")
-    scopes = {"inp": "inp", "wgt": "wgt", "acc": "acc"}
-    return vdla.Extension(name="again", doc="As GEMM.", output=output, scopes=scopes, interval=4)
-"""
 
 
 @pytest.fixture
@@ -57,7 +42,7 @@ def test_tables_page_pictures_and_json(layer: str, tmp_path: Path, capsys: Captu
 
 
 def test_an_area_without_that_of_the_extension_is_marked(layer: str, tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "again.py").write_text(AGAIN)
+    (tmp_path / "again.py").write_text(again(interval=4))
     words = ["explore", "--layers", layer, "--preset", "tiny", "--sweep", "extensions=none,again.py", "--workers", "1"]
     assert main([*words, "--html", "e.html", "--json", "e.json", "--all"]) == 0
     printed = capsys.readouterr().out
