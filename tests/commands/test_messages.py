@@ -57,6 +57,10 @@ CASES: list[tuple[str, str]] = [
     ("isa --config absent.json", "absent.json: No such file or directory"),
     ("isa -o absent/isa.md", "absent/isa.md: No such file or directory"),
     ("isa -o folder", "folder: Is a directory"),
+    (
+        "isa --datapath --datapath-test tests",
+        "isa: argument --datapath-test: not allowed with argument --datapath (see vdla isa --help)",
+    ),
     ("demo --layer D1", "demo: layer must be a convolution, C1 to C12, got D1 (depthwise_conv2d)"),
     ("demo --html folder", "demo: --html must be a file, got the folder folder"),
     ("bench", "bench: name must be one of {benchmarks}, got nothing"),

@@ -30,9 +30,10 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The machine, the form, the file."""
     add_machine_arguments(parser)
-    parser.add_argument("--sv", action="store_true", help="the SystemVerilog package instead of the reference page")
-    parser.add_argument("--datapath", action="store_true", help="the datapaths of the extensions, as stubs to fill in")
-    parser.add_argument(
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--sv", action="store_true", help="the SystemVerilog package instead of the reference page")
+    form.add_argument("--datapath", action="store_true", help="the datapaths of the extensions, as stubs to fill in")
+    form.add_argument(
         "--datapath-test", type=Path, metavar="DIR", help="write a cocotb test of each datapath into this folder"
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead of standard output")
