@@ -69,6 +69,9 @@ STORE_SETUP = 4
 STORE_TAIL = 2
 """From the last response of a STORE to its end: the port's register, the count of responses."""
 
+DRAIN_TO_STAGE = 15
+"""From the end of a compute instruction to a result of the next one at the stage on the way out."""
+
 PIPELINE_DEPTH = 14
 """Stages of the compute pipeline without the adder tree."""
 
@@ -121,6 +124,13 @@ def extension_step(plug_in: PlugIn, field: Callable[[str], Any]) -> Any:  # noqa
 def extension_cycles(plug_in: PlugIn, field: Callable[[str], Any], iterations: Any) -> Any:  # noqa: ANN401  as above
     """Cycles of a plug-in's instruction in the issue stage, until the last result is on its way."""
     return extension_step(plug_in, field) * iterations + plug_in.latency.value(field) + ISSUE_DELAY
+
+
+def step_to_stage(config: Config, latency: int) -> int:
+    """Cycles at least from the last step of an instruction that writes what the stage on the way
+    out reads, to the first result there: that of the next instruction, once the pipeline is empty.
+    """
+    return latency + compute_depth(config) + DRAIN_TO_STAGE
 
 
 def extension_rows(config: Config, columns: Values, iterations: Values) -> Iterator[tuple[Values, Values]]:

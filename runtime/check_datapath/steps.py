@@ -1,8 +1,8 @@
 """Random steps of all instructions of a unit, and results for its stage, as a machine spaces them.
 
-Steps follow each other at the interval that their fields give, or later, and an instruction follows
-the last result of the one before. Rows are written before they are read. What each step must
-compute is interpreted from its declaration, with the states in arrays.
+Steps, instructions and results follow each other as closely as a machine lets them, or later. Rows
+are written before they are read. What each step must compute is interpreted from its declaration,
+with the states in arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vdla.compiler.ir import limits, storage_dtype
 from vdla.hardware.config import Config
 from vdla.hardware.generate.datapath_ports import DatapathPort, datapath_ports, prefix, result_name
 from vdla.hardware.isa import OldSum, PlugIn, PlugInStage, PlugInUnit, StatePort, isa_of
-from vdla.hardware.timing import extension_step
+from vdla.hardware.timing import ISSUE_DELAY, extension_step, step_to_stage
 from vdla.runtime.check_datapath.state_model import StateModel
 
 INSTRUCTIONS, STEPS = 12, 5
@@ -64,7 +64,12 @@ class RandomSteps:
             assert declared is not None, "found by its stage"
             self._declared[unit.stage.name] = declared
         self._apart = apart
-        self._cycle = 1
+        self._steps_end = 1
+        """The last step and its latency, after which comes the next instruction."""
+        self._results_from = 1
+        """The first cycle in which results may go through the stage."""
+        self._results_end = 1
+        """The last result there and the latency of the stage: until then it reads the same rows."""
 
     def draw(self) -> Iterator[DatapathStep]:
         """All steps; those of a cycle are of different parts."""
@@ -87,32 +92,44 @@ class RandomSteps:
     def _instruction(self, plug_in: PlugIn, steps: int) -> Iterator[DatapathStep]:
         fields, spacing, latency = self._fields(plug_in)
         rows: dict[str, int] = {}
-        first = self._cycle
-        for _ in range(steps):
+        end = max(self._steps_end, self._results_end) if self._stage_reads(plug_in) else self._steps_end
+        cycle = first = end + ISSUE_DELAY + spacing + self._apart + self._pause()
+        for number in range(steps):
+            cycle += number and spacing + self._apart + self._pause()
             rows = self._rows(plug_in, rows)
-            yield self._step(plug_in, fields, rows, latency)
-            self._cycle += spacing + self._apart + self._pause()
-        if self._beside(plug_in):
-            chosen = first + np.flatnonzero(self.rng.integers(2, size=self._cycle - first))
-            yield from (self._result(cycle) for cycle in chosen.tolist())
-        self._cycle += latency + LATER
+            yield self._step(plug_in, cycle, fields, rows, latency)
+        self._steps_end = cycle + latency
+        if not self._stage_reads(plug_in):
+            yield from self._results_beside(max(first, self._results_from), cycle)
+        else:
+            self._results_from = cycle + step_to_stage(self.config, latency)
 
     def _pause(self) -> int:
         return int(self.rng.integers(3)) if self.rng.integers(2) else 0
 
-    def _beside(self, plug_in: PlugIn) -> bool:
-        """Whether results may go through the stage while an instruction has steps."""
+    def _stage_reads(self, plug_in: PlugIn) -> bool:
+        """Whether an instruction writes what the stage reads."""
         stage = self.unit.stage
-        if stage is None or not self.states.defined(stage):
-            return False
-        return {port.state for port in stage.states}.isdisjoint(plug_in.written_states)
+        return stage is not None and not {port.state for port in stage.states}.isdisjoint(plug_in.written_states)
+
+    def _results_beside(self, first: int, last: int) -> Iterator[DatapathStep]:
+        """Results through the stage in some of the cycles in which an instruction has steps."""
+        if self.unit.stage is None or not self.states.defined(self.unit.stage) or last < first:
+            return
+        chosen = first + np.flatnonzero(self.rng.integers(2, size=last + 1 - first))
+        yield from (self._result(cycle) for cycle in chosen.tolist())
+        self._results_from = last + 1
+        self._results_end = last + self.unit.stage.latency
 
     def _results(self, count: int) -> Iterator[DatapathStep]:
-        assert self.unit.stage is not None, "called for a stage"
+        """Results that nothing accompanies, from the first cycle on in which they may come."""
+        cycle = self._results_from
         for _ in range(count):
-            yield self._result(self._cycle)
-            self._cycle += 1 + self._pause()
-        self._cycle += self.unit.stage.latency + LATER
+            yield self._result(cycle)
+            cycle += 1 + self._pause()
+        assert self.unit.stage is not None, "called for a stage"
+        self._results_from = cycle
+        self._results_end = cycle + self.unit.stage.latency
 
     def _result(self, cycle: int) -> DatapathStep:
         stage = self.unit.stage
@@ -125,7 +142,9 @@ class RandomSteps:
         inputs = self._inputs(stage, {"valid_i": 1, f"{stage.operand}_i": entry})
         return DatapathStep(stage, cycle, stage.latency, inputs, result, {})
 
-    def _step(self, plug_in: PlugIn, fields: Mapping[str, int], rows: Mapping[str, int], latency: int) -> DatapathStep:
+    def _step(
+        self, plug_in: PlugIn, cycle: int, fields: Mapping[str, int], rows: Mapping[str, int], latency: int
+    ) -> DatapathStep:
         declared = self._declared[plug_in.name]
         assert isinstance(declared, Extension), "the declaration of an instruction"
         arrays = dict(self._operands(declared, plug_in, fields, rows))
@@ -143,9 +162,7 @@ class RandomSteps:
         controls = {"valid_i": 1, **({"begin_i": int(begins)} if plug_in.writes_sums else {})}
         scalars = {**controls, **indexed, **{f"{name}_i": value for name, value in own.items()}}
         named = {**own, **{f"row of {name}": row for name, row in rows.items()}}
-        return DatapathStep(
-            plug_in, self._cycle, latency, self._inputs(plug_in, {**scalars, **operands}), result, named
-        )
+        return DatapathStep(plug_in, cycle, latency, self._inputs(plug_in, {**scalars, **operands}), result, named)
 
     # --- operands
 

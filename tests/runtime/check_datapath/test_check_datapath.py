@@ -65,7 +65,7 @@ def test_the_first_wrong_result_is_named(monkeypatch):
     with pytest.raises(DatapathMismatch) as failure:
         checked(monkeypatch, sign=-1)
     assert str(failure.value) == (
-        "datapath of distance: result_o[0][0] of step 0 must be 335 1 cycle after it, got -335"
+        "datapath of distance: result_o[0][0] of step 0 must be 425 1 cycle after it, got -425"
     )
 
 

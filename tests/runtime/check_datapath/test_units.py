@@ -4,6 +4,7 @@ an instruction writes is found by what another reads.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,6 +53,27 @@ def checked(monkeypatch, part=0, **changes):
     model = type("Changed", (Counted,), changes)(Path(), ports)
     monkeypatch.setattr(check, "build_bench", lambda config, unit: model)
     return check_datapath(machine, machine.extensions[part])
+
+
+def gaps(declare, one, two):
+    """The cycles from the latency of steps of a part to those of another that come next."""
+    machine = vdla.extend(TINY, declare)
+    found = list(steps.RandomSteps(machine, datapath_units(machine)[0], np.random.default_rng(0)).draw())
+    pairs = itertools.pairwise(found)
+    return [b.cycle - a.cycle - a.latency for a, b in pairs if (a.part.name, b.part.name) == (one, two)]
+
+
+def test_instructions_and_results_follow_each_other_as_on_the_machine():
+    """Both distances were measured on the RTL. An instruction does not wait for the interval of the
+    last step of the one before.
+    """
+
+    def slow(config):
+        return [replace(part, interval=20) if part.name == "tally_set" else part for part in tally(config)]
+
+    assert min(gaps(slow, "tally_set", "tally_set")) == 20
+    assert min(gaps(slow, "tally_set", "tally")) == 3 + 1
+    assert min(gaps(tinted, "tint_load", "tint")) == 29 + 2 + 2  # an adder tree of two stages, the latency
 
 
 @pytest.mark.parametrize("part", [0, 1])
