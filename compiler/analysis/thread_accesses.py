@@ -90,6 +90,8 @@ class ThreadProgram:
                 return self.store(stmt.stores if isinstance(stmt, ir.MultiStore) else (stmt,), here)
             case ir.Atomic(body=ir.Store() as store):
                 return self.update(store, here)
+            case ir.IntrinsicCall(match=match) if match.intrinsic.fragments:
+                return self.step(match, here)
         for n, child in enumerate(ir.children(stmt)):
             self.visit(child, (*place, n), loops, conditions)
         self.last[at] = self.count - 1
@@ -109,6 +111,20 @@ class ThreadProgram:
             self.read(expr, here)
         op = store.value.op if isinstance(store.value, ir.Binary) else ""
         self.add(store.buffer, store.indices, here, here.conditions, atomic=op)
+
+    def step(self, match: ir.Match, here: ThreadPoint) -> None:
+        """Adds what a step of a warp reads in shared memory: the whole entries, in any lane."""
+        self.last[here.at] = here.at
+        for operand, name in match.buffers.items():
+            if self.kernel.buffers[name].scope == "local":
+                continue
+            shape = match.intrinsic.fragments[operand].shape
+            loops = [ir.For(f"{d} of {name}", n, ir.Seq(())) for d, n in zip(("row", "column"), shape, strict=True)]
+            *lead, row, column = match.entries[operand]
+            tile = (ir.Binary("add", start, ir.Var(loop.var)) for start, loop in zip((row, column), loops, strict=True))
+            inside = tuple(ThreadLoop(here.place, loop, here.at) for loop in loops)
+            at = replace(here, loops=(*here.loops, *inside))
+            self.add(name, (*lead, *tile), at, here.conditions, write=False)
 
     def read(self, expr: ir.Expr, here: ThreadPoint) -> None:
         """Adds the loads of an expression."""

@@ -247,11 +247,15 @@ class DeclaredIntrinsic(Protocol):
 
     @property
     def target(self) -> str:
-        """The machine: "vdla" or "cpu"."""
+        """The machine: "vdla", "cpu" or "gpu"."""
 
     @property
     def requires(self) -> tuple[str, ...]:
         """The CPU features it needs; without them `behaviour` runs instead."""
+
+    @property
+    def fragments(self) -> Mapping[str, Any]:
+        """The layout of each operand over the lanes of a warp, of a GPU's intrinsic."""
 
     @property
     def lower(self) -> Callable[[Any], Any]:

@@ -67,7 +67,8 @@ def _intrinsic_call(nest: ir.For) -> ir.Stmt:
     inside = [c for c in conjuncts(block.predicate) if var_names(c) & {loop.var for loop in own}]
     if not isinstance(match, Match) or inside or prod(loop.size for loop in own) != _entry_size(match):
         return _remove_blocks(replace(nest, annotations={}))
-    values = _axis_values(block)
+    first: Substitution = {loop.var: ir.Const(0) for loop in own}  # an entry begins where its loops do
+    values = {axis: ir.substitute(value, first) for axis, value in _axis_values(block).items()}
     body = _remove_blocks(_drop_predicates(replace(nest, annotations={})))
     found = ir.IntrinsicCall(map_match(match, lambda expr: ir.substitute(expr, values)), body)
     predicate = predicate_of(conjuncts(block.predicate))

@@ -12,9 +12,11 @@ from vdla.compiler.lowering.blocks import remove_blocks
 from vdla.compiler.lowering.check import Level, check
 from vdla.compiler.lowering.decompose import decompose
 from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.fragments import deal_fragments
 from vdla.compiler.lowering.grid_storage import place_grid_storage
 from vdla.compiler.lowering.grids import form_grids
 from vdla.compiler.lowering.kernels import simplify_launches, split_kernels
+from vdla.compiler.lowering.select_intrinsics import select_grid_intrinsics
 from vdla.compiler.lowering.unroll import unroll
 from vdla.compiler.lowering.vectorize import vectorize
 from vdla.compiler.target import GridLimits
@@ -27,9 +29,11 @@ def lower_kernels(fn: ir.Function, limits: GridLimits) -> tuple[GridKernel, ...]
         PassError: a kernel exceeds the limits, or its threads race with any barriers.
     """
     passes: tuple[tuple[Callable[[ir.Function], ir.Function], Level], ...] = (
+        (select_grid_intrinsics, Level.SCHEDULED),
         (decompose, Level.DECOMPOSED),
         (place_grid_storage, Level.PLACED),
         (remove_blocks, Level.LOOPS),
+        (deal_fragments, Level.LOOPS),
         (form_grids, Level.LOOPS),
         (simplify_launches, Level.LOOPS),
         (vectorize, Level.LOOPS),  # first, as it moves statements out of the loops of lanes

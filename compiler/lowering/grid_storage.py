@@ -26,7 +26,10 @@ from vdla.compiler.lowering.storage import (
     with_storage,
 )
 
-SCOPES = ("shared", "local")
+SCOPES = ("shared", "warp", "local")
+
+_MOVING = {"shared": THREAD_AXES, "warp": THREAD_AXES[:1], "local": ()}
+"""The axes along which the threads differ that have a buffer in common."""
 
 
 def place_grid_storage(fn: ir.Function) -> ir.Function:
@@ -53,7 +56,8 @@ def _plan(buffer: ir.Buffer, accesses: list[LeafAccess], ranges: Ranges) -> Stor
     if scope == "global":
         full = tuple(LiveWindow(Linear({}), extent) for extent in buffer.shape)
         return StoragePlan(replace(buffer, scope="global"), None, full, None)
-    still = around if scope == "local" else tuple(loop for loop in around if not _is_bound(loop, THREAD_AXES))
+    moving = _MOVING[scope]
+    still = tuple(loop for loop in around if not _is_bound(loop, moving))
     windows = tuple(live_windows(accesses, buffer, {loop.var for loop in still}, ranges))
     shape = align_strides(buffer.name, tuple(window.extent for window in windows), writers)
     turns = [loop.var for loop in around if THREAD not in loop.annotations] if wants_double_buffer(writers) else []

@@ -1,4 +1,4 @@
-"""Intrinsic selection: tensorized nests whose intrinsic the CPU lacks become loops again.
+"""Intrinsic selection: tensorized nests whose intrinsic the target lacks become loops again.
 
 This runs before the pipeline, as the only pass that depends on the CPU. Nests are matched again,
 since primitives applied after tensorize may have changed their buffers or moved their loops.
@@ -6,6 +6,7 @@ since primitives applied after tensorize may have changed their buffers or moved
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from vdla.compiler import ir
@@ -24,18 +25,27 @@ def select_intrinsics(fn: ir.Function, target: Target) -> ir.Function:
         for i in range(4):                 ->        for i in range(4):
             block c(...):  # intrinsic=dot               block c(...):
     """
-    return replace(fn, body=_select(fn.body, fn, target))
+
+    def runs(intrinsic: ir.DeclaredIntrinsic) -> bool:
+        return intrinsic.target == "cpu" and target.has(*intrinsic.requires)
+
+    return replace(fn, body=_select(fn.body, fn, runs))
 
 
-def _select(stmt: ir.Stmt, fn: ir.Function, target: Target) -> ir.Stmt:
-    """`stmt` with the tensorized nests that `target` supports."""
+def select_grid_intrinsics(fn: ir.Function) -> ir.Function:
+    """`fn` with only those tensorized nests that are steps of warps."""
+    return replace(fn, body=_select(fn.body, fn, lambda intrinsic: intrinsic.target == "gpu"))
+
+
+def _select(stmt: ir.Stmt, fn: ir.Function, runs: Callable[[ir.DeclaredIntrinsic], bool]) -> ir.Stmt:
+    """`stmt` with the tensorized nests of intrinsics that the target `runs`."""
     if not (isinstance(stmt, ir.For) and "tensorize" in stmt.annotations):
-        return map_children(stmt, lambda child: _select(child, fn, target))
+        return map_children(stmt, lambda child: _select(child, fn, runs))
     block = next(inner for inner in ir.walk(stmt) if isinstance(inner, ir.Block))
     match = block.annotations.get("intrinsic")
     if not isinstance(match, Match) or (now := _match_again(stmt, fn, match.intrinsic)) is None:
         return _unmark(stmt)
-    if match.intrinsic.target == "cpu" and target.has(*match.intrinsic.requires):
+    if runs(match.intrinsic):
         return _set_match(stmt, now)
     return _to_loops(stmt, _spatial_loops(stmt, block))
 

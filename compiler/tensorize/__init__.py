@@ -2,14 +2,30 @@
 
 from vdla.compiler.tensorize.apply import match_block, perfect_nest, tensorize
 from vdla.compiler.tensorize.errors import IntrinsicError, TensorizeError
-from vdla.compiler.tensorize.intrinsic import CONDITION, GLOBAL, IMMEDIATE, MEMORY, ON_CHIP, Intrinsic, StepCycles
+from vdla.compiler.tensorize.fragment import LANES, Fragment, FragmentEmitter
+from vdla.compiler.tensorize.intrinsic import (
+    CONDITION,
+    GLOBAL,
+    IMMEDIATE,
+    MEMORY,
+    ON_CHIP,
+    SHARED,
+    WARP,
+    Intrinsic,
+    StepCycles,
+)
 
 __all__ = [
     "CONDITION",
     "GLOBAL",
     "IMMEDIATE",
+    "LANES",
     "MEMORY",
     "ON_CHIP",
+    "SHARED",
+    "WARP",
+    "Fragment",
+    "FragmentEmitter",
     "Intrinsic",
     "IntrinsicError",
     "StepCycles",

@@ -18,6 +18,7 @@ from vdla.compiler.ir.by_identity import by_identity
 from vdla.compiler.tensorize.errors import AxisOutsideError, TensorizeError
 from vdla.compiler.tensorize.intrinsic import Intrinsic
 from vdla.compiler.tensorize.matcher import Matcher
+from vdla.compiler.tensorize.tiled_block import tiled_block
 
 __all__ = ["TensorizeError", "match_block", "tensorize"]
 
@@ -165,9 +166,10 @@ def match_block(
     """How `block`, over the given inner loops (their extents, outermost first), is one step of
     `intrinsic`."""
     where = f"tensorize {intrinsic.name} at block {block.name}"
+    block = tiled_block(block, loops) if intrinsic.target == "gpu" else block
     inner = _inner_axes(block, loops, intrinsic, where)
     given = fn, block, intrinsic, where, inner, tuple(loops)
-    if intrinsic.target == "cpu":  # whose floats may be equal and differ, as 0.0 and -0.0
+    if intrinsic.target != "vdla":  # whose floats may be equal and differ, as 0.0 and -0.0
         return Matcher(*given).match()
     buffers = tuple(fn.buffers[name] for name in _buffers_of(block.body))
     key = block.body, block.init, block.axes, buffers, tuple(inner.items()), intrinsic

@@ -16,16 +16,22 @@ from vdla.compiler import ir, te
 from vdla.compiler.ir import expr_text
 from vdla.compiler.te import Stage
 from vdla.compiler.tensorize.errors import IntrinsicError
+from vdla.compiler.tensorize.fragment import Fragment
 
 GLOBAL = "global"
 IMMEDIATE = "immediate"
 CONDITION = "condition"
 MEMORY = "memory"  # any buffer of a CPU
+SHARED = "shared"  # by the threads of a block of a GPU
+WARP = "warp"  # of a GPU: held by its lanes, in registers
 ON_CHIP = ("inp", "wgt", "scl", "acc", "out")
 _SCOPES = {
     "vdla": (GLOBAL, *ON_CHIP, IMMEDIATE, CONDITION),
     "cpu": (MEMORY, IMMEDIATE, CONDITION),
+    "gpu": (SHARED, WARP),
 }
+ANYWHERE = (SHARED, WARP)
+"""Scopes in which an entry begins at any index of each dimension, as a tile of a larger one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,7 @@ class StepCycles:
 
 @dataclass(frozen=True, eq=False)
 class Intrinsic:
-    """One tensor instruction of a machine: `target` is "vdla" or "cpu".
+    """One tensor instruction of a machine: `target` is "vdla", "cpu" or "gpu".
 
     `output` is the behaviour: a tensor expression of one block over placeholders, each of them one
     *entry*, the operand of a single step. `scopes` gives the scope of every placeholder and of the
@@ -53,11 +59,13 @@ class Intrinsic:
     intrinsic that can run in the pass that produces its operand; results of one with `stage_loads`
     go through the machine's stage, whose state these macro-ops load. CPU: `lower` emits one call
     with an `IntrinsicEmitter`; a CPU that lacks one of the features `requires`, by LLVM's names,
-    runs the behaviour instead.
+    runs the behaviour instead. GPU: a step is one of a warp; `lower` emits its instruction with a
+    `FragmentEmitter`, and `fragments` has the layout of each operand over the lanes. A GPU without
+    it has each lane compute the elements of the output that it holds.
 
     Each index of an operand is one axis of the entry (the first one of a CPU's may be a sum of
-    axes), but for `tables`: operands of which an index depends on data. These are matched index by
-    index, and read whole.
+    axes; an entry of a GPU's is a tile anywhere in its buffer), but for `tables`: operands of which
+    an index depends on data. These are matched index by index, and read whole.
 
     `alternatives` are tried in order if a nest does not match the behaviour.
     """
@@ -75,6 +83,7 @@ class Intrinsic:
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     cycles: Callable[[Mapping[str, int]], StepCycles] | None = None
     skips_padding: bool = True
+    fragments: Mapping[str, Fragment] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
@@ -83,6 +92,7 @@ class Intrinsic:
         self._check_target(where)
         self._check_behaviour(where)
         self._check_scopes(where)
+        self._check_fragments(where)
         same = [name for name in self.behaviour.params[:-1] if self.scopes[name] == self.scopes[self.output.name]]
         if self.in_place is not None and self.in_place not in same:
             raise IntrinsicError(
@@ -163,8 +173,17 @@ class Intrinsic:
             raise IntrinsicError(f"{where}: requires must be a tuple of names of features, got {self.requires!r}")
         if self.target == "vdla" and self.requires:
             raise IntrinsicError(f"{where}: requires must be empty for target vdla, got {', '.join(self.requires)}")
-        if self.target == "cpu" and self.epilogue:
-            raise IntrinsicError(f"{where}: epilogue must be False for target cpu, got True")
+        if self.target != "vdla" and self.epilogue:
+            raise IntrinsicError(f"{where}: epilogue must be False for target {self.target}, got True")
+
+    def _check_fragments(self, where: str) -> None:
+        """Refuse fragments that are not those of the operands of a GPU."""
+        wanted = self.behaviour.buffers if self.target == "gpu" else {}
+        found = {name: (fragment.shape, fragment.dtype) for name, fragment in self.fragments.items()}
+        if found != {name: (buffer.shape, buffer.dtype) for name, buffer in wanted.items()}:
+            names = ", ".join(f"{name} {buffer.dtype}{list(buffer.dims)}" for name, buffer in wanted.items())
+            got = ", ".join(f"{name} {dtype}{list(shape)}" for name, (shape, dtype) in found.items())
+            raise IntrinsicError(f"{where}: fragments must be of {names or 'nothing'}, got {got or 'none'}")
 
     @cached_property
     def behaviour(self) -> ir.Function:

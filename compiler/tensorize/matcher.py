@@ -74,12 +74,12 @@ class Matcher(ImmediateMatcher):
             self._fail(f"{name} accumulates by {pattern_op}, got {op}", f"write the stage with {pattern_op}")
 
     def _check_init(self) -> None:
-        """On a CPU sums start from anything, as their start is lowered to a nest of its own."""
+        """On a CPU or a GPU sums start from anything: their start becomes a nest of its own."""
         wanted, found = self.pattern.block.init, self.block.init
         if wanted is None:
             return
         assert isinstance(wanted, ir.Store)
-        if not isinstance(found, ir.Store) or (found.value != wanted.value and self.intrinsic.target != "cpu"):
+        if not isinstance(found, ir.Store) or (found.value != wanted.value and self.intrinsic.target == "vdla"):
             got = ir.expr_text(found.value) if isinstance(found, ir.Store) else "a nested statement"
             start = ir.expr_text(wanted.value)
             self._fail(

@@ -12,7 +12,7 @@ from vdla.compiler.arith import bounds
 from vdla.compiler.tensorize.canonical import Canonical
 from vdla.compiler.tensorize.entry_window import window_start
 from vdla.compiler.tensorize.errors import AxisOutsideError, TensorizeError
-from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic
+from vdla.compiler.tensorize.intrinsic import ANYWHERE, MEMORY, Intrinsic
 from vdla.compiler.tensorize.remedies import Remedies
 
 
@@ -109,6 +109,11 @@ class OperandMatcher:
                 self.remedies.pack(operand),
             )
         lead, tail = indices[: len(indices) - rank], indices[len(indices) - rank :]
+        if self._scope(operand) in ANYWHERE:
+            starts = tuple(self._match_window(operand, p, t, name) for p, t in zip(pattern, tail, strict=True))
+            self._check_lead(operand, (*lead, *starts), tail, name)
+            self._bind(operand, name, (*lead, *starts))
+            return
         inside = 0
         if self._is_window(operand, pattern[0], tail[0]):
             inside, lead = 1, (*lead, self._match_window(operand, pattern[0], tail[0], name))
@@ -141,12 +146,15 @@ class OperandMatcher:
         """The start of the window."""
         extents = {axis.var: axis.size for axis in self.pattern.block.axes}
         start = window_start(pattern, target, self.found.axes, self.inner, extents)
+        place = "index" if self._scope(operand) in ANYWHERE else "first index"
         if start is None:
             self._fail(
-                f"the first index of operand {operand} must be {ir.expr_text(pattern)} plus a term that is constant "
+                f"the {place} of operand {operand} must be {ir.expr_text(pattern)} plus a term that is constant "
                 f"inside the tensorized loop, got {ir.expr_text(target)} in {name}",
                 "reorder the loops, or pack the tensor",
             )
+        if self._scope(operand) in ANYWHERE:
+            return start
         reach = bounds(pattern, {var: (0, extent - 1) for var, extent in extents.items()})[1] + 1
         length = self.intrinsic.behaviour.buffers[operand].dims[0]
         if reach != length:  # a step reads the full entry, which would end outside the buffer

@@ -55,7 +55,7 @@ def declared(**changes: Any) -> Intrinsic:
             {"scopes": {"x": "immediate", "y": "acc"}},
             "intrinsic mine: x must have shape (1,) as immediate, got (1, 16)",
         ),
-        ({"target": ["vdla"]}, "intrinsic mine: target must be one of vdla, cpu, got ['vdla']"),
+        ({"target": ["vdla"]}, "intrinsic mine: target must be one of vdla, cpu, gpu, got ['vdla']"),
         ({"lower": 3}, "intrinsic mine: lower must be a function, got 3"),
         (
             {"scopes": {"x": "acc", "y": "acc"}, "in_place": "y"},

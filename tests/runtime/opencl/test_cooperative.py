@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.opencl_functions import needs_opencl
+from helpers.warp_product import small_integers, warp_product
 
 import vdla
 from vdla.benchmarks.gpu.cooperative import row_sums, stencil, tiled_product, total
@@ -32,3 +33,10 @@ def test_cooperative_schedules_compute_what_their_nests_mean(s: Schedule) -> Non
 def test_updates_are_atomic_functions() -> None:
     source = vdla.compile(total(96, 3, 8), "opencl").source.text
     assert "atomic_add(&y[0], x[bx * 32 + tx * 4 + k_i_i]);" in source
+
+
+@needs_opencl
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8"])
+def test_steps_of_tensor_cores_run_lane_by_lane(dtype: str) -> None:
+    arrays, wanted = small_integers(dtype)
+    np.testing.assert_array_equal(vdla.compile(warp_product(dtype), "opencl")(**arrays), wanted)

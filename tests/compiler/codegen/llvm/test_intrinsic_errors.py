@@ -28,7 +28,11 @@ def declared(**changes: Any) -> Intrinsic:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"target": "gpu"}, "target must be one of vdla, cpu, got 'gpu'"),
+        ({"target": "tpu"}, "target must be one of vdla, cpu, gpu, got 'tpu'"),
+        (
+            {"target": "gpu"},
+            "scope of x must be one of shared, warp, got 'memory'",
+        ),
         ({"requires": "avx2"}, "requires must be a tuple of names of features, got 'avx2'"),
         ({"requires": (2,)}, "requires must be a tuple of names of features, got (2,)"),
         (
