@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from vdla.compiler.target import Target
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
+    from vdla.runtime.grid import DeviceKernel
     from vdla.runtime.native import Kernel
     from vdla.runtime.network import Model
-    from vdla.runtime.opencl import OpenClKernel
     from vdla.runtime.tune import TunedSchedules
 
 
@@ -78,10 +78,10 @@ def compile(
     tuned: TunedSchedules | str | Path | None = None,
     threads: int | None = None,
     **network: Any,
-) -> Program | Kernel | OpenClKernel | Model:
+) -> Program | Kernel | DeviceKernel | Model:
     """A `Program` for a `Config` or a preset's name; a `Kernel` for a `Target` or a CPU's name.
 
-    An `OpenClKernel` for "opencl", the first GPU of this machine or else its first OpenCL device,
+    A `DeviceKernel` for "opencl", the first GPU of this machine or else its first OpenCL device,
     or for "opencl:NAME", the device whose name or platform contains NAME. A function of which no
     loop is bound gets the default schedule there, `grid_schedule`.
 
@@ -202,7 +202,7 @@ def _kernel(what: object, target: Target, options: Mapping[str, Any]) -> Kernel:
     return build(_function(what), target, **options)
 
 
-def _device_kernel(what: object, target: str) -> OpenClKernel:
+def _device_kernel(what: object, target: str) -> DeviceKernel:
     from vdla.compiler.ir import THREAD, For, walk
     from vdla.compiler.operators.gpu import grid_schedule
     from vdla.compiler.operators.vdla import Operator

@@ -115,7 +115,8 @@ ROOMS: dict[str, str] = {
         "simulator.function simulator.stats simulator.verify simulator.timing"
     ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
-    "runtime.opencl": ("support compiler.abi compiler.ir compiler.target compiler.codegen.opencl runtime.native"),
+    "runtime.grid": "support compiler.abi compiler.target runtime.native",
+    "runtime.opencl": ("compiler.abi compiler.ir compiler.target compiler.codegen.opencl runtime.native runtime.grid"),
     "runtime.numpy_operators": "hardware",
     "runtime.evaluate": (
         "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.passes "
@@ -132,7 +133,8 @@ ROOMS: dict[str, str] = {
         "compiler.te compiler.schedule compiler.operators.vdla compiler.operators compiler.operators.gpu "
         "compiler.graph compiler.graph.onnx "
         "compiler.templates compiler.map simulator.support simulator.stats simulator.timing simulator "
-        "runtime.devices runtime.native runtime.opencl runtime.evaluate runtime.executor runtime.network runtime.tune"
+        "runtime.devices runtime.native runtime.grid runtime.opencl runtime.evaluate runtime.executor runtime.network "
+        "runtime.tune"
     ),
     "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph compiler.templates",
     "runtime.network": (

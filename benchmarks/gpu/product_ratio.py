@@ -15,8 +15,8 @@ from vdla.compiler import te
 from vdla.compiler.operators import matmul
 from vdla.runtime.compile import compile
 from vdla.runtime.opencl import OpenClDevice
-from vdla.runtime.opencl.devices import pyopencl
 from vdla.runtime.opencl.program import build_program
+from vdla.runtime.opencl.pyopencl_module import pyopencl
 from vdla.support.errors import Error
 
 SIZE = 1024

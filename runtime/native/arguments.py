@@ -68,7 +68,7 @@ class ArgumentPacker:
         self.signature = signature
         self.inputs, self.outputs = signature.inputs, signature.outputs
         self._expected = [
-            _Expected(a, a.static, _storage_dtype(a.dtype), a.output, len(a.shape), DTYPE_CODES[a.dtype])
+            _Expected(a, a.static, storage_dtype(a.dtype), a.output, len(a.shape), DTYPE_CODES[a.dtype])
             for a in signature.arguments
         ]
         self._struct = struct.Struct("PPii" * len(self._expected))
@@ -117,7 +117,7 @@ class ArgumentPacker:
 
     def _empty(self, argument: Argument, shape: tuple[int, ...]) -> Array:
         try:
-            return np.empty(shape, _storage_dtype(argument.dtype))
+            return np.empty(shape, storage_dtype(argument.dtype))
         except (MemoryError, ValueError):  # out of memory, or too large for NumPy
             what = f"output {argument.name} of shape {shape}"
             raise NativeError(f"{self.where}: cannot allocate memory for {what}") from None
@@ -260,7 +260,7 @@ def thread_limit(where: str, count: int) -> int:
     return int(count)
 
 
-def _storage_dtype(dtype: str) -> np.dtype[Any]:
+def storage_dtype(dtype: str) -> np.dtype[Any]:
     """The NumPy dtype of an element type; only bfloat16 needs ml_dtypes."""
     if dtype == "bfloat16":
         from ml_dtypes import bfloat16

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
 from typing import Any
 
+from vdla.compiler.codegen.opencl import OpenClSource
 from vdla.compiler.target import GridLimits
+from vdla.runtime.opencl.context import OpenClContext, device_errors
 from vdla.runtime.opencl.errors import OpenClDeviceError
-
-_INSTALL = 'pip install "vdla[opencl]"'
+from vdla.runtime.opencl.program import build_program
+from vdla.runtime.opencl.pyopencl_module import INSTALL, first_line, pyopencl
+from vdla.runtime.opencl.stream import OpenClKernel, OpenClStream
 
 
 @dataclass(frozen=True, slots=True)
-class OpenClDevice:
-    """A device with its queue, in which kernels run in order and are timed."""
+class OpenClDevice(OpenClContext):
+    """A device with the queue of its default stream."""
 
-    platform: str
-    name: str
-    handle: Any
-    context: Any
     queue: Any
 
     @property
@@ -32,9 +30,20 @@ class OpenClDevice:
         """The threads and the shared memory of a group."""
         return GridLimits(self.name, int(self.handle.max_work_group_size), int(self.handle.local_mem_size))
 
-    def has(self, extension: str) -> bool:
-        """Whether the device has an extension, such as cl_khr_fp64."""
-        return extension in self.handle.extensions.split()
+    @property
+    def default_stream(self) -> OpenClStream:
+        """The stream in which kernels run that are called with NumPy arrays."""
+        return OpenClStream(self, self.queue)
+
+    def stream(self) -> OpenClStream:
+        """A new stream."""
+        with device_errors(f"opencl: {self.name} must open a queue"):
+            return OpenClStream(self, _queue(self.context))
+
+    def load(self, source: OpenClSource) -> list[OpenClKernel]:
+        """The kernels of a source in the order of its launches, ready to start."""
+        cl, program = pyopencl(), build_program(self, source.text)
+        return [OpenClKernel(cl.Kernel(program, each.kernel), each.kernel, each.threads) for each in source.launches]
 
     def __repr__(self) -> str:
         return f"<OpenClDevice {self.name} of {self.platform}>"
@@ -49,7 +58,6 @@ def opencl_devices() -> list[str]:
     return [f"{platform.name}: {device.name}" for platform, device in _found()]
 
 
-@cache
 def open_opencl(name: str = "") -> OpenClDevice:
     """The device whose name, or platform, contains `name`; opened once.
 
@@ -62,23 +70,20 @@ def open_opencl(name: str = "") -> OpenClDevice:
         known = "; ".join(opencl_devices())
         raise OpenClDeviceError(f"opencl: the device must be one of {known}, got {name!r}")
     gpus = [pair for pair in chosen if pair[1].type & cl.device_type.GPU]
-    platform, device = (gpus or chosen)[0]
-    context = cl.Context([device])
-    queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-    return OpenClDevice(platform.name, device.name, device, context, queue)
+    return _opened(*(gpus or chosen)[0])
 
 
-def pyopencl() -> ModuleType:
-    """The module pyopencl.
+@cache
+def _opened(platform: Any, device: Any) -> OpenClDevice:  # noqa: ANN401  pyopencl's
+    """A device, the same under each of its names, so that all arrays on it lie in one context."""
+    context = pyopencl().Context([device])
+    return OpenClDevice(platform.name, device.name, device, context, _queue(context))
 
-    Raises:
-        OpenClDeviceError: it is not installed.
-    """
-    try:
-        import pyopencl as module
-    except ImportError as error:
-        raise OpenClDeviceError(f"opencl: pyopencl must be installed, got {error}; {_INSTALL}") from None
-    return module
+
+def _queue(context: Any) -> Any:  # noqa: ANN401  pyopencl's
+    """A queue whose commands run in order and are timed."""
+    cl = pyopencl()
+    return cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
 
 
 def _found() -> list[tuple[Any, Any]]:
@@ -87,11 +92,7 @@ def _found() -> list[tuple[Any, Any]]:
     try:
         pairs = [(platform, device) for platform in cl.get_platforms() for device in platform.get_devices()]
     except cl.Error as error:  # the loader found no driver at all
-        raise OpenClDeviceError(f"opencl: a driver must be installed, got {_first_line(error)}; {_INSTALL}") from None
+        raise OpenClDeviceError(f"opencl: a driver must be installed, got {first_line(error)}; {INSTALL}") from None
     if not pairs:
-        raise OpenClDeviceError(f"opencl: a driver with a device must be installed, got none; {_INSTALL}")
+        raise OpenClDeviceError(f"opencl: a driver with a device must be installed, got none; {INSTALL}")
     return pairs
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vdla.support.errors import Error
+from vdla.runtime.grid import GridDeviceError
 
 
-class OpenClDeviceError(Error, RuntimeError):
-    """No device, or a kernel that the device cannot build or run."""
+class OpenClDeviceError(GridDeviceError):
+    """No OpenCL device, or a kernel that the device cannot build or run."""

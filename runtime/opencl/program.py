@@ -7,8 +7,9 @@ import warnings
 from functools import lru_cache
 from typing import Any
 
-from vdla.runtime.opencl.devices import OpenClDevice, pyopencl
+from vdla.runtime.opencl.context import OpenClContext
 from vdla.runtime.opencl.errors import OpenClDeviceError
+from vdla.runtime.opencl.pyopencl_module import pyopencl
 
 _PROGRAMS = 256
 _OPTIONS = ("-cl-std=CL1.2",)
@@ -16,7 +17,7 @@ _EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 
 
 @lru_cache(maxsize=_PROGRAMS)
-def build_program(device: OpenClDevice, source: str) -> Any:  # noqa: ANN401  a pyopencl.Program
+def build_program(device: OpenClContext, source: str) -> Any:  # noqa: ANN401  a pyopencl.Program
     """The program of a source.
 
     Raises:

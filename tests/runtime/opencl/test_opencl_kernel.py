@@ -40,7 +40,7 @@ def test_a_function_without_bound_loops_gets_the_default_schedule():
     np.testing.assert_array_equal(kernel(X), X * 7 - X.sum(axis=1, keepdims=True))
     assert [launch.threads for launch in kernel.source.launches] == [(5, 1, 1), (35, 1, 1)]
     assert kernel.seconds > 0
-    assert repr(kernel) == f"<OpenClKernel centred(x, y) on {kernel.device.name}>"
+    assert repr(kernel) == f"<DeviceKernel centred(x, y) on {kernel.device.name}>"
 
 
 @needs_opencl
