@@ -20,13 +20,14 @@ class GridLimits:
     """What a GPU can hold: threads in a block, bytes of shared memory for one.
 
     Groups of `warp` threads can wait for each other without the rest of the block; 1 if they
-    cannot.
+    cannot. With `tensor_cores`, warps compute products of tiles (`mma`).
     """
 
     name: str
     threads: int = 1024
     shared_bytes: int = 48 * 1024
     warp: int = 1
+    tensor_cores: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,8 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.llvm compiler.codegen.llvm.intrinsics compiler.operators"
     ),
     "compiler.operators.gpu": (
-        "compiler.ir compiler.target compiler.analysis compiler.schedule compiler.operators compiler.operators.cpu"
+        "compiler.ir compiler.target compiler.tensorize compiler.analysis compiler.schedule "
+        "compiler.codegen.llvm.intrinsics compiler.operators compiler.operators.cpu"
     ),
     "compiler.tune.searches": "support compiler.tune",
     "compiler.graph": "support",

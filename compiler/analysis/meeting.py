@@ -67,6 +67,8 @@ class Meeting:
         if not self.agents:
             return False
         rows = [self.without_equal(linear(a), linear(b)) for a, b in zip(self.indices(0), self.indices(1), strict=True)]
+        if any(self.always_differ(a, b) for a, b in rows):
+            return False
         return not self.is_apart(rows) and self.meets(rows)
 
     def indices(self, side: int) -> Indices:
@@ -85,6 +87,27 @@ class Meeting:
                     gone.add(term)
         left, right = (Linear({t: f for t, f in x.terms.items() if t not in gone}, x.const) for x in (a, b))
         return left, right + Linear({}, shift)
+
+    # --- proof by the iteration alone
+
+    def always_differ(self, a: Linear, b: Linear) -> bool:
+        """Whether an index of both sides that no thread changes differs, as the half of a tile that
+        two iterations use in turn."""
+        names = sorted(var_names(a.expr()) | var_names(b.expr()))
+        extents = [self.first.extents.get(name) for name in names]
+        sizes = [
+            extent - (name == self.carried)
+            for name, extent in zip(names, extents, strict=True)
+            if isinstance(extent, int)
+        ]
+        known = len(sizes) == len(names) and {*names} <= self.equal | {self.carried}
+        if not known or prod(sizes) > _MOST_POINTS or not (_is_evaluable(a.expr()) and _is_evaluable(b.expr())):
+            return False
+        grid = dict(zip(names, np.ix_(*(np.arange(size, dtype=np.int64) for size in sizes)), strict=True))
+        one = np.asarray(evaluate(a.expr(), grid))
+        if self.carried in grid:
+            grid[self.carried] = grid[self.carried] + 1
+        return bool(np.all(one != np.asarray(evaluate(b.expr(), grid))))
 
     # --- proof by size
 

@@ -11,15 +11,16 @@ from vdla.compiler.schedule import Schedule
 _BLOCKED_RANK = 5  # of sums [N, C / lanes, H, W, lanes]
 
 
-def consumer_of(schedule: Schedule, block: str, ranks: tuple[int, ...]) -> str:
-    """The only consumer of a block if it reads in place with a rank in `ranks`, else a copy."""
+def consumer_of(schedule: Schedule, block: str, ranks: tuple[int, ...], scope: str = "stack") -> str:
+    """The only consumer of a block if it reads in place with a rank in `ranks`, else a copy from a
+    buffer in `scope`."""
     (buffer,) = written_buffers(block_nest(schedule.fn, block).leaf.block)
     consumers = [
         nest for nest in block_nests(schedule.fn) if buffer in read_buffers(nest.leaf.block) and nest.leaf.name != block
     ]
     if len(consumers) == 1 and _reads_in_place(consumers[0], buffer, ranks):
         return consumers[0].leaf.name
-    return schedule.cache_write(block, "stack")
+    return schedule.cache_write(block, scope)
 
 
 def _reads_in_place(consumer: BlockNest, buffer: str, ranks: tuple[int, ...]) -> bool:

@@ -1,0 +1,222 @@
+"""The schedule of a matrix product for tensor cores: shared tiles, sums in the registers of warps.
+
+A block of up to 8 warps computes a tile of the result of up to 128 x 128 elements, each warp a part
+of it as fragments of 16 x 8. Step by step over the terms, all threads fetch the tiles of both
+operands into shared memory in vectors of 16 bytes. The rows of a tile are an odd number of vectors
+apart, so that neither the vectors that eight lanes store nor the eight rows that they load share a
+bank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vdla.compiler import ir
+from vdla.compiler.analysis import loads, stores
+from vdla.compiler.codegen.llvm.intrinsics.mma import RowsOfB, mma
+from vdla.compiler.ir import storage_dtype
+from vdla.compiler.operators.cpu.block_nest import block_nest
+from vdla.compiler.operators.cpu.producers_consumers import consumer_of
+from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.compiler.target import GridLimits
+from vdla.compiler.tensorize import LANES, Intrinsic
+
+_VECTOR_BYTES = 16
+_PHASE = 8  # lanes whose vectors of 16 bytes pass the banks together
+_STEP_BYTES = 64  # of a row of terms in shared memory
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCoreTiles:
+    """The rows and columns of the result of a block, the terms of a step, and the rows and columns
+    of each warp."""
+
+    rows: int
+    columns: int
+    depth: int
+    warp_rows: int
+    warp_columns: int
+
+    @property
+    def warps(self) -> tuple[int, int]:
+        """The warps along rows and along columns."""
+        return self.rows // self.warp_rows, self.columns // self.warp_columns
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block."""
+        return self.warps[0] * self.warps[1] * LANES
+
+    def shared_bytes(self, dtype: str) -> int:
+        """At most the shared memory of a block: tiles of both operands, padded, twice."""
+        pad = _VECTOR_BYTES // storage_dtype(dtype).itemsize
+        longer, shorter = max(self.rows, self.columns), min(self.rows, self.columns)
+        elements = longer * (self.depth + pad) + max(shorter * (self.depth + pad), self.depth * (shorter + pad))
+        return 2 * elements * storage_dtype(dtype).itemsize
+
+
+_TILES = ((128, 128, 64, 32), (128, 64, 32, 32), (64, 64, 32, 32), (32, 32, 16, 16), (16, 16, 16, 8))
+"""Rows and columns of a block and of a warp, largest first: each element in shared memory then
+serves more products."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Operands:
+    """The operands of a product, `b` by rows of terms or of columns, and the step of a warp."""
+
+    a: str
+    b: str
+    rows_of_b: RowsOfB
+    step: Intrinsic
+
+
+def schedule_tensor_cores(schedule: Schedule, block: str, tiles: TensorCoreTiles) -> None:
+    """Tile the product that a block sums for tensor cores; outer dimensions are a batch.
+
+    Raises:
+        ScheduleError: tiles do not divide the extents.
+        IntrinsicError: tensor cores lack the type.
+    """
+    operands = _operands(schedule, block)
+    leaf = block_nest(schedule.fn, block).leaf
+    (buffer,) = {store.buffer for store in stores(leaf.block)}
+    _check_divides(schedule, block, operands.step, tiles)
+    rank = len(schedule.fn.buffers[buffer].shape)
+    result = consumer_of(schedule, block, (rank,), scope="warp")
+    if buffer not in schedule.fn.params:
+        schedule.set_scope(buffer, "warp")
+    schedule.compute_at(block, _split_result(schedule, result, tiles, operands.step))
+    step = _split_sums(schedule, block, operands.step, tiles.depth)
+    for operand in dict.fromkeys((operands.a, operands.b)):
+        _fetch(schedule, block, operand, step, tiles)
+    schedule.tensorize(block, operands.step)
+
+
+def default_tensor_core_tiles(schedule: Schedule, block: str, limits: GridLimits) -> TensorCoreTiles:
+    """The largest tiles that divide the product and that a device holds.
+
+    Raises:
+        ScheduleError: there are none.
+        IntrinsicError: tensor cores lack the type.
+    """
+    left = _operands(schedule, block).step.fragments["a"]
+    rows, columns, terms = _extents(schedule, block)
+    depths = _STEP_BYTES // storage_dtype(left.dtype).itemsize, left.shape[1]
+    for block_rows, block_columns, warp_rows, warp_columns in _TILES:
+        for of_step in depths:
+            tiles = TensorCoreTiles(block_rows, block_columns, of_step, warp_rows, warp_columns)
+            fits = tiles.threads <= limits.threads and tiles.shared_bytes(left.dtype) <= limits.shared_bytes
+            if fits and not (rows % block_rows or columns % block_columns or terms % of_step):
+                return tiles
+    rule = f"rows and columns must be multiples of {_TILES[-1][0]}, terms of {depths[-1]}"
+    raise ScheduleError(f"tensor cores for {block}: {rule}, got {rows}, {columns} and {terms}")
+
+
+def _operands(schedule: Schedule, block: str) -> _Operands:
+    """The operands of the product that a block sums: the first has its rows, the second its
+    columns."""
+    leaf = block_nest(schedule.fn, block).leaf.block
+    (store,) = stores(leaf)
+    spatial = [axis.var for axis in leaf.axes if axis.kind is not ir.AxisKind.REDUCE]
+    read = [load for load in loads(leaf) if load.buffer != store.buffer]
+    if len(read) != 2 or len(spatial) < 2:
+        raise ScheduleError(f"tensor cores for {block}: it must be a product of two operands, got {len(read)}")
+    column = ir.Var(spatial[-1])
+    a, b = sorted(read, key=lambda load: column in load.indices)
+    rows = RowsOfB.TERMS if b.indices[-1] == column else RowsOfB.COLUMNS
+    dtypes = {schedule.fn.buffers[load.buffer].dtype for load in read}
+    return _Operands(a.buffer, b.buffer, rows, mma(dtypes.pop() if len(dtypes) == 1 else "mixed", rows))
+
+
+def _extents(schedule: Schedule, block: str) -> tuple[int, int, int]:
+    """The rows, the columns and the terms of a product."""
+    rows, columns, terms = (loop.size for loop in block_nest(schedule.fn, block).leaf.loops[-3:])
+    return rows, columns, terms
+
+
+def _check_divides(schedule: Schedule, block: str, step: Intrinsic, tiles: TensorCoreTiles) -> None:
+    """Refuse tiles that do not divide the product, or that steps of warps do not."""
+    (rows, terms), (_, columns) = step.fragments["a"].shape, step.fragments["c"].shape
+    sizes = zip(
+        ("rows", "columns", "depth", "warp_rows", "warp_columns"),
+        (tiles.rows, tiles.columns, tiles.depth, tiles.warp_rows, tiles.warp_columns),
+        (tiles.warp_rows, tiles.warp_columns, terms, rows, columns),
+        (*_extents(schedule, block), tiles.rows, tiles.columns),
+        strict=True,
+    )
+    for what, size, factor, multiple in sizes:
+        if size < 1 or size % factor or multiple % size:
+            rule = f"{what} must be a multiple of {factor} that divides {multiple}"
+            raise ScheduleError(f"tensor cores for {block}: {rule}, got {size}")
+
+
+def _levels(schedule: Schedule, loop: str, extents: tuple[int, int, int]) -> tuple[str, str, str, str]:
+    """A loop over blocks, over warps, over fragments and inside one, of these extents."""
+    block, rest = schedule.split(loop, factor=extents[0])
+    warp, rest = schedule.split(rest, factor=extents[1])
+    part, own = schedule.split(rest, factor=extents[2])
+    return block, warp, part, own
+
+
+def _split_result(schedule: Schedule, result: str, tiles: TensorCoreTiles, step: Intrinsic) -> str:
+    """The result over blocks, warps and their fragments; the innermost loop over warps."""
+    *batch, row, column = [loop.var for loop in block_nest(schedule.fn, result).leaf.loops]
+    split = (
+        _levels(schedule, row, (tiles.rows, tiles.warp_rows, step.fragments["c"].shape[0])),
+        _levels(schedule, column, (tiles.columns, tiles.warp_columns, step.fragments["c"].shape[1])),
+    )
+    blocks, warps, parts, own = zip(*split, strict=True)
+    schedule.reorder(*batch, *blocks, *warps, *parts, *own)
+    if batch:
+        schedule.bind(schedule.fuse(*batch) if len(batch) > 1 else batch[0], "blockIdx.z")
+    axes = ("blockIdx.y", "blockIdx.x", "threadIdx.z", "threadIdx.y")
+    for loop, axis in zip((*blocks, *warps), axes, strict=True):
+        schedule.bind(loop, axis)
+    for loop in parts:
+        schedule.unroll(loop)
+    schedule.vectorize(own[1])
+    return warps[1]
+
+
+def _split_sums(schedule: Schedule, block: str, step: Intrinsic, depth: int) -> str:
+    """The terms in steps of shared tiles, then of instructions, around the fragments of a warp; the
+    loop over the steps."""
+    row, column, term = schedule.loops(block)[-3:]
+    outer, rest = schedule.split(term, factor=depth)
+    part, inner = schedule.split(rest, factor=step.fragments["a"].shape[1])
+    shape = step.fragments["c"].shape
+    tiles, own = zip(
+        *(schedule.split(loop, factor=n) for loop, n in zip((row, column), shape, strict=True)), strict=True
+    )
+    schedule.reorder(outer, part, *tiles, *own, inner)
+    for loop in (part, *tiles):
+        schedule.unroll(loop)
+    return outer
+
+
+def _fetch(schedule: Schedule, block: str, operand: str, step: str, tiles: TensorCoreTiles) -> None:
+    """Copy the tile of an operand to shared memory in `step`, twice in turn, in vectors of 16 bytes
+    dealt out over all threads.
+
+    Where a row has fewer than eight vectors, neighbouring lanes store to neighbouring rows.
+    """
+    tile = schedule.cache_read(block, operand, "shared")
+    schedule.compute_at(tile, step)
+    row, column = (loop.var for loop in block_nest(schedule.fn, tile).own[-2:])
+    lanes = _VECTOR_BYTES // storage_dtype(schedule.fn.buffers[tile].dtype).itemsize
+    extents = [loop.size for loop in block_nest(schedule.fn, tile).own[-2:]]
+    vector, lane = schedule.split(column, factor=lanes)
+    schedule.vectorize(lane)
+    if extents[1] // lanes < _PHASE and extents[0] % _PHASE == 0:
+        outer, inner = schedule.split(row, factor=_PHASE)
+        schedule.reorder(outer, vector, inner)
+        fetch = schedule.fuse(outer, vector, inner)
+    else:
+        fetch = schedule.fuse(row, vector)
+    _, fetch = schedule.split(fetch, factor=tiles.threads)
+    z, rest = schedule.split(fetch, factor=tiles.warps[1] * LANES)
+    y, x = schedule.split(rest, factor=LANES)
+    for loop, axis in ((z, "threadIdx.z"), (y, "threadIdx.y"), (x, "threadIdx.x")):
+        schedule.bind(loop, axis)
+    schedule.storage_align(tile, len(schedule.fn.buffers[tile].shape) - 2, 2 * lanes, lanes)
+    schedule.double_buffer(tile)

@@ -1,0 +1,103 @@
+"""Products on tensor cores: tiles that fit, and results of the lane-wise form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.opencl_functions import needs_opencl
+
+import vdla
+from vdla.compiler import ir, operators, te
+from vdla.compiler.interpret import interpret_kernels
+from vdla.compiler.lowering.grid_pipeline import lower_kernels
+from vdla.compiler.operators.gpu.tensor_core_schedule import (
+    TensorCoreTiles,
+    default_tensor_core_tiles,
+    schedule_tensor_cores,
+)
+from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.compiler.target import GridLimits
+from vdla.compiler.tensorize import IntrinsicError
+
+LIMITS = GridLimits("test", warp=32, tensor_cores=True)
+
+
+def product_of(rows: int, columns: int, terms: int, dtype: str = "float16", *, dense: bool = False) -> Schedule:
+    a = te.placeholder((rows, terms), dtype, "a")
+    b = te.placeholder((columns, terms) if dense else (terms, columns), dtype, "b")
+    c = (operators.dense if dense else operators.matmul)(a, b, name="c")
+    return Schedule(te.create_function([a, b], [c], "product"))
+
+
+def scheduled(s: Schedule, block: str = "c_sum") -> Schedule:
+    schedule_tensor_cores(s, block, default_tensor_core_tiles(s, block, LIMITS))
+    return s
+
+
+def operands(s: Schedule) -> dict[str, np.ndarray[Any, Any]]:
+    chance = np.random.default_rng(0)
+    return {name: chance.integers(-4, 4, s.fn.buffers[name].dims).astype(np.float16) for name in "ab"}
+
+
+def test_threads_with_races_noted_compute_the_product() -> None:
+    s = scheduled(product_of(16, 16, 32))
+    kernels, arrays = lower_kernels(s.fn, LIMITS), operands(s)
+    assert kernels[0].block == (32, 2, 1)
+    np.testing.assert_array_equal(interpret_kernels(kernels, arrays)["c"], arrays["a"] @ arrays["b"])
+
+
+@needs_opencl
+@pytest.mark.parametrize(("shape", "dense"), [((32, 32, 64), False), ((16, 48, 48), True)])
+def test_a_device_without_tensor_cores_runs_the_schedule(shape: tuple[int, int, int], dense: bool) -> None:
+    s = scheduled(product_of(*shape, dense=dense))
+    arrays = operands(s)
+    wanted = arrays["a"] @ (arrays["b"].T if dense else arrays["b"])
+    np.testing.assert_array_equal(vdla.compile(s, "opencl")(**arrays), wanted)
+
+
+def test_a_large_product_has_one_barrier_and_large_fetches() -> None:
+    s = scheduled(product_of(1024, 1024, 1024))
+    (kernel,) = lower_kernels(s.fn, LIMITS)
+    assert (kernel.grid, kernel.block) == ((8, 8, 1), (32, 4, 2))
+    steps = [stmt for stmt in ir.walk(kernel.body) if isinstance(stmt, ir.IntrinsicCall)]
+    barriers = [stmt for stmt in ir.walk(kernel.body) if isinstance(stmt, ir.Barrier)]
+    assert (len(steps), len(barriers)) == (32, 1)
+    vectors = [stmt.extent for stmt in ir.walk(kernel.body) if is_fetch(stmt)]
+    assert vectors == [8, 8]
+    assert kernel.shared_bytes <= default_tensor_core_tiles(product_of(1024, 1024, 1024), "c_sum", LIMITS).shared_bytes(
+        "float16"
+    )
+
+
+def is_fetch(stmt: ir.Stmt) -> bool:
+    """Whether a statement is a vector of stores to shared memory."""
+    vector = isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.VECTORIZE
+    return vector and isinstance(stmt.body, ir.Store) and stmt.body.buffer.endswith("_shared")
+
+
+@pytest.mark.parametrize(
+    ("s", "limits", "tiles"),
+    [
+        (product_of(128, 128, 64), LIMITS, TensorCoreTiles(128, 128, 32, 64, 32)),
+        (product_of(128, 192, 16), LIMITS, TensorCoreTiles(128, 64, 16, 32, 32)),
+        (product_of(128, 128, 64), GridLimits("few", threads=128), TensorCoreTiles(64, 64, 32, 32, 32)),
+        (product_of(128, 128, 64), GridLimits("small", shared_bytes=4096), TensorCoreTiles(16, 16, 16, 16, 8)),
+    ],
+)
+def test_default_tiles_divide_the_product_and_fit(s: Schedule, limits: GridLimits, tiles: TensorCoreTiles) -> None:
+    assert default_tensor_core_tiles(s, "c_sum", limits) == tiles
+
+
+def test_what_tensor_cores_cannot_compute_is_refused() -> None:
+    with pytest.raises(ScheduleError) as error:
+        scheduled(product_of(24, 32, 32))
+    rule = "rows and columns must be multiples of 16, terms of 16"
+    assert str(error.value) == f"tensor cores for c_sum: {rule}, got 24, 32 and 32"
+    with pytest.raises(IntrinsicError, match=r"dtype must be one of float16, bfloat16, int8, got 'float32'"):
+        scheduled(product_of(16, 16, 16, "float32"), "c")
+    s = product_of(32, 32, 32)
+    with pytest.raises(ScheduleError) as error:
+        schedule_tensor_cores(s, "c_sum", TensorCoreTiles(32, 32, 24, 16, 16))
+    assert str(error.value) == "tensor cores for c_sum: depth must be a multiple of 16 that divides 32, got 24"
