@@ -58,7 +58,7 @@ class Target:
 
     @property
     def architecture(self) -> str:
-        """One of ARCHITECTURES."""
+        """One of ARCHITECTURES, or GPU_ARCHITECTURE."""
         return architecture_of(self.triple)
 
     def has(self, *features: str) -> bool:
@@ -103,13 +103,16 @@ TARGETS = {
 """By name; cortex-a9 is the core of a Zynq-7000, cortex-a53 that of a Zynq UltraScale+."""
 
 ARCHITECTURES = ("x86_64", "arm", "aarch64")
+"""The architectures of CPUs."""
+GPU_ARCHITECTURE = "nvptx64"
+"""That of the threads of a GPU, to which the code generator for grids compiles."""
 
 
 def architecture_of(triple: str) -> str:
-    """The architecture of a target triple, one of ARCHITECTURES."""
+    """The architecture of a target triple, one of ARCHITECTURES, or GPU_ARCHITECTURE."""
     first = triple.split("-")[0]
     found = "arm" if first.startswith("arm") and not first.startswith("arm64") else first.replace("arm64", "aarch64")
-    if found not in ARCHITECTURES:
+    if found not in (*ARCHITECTURES, GPU_ARCHITECTURE):
         raise TargetError(f"target: architecture must be one of {', '.join(ARCHITECTURES)}, got {first}")
     return found
 

@@ -28,7 +28,6 @@ ROOMS: dict[str, str] = {
     "hardware.asm": "support hardware.isa hardware hardware.program",
     "compiler": "",
     "compiler.abi": "",
-    "compiler.codegen": "",
     "compiler.ir": "support",
     "compiler.memory_plan": "",
     "compiler.target": "support",
@@ -53,8 +52,14 @@ ROOMS: dict[str, str] = {
     "compiler.codegen.llvm": (
         "support compiler.abi compiler.ir compiler.target compiler.arith compiler.tensorize compiler.lowering"
     ),
+    "compiler.codegen": "support compiler.abi compiler.ir compiler.codegen.llvm",
     "compiler.codegen.opencl": (
-        "support compiler.abi compiler.ir compiler.target compiler.arith compiler.lowering compiler.codegen.llvm"
+        "support compiler.abi compiler.ir compiler.target compiler.arith compiler.lowering compiler.codegen.llvm "
+        "compiler.codegen"
+    ),
+    "compiler.codegen.ptx": (
+        "support compiler.abi compiler.ir compiler.target compiler.arith compiler.lowering compiler.codegen.llvm "
+        "compiler.codegen"
     ),
     "compiler.operators.vdla": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize "

@@ -16,6 +16,7 @@ from vdla.compiler.abi.codes import (
     element_bytes,
 )
 from vdla.compiler.abi.header import kernel_header
+from vdla.compiler.abi.launch import Launch
 from vdla.compiler.abi.signature import (
     Argument,
     ExtentExpr,
@@ -35,6 +36,7 @@ __all__ = [
     "Argument",
     "ExtentExpr",
     "KernelStatus",
+    "Launch",
     "Signature",
     "decode_status",
     "element_bytes",

@@ -22,6 +22,7 @@ from vdla.compiler.codegen.llvm.types import (
     Value,
     broadcast,
     element_type,
+    is_gpu,
     is_signed,
     splat,
     stored_type,
@@ -116,7 +117,9 @@ def _combine(fb: FunctionBuilder, op: str, a: Value, b: Value | int) -> Value:
     if a.type != right.type:
         count = next(v.type.count for v in (a, right) if isinstance(v.type, llvm.VectorType))
         a, right = broadcast(fb.builder, a, count), broadcast(fb.builder, right, count)
-    return fb.once((op, a, b), lambda: getattr(fb.builder, op)(a, right))
+    # Indices narrower than a pointer may not wrap either, or LLVM could not split their sums.
+    flags = ("nsw",) if is_gpu(fb.target) else ()
+    return fb.once((op, a, b), lambda: getattr(fb.builder, op)(a, right, flags=flags))
 
 
 def _depth(order: Mapping[str, int], term: ir.Expr) -> int:

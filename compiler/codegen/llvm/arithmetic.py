@@ -18,6 +18,7 @@ from vdla.compiler.codegen.llvm.types import (
     Value,
     call_intrinsic,
     element_type,
+    is_gpu,
     is_signed,
     splat,
     type_suffix,
@@ -133,7 +134,8 @@ def _extremum(op: str, comparison: str) -> OperatorEmitter:
 
     def of_floats(arithmetic: Arithmetic, a: Value, b: Value) -> Value:
         builder, target = arithmetic.builder, arithmetic.target
-        if target.architecture == "aarch64" or (target.has("neon") and element_type(a.type) == FLOAT):
+        narrow = element_type(a.type) == FLOAT and (target.has("neon") or is_gpu(target))
+        if target.architecture == "aarch64" or narrow:
             return call_intrinsic(builder, f"llvm.{op}imum.{type_suffix(a.type)}", a.type, a, b)
         if isinstance(b, llvm.Constant):
             a, b = b, a

@@ -12,7 +12,7 @@ from vdla.compiler.codegen.llvm.entry import add_entry
 from vdla.compiler.codegen.llvm.function_signature import signature_of
 from vdla.compiler.codegen.llvm.module import emit_module
 from vdla.compiler.lowering import HeapFootprint, heap_footprint, lower
-from vdla.compiler.target import Target, TargetError, architecture_of
+from vdla.compiler.target import ARCHITECTURES, Target, TargetError, architecture_of
 
 _NO_FOOTPRINT = HeapFootprint()
 
@@ -78,7 +78,8 @@ def compile_native(
     if not isinstance(target, str | Target):
         raise TargetError(f"compile_native: target must be a name or a Target, got {type(target).__name__}")
     machine = Target.named(target) if isinstance(target, str) else target
-    architecture_of(machine.triple)  # refuses an unknown architecture
+    if architecture_of(machine.triple) not in ARCHITECTURES:  # which also refuses an unknown one
+        raise TargetError(f"compile_native: target must be a CPU, got {machine.name}")
     signature = signature_of(fn)
     lowered = lower(fn, machine)
     built = compile_module(emit_module(lowered, machine, contract), signature, machine, cached=cached)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 from llvmlite import ir as llvm
 
@@ -35,6 +35,20 @@ class BaseAddress:
     align: int
 
 
+Hint = Sequence[object]
+"""A property of a loop for LLVM: its name, then its values."""
+
+
+class ProcessorRules(Protocol):
+    """What a processor does otherwise than others."""
+
+    def emit(self, fb: FunctionBuilder, stmt: ir.Stmt) -> bool:
+        """Emit a statement that only this processor emits so; False if it is like any other."""
+
+    def loop_hints(self, fb: FunctionBuilder, loop: ir.For, blocks: Sequence[Value]) -> list[Hint]:
+        """What LLVM must know of a loop whose code is in `blocks`."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelModule:
     """The LLVM module of one lowered function."""
@@ -43,6 +57,7 @@ class KernelModule:
     target: Target
     contract: bool
     module: Value
+    rules: ProcessorRules
     index_type: Type = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,10 +76,10 @@ class KernelModule:
             raise TargetError(f"{self.fn.name}: {rule}, got {size}")
         return size
 
-    def add_function(self, name: str, result: Type, parameters: Sequence[Type]) -> Value:
-        """A new function for the target CPU."""
+    def add_function(self, name: str, result: Type, parameters: Sequence[Type], *attributes: str) -> Value:
+        """A new function for the target, with `attributes` in LLVM's assembly language."""
         function = llvm.Function(self.module, llvm.FunctionType(result, parameters), name)
-        function.attributes = _Attributes(self.target)
+        function.attributes = _Attributes(self.target, attributes)
         return function
 
 
@@ -215,8 +230,8 @@ def set_buffer_attributes(pointer: Value, align: int) -> None:
 class _Attributes(llvm.FunctionAttributes):  # type: ignore[misc]  # llvmlite is untyped
     """The attributes of every function: the CPU, its features, its vector width."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, others: Sequence[str]) -> None:
         words = [f'"target-cpu"="{target.cpu}"', f'"prefer-vector-width"="{8 * target.vector_bytes}"']
-        words.append(f'"target-features"="{LlvmTarget.of(target).features}"')
+        words += [f'"target-features"="{LlvmTarget.of(target).features}"', *others]
         self._known = frozenset([*super()._known, *words])
         super().__init__(["nounwind", *words])

@@ -21,6 +21,7 @@ from vdla.compiler.codegen.llvm.types import (
     Value,
     call_c_library,
     call_intrinsic,
+    is_gpu,
     is_signed,
     is_x86,
     splat,
@@ -113,9 +114,9 @@ def _signed_power(builder: Value, x: Value, y: Value, magnitude: Value) -> Value
 
 
 def _round(arithmetic: Arithmetic, name: str, x: Value) -> Value:
-    """Rounds to an integer; by an instruction if the CPU has one."""
+    """Rounds to an integer; by an instruction if the processor has one."""
     target = arithmetic.target
-    if (is_x86(target) and target.has("sse4.1")) or target.architecture == "aarch64":
+    if (is_x86(target) and target.has("sse4.1")) or target.architecture == "aarch64" or is_gpu(target):
         return call_intrinsic(arithmetic.builder, f"llvm.{_ROUNDINGS[name]}.{type_suffix(x.type)}", x.type, x)
     return _round_without_instruction(arithmetic.builder, name, x)
 

@@ -8,12 +8,12 @@ variable are not vectorized either: LLVM 22 may divide for the first lane only a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
-from vdla.compiler.codegen.llvm.function_builder import FunctionBuilder
+from vdla.compiler.codegen.llvm.function_builder import FunctionBuilder, Hint
 from vdla.compiler.codegen.llvm.types import Value
 
 ROLLED = "rolled"  # the annotation of a loop to be vectorized by LLVM
@@ -49,14 +49,20 @@ def _at_least_once(
     following = builder.add(counter, fb.index(1), flags=("nuw", "nsw"))
     counter.add_incoming(following, builder.block)
     back_edge = builder.cbranch(builder.icmp_signed("<", following, end), inside, after)
-    hints: list[Sequence[object]] = []
-    if _has_vectors(loop) or ROLLED in loop.annotations:
-        hints.append(_NO_UNROLL)
-    if _has_vectors(loop) or _divides_by_variable(blocks[first:]):
-        hints.append(_NO_VECTORIZE)
+    hints = fb.kernel.rules.loop_hints(fb, loop, blocks[first:])
     if hints:
         back_edge.set_metadata("llvm.loop", _loop_metadata(fb.kernel.module, hints))
     builder.position_at_end(after)
+
+
+def cpu_loop_hints(loop: ir.For, blocks: Iterable[llvm.Block]) -> list[Hint]:
+    """What LLVM must know of a loop whose code is in `blocks`, on a CPU."""
+    hints: list[Hint] = []
+    if _has_vectors(loop) or ROLLED in loop.annotations:
+        hints.append(_NO_UNROLL)
+    if _has_vectors(loop) or _divides_by_variable(blocks):
+        hints.append(_NO_VECTORIZE)
+    return hints
 
 
 def _has_vectors(loop: ir.For) -> bool:
@@ -71,7 +77,7 @@ def _divides_by_variable(blocks: Iterable[llvm.Block]) -> bool:
     return any(i.opname in _DIVISIONS and not isinstance(i.operands[1], llvm.Constant) for i in code)
 
 
-def _loop_metadata(module: Value, hints: Iterable[Sequence[object]]) -> Value:
+def _loop_metadata(module: Value, hints: Iterable[Hint]) -> Value:
     """The metadata node of a loop; it is distinct because its first operand is itself."""
     properties = [module.add_metadata(hint) for hint in hints]
     node = module.add_metadata([f"loop {len(module.metadata)}", *properties])

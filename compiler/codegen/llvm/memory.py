@@ -27,6 +27,7 @@ from vdla.compiler.codegen.llvm.types import (
     broadcast,
     call_intrinsic,
     constant,
+    is_gpu,
     poison,
     shuffle_mask,
     stored_type,
@@ -54,9 +55,10 @@ def _load(fb: FunctionBuilder, name: str, indices: tuple[ir.Expr, ...], lanes: V
         return _load_uniform(fb, name, pattern.start + Linear({}, pattern.steps[0]), mask)
     if pattern.is_contiguous and mask is not None:
         return _load_masked(fb, name, pattern, mask)
-    if pattern.is_static and mask is None and pattern.span <= _MAX_SPAN * lanes.count:
+    by_lane = is_gpu(fb.target) and not pattern.is_contiguous  # a GPU has no shuffles within a thread
+    if pattern.is_static and mask is None and not by_lane and pattern.span <= _MAX_SPAN * lanes.count:
         return _load_span(fb, name, pattern)
-    if pattern.is_static and mask is None and _fits_registers(fb, name):
+    if pattern.is_static and mask is None and (by_lane or _fits_registers(fb, name)):
         return _load_lane_by_lane(fb, name, pattern)
     return _gather(fb, name, pattern, lanes.with_mask(mask))
 

@@ -12,6 +12,7 @@ from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.abi import MAX_EXTENT, element_bytes
+from vdla.compiler.codegen.llvm.cpu_rules import CpuRules
 from vdla.compiler.codegen.llvm.expressions import evaluate
 from vdla.compiler.codegen.llvm.function_builder import (
     BaseAddress,
@@ -42,7 +43,7 @@ def emit_module(fn: ir.Function, target: Target, contract: bool) -> Any:  # noqa
     """
     module = llvm.Module(fn.name)
     module.triple = target.triple
-    fb = _start_body(KernelModule(fn, target, contract, module))
+    fb = _start_body(KernelModule(fn, target, contract, module, CpuRules()))
     emit(fb, fn.body)
     fb.builder.ret(I32(0))
     return module

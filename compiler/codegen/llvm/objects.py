@@ -16,7 +16,7 @@ from typing import Any
 from llvmlite import binding
 
 from vdla.compiler.codegen.llvm.pool import PARALLEL_SYMBOL, pool_text
-from vdla.compiler.target import Target
+from vdla.compiler.target import GPU_ARCHITECTURE, Target, architecture_of
 from vdla.support.atomic import write_bytes
 from vdla.support.cache import CacheError, user_cache
 from vdla.support.errors import Error
@@ -109,7 +109,8 @@ def _optimise(text: str, target: LlvmTarget) -> Any:  # noqa: ANN401  llvmlite i
         module.link_in(_parse(pool_text(target.triple)))
     module.triple, module.data_layout = target.triple, str(machine.target_data)
     options = binding.create_pipeline_tuning_options(_OPTIMISATION_LEVEL)
-    options.loop_vectorization, options.slp_vectorization = True, _SLP_VECTORIZATION
+    options.loop_vectorization = options.loop_interleaving = architecture_of(target.triple) != GPU_ARCHITECTURE
+    options.slp_vectorization = _SLP_VECTORIZATION
     builder = binding.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module

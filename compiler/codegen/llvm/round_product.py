@@ -8,7 +8,17 @@ is rounded.
 from __future__ import annotations
 
 from vdla.compiler.codegen.llvm.arithmetic import Arithmetic
-from vdla.compiler.codegen.llvm.types import DOUBLE, I32, I64, Value, call_intrinsic, splat, type_like, type_suffix
+from vdla.compiler.codegen.llvm.types import (
+    DOUBLE,
+    I32,
+    I64,
+    Value,
+    call_intrinsic,
+    is_gpu,
+    splat,
+    type_like,
+    type_suffix,
+)
 from vdla.compiler.ir.functions import ROUND_PRODUCT_LIMITS
 from vdla.compiler.target import Target
 
@@ -35,8 +45,8 @@ def round_product(arithmetic: Arithmetic, dtype: str, x: Value, y: Value, low: V
 
 
 def _has_fused_product(target: Target) -> bool:
-    """Whether the CPU has a fused multiply-add."""
-    return target.architecture == "aarch64" or target.has("fma")
+    """Whether the processor has a fused multiply-add."""
+    return target.architecture == "aarch64" or target.has("fma") or is_gpu(target)
 
 
 def _clamp(builder: Value, value: Value, low: Value, high: Value) -> Value:

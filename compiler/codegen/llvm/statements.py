@@ -16,17 +16,17 @@ from vdla.compiler.codegen.llvm.addresses import emit_index
 from vdla.compiler.codegen.llvm.expressions import evaluate, restrict_lanes
 from vdla.compiler.codegen.llvm.function_builder import ALIGN, BaseAddress, FunctionBuilder
 from vdla.compiler.codegen.llvm.heap import allocate_slots
-from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
 from vdla.compiler.codegen.llvm.lanes import VectorLanes
 from vdla.compiler.codegen.llvm.loops import count_up
 from vdla.compiler.codegen.llvm.objects import CodegenError
 from vdla.compiler.codegen.llvm.parallel import emit_parallel_loop
 from vdla.compiler.codegen.llvm.types import VOID, Value, call_intrinsic, lane_count, stored_type
-from vdla.compiler.tensorize import IntrinsicError
 
 
 def emit(fb: FunctionBuilder, stmt: ir.Stmt) -> None:
     """Emit `stmt` at the insertion point."""
+    if fb.kernel.rules.emit(fb, stmt):
+        return
     match stmt:
         case ir.Seq(stmts=stmts):
             for inner in stmts:
@@ -52,9 +52,9 @@ def emit(fb: FunctionBuilder, stmt: ir.Stmt) -> None:
         case ir.HeapAlloc(body=body):
             with allocate_slots(fb, stmt):
                 emit(fb, body)
-        case ir.IntrinsicCall():
+        case ir.IntrinsicCall(body=body):  # the behaviour
             with fb.statement():
-                _intrinsic_call(fb, stmt)
+                emit(fb, body)
         case ir.Block(name=name):
             raise CodegenError(f"{fb.kernel.fn.name}: function must be lowered first, got the block {name}")
 
@@ -115,18 +115,6 @@ def _vector(fb: FunctionBuilder, stmt: ir.Stmt, lanes: VectorLanes) -> None:
         return _vector(fb, stmt.body, restrict_lanes(fb, lanes, cond))
     with fb.branch(cond, "if"):
         return _vector(fb, stmt.body, lanes)
-
-
-def _intrinsic_call(fb: FunctionBuilder, call: ir.IntrinsicCall) -> None:
-    """The intrinsic's own code, or its behaviour if the CPU lacks a required feature."""
-    intrinsic = call.match.intrinsic
-    if intrinsic.target == "cpu" and fb.target.has(*intrinsic.requires):
-        intrinsic.lower(IntrinsicEmitter(fb, call.match))
-        if fb.builder.block.is_terminated:
-            rule = "lower must leave the builder in a block without terminator"
-            raise IntrinsicError(f"intrinsic {intrinsic.name}: {rule}, got {fb.builder.block.terminator}")
-    else:
-        emit(fb, call.body)
 
 
 # --- temporaries ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir as llvm
 
 from vdla.compiler.ir import INTEGER_BITS, SMALL_FLOATS
-from vdla.compiler.target import Target
+from vdla.compiler.target import GPU_ARCHITECTURE, Target
 
 Value = Any  # an llvmlite value; llvmlite is untyped
 Type = Any  # an llvmlite type
@@ -34,7 +34,7 @@ def is_signed(dtype: str) -> bool:
 
 def _has_half(target: Target) -> bool:
     """Whether the CPU has instructions that convert between float16 and float32."""
-    return target.has("f16c") or target.has("fp16") or target.architecture == "aarch64"
+    return target.has("f16c") or target.has("fp16") or target.architecture == "aarch64" or is_gpu(target)
 
 
 def is_x86(target: Target) -> bool:
@@ -42,9 +42,14 @@ def is_x86(target: Target) -> bool:
     return target.architecture == "x86_64"
 
 
+def is_gpu(target: Target) -> bool:
+    """Whether code is for the threads of a GPU."""
+    return target.architecture == GPU_ARCHITECTURE
+
+
 def index_type(target: Target) -> Type:
-    """The integer type of indices: as wide as a pointer."""
-    return I32 if target.architecture == "arm" else I64
+    """The integer type of indices: as wide as a pointer, but i32 in the registers of GPUs."""
+    return I32 if target.architecture == "arm" or is_gpu(target) else I64
 
 
 def value_type(dtype: str, target: Target) -> Type:

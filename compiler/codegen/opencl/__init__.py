@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vdla.compiler.abi import Launch
 from vdla.compiler.codegen.opencl.compile import OpenClSource, emit_opencl
 from vdla.compiler.codegen.opencl.errors import OpenClError
-from vdla.compiler.codegen.opencl.kernel_source import Launch
 
 __all__ = ["Launch", "OpenClError", "OpenClSource", "emit_opencl"]

@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vdla.compiler import ir
-from vdla.compiler.abi import Argument, Signature
-from vdla.compiler.codegen.llvm import extent_of, signature_of
+from vdla.compiler.abi import Argument, Launch, Signature
+from vdla.compiler.codegen.grid_arrays import check_elements, temporaries_of
+from vdla.compiler.codegen.llvm import signature_of
 from vdla.compiler.codegen.opencl.errors import OpenClError
 from vdla.compiler.codegen.opencl.helpers import prelude
-from vdla.compiler.codegen.opencl.indices import elements
-from vdla.compiler.codegen.opencl.kernel_source import Launch, write_kernel
-from vdla.compiler.ir import GridKernel
+from vdla.compiler.codegen.opencl.kernel_source import write_kernel
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.target import GridLimits
-
-_MOST_ELEMENTS = ir.MAX_EXTENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ def emit_opencl(fn: ir.Function, limits: GridLimits) -> OpenClSource:
     """
     signature = signature_of(fn)
     kernels = lower_kernels(fn, limits)
-    _check_sizes(fn, kernels)
+    check_elements(fn, kernels, OpenClError)
     used: set[str] = set()
     parts, launches = [], []
     for kernel in kernels:
@@ -53,21 +50,4 @@ def emit_opencl(fn: ir.Function, limits: GridLimits) -> OpenClSource:
         launches.append(launch)
     head = "#pragma OPENCL FP_CONTRACT OFF"
     text = "\n\n".join(part for part in (head, prelude(used), *parts) if part) + "\n"
-    return OpenClSource(signature, text, tuple(launches), _temporaries(fn, kernels))
-
-
-def _check_sizes(fn: ir.Function, kernels: tuple[GridKernel, ...]) -> None:
-    """Refuse buffers whose elements an `int` cannot count."""
-    for buffer in (buffer for kernel in kernels for buffer in kernel.buffers.values()):
-        count = elements(buffer)
-        if count is not None and count > _MOST_ELEMENTS:
-            raise OpenClError(f"{fn.name}: {buffer.name} must have at most {_MOST_ELEMENTS} elements, got {count}")
-
-
-def _temporaries(fn: ir.Function, kernels: tuple[GridKernel, ...]) -> tuple[Argument, ...]:
-    """The buffers between kernels."""
-    between = {name: kernel.buffers[name] for kernel in kernels for name in kernel.params if name not in fn.params}
-    return tuple(
-        Argument(name, buffer.dtype, tuple(extent_of(f"{fn.name}: extent of {name}", e) for e in buffer.shape), True)
-        for name, buffer in between.items()
-    )
+    return OpenClSource(signature, text, tuple(launches), temporaries_of(fn, kernels))

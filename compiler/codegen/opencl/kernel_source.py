@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from vdla.compiler import ir
-from vdla.compiler.abi import ExtentExpr
+from vdla.compiler.abi import Launch
 from vdla.compiler.arith import last_value, scalar_ranges
-from vdla.compiler.codegen.llvm import extent_of
+from vdla.compiler.codegen.grid_arrays import groups_of
 from vdla.compiler.codegen.opencl.expressions import ExpressionWriter
 from vdla.compiler.codegen.opencl.helpers import device_functions
 from vdla.compiler.codegen.opencl.names import CNames
@@ -22,20 +21,6 @@ _SHORT = {
 }
 """The variables of the grid in the source."""
 _MOST_COLUMNS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """How to start a kernel: its name, the buffers and symbolic extents it takes, and its grid.
-
-    `groups` are the groups of the grid and `threads` the threads of a group, each along x, y, z.
-    """
-
-    kernel: str
-    buffers: tuple[str, ...]
-    scalars: tuple[str, ...]
-    groups: tuple[ExtentExpr, ...]
-    threads: tuple[int, ...]
 
 
 def write_kernel(fn: ir.Function, kernel: GridKernel, used: set[str]) -> tuple[str, Launch]:
@@ -63,8 +48,7 @@ def write_kernel(fn: ir.Function, kernel: GridKernel, used: set[str]) -> tuple[s
         *body,
         "}",
     ]
-    groups = tuple(extent_of(f"{fn.name}: grid", extent) for extent in kernel.grid)
-    return "\n".join(lines), Launch(symbol, kernel.params, scalars, groups, kernel.block)
+    return "\n".join(lines), Launch(symbol, kernel.params, scalars, groups_of(fn, kernel), kernel.block)
 
 
 def _header(symbol: str, parameters: list[str]) -> str:

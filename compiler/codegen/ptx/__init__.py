@@ -1,0 +1,20 @@
+"""Code generation for NVIDIA's GPUs: from a function to kernels in PTX, through LLVM, and what
+`ptxas` says of them."""
+
+from __future__ import annotations
+
+from vdla.compiler.codegen.ptx.architectures import PTX_ARCHITECTURES
+from vdla.compiler.codegen.ptx.assemble import PtxAssembly, assemble_ptx
+from vdla.compiler.codegen.ptx.compile import PtxSource, emit_ptx
+from vdla.compiler.codegen.ptx.errors import PtxError
+from vdla.compiler.codegen.ptx.ptxas_report import KernelResources
+
+__all__ = [
+    "PTX_ARCHITECTURES",
+    "KernelResources",
+    "PtxAssembly",
+    "PtxError",
+    "PtxSource",
+    "assemble_ptx",
+    "emit_ptx",
+]

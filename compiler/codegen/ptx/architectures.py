@@ -1,0 +1,34 @@
+"""The architectures of NVIDIA's GPUs, by compute capability."""
+
+from __future__ import annotations
+
+from vdla.compiler.codegen.ptx.errors import PtxError
+from vdla.compiler.target import Target
+
+PTX_ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+"""Volta, Turing, Ampere (80 and 86), Ada, Hopper, Blackwell (100 and 120)."""
+_VECTOR_BYTES = 16  # the longest load
+_REGISTERS = 255 * 4 // _VECTOR_BYTES  # as vectors; a thread has 255 of 4 bytes
+
+
+def target_of(arch: str) -> Target:
+    """The threads of an architecture as a target of LLVM.
+
+    Raises:
+        PtxError: it is none of PTX_ARCHITECTURES.
+    """
+    if arch not in PTX_ARCHITECTURES:
+        raise PtxError(f"ptx: arch must be one of {', '.join(PTX_ARCHITECTURES)}, got {arch!r}")
+    return Target(
+        name=arch,
+        triple="nvptx64-nvidia-cuda",
+        cpu=arch,
+        features=frozenset(),
+        vector_bytes=_VECTOR_BYTES,
+        vector_registers=_REGISTERS,
+    )
+
+
+def capability(arch: str) -> int:
+    """The compute capability of an architecture as a number, 80 of sm_80."""
+    return int(arch.removeprefix("sm_"))

@@ -1,0 +1,89 @@
+"""PTX to machine code by `ptxas`, the assembler of the CUDA toolkit, which needs no GPU."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from bisect import bisect
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from vdla.compiler.codegen.ptx.compile import PtxSource
+from vdla.compiler.codegen.ptx.errors import PtxError
+from vdla.compiler.codegen.ptx.ptxas_report import KernelResources, kernel_resources
+
+_INSTALL = 'install it with pip install "vdla[cuda]"'
+_TIMEOUT_S = 300
+_ENTRY = re.compile(r"^\.visible \.entry (\w+)\(", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class PtxAssembly:
+    """The machine code of a source, and what each kernel takes, in the order of its launches."""
+
+    cubin: bytes
+    kernels: tuple[KernelResources, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.kernels))
+
+
+def assemble_ptx(source: PtxSource) -> PtxAssembly:
+    """Assemble a source for its architecture.
+
+    Raises:
+        PtxError: `ptxas` is not installed, or refuses the text.
+    """
+    program = find_ptxas()
+    if program is None:
+        raise PtxError(f"ptxas: the program must be installed, got none; {_INSTALL}")
+    with tempfile.TemporaryDirectory() as folder:
+        text, cubin = Path(folder) / "kernels.ptx", Path(folder) / "kernels.cubin"
+        text.write_text(source.text, encoding="ascii")
+        command = [str(program), f"-arch={source.arch}", "-v", str(text), "-o", str(cubin)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        if done.returncode != 0:
+            raise PtxError(_refusal(source, done.stderr))
+        found = {kernel.kernel: kernel for kernel in kernel_resources(done.stdout + done.stderr)}
+        kernels = (found[launch.kernel] for launch in source.launches)
+        asked = {launch.kernel: launch.shared_bytes for launch in source.launches}
+        whole = (replace(k, shared_bytes=k.shared_bytes + asked[k.kernel]) for k in kernels)
+        return PtxAssembly(cubin.read_bytes(), tuple(whole))
+
+
+def find_ptxas() -> Path | None:
+    """The program: that of the wheel of the CUDA compiler, else one on the PATH; None without."""
+    package = find_spec("nvidia")
+    for folder in () if package is None else package.submodule_search_locations or ():
+        program = Path(folder) / "cuda_nvcc" / "bin" / "ptxas"
+        if program.is_file():
+            return program
+    found = shutil.which("ptxas")
+    return None if found is None else Path(found)
+
+
+def _refusal(source: PtxSource, log: str) -> str:
+    """The first error with its kernel and its line of the text."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    first = next((line for line in lines if "error" in line or "fatal" in line), lines[0] if lines else "no output")
+    match = re.search(r"line (\d+); (.*)", first)
+    if match is None:
+        return f"{source.signature.name}: ptxas must assemble it, got {first}"
+    number, reason = int(match[1]), " ".join(match[2].split())
+    where = f"{_kernel_at(source, number)}: ptxas must assemble it"
+    return f"{where}, got {reason!r} in line {number}: {_line(source, number)}"
+
+
+def _kernel_at(source: PtxSource, number: int) -> str:
+    """The kernel that a line belongs to."""
+    entries = [(source.text.count("\n", 0, entry.start()) + 1, entry[1]) for entry in _ENTRY.finditer(source.text)]
+    index = bisect([start for start, _ in entries], number) - 1
+    return entries[index][1] if index >= 0 else source.signature.name
+
+
+def _line(source: PtxSource, number: int) -> str:
+    lines = source.text.splitlines()
+    return " ".join(lines[number - 1].split()) if 0 < number <= len(lines) else ""
