@@ -58,8 +58,8 @@ ROOMS: dict[str, str] = {
         "compiler.codegen"
     ),
     "compiler.codegen.ptx": (
-        "support compiler.abi compiler.ir compiler.target compiler.arith compiler.lowering compiler.codegen.llvm "
-        "compiler.codegen"
+        "support compiler.abi compiler.ir compiler.target compiler.arith compiler.tensorize compiler.lowering "
+        "compiler.codegen.llvm compiler.codegen"
     ),
     "compiler.operators.vdla": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize "

@@ -14,6 +14,8 @@ from vdla.compiler.codegen.llvm.function_builder import FunctionBuilder, Hint
 from vdla.compiler.codegen.llvm.statements import emit
 from vdla.compiler.codegen.llvm.types import I32, VOID, Value, call_intrinsic, is_signed
 from vdla.compiler.codegen.ptx.accesses import reads, writes
+from vdla.compiler.codegen.ptx.architectures import capability
+from vdla.compiler.codegen.ptx.fragment_emitter import PtxFragmentEmitter
 
 _UNROLL = ("llvm.loop.unroll.full",)
 _REGISTER_BYTES = 1024
@@ -23,7 +25,7 @@ _ALL_LANES = -1
 
 @dataclass(frozen=True, slots=True)
 class GpuRules:
-    """Emits barriers and atomic updates; unrolls the loops over arrays that live in registers."""
+    """Emits barriers, atomic updates and steps of tensor cores; unrolls loops over registers."""
 
     def emit(self, fb: FunctionBuilder, stmt: ir.Stmt) -> bool:
         """Emit a statement of threads that wait for each other, or share memory."""
@@ -35,6 +37,9 @@ class GpuRules:
             case ir.Atomic(body=ir.Store(value=ir.Binary() as value) as store):
                 with fb.statement():
                     _update(fb, store, value)
+            case ir.IntrinsicCall(match=match) if _has(fb, match.intrinsic):
+                with fb.statement():
+                    match.intrinsic.lower(PtxFragmentEmitter(fb, match))
             case ir.For(kind=ir.LoopKind.PARALLEL):  # a thread runs it alone
                 emit(fb, replace(stmt, kind=ir.LoopKind.SERIAL))
             case ir.Prefetch():
@@ -46,6 +51,12 @@ class GpuRules:
     def loop_hints(self, fb: FunctionBuilder, loop: ir.For, blocks: Sequence[Value]) -> list[Hint]:
         """Registers have no addresses: their arrays are indexed by constants."""
         return [_UNROLL] if isinstance(loop.extent, int) and _indexes_registers(fb, loop) else []
+
+
+def _has(fb: FunctionBuilder, intrinsic: ir.DeclaredIntrinsic) -> bool:
+    """Whether the GPU has an intrinsic: its capability is at least the one that it requires."""
+    own = capability(fb.target.cpu)
+    return intrinsic.target == "gpu" and all(own >= capability(least) for least in intrinsic.requires)
 
 
 def _update(fb: FunctionBuilder, store: ir.Store, value: ir.Binary) -> None:
