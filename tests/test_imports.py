@@ -136,8 +136,8 @@ ROOMS: dict[str, str] = {
     ),
     "runtime": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
-        "compiler.te compiler.schedule compiler.operators.vdla compiler.operators compiler.operators.gpu "
-        "compiler.graph compiler.graph.onnx "
+        "compiler.te compiler.lowering compiler.analysis compiler.schedule compiler.operators.vdla compiler.operators "
+        "compiler.operators.gpu compiler.graph compiler.graph.onnx "
         "compiler.templates compiler.map simulator.support simulator.stats simulator.timing simulator "
         "runtime.devices runtime.native runtime.grid runtime.opencl runtime.evaluate runtime.executor runtime.network "
         "runtime.tune"

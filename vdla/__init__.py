@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vdla.compiler.tune import Knobs
     from vdla.hardware.config import Buffer, Config, Dram
     from vdla.hardware.program import Program, ProgramTensor
+    from vdla.runtime.bank_conflicts import bank_conflicts
     from vdla.runtime.check_datapath import check_datapath, datapath_cycles, datapath_sources
     from vdla.runtime.check_intrinsic import check_intrinsic
     from vdla.runtime.compile import compile
@@ -60,6 +61,7 @@ __all__ = [
     "State",
     "Target",
     "applications",
+    "bank_conflicts",
     "check_datapath",
     "check_intrinsic",
     "compile",
@@ -111,6 +113,7 @@ _HOMES = {
     "State": "vdla.compiler.extensions",
     "Target": "vdla.compiler.target",
     "applications": "vdla.compiler.map",
+    "bank_conflicts": "vdla.runtime.bank_conflicts",
     "check_datapath": "vdla.runtime.check_datapath",
     "check_intrinsic": "vdla.runtime.check_intrinsic",
     "compile": "vdla.runtime.compile",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import Indices
@@ -28,8 +29,19 @@ class ThreadLoop:
 
 
 @dataclass(frozen=True, slots=True)
+class TileRead:
+    """What a step of a warp reads: the tile from `entry` on, as the fragments of its lanes."""
+
+    entry: Indices
+    fragment: Any
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadAccess:
-    """A read or a write of an element, under conditions; `loops` lie around it, outermost first."""
+    """A read or a write of an element, under conditions; `loops` lie around it, outermost first.
+
+    A step of a warp reads a `tile`, any element of it in any lane.
+    """
 
     at: int
     place: _Place
@@ -39,6 +51,7 @@ class ThreadAccess:
     atomic: str  # the operator of an atomic update, else ""
     loops: tuple[ThreadLoop, ...]
     conditions: _Conditions
+    tile: TileRead | None = None
 
     def __str__(self) -> str:
         kind = f"atomic {self.atomic}" if self.atomic else "write" if self.is_write else "read"
@@ -125,6 +138,8 @@ class ThreadProgram:
             inside = tuple(ThreadLoop(here.place, loop, here.at) for loop in loops)
             at = replace(here, loops=(*here.loops, *inside))
             self.add(name, (*lead, *tile), at, here.conditions, write=False)
+            read = TileRead(match.entries[operand], match.intrinsic.fragments[operand])
+            self.accesses[-1] = replace(self.accesses[-1], tile=read)
 
     def read(self, expr: ir.Expr, here: ThreadPoint) -> None:
         """Adds the loads of an expression."""

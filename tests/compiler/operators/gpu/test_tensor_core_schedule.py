@@ -101,3 +101,11 @@ def test_what_tensor_cores_cannot_compute_is_refused() -> None:
     with pytest.raises(ScheduleError) as error:
         schedule_tensor_cores(s, "c_sum", TensorCoreTiles(32, 32, 24, 16, 16))
     assert str(error.value) == "tensor cores for c_sum: depth must be a multiple of 16 that divides 32, got 24"
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("shape", [(128, 128, 64), (128, 64, 32), (32, 32, 32)])
+def test_padded_rows_share_no_bank(shape: tuple[int, int, int], dense: bool) -> None:
+    found = vdla.bank_conflicts(scheduled(product_of(*shape, dense=dense)))
+    assert {access.bytes for access in found} == {16}
+    assert [access.conflicts for access in found] == [0] * len(found)
