@@ -101,6 +101,7 @@ ROOMS: dict[str, str] = {
     "compiler.templates": (
         "support hardware compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
     ),
+    "compiler.tune.grid": "compiler.ir compiler.arith compiler.operators.cpu",
     "compiler.tune": (
         "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te compiler.schedule "
         "compiler.operators.vdla compiler.map compiler.operators compiler.operators.cpu compiler.graph "
