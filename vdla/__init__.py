@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vdla.compiler.target import Target
     from vdla.compiler.tensorize import Intrinsic
     from vdla.compiler.tune import Knobs
+    from vdla.hardware.array_port import ArrayPort, array_port
     from vdla.hardware.config import Buffer, Config, Dram
     from vdla.hardware.program import Program, ProgramTensor
     from vdla.runtime.bank_conflicts import bank_conflicts
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from vdla.support.errors import Error
 
 __all__ = [
+    "ArrayPort",
     "Buffer",
     "Config",
     "Dram",
@@ -61,6 +63,7 @@ __all__ = [
     "State",
     "Target",
     "applications",
+    "array_port",
     "bank_conflicts",
     "check_datapath",
     "check_intrinsic",
@@ -93,6 +96,7 @@ __all__ = [
 
 _MODULES = ("definitions", "devices", "intrinsics", "isa", "native", "onnx_backend", "operators", "te", "templates")
 _HOMES = {
+    "ArrayPort": "vdla.hardware.array_port",
     "Buffer": "vdla.hardware.config",
     "Config": "vdla.hardware.config",
     "Dram": "vdla.hardware.config",
@@ -113,6 +117,7 @@ _HOMES = {
     "State": "vdla.compiler.extensions",
     "Target": "vdla.compiler.target",
     "applications": "vdla.compiler.map",
+    "array_port": "vdla.hardware.array_port",
     "bank_conflicts": "vdla.runtime.bank_conflicts",
     "check_datapath": "vdla.runtime.check_datapath",
     "check_intrinsic": "vdla.runtime.check_intrinsic",

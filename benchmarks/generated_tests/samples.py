@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from vdla.compiler import te
 from vdla.compiler.extensions import EmitStage, Extension, State
+from vdla.hardware.array_port import array_port
 from vdla.hardware.config import Config
 from vdla.hardware.isa import PlugInField
 
@@ -276,4 +277,62 @@ def shelf(config: Config) -> list[Extension | EmitStage]:
     return [put, take, tint]
 
 
-SAMPLES = (blend, larger, rise, product, bundle, shelf)
+_BORROW = f"""
+module ext_borrow
+  import vdla_pkg::*;
+(
+  // verilator lint_off UNUSEDSIGNAL
+  input  logic clk_i,
+  input  logic rst_ni,
+  input  logic begin_i,
+  // verilator lint_on UNUSEDSIGNAL
+  input  logic valid_i,
+  input  logic {INPUTS} src_i,
+  input  logic {WEIGHTS} wgt_i,
+  input  logic {SUMS} array_sums_i,
+  output logic {SUMS} result_o,
+  output logic array_valid_o,
+  output logic [Batch-1:0][ArrayShares-1:0][BlockIn-1:0][InpBits-1:0] array_inp_o,
+  output logic [Batch-1:0][BlockOut-1:0][BlockIn-1:0][WgtBits-1:0] array_wgt_o
+);
+  for (genvar b = 0; b < Batch; b++) begin : gen_row
+    for (genvar i = 0; i < BlockIn; i++) begin : gen_input
+      for (genvar s = 0; s < ArrayShares; s++) begin : gen_share
+        assign array_inp_o[b][s][i] = src_i[b][(i+s)%BlockIn];
+      end
+    end
+    for (genvar o = 0; o < BlockOut; o++) begin : gen_column
+      assign array_wgt_o[b][o] = wgt_i[(o+b)%BlockOut];
+    end
+  end
+  assign array_valid_o = valid_i;
+  assign result_o = array_sums_i;
+endmodule
+"""
+
+
+def borrow(config: Config) -> Extension:
+    """Adds products by the array of multipliers: inputs differ by share, weights by batch row."""
+    array, rows, columns = array_port(config), config.block_in, config.block_out
+    inp = te.placeholder((config.batch, rows), config.inp_dtype, "inp")
+    wgt = te.placeholder((columns, rows), config.wgt_dtype, "wgt")
+    i = te.reduce_axis(rows, "i")
+
+    def products(b: te.Value, o: te.Value) -> te.Value:
+        share = o // array.fields % array.shares
+        return te.sum(
+            te.cast("int32", inp[b, (i + share) % rows]) * te.cast("int32", wgt[(o + b) % columns, i]), axis=i
+        )
+
+    return Extension(
+        name="borrow",
+        doc="Adds products of inputs with the weights of other columns.",
+        output=te.compute((config.batch, columns), products, "acc"),
+        scopes={"inp": "inp", "wgt": "wgt", "acc": "acc"},
+        latency=array.latency,
+        datapath=_BORROW,
+        array=True,
+    )
+
+
+SAMPLES = (blend, larger, rise, product, bundle, shelf, borrow)

@@ -62,7 +62,9 @@ class Extension:
 
     `datapath` is the module in SystemVerilog that computes a step: its text, or a file that ends in
     .sv, beside the user's file. Instructions that share state have one module, `ext_` and the name
-    of the first part, which one of them names. Without one, the instruction is a what-if.
+    of the first part, which one of them names. Without one, the instruction is a what-if. With
+    `array`, the module has a port to the array of multipliers (`vdla.array_port`), which it uses
+    from a step of the instruction to its result.
 
     What an instruction with private state computes depends on the steps before, so the mapper has
     no use for it. `program` writes programs in its stead: a function of a layer (a `Definition`)
@@ -87,6 +89,7 @@ class Extension:
     version: int = 1
     wide: bool = False
     datapath: str | PathLike[str] | None = None
+    array: bool = False
     program: Callable[[Any, Config], Any] | str | PathLike[str] | None = None
     lower: Callable[[Any], Any] | None = None
     requires: Sequence[str] = ()
@@ -141,7 +144,7 @@ class Extension:
         of_machine = {
             "updates": self.updates, "fields": self.fields, "interval": self.interval != 1,
             "latency": self.latency != 0, "wide": self.wide, "datapath": self.datapath is not None,
-            "program": self.program is not None,
+            "array": self.array, "program": self.program is not None,
         }  # fmt: skip
         of_cpu = {"lower": self.lower is not None, "requires": self.requires}
         used = [name for name, given in (of_machine if self.on_cpu else of_cpu).items() if given]
@@ -215,6 +218,7 @@ class Extension:
             unit=unit,
             states=operands.states,
             skips_zeros=self._skips_zeros(operands),
+            array=self.array,
             place=self.place,
             datapath=read_datapath(self._where, self.place, self.datapath, self.output),
         )

@@ -22,7 +22,7 @@ from vdla.hardware.fpga.delays import DELAYS
 from vdla.hardware.fpga.logic_path import LogicPath, PathReport, longest_paths
 from vdla.hardware.fpga.parts import FpgaPart
 from vdla.hardware.fpga.yosys import YosysError, run_yosys, yosys_version
-from vdla.hardware.generate.datapath_ports import datapath_units, module_name
+from vdla.hardware.generate.datapath_ports import datapath_units, module_name, uses_array
 from vdla.hardware.generate.extension_files import machine_files
 from vdla.hardware.generate.rtl_files import PACKAGE, TOP
 from vdla.hardware.generate.svgen import render_nameless
@@ -40,6 +40,9 @@ UNITS = (
 """The units: modules that keep their boundaries, while those below are flattened into them; the
 datapaths of extensions are units as well.
 """
+
+CORE, LENT_ARRAY = "vdla_gemm_core", "vdla_ext_array"
+"""The unit with the array of multipliers, and the one that has it where datapaths use it."""
 
 COPY = "vdla_copy"
 """The module that keeps its boundary inside of a unit: a register that no tool may merge."""
@@ -176,13 +179,14 @@ def script(config: Config, part: FpgaPart) -> str:
     """The Yosys script, for a folder with the sources."""
     names = " ".join([PACKAGE, *machine_files(config), VENDOR_CELLS.name])
     datapaths = [module_name(unit) for unit in datapath_units(config)]
+    units = [LENT_ARRAY if unit == CORE and uses_array(config) else unit for unit in UNITS]
     options = f"-family {part.family} -flatten -noiopad -noclkbuf -top {TOP}" + (" -uram" if part.uram else "")
     defines = "-D SYNTHESIS" + (" -D VDLA_ULTRA_RAM" if part.uram else "")
     lines = [
         f"log {MARK} read",
         f"read_slang --threads 1 --keep-hierarchy --top {TOP} {defines} {names}",
         f"hierarchy -check -top {TOP}",
-        *(f"setattr -mod -set keep_hierarchy 1 {unit}$*" for unit in (*UNITS, COPY, *datapaths)),
+        *(f"setattr -mod -set keep_hierarchy 1 {unit}$*" for unit in (*units, COPY, *datapaths)),
     ]
     for stage, end in pairwise(STAGES):
         lines += [f"log {MARK} {stage}", f"synth_xilinx {options} -run {stage}:{end}"]

@@ -12,10 +12,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from vdla.hardware.array_port import array_port
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.generate.datapath_ports import OUTPUT, DatapathPort, datapath_ports, module_name
 from vdla.hardware.isa.plug_in import PlugInUnit
 
+_ARRAY_SIZES = {"ArrayShares": "shares", "ArrayColumns": "columns", "ArrayPortLatency": "latency"}
 _SIZES = ("batch", "block_in", "block_out", "inp_bits", "wgt_bits", "acc_bits", "out_bits")
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -138,7 +140,12 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
 
 def _sizes(config: Config) -> dict[str, int]:
     camel = {name: "".join(part.capitalize() for part in name.split("_")) for name in _SIZES}
-    return {camel[name]: getattr(config, name) for name in _SIZES} | {"Lanes": config.batch * config.block_out}
+    array = array_port(config)
+    return {
+        **{camel[name]: getattr(config, name) for name in _SIZES},
+        **{name: getattr(array, each) for name, each in _ARRAY_SIZES.items()},
+        "Lanes": config.batch * config.block_out,
+    }
 
 
 def stub(config: Config, unit: PlugInUnit) -> str:

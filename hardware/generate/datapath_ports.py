@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from vdla.hardware.array_port import array_port
 from vdla.hardware.config import Buffer, Config, ConfigError
 from vdla.hardware.isa.formats import plug_in_fields
 from vdla.hardware.isa.plug_in import OldSum, PlugIn, PlugInStage, PlugInUnit, Port
 from vdla.hardware.isa.plug_in_state import PlugInState, StatePort
 
 INPUT, OUTPUT = "input ", "output"
+CLOCK_PORTS = ("clk_i", "rst_ni")
+ARRAY_PORTS = ("array_sums_i", "array_valid_o", "array_inp_o", "array_wgt_o")
+"""Those of a datapath that uses the array of multipliers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,11 @@ def datapath_units(config: Config) -> tuple[PlugInUnit, ...]:
         )
         for name in names
     )
+
+
+def uses_array(config: Config) -> bool:
+    """Whether a datapath of a machine uses the array of multipliers."""
+    return any(unit.array for unit in datapath_units(config))
 
 
 def unit_of_part(config: Config, part: PlugIn | PlugInStage) -> PlugInUnit:
@@ -91,6 +100,12 @@ def datapath_ports(config: Config, unit: PlugInUnit) -> tuple[DatapathPort, ...]
     return ports
 
 
+def step_ports(config: Config, unit: PlugInUnit) -> tuple[DatapathPort, ...]:
+    """The ports of a datapath without clock and reset, and those to the array of multipliers."""
+    others = (*CLOCK_PORTS, *(ARRAY_PORTS if unit.array else ()))
+    return tuple(port for port in datapath_ports(config, unit) if port.name not in others)
+
+
 def _check_latency(plug_in: PlugIn) -> None:
     """Refuse a latency that a datapath cannot know: one of fields that have no port."""
     own = [field.name for field in plug_in.fields]
@@ -109,12 +124,26 @@ def _ports(config: Config, unit: PlugInUnit) -> Iterator[DatapathPort]:
         head = prefix(unit, unit.stage)
         yield DatapathPort(INPUT, f"{head}valid_i", "", 1, "a requantised entry on its way out")
         yield DatapathPort(INPUT, f"{head}{unit.stage.operand}_i", *_results(config), "the entry")
+    if unit.array:
+        yield DatapathPort(INPUT, "array_sums_i", *_sums(config), "sums, ArrayPortLatency cycles after their operands")
     for part in unit.parts:
         if isinstance(part, PlugInStage):
             doc = f"{part.latency} cycles after its entry; what is written instead"
             yield DatapathPort(OUTPUT, result_name(unit, part), *_results(config), doc)
         elif part.writes_sums:
             yield DatapathPort(OUTPUT, result_name(unit, part), *_sums(config), _result_doc(part))
+    if unit.array:
+        yield from _array_operands(config)
+
+
+def _array_operands(config: Config) -> Iterator[DatapathPort]:
+    shares = array_port(config).shares
+    inp_bits = config.batch * shares * config.block_in * config.inp_bits
+    wgt_bits = config.batch * config.block_out * config.block_in * config.wgt_bits
+    inp, wgt = "[Batch-1:0][ArrayShares-1:0][BlockIn-1:0][InpBits-1:0]", "[Batch-1:0][BlockOut-1:0][BlockIn-1:0]"
+    yield DatapathPort(OUTPUT, "array_valid_o", "", 1, "the array multiplies these operands")
+    yield DatapathPort(OUTPUT, "array_inp_o", inp, inp_bits, "inputs, each common to the columns that share it")
+    yield DatapathPort(OUTPUT, "array_wgt_o", f"{wgt}[WgtBits-1:0]", wgt_bits, "weights of each column")
 
 
 def _inputs(config: Config, head: str, plug_in: PlugIn) -> Iterator[DatapathPort]:

@@ -32,12 +32,12 @@ _PORTS = """\
 // the next. The result is at sums_o or, of a datapath that reads the accumulator, at results_o, its
 // latency after the last operands. Rows of private states are at the indices of rows_i, with the
 // step. A result for the stage is at stage_entry_i, what the stage makes of it at stage_entry_o,
-// StageLatency cycles later.
+// StageLatency cycles later. A datapath whose array_valid is set has the array of multipliers.
 
 `default_nettype none
 
 module vdla_ext_datapaths
-  import vdla_pkg::*, vdla_types_pkg::*, vdla_ext_pkg::*, vdla_compute_pkg::*;
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_gemm_pkg::*, vdla_ext_pkg::*, vdla_compute_pkg::*;
 (
   // verilator lint_off UNUSEDSIGNAL
   input  logic                     clk_i,
@@ -54,6 +54,13 @@ module vdla_ext_datapaths
   // verilator lint_on UNUSEDSIGNAL
   output logic [     Lanes*32-1:0] sums_o,
   output logic [     Lanes*32-1:0] results_o,
+  // The array of multipliers.
+  output logic                     array_valid_o,
+  output logic [Batch*HalfGroups*BlockIn*InpBits-1:0] array_inp_o,
+  output logic [Batch*WgtEntryBits-1:0] array_wgt_o,
+  // verilator lint_off UNUSEDSIGNAL
+  input  logic [     Lanes*32-1:0] array_sums_i,
+  // verilator lint_on UNUSEDSIGNAL
   // The stage on the way out.
   // verilator lint_off UNUSEDSIGNAL
   input  logic                     stage_valid_i,
@@ -91,6 +98,20 @@ _LATE = """\
   end
 """
 
+_ARRAY_BITS = {"valid": "1", "inp": "Batch*HalfGroups*BlockIn*InpBits", "wgt": "Batch*WgtEntryBits"}
+"""What a datapath gives the array of multipliers."""
+
+_ARRAY_CONTRACT = """\
+`ifndef SYNTHESIS
+  // Datapaths know the array as it is, and one at a time uses it.
+  if (ArrayShares != HalfGroups || ArrayFields != Fields || ArrayPortLatency != GemmLatency + 1)
+  begin : gen_wrong
+    $error("the package must have the sizes of the array");
+  end
+  OneUses_A: assert property (@(posedge clk_i) disable iff (!rst_ni) $onehot0({{{valids}}}));
+`endif
+"""
+
 _CHOICE = """\
   // --- the number of the extension whose steps are in the pipeline
 
@@ -123,6 +144,7 @@ def _module(config: Config) -> Iterator[str]:
     staged = _result(config.stage) if config.stage is not None else "'0"
     yield f"  assign stage_entry_o = {staged};"
     yield ""
+    yield from _array([unit.name for unit in datapath_units(config) if unit.array])
     yield "endmodule"
     yield ""
     yield "`default_nettype wire"
@@ -136,16 +158,34 @@ def _instance(config: Config, unit: PlugInUnit) -> Iterator[str]:
         head = prefix(unit, unit.stage)
         pins |= {f"{head}valid_i": "stage_valid_i", f"{head}{unit.stage.operand}_i": "stage_entry_i"}
     results = {part: bits for part in unit.parts if (bits := _result_bits(part))}
+    pins |= {"array_sums_i": "array_sums_i"} if unit.array else {}
     pins |= {result_name(unit, part): _result(part) for part in results}
+    pins |= {f"array_{name}_o": f"{name}_{unit.name}" for name in _ARRAY_BITS} if unit.array else {}
     assert list(pins) == [port.name for port in datapath_ports(config, unit)], "the same ports"
     yield f"  // --- {', '.join(part.name for part in unit.parts)}"
     yield ""
     yield from (f"  logic [{bits}-1:0] {_result(part)};" for part, bits in results.items())
+    if unit.array:
+        yield from (f"  logic [{bits}-1:0] {name}_{unit.name};" for name, bits in _ARRAY_BITS.items())
     yield ""
     yield f"  {module_name(unit)} u_{unit.name} ("
     yield ",\n".join(f"    .{name}({signal})" for name, signal in pins.items())
     yield "  );"
     yield ""
+
+
+def _array(names: list[str]) -> Iterator[str]:
+    """The operands of the array: those of the unit that has it, the first where none has."""
+    if not names:
+        yield "  assign {array_valid_o, array_inp_o, array_wgt_o} = '0;"
+        yield ""
+        return
+    yield f"  assign array_valid_o = {' || '.join(f'valid_{name}' for name in names)};"
+    for operand in ("inp", "wgt"):
+        chosen = "".join(f"valid_{name} ? {operand}_{name} : " for name in names[1:])
+        yield f"  assign array_{operand}_o = {chosen}{operand}_{names[0]};"
+    yield ""
+    yield _ARRAY_CONTRACT.format(valids=", ".join(f"valid_{name}" for name in names))
 
 
 def _result_bits(part: PlugIn | PlugInStage) -> str:

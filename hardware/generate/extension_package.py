@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from vdla.hardware.config import Buffer, Config, ConfigError
-from vdla.hardware.generate.datapath_ports import datapath_units
+from vdla.hardware.generate.datapath_ports import datapath_units, uses_array
 from vdla.hardware.generate.formula_text import FormulaText, formula_text
 from vdla.hardware.isa.formats import EXTENSION_FIELD, HEAD, Slot, instruction_bytes, layout, plug_in_layouts
 from vdla.hardware.isa.formula import Formula
@@ -133,9 +133,12 @@ def _package(machine: _Machine) -> Iterator[str]:
         "WgtGroup": groups[Buffer.WGT],
         "HasStage": int(stage is not None),
         "StageLatency": stage.latency if stage is not None else 0,
+        "ArrayIsLent": int(uses_array(machine.config)),
     }
     for name, value in values.items():
         yield f"  parameter int unsigned {name} = {value};"
+    taken = sum(1 << cycles for cycles in {cycles for each in latencies for cycles in range(each.low, each.high + 1)})
+    yield f"  parameter logic [MostLatency:0] Latencies = {values['MostLatency'] + 1}'h{taken:x};  // that steps have"
     for name in ("Inp", "Wgt"):
         yield f"  parameter int unsigned {name}GroupBits = {name}Group * {name}EntryBits;"
     yield f"  parameter opcode_e OpExtension = opcode_e'(3'd{EXTENSION});"

@@ -99,9 +99,9 @@ class PlugIn:
 
     A step takes `interval` cycles and its result `latency` more, both formulas of fields. `unit`
     names the declaration, whose plug-ins and stage share `states`. `kernel` is the Python text of
-    one step; with `skips_zeros`, it adds nothing to a sum where all inputs are 0. `place` is the
-    line of the user's file. Plug-ins that compute and cost the same are equal, however they are
-    described and built.
+    one step; with `skips_zeros`, it adds nothing to a sum where all inputs are 0. With `array`, the
+    datapath has a port to the array of multipliers. `place` is the line of the user's file.
+    Plug-ins that compute and cost the same are equal, however they are described and built.
     """
 
     name: str
@@ -119,6 +119,7 @@ class PlugIn:
     unit: str = ""
     states: tuple[StatePort, ...] = ()
     skips_zeros: bool = dataclass_field(default=False, compare=False)  # follows from the kernel
+    array: bool = dataclass_field(default=False, compare=False)
     place: str = dataclass_field(default="", compare=False)
     datapath: Datapath | None = dataclass_field(default=None, compare=False)
 
@@ -221,10 +222,17 @@ class PlugInUnit:
         """The module that computes all parts; None where it is a what-if."""
         return self.parts[0].datapath
 
+    @property
+    def array(self) -> bool:
+        """Whether the module has a port to the array of multipliers."""
+        return any(plug_in.array for plug_in in self.plug_ins)
+
+
+_OF_BUILD = ("doc", "place", "datapath", "skips_zeros", "array")
+"""What two plug-ins that compute and cost the same may differ in."""
+
 
 def _digest(content: dict[str, Any]) -> str:
-    related = {
-        name: value for name, value in content.items() if name not in ("doc", "place", "datapath", "skips_zeros")
-    }
+    related = {name: value for name, value in content.items() if name not in _OF_BUILD}
     text = json.dumps({**related, "interface": INTERFACE}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,6 +1,7 @@
-// The matrix multiplier: batch x block_out sums of block_in products each, exact for all operands.
+// The matrix multiplier: Rows x Columns sums of block_in products each, exact for all operands. It
+// has the machine's batch x block_out, or is a part of an array that extensions use.
 //
-// sums_o[b*BlockOut+o] = sum over k of inp_i[b][k] * wgt_i[o][k]. Latency: ArrayLatency cycles.
+// sums_o[b*Columns+o] = sum over k of inp_i[b][k] * wgt_i[o][k]. Latency: ArrayLatency cycles.
 // Throughput: one result per cycle. Without valid bit: the output belongs to the input ArrayLatency
 // cycles before. clk2x_i has twice the frequency of clk_i and rises with it; only an array at twice
 // the clock uses it and the reset.
@@ -10,16 +11,22 @@ module vdla_gemm_core
   import vdla_pkg::*;
   import vdla_types_pkg::*;
   import vdla_gemm_pkg::*;
-(
-  input  logic                    clk_i,
-  input  logic                    clk2x_i,
-  input  logic                    rst_ni,
-  input  logic [InpEntryBits-1:0] inp_i,
-  input  logic [WgtEntryBits-1:0] wgt_i,
-  output logic [Lanes*32-1:0]     sums_o
+#(
+  parameter int unsigned Rows = Batch,
+  parameter int unsigned Columns = BlockOut
+) (
+  input  logic                               clk_i,
+  input  logic                               clk2x_i,
+  input  logic                               rst_ni,
+  input  logic [   Rows*BlockIn*InpBits-1:0] inp_i,
+  input  logic [Columns*BlockIn*WgtBits-1:0] wgt_i,
+  output logic [        Rows*Columns*32-1:0] sums_o
 );
   if (ArrayRate == 1) begin : gen_single
-    vdla_gemm_single u_array (
+    vdla_gemm_single #(
+      .Rows   (Rows),
+      .Columns(Columns)
+    ) u_array (
       .clk_i,
       .inp_i,
       .wgt_i,
@@ -29,7 +36,10 @@ module vdla_gemm_core
     logic unused;
     assign unused = clk2x_i ^ rst_ni;
   end else begin : gen_double
-    vdla_gemm_double u_array (
+    vdla_gemm_double #(
+      .Rows   (Rows),
+      .Columns(Columns)
+    ) u_array (
       .clk_i,
       .clk2x_i,
       .rst_ni,
@@ -62,7 +72,7 @@ module vdla_gemm_core
   always_ff @(posedge clk_i) begin
     since_reset  <= !rst_ni ? 0 : since_reset < Settled ? since_reset + 1 : Settled;
     first_due[0] <= sum_of(0, 0);
-    last_due[0]  <= sum_of(Batch - 1, BlockOut - 1);
+    last_due[0]  <= sum_of(Rows - 1, Columns - 1);
     for (int unsigned k = 1; k < ArrayLatency; k++) begin
       first_due[k] <= first_due[k-1];
       last_due[k]  <= last_due[k-1];
@@ -72,7 +82,7 @@ module vdla_gemm_core
   FirstLane_A: assert property (@(posedge clk_i)
       since_reset == Settled |-> sums_o[31:0] == first_due[ArrayLatency-1]);
   LastLane_A: assert property (@(posedge clk_i)
-      since_reset == Settled |-> sums_o[Lanes*32-1-:32] == last_due[ArrayLatency-1]);
+      since_reset == Settled |-> sums_o[Rows*Columns*32-1-:32] == last_due[ArrayLatency-1]);
 `endif
 
 endmodule

@@ -16,14 +16,19 @@ module vdla_gemm_double
   import vdla_pkg::*;
   import vdla_types_pkg::*;
   import vdla_gemm_pkg::*;
-(
-  input  logic                    clk_i,
-  input  logic                    clk2x_i,
-  input  logic                    rst_ni,
-  input  logic [InpEntryBits-1:0] inp_i,
-  input  logic [WgtEntryBits-1:0] wgt_i,
-  output logic [Lanes*32-1:0]     sums_o
+#(
+  parameter int unsigned Rows = Batch,
+  parameter int unsigned Columns = BlockOut
+) (
+  input  logic                               clk_i,
+  input  logic                               clk2x_i,
+  input  logic                               rst_ni,
+  input  logic [   Rows*BlockIn*InpBits-1:0] inp_i,
+  input  logic [Columns*BlockIn*WgtBits-1:0] wgt_i,
+  output logic [        Rows*Columns*32-1:0] sums_o
 );
+  localparam int unsigned OwnGroups = Columns / Fields;
+  localparam int unsigned OwnHalf = OwnGroups > 1 ? OwnGroups / 2 : 1;
   localparam bit IsOdd = (Depth + 3 + TreeLevels) % 2 == 1;
 
   // --- the halves of a cycle: in the first one the bit of clk_i is not yet that of clk2x_i
@@ -36,7 +41,7 @@ module vdla_gemm_double
   end
   always_ff @(posedge clk2x_i) seen_q <= toggle_q;
 
-  for (genvar b = 0; b < Batch; b++) begin : gen_batch
+  for (genvar b = 0; b < Rows; b++) begin : gen_batch
     // --- the start values of the chains of all groups, and the activations by slice
 
     logic signed [SumBits-1:0] start[Chains];
@@ -63,9 +68,9 @@ module vdla_gemm_double
       end
     end
 
-    for (genvar g = 0; g < HalfGroups; g++) begin : gen_group
+    for (genvar g = 0; g < OwnHalf; g++) begin : gen_group
       // The group of the upper half; that of the lower half is g.
-      localparam int unsigned Upper = Groups > 1 ? g + HalfGroups : g;
+      localparam int unsigned Upper = OwnGroups > 1 ? g + OwnHalf : g;
 
       // A copy for each group, against fan-out.
       (* keep = "true" *) logic first_q, second_q;
@@ -152,9 +157,9 @@ module vdla_gemm_double
           upper_q <= even[f];
         end
 
-        assign sums_o[(b*BlockOut+g*Fields+f)*32+:32] = 32'(signed'(lower_q));
-        if (Groups > 1) begin : gen_upper
-          assign sums_o[(b*BlockOut+Upper*Fields+f)*32+:32] = 32'(signed'(upper_q));
+        assign sums_o[(b*Columns+g*Fields+f)*32+:32] = 32'(signed'(lower_q));
+        if (OwnGroups > 1) begin : gen_upper
+          assign sums_o[(b*Columns+Upper*Fields+f)*32+:32] = 32'(signed'(upper_q));
         end else begin : gen_unused
           logic unused;
           assign unused = ^upper_q;

@@ -8,15 +8,19 @@ module vdla_gemm_single
   import vdla_pkg::*;
   import vdla_types_pkg::*;
   import vdla_gemm_pkg::*;
-(
-  input  logic                    clk_i,
-  input  logic [InpEntryBits-1:0] inp_i,
-  input  logic [WgtEntryBits-1:0] wgt_i,
-  output logic [Lanes*32-1:0]     sums_o
+#(
+  parameter int unsigned Rows = Batch,
+  parameter int unsigned Columns = BlockOut
+) (
+  input  logic                               clk_i,
+  input  logic [   Rows*BlockIn*InpBits-1:0] inp_i,
+  input  logic [Columns*BlockIn*WgtBits-1:0] wgt_i,
+  output logic [        Rows*Columns*32-1:0] sums_o
 );
+  localparam int unsigned OwnGroups = Columns / Fields;
   localparam int unsigned Pad = 2 + $clog2(Depth) - Depth;
 
-  for (genvar b = 0; b < Batch; b++) begin : gen_batch
+  for (genvar b = 0; b < Rows; b++) begin : gen_batch
     // The start values of the chains of all groups.
     logic signed [SumBits-1:0] start[Chains];
 
@@ -30,7 +34,7 @@ module vdla_gemm_single
       );
     end
 
-    for (genvar g = 0; g < Groups; g++) begin : gen_group
+    for (genvar g = 0; g < OwnGroups; g++) begin : gen_group
       logic [Chains-1:0][SumBits-1:0] chains;
       logic [Fields-1:0][TreeBits-1:0] sums;
 
@@ -69,7 +73,7 @@ module vdla_gemm_single
       );
 
       for (genvar f = 0; f < Fields; f++) begin : gen_sum
-        assign sums_o[(b*BlockOut+g*Fields+f)*32+:32] = 32'(signed'(sums[f]));
+        assign sums_o[(b*Columns+g*Fields+f)*32+:32] = 32'(signed'(sums[f]));
       end
     end
   end

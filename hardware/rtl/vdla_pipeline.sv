@@ -178,20 +178,36 @@ module vdla_pipeline
     wgt_operand_q <= wgt_entry;
   end
 
+`ifdef VDLA_EXTENSIONS
+  logic                                        array_valid;
+  logic [Batch*HalfGroups*BlockIn*InpBits-1:0] array_inp;
+  logic [              Batch*WgtEntryBits-1:0] array_wgt;
+  logic [                        Lanes*32-1:0] array_sums;
+
+  vdla_ext_array #(
+    .IsLent(ArrayIsLent != 0)
+  ) u_array (
+    .clk_i,
+    .clk2x_i,
+    .rst_ni,
+    .inp_entry_i (inp_entry[InpEntryBits-1:0]),
+    .wgt_entry_i (wgt_entry[WgtEntryBits-1:0]),
+    .sums_o      (products),
+    .drive_i     (array_valid),
+    .drive_inp_i (array_inp),
+    .drive_wgt_i (array_wgt),
+    .drive_sums_o(array_sums)
+  );
+`else
   vdla_gemm_core u_core (
     .clk_i,
     .clk2x_i,
     .rst_ni,
-`ifdef VDLA_EXTENSIONS
-    .inp_i (inp_operand_q[InpEntryBits-1:0]),
-    .wgt_i (wgt_operand_q[WgtEntryBits-1:0]),
-    .sums_o(products)
-`else
     .inp_i (inp_operand_q),
     .wgt_i (wgt_operand_q),
     .sums_o(sums)
-`endif
   );
+`endif
 
 `ifdef VDLA_EXTENSIONS
   // --- R + 2: a step of an extension meets its operands, those of the accumulator in R + 3
@@ -235,6 +251,10 @@ module vdla_pipeline
     .sum_i        (step_sum),
     .sums_o       (step_sums),
     .results_o    (step_result),
+    .array_valid_o(array_valid),
+    .array_inp_o  (array_inp),
+    .array_wgt_o  (array_wgt),
+    .array_sums_i (array_sums),
     .stage_valid_i(stage_valid),
     .stage_entry_i(stage_entry),
     .stage_entry_o(staged_entry)
@@ -289,6 +309,9 @@ module vdla_pipeline
 `ifdef VDLA_EXTENSIONS
   OneKind_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       32'(gemm_reads) + 32'(vector_reads) + 32'(pass.reads) <= 1);
+  // A datapath has the array while no operands of a GEMM are on their way to it.
+  ArrayIsFree_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      $past(gemm_reads) |-> !array_valid);
 `else
   OneKind_A: assert property (@(posedge clk_i) disable iff (!rst_ni) !(gemm_reads && vector_reads));
 `endif

@@ -13,16 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vdla.hardware.config import Config
-from vdla.hardware.generate.datapath_ports import OUTPUT, DatapathPort, datapath_ports, module_name
-from vdla.hardware.generate.svgen import render_nameless
+from vdla.hardware.generate.datapath_ports import OUTPUT, DatapathPort, module_name, step_ports
 from vdla.hardware.isa import PlugInUnit
+from vdla.runtime.check_datapath.datapath_files import bench_module, datapath_files
 from vdla.runtime.devices import DeviceError
 from vdla.runtime.devices.rtl_build import Tools, find_tools, rtl_cache
 from vdla.support.cache import CacheError, build_once
 from vdla.support.tool_environment import tool_environment
 
 _TOP = "vdla_ext_bench"
-_PLAIN = ("clk_i", "rst_ni")
 _LEAST_BYTES = 12  # Verilator has another type for pins of up to 64 bits
 _TIMEOUT_S = 600.0
 _RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
@@ -134,14 +133,12 @@ def build_bench(config: Config, unit: PlugInUnit) -> DatapathBench:
     DeviceError where a tool is missing or refuses the module; its lines are in the message.
     """
     assert unit.datapath is not None, "checked before"
-    ports = tuple(port for port in datapath_ports(config, unit) if port.name not in _PLAIN)
-    bench = DatapathBench(Path(), ports)
+    bench = DatapathBench(Path(), step_ports(config, unit))
     sizes = {"input_bytes": bench.input_bytes, "output_bytes": bench.output_bytes}
     name = module_name(unit)
     texts = {
-        "vdla_pkg.sv": render_nameless(config.plain),
-        f"{name}.sv": unit.datapath.text,
-        f"{_TOP}.sv": _FRAME.format(top=_TOP, module=name, **_wiring(bench), **sizes),
+        **datapath_files(config, unit),
+        f"{_TOP}.sv": _FRAME.format(top=_TOP, module=bench_module(unit), **_wiring(bench), **sizes),
         "main.cpp": _MAIN.format(**sizes),
     }
     tools = find_tools()

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.generate.datapath_ports import module_name
-from vdla.hardware.generate.rtl_files import PACKAGE
-from vdla.hardware.generate.svgen import render_nameless
 from vdla.hardware.isa import PlugInUnit
 from vdla.runtime.check_datapath.cycles import unit_named
+from vdla.runtime.check_datapath.datapath_files import bench_module, datapath_files
 from vdla.support.atomic import write_text
 
 _TEST = '''\
@@ -65,13 +64,13 @@ def test_{module}():
     runner = get_runner("verilator")
     runner.build(
         sources=vdla.datapath_sources(MACHINE, "{name}", build),
-        hdl_toplevel="{module}",
+        hdl_toplevel="{top}",
         build_dir=build,
         build_args=["-Wno-fatal", "--x-initial", "unique", "-CFLAGS", "-O0"],
     )
     runner.test(
         test_module=Path(__file__).stem,
-        hdl_toplevel="{module}",
+        hdl_toplevel="{top}",
         build_dir=build,
         test_dir=HERE,
         plusargs=["+verilator+rand+reset+2"],
@@ -95,20 +94,25 @@ def render_datapath_test(unit: PlugInUnit, machine: str, sources: str) -> str:
     `vdla.extend` that make its machine, as Python.
     """
     return _TEST.format(
-        module=module_name(unit), name=unit.name, file=test_file_name(unit), machine=machine, sources=sources
+        module=module_name(unit),
+        top=bench_module(unit),
+        name=unit.name,
+        file=test_file_name(unit),
+        machine=machine,
+        sources=sources,
     )
 
 
 def datapath_sources(config: Config, name: str, folder: Path) -> list[Path]:
     """Writes the SystemVerilog of the datapath `ext_<name>` of a machine into a folder, the package
-    with its sizes first.
+    with its sizes first; one that uses the array of multipliers has the array around it.
 
     ConfigError where the machine has no such datapath.
     """
     unit = unit_named("datapath_sources", config, name)
     if unit.datapath is None:
         raise ConfigError(f"datapath_sources: {name} must have a datapath, got none")
-    texts = {PACKAGE: render_nameless(config.plain), f"{module_name(unit)}.sv": unit.datapath.text}
+    texts = datapath_files(config, unit)
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():
         write_text(folder / file, text)

@@ -12,8 +12,6 @@ from vdla.hardware.generate.datapath_ports import INPUT, DatapathPort, datapath_
 from vdla.hardware.isa import PlugInUnit
 from vdla.runtime.check_datapath.steps import LATER, DatapathStep, RandomSteps, packed, result_port
 
-_CLOCK = ("clk_i", "rst_ni")
-
 
 @dataclass(frozen=True, slots=True)
 class DatapathCycle:
@@ -44,7 +42,7 @@ def datapath_cycles(config: Config, name: str, seed: int = 0) -> Iterator[Datapa
     for step in steps:
         ports = {port: int.from_bytes(data, "little") for port, data in step.inputs.items()}
         given.setdefault(step.cycle, {}).update(ports)
-    inputs = [port for port in drawn.ports.values() if port.direction == INPUT and port.name not in _CLOCK]
+    inputs = [port for port in drawn.ports.values() if port.direction == INPUT]
     for cycle in range(max(step.cycle + step.latency for step in steps) + LATER + 1):
         idle = {port.name: _noise(port, drawn.rng) for port in inputs}
         yield DatapathCycle({**idle, **given.get(cycle, {})}, outputs.get(cycle, {}))

@@ -19,7 +19,7 @@ from vdla.compiler.extensions.load import unit_with_stage
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import limits, storage_dtype
 from vdla.hardware.config import Config
-from vdla.hardware.generate.datapath_ports import DatapathPort, datapath_ports, prefix, result_name
+from vdla.hardware.generate.datapath_ports import DatapathPort, prefix, result_name, step_ports
 from vdla.hardware.isa import OldSum, PlugIn, PlugInStage, PlugInUnit, StatePort, isa_of
 from vdla.hardware.timing import ISSUE_DELAY, extension_step, step_to_stage
 from vdla.runtime.check_datapath.state_model import StateModel
@@ -55,7 +55,7 @@ class RandomSteps:
         self.unit = unit
         self.rng = rng
         self.states = StateModel(unit)
-        self.ports = {port.name: port for port in datapath_ports(config, unit)}
+        self.ports = {port.name: port for port in step_ports(config, unit)}
         self._declared: dict[str, Extension | EmitStage] = {
             plug_in.name: extension_of(config, plug_in) for plug_in in unit.plug_ins
         }

@@ -357,7 +357,7 @@ def test_every_name_of_a_public_module_exists(name: str) -> None:
 
 def test_an_unknown_public_name_lists_the_known_ones() -> None:
     with pytest.raises(
-        AttributeError, match=r"module 'vdla' has no attribute 'complie'; it has Buffer, .* \(did you mean compile\?\)"
+        AttributeError, match=r"module 'vdla' has no attribute 'complie'; it has ArrayPort, .* \(did you mean compile\?\)"
     ):
         _ = package.complie
 

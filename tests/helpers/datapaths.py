@@ -4,7 +4,10 @@ result reaches the accumulator, cycles from formulas.
 Each function gives a `declare(config)` for a latency and an interval.
 """
 
+from dataclasses import replace
+
 from vdla import te
+from vdla.benchmarks.generated_tests.samples import borrow
 from vdla.compiler.extensions import Extension
 from vdla.hardware.isa import PlugInField
 
@@ -213,6 +216,12 @@ def paired(entries=2):
         )
 
     return declare
+
+
+def lend(config):
+    """Another that uses the array of multipliers."""
+    found = borrow(config)
+    return replace(found, name="lend", datapath=found.datapath.replace("ext_borrow", "ext_lend"))
 
 
 AT_ONCE = (fused(0), largest(0), copied(0), spread(0), distance(0))

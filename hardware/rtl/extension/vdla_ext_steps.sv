@@ -94,7 +94,7 @@ module vdla_ext_steps
 
       always_ff @(posedge clk_i) begin
         if (!rst_ni) valid_q[k] <= 1'b0;
-        else valid_q[k] <= valid_q[k-1] && 32'(latency_q) != k - 1;
+        else valid_q[k] <= valid_q[k-1] && !(Latencies[k-1] && 32'(latency_q) == k - 1);
       end
     end
 
@@ -106,7 +106,7 @@ module vdla_ext_steps
       writing = slot_i;
       writing_kind = kind;
       for (int unsigned k = 0; k <= MostLatency; k++) begin
-        if (valid_q[k] && 32'(latency_q) == k) begin
+        if (Latencies[k] && valid_q[k] && 32'(latency_q) == k) begin
           due = 1'b1;
           due_last = last_q[k];
           writing = slot_q[k];

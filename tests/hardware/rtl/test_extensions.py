@@ -9,12 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers.datapaths import AT_ONCE, GROUPS, LATER, SPACED, distance
+from helpers.datapaths import AT_ONCE, GROUPS, LATER, SPACED, distance, lend
 from helpers.staged_datapaths import leaky
 from helpers.stateful_datapaths import echo, tally, tinted
 
 import vdla
 from vdla.benchmarks.evaluate import examples
+from vdla.benchmarks.generated_tests.samples import borrow
 from vdla.benchmarks.programs.device_pair import Conditions, rtl_pair
 from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.benchmarks.programs.random_programs import random_verified_program
@@ -57,10 +58,11 @@ def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared, tmp
 
 @pytest.fixture(
     params=[
-        (*AT_ONCE, tally, echo, tinted),
+        (*AT_ONCE, tally, echo, tinted, borrow),
         *(pytest.param(few, marks=pytest.mark.long) for few in (GROUPS, SPACED[:1], SPACED[4:], [leaky(1)])),
+        pytest.param((borrow, lend), marks=pytest.mark.long),
     ],
-    ids=["all", "groups", "fed back", "fed forward", "a stage alone"],
+    ids=["all", "groups", "fed back", "fed forward", "a stage alone", "two that use the array"],
 )
 def files(request, tmp_path):
     """The files of a machine, in order."""
