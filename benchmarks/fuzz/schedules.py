@@ -47,20 +47,22 @@ class Rewrites:
                 return
             self.attempt(self.rng.choice(PRIMITIVES))
 
-    def attempt(self, name: str, given: tuple[Any, ...] | None = None) -> None:
-        """Apply one primitive, with random arguments unless they are given."""
+    def attempt(self, name: str, given: tuple[Any, ...] | None = None) -> Any:  # noqa: ANN401  as the primitive
+        """Apply one primitive, with random arguments unless they are given; its result, None if it
+        is refused."""
         arguments = ARGUMENTS[name](self) if given is None else given
         before = self.schedule.fn
         try:
-            getattr(self.schedule, name)(*arguments)
+            result = getattr(self.schedule, name)(*arguments)
         except (ScheduleError, TensorizeError):
             self.refused[name] += 1
             if self.schedule.fn is not before:
                 raise RewriteFault(f"{name}{arguments}: a refused rewrite must leave the function as it was") from None
+            return None
         except Exception as error:
             raise RewriteFault(f"{name}{arguments}: {type(error).__name__}: {error}") from error
-        else:
-            self.accepted[name] += 1
+        self.accepted[name] += 1
+        return result
 
     # --- names that the function has --------------------------------------------------------------
 

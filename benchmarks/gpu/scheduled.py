@@ -16,6 +16,7 @@ from typing import Any
 from vdla.benchmarks.fuzz.cases import difference
 from vdla.benchmarks.fuzz.functions import FuzzProblem, random_problem
 from vdla.benchmarks.fuzz.schedules import ARGUMENTS, Rewrites
+from vdla.benchmarks.gpu.grid_recipe import schedule_nests
 from vdla.benchmarks.harness import Progress
 from vdla.benchmarks.isolated_batches import run_batches
 from vdla.compiler import ir
@@ -31,6 +32,7 @@ from vdla.runtime.opencl import build_opencl, opencl_devices
 _SCOPES = ("global", "shared", "local")
 _AXES = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.x", "threadIdx.y")
 _STEPS, _BINDINGS = 14, 10
+_RECIPES = 0.7  # of the cases; others are under any primitives
 _BATCH = 25
 _SEED_STRIDE = 1_000_000  # cases per seed, so that different seeds share none
 _NOT_ON_GRIDS = ("parallel", "tensorize", "prefetch", "strips")
@@ -51,7 +53,7 @@ _LAST = ("bind", "bind", "bind", "thread_reduce", "compute_at", "set_scope")
 class GridCases:
     """What became of cases; `wrong` has a description by seed.
 
-    In those that `died`, the device's own compiler ended the process.
+    `died` are the seeds of those in which the device's own compiler ended the process.
     """
 
     cases: int = 0
@@ -59,7 +61,7 @@ class GridCases:
     several_threads: int = 0
     with_barriers: int = 0
     on_device: int = 0
-    died: int = 0
+    died: list[int] = field(default_factory=list)
     wrong: dict[int, str] = field(default_factory=dict)
 
     def add(self, other: GridCases) -> None:
@@ -93,7 +95,7 @@ def run_grid_cases(seeds: Sequence[int]) -> GridCases:
 
 def _died(seed: int) -> GridCases:
     """The outcome of a case that killed its process: that of its threads, without the device."""
-    return replace(run_grid_case(seed, device=False), died=1)
+    return replace(run_grid_case(seed, device=False), died=[seed])
 
 
 def run_grid_case(seed: int, *, device: bool) -> GridCases:
@@ -129,6 +131,11 @@ def _numbers(problem: FuzzProblem) -> FuzzProblem:
 def _scheduled(problem: FuzzProblem, chance: random.Random) -> Schedule:
     """The function under random primitives, loops bound to a grid at last."""
     rewrites = Rewrites(chance, Schedule(problem.fn), Counter(), Counter())
+    if chance.random() < _RECIPES:
+        schedule_nests(rewrites)
+        for _ in range(chance.choice((0, 0, 1, 3))):
+            rewrites.attempt(name := chance.choice(tuple(_EVERY)), _EVERY[name](rewrites))
+        return rewrites.schedule
     for name in (*chance.choices(tuple(_EVERY), k=_STEPS), *chance.choices(_LAST, k=_BINDINGS)):
         rewrites.attempt(name, _EVERY[name](rewrites))
     return rewrites.schedule
