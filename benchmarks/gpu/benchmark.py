@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vdla.benchmarks.gpu.device import device_figures
+from vdla.benchmarks.gpu.ptx import ptx_figures
 from vdla.benchmarks.gpu.races import RANDOM, RaceCounts, count_races
 from vdla.benchmarks.gpu.scheduled import GridCases, grid_cases
 from vdla.benchmarks.harness import BenchmarkResult, Progress, versions
@@ -25,23 +26,25 @@ def run(
 ) -> BenchmarkResult:
     """Plants defects in cooperative kernels, draws random ones, and schedules random functions.
 
-    On a device, runs operators and times a product.
+    On a device, runs operators and times a product; reads the PTX of a product on tensor cores.
     """
     races = count_races(progress, seed, planted, random_kernels)
     count = (CASES_LONG if long else CASES) if cases is None else cases
     scheduled = grid_cases(progress, seed, count, workers)
     measured, device = device_figures(progress, seed)
+    written, assembled = ptx_figures()
     rows = [{"defect": kind, "planted": n, "refused": races.refused[kind]} for kind, n in sorted(races.planted.items())]
     receipt = {
         "versions": versions(),
         "cpu": cpu_model(),
         "device": device,
+        "ptxas": assembled,
         "seed": seed,
         "command": f"vdla bench gpu{' --long' if long else ''} --seed {seed}",
         "died": sorted(scheduled.died),
         "wrong": {str(case): fault[:200] for case, fault in scheduled.wrong.items()},
     }
-    figures = {**_case_figures(scheduled), **_race_figures(races), **measured}
+    figures = {**_case_figures(scheduled), **_race_figures(races), **measured, **written}
     return BenchmarkResult("gpu", figures, rows, receipt)
 
 
