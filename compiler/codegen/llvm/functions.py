@@ -11,13 +11,13 @@ from functools import partial
 
 from vdla.compiler.codegen.llvm import polynomials
 from vdla.compiler.codegen.llvm.arithmetic import Arithmetic
+from vdla.compiler.codegen.llvm.double_functions import emit_double
 from vdla.compiler.codegen.llvm.objects import CodegenError
 from vdla.compiler.codegen.llvm.polynomials import absolute, copy_sign
 from vdla.compiler.codegen.llvm.round_product import round_product
 from vdla.compiler.codegen.llvm.small_floats import from_float32, to_float32
 from vdla.compiler.codegen.llvm.types import (
     DOUBLE,
-    I32,
     Value,
     call_c_library,
     call_intrinsic,
@@ -30,6 +30,7 @@ from vdla.compiler.codegen.llvm.types import (
     value_type,
 )
 from vdla.compiler.ir import SMALL_FLOATS, is_float
+from vdla.compiler.target import Target
 
 EmitFunction = Callable[..., Value]  # (builder, *arguments)
 
@@ -51,10 +52,17 @@ def call_function(arithmetic: Arithmetic, name: str, dtype: str, args: list[Valu
         return round_product(arithmetic, dtype, *args)
     if name in _ROUNDINGS:
         return _round(arithmetic, name, args[0])
-    table = _SINGLE if dtype == "float32" else {**_SINGLE, **DOUBLE_FROM_C_LIBRARY}
+    table = _table(dtype, arithmetic.target)
     if name not in table:
         raise CodegenError(f"call: function must be one of {', '.join((*_SINGLE, *_ROUNDINGS))}, got {name}")
     return table[name](builder, *args)
+
+
+def _table(dtype: str, target: Target) -> dict[str, EmitFunction]:
+    """The functions of a type; a GPU has no C library."""
+    if is_gpu(target):
+        return {**_SINGLE, **(_SINGLE_ON_GPU if dtype == "float32" else DOUBLE_ON_GPU)}
+    return _SINGLE if dtype == "float32" else {**_SINGLE, **DOUBLE_FROM_C_LIBRARY}
 
 
 def _integer_abs(builder: Value, x: Value, dtype: str) -> Value:
@@ -79,6 +87,19 @@ def _c_library(builder: Value, *args: Value, name: str) -> Value:
     return call_c_library(builder, name, *args)
 
 
+def _own_double(builder: Value, *args: Value, name: str) -> Value:
+    return emit_double(builder, name, *args)
+
+
+def _sine(builder: Value, x: Value, name: str, of_large: polynomials.EmitDouble) -> Value:
+    return polynomials.sin_or_cos(builder, x, name, of_large)
+
+
+def _pow_of_doubles(builder: Value, x: Value, y: Value) -> Value:
+    """With the sign and the limits."""
+    return _power_with_limits(builder, x, y, emit_double(builder, "pow", x, y))
+
+
 # --- powers ---------------------------------------------------------------------------------------
 
 
@@ -87,7 +108,11 @@ def _pow(builder: Value, x: Value, y: Value) -> Value:
     kind = type_like(x, DOUBLE)
     base, exponent = builder.fpext(absolute(builder, x), kind), builder.fpext(y, kind)
     power = polynomials.exp(builder, builder.fmul(exponent, polynomials.log(builder, base)))
-    magnitude = builder.fptrunc(power, x.type)
+    return _power_with_limits(builder, x, y, builder.fptrunc(power, x.type))
+
+
+def _power_with_limits(builder: Value, x: Value, y: Value, magnitude: Value) -> Value:
+    """The power by that of |x|: 1 where IEEE 754 says so, else with its sign."""
     ones = builder.or_(builder.fcmp_ordered("==", y, splat(y, 0.0)), builder.fcmp_ordered("==", x, splat(x, 1.0)))
     unit = builder.fcmp_ordered("==", absolute(builder, x), splat(x, 1.0))
     infinite = builder.fcmp_ordered("==", absolute(builder, y), splat(y, polynomials.INFINITY))
@@ -97,9 +122,11 @@ def _pow(builder: Value, x: Value, y: Value) -> Value:
 
 def _signed_power(builder: Value, x: Value, y: Value, magnitude: Value) -> Value:
     """The power with its sign: of negative x, negative for odd y and NaN unless y is an integer."""
-    large = builder.fcmp_ordered(">=", absolute(builder, y), splat(y, 2.0**24))  # all such floats are even integers
+    form = polynomials.format_of(y)
+    limit = 2.0 ** (form.mantissa + 1)  # all such floats are even integers
+    large = builder.fcmp_ordered(">=", absolute(builder, y), splat(y, limit))
     number = builder.select(large, splat(y, 0.0), y)
-    kind = type_like(y, I32)
+    kind = type_like(y, form.integer)
     integer = call_intrinsic(builder, f"llvm.fptosi.sat.{type_suffix(kind)}.{type_suffix(y.type)}", kind, number)
     whole = builder.fcmp_ordered("==", builder.sitofp(integer, y.type), number)
     odd = builder.and_(whole, builder.icmp_signed("!=", builder.and_(integer, splat(integer, 1)), splat(integer, 0)))
@@ -150,8 +177,8 @@ _SINGLE: dict[str, EmitFunction] = {
     "tanh": polynomials.tanh,
     "sigmoid": polynomials.sigmoid,
     "erf": polynomials.erf,
-    "sin": lambda builder, x: polynomials.sin_or_cos(builder, x, "sin"),
-    "cos": lambda builder, x: polynomials.sin_or_cos(builder, x, "cos"),
+    "sin": partial(_sine, name="sin", of_large=call_c_library),
+    "cos": partial(_sine, name="cos", of_large=call_c_library),
     "pow": _pow,
     "sqrt": _sqrt,
     "rsqrt": _rsqrt,
@@ -162,4 +189,11 @@ _SINGLE: dict[str, EmitFunction] = {
 }
 DOUBLE_FROM_C_LIBRARY: dict[str, EmitFunction] = {
     name: partial(_c_library, name=name) for name in ("erf", "sin", "cos", "pow")
+}
+DOUBLE_ON_GPU: dict[str, EmitFunction] = {
+    **{name: partial(_own_double, name=name) for name in ("erf", "sin", "cos")},
+    "pow": _pow_of_doubles,
+}
+_SINGLE_ON_GPU: dict[str, EmitFunction] = {
+    name: partial(_sine, name=name, of_large=emit_double) for name in ("sin", "cos")
 }

@@ -7,6 +7,7 @@ products and sums are fused is up to the CPU.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from vdla.compiler.codegen.llvm.types import (
@@ -17,7 +18,6 @@ from vdla.compiler.codegen.llvm.types import (
     I64,
     Type,
     Value,
-    call_c_library,
     call_intrinsic,
     constant,
     element_type,
@@ -29,10 +29,11 @@ from vdla.compiler.codegen.llvm.types import (
 
 _LOG2E = 1.4426950408889634
 INFINITY = float("inf")
+EmitDouble = Callable[[Value, str, Value], Value]  # (builder, function, float64 argument)
 
 
 @dataclass(frozen=True, slots=True)
-class _Format:
+class FloatFormat:
     """Constants of the algorithms for float32 or float64."""
 
     integer: Type
@@ -51,14 +52,14 @@ class _Format:
         return 1.5 * 2.0**self.mantissa
 
 
-_SINGLE = _Format(
+_SINGLE = FloatFormat(
     integer=I32, mantissa=23, bias=127, low=-104.0, high=89.0, ln2=(0.693115234375, 3.1946184945309415e-05),
     exp=(0.5, 0.16666576998242924, 0.041666554627878084, 0.008363177629994445, 0.0013926181810489343),
     log=(0.6666666655430007, 0.40000122000846017, 0.28550802551295174, 0.23330964090255224),
     tanh=(-0.3333333329495413, 0.13333324185914644, -0.05396469612807382, 0.021818403705021795, -0.008526140801792538,
      0.0025261091923533636),
 )  # fmt: skip
-_DOUBLE = _Format(
+_DOUBLE = FloatFormat(
     integer=I64, mantissa=52, bias=1023, low=-746.0, high=710.0, ln2=(0.6931471787393093, 1.8206359985041462e-09),
     exp=(0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333326136, 0.001388888888888375,
          0.00019841269874815834,
@@ -99,21 +100,21 @@ _TANH_SMALL, _ERF_LIMIT_SMALL, _ERF_LIMIT, _SINE_LIMIT = 0.55, 0.9, 4.0, 2.0**25
 _SQRT_HALF = {_SINGLE: 0x3F3504F3, _DOUBLE: 0x3FE6A09E667F3BCD}  # its bit pattern
 
 
-def format_of(value: Value) -> _Format:
+def format_of(value: Value) -> FloatFormat:
     """The constants for the type of `value`."""
     return _SINGLE if element_type(value.type) == FLOAT else _DOUBLE
 
 
-def _multiply_add(builder: Value, a: Value, b: Value, c: Value) -> Value:
+def multiply_add(builder: Value, a: Value, b: Value, c: Value) -> Value:
     """a * b + c, fused if that is as fast."""
     return call_intrinsic(builder, f"llvm.fmuladd.{type_suffix(a.type)}", a.type, a, b, c)
 
 
-def _horner(builder: Value, x: Value, coefficients: tuple[float, ...]) -> Value:
+def horner(builder: Value, x: Value, coefficients: tuple[float, ...]) -> Value:
     """A polynomial by Horner's scheme; the constant coefficient comes first."""
     result = splat(x, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
-        result = _multiply_add(builder, result, x, splat(x, coefficient))
+        result = multiply_add(builder, result, x, splat(x, coefficient))
     return result
 
 
@@ -127,11 +128,11 @@ def copy_sign(builder: Value, x: Value, sign: Value) -> Value:
     return call_intrinsic(builder, f"llvm.copysign.{type_suffix(x.type)}", x.type, x, sign)
 
 
-def _nearest_multiple(builder: Value, x: Value, factor: float) -> tuple[Value, Value]:
+def nearest_multiple(builder: Value, x: Value, factor: float) -> tuple[Value, Value]:
     """x * factor rounded to an integer: as a float, and as an integer whose low bits are valid."""
     form = format_of(x)
     kind = type_like(x, form.integer)
-    shifted = _multiply_add(builder, x, splat(x, factor), splat(x, form.magic))
+    shifted = multiply_add(builder, x, splat(x, factor), splat(x, form.magic))
     bits = builder.sub(builder.bitcast(shifted, kind), builder.bitcast(splat(x, form.magic), kind))
     return builder.fsub(shifted, splat(x, form.magic)), bits
 
@@ -141,10 +142,10 @@ def exp(builder: Value, x: Value) -> Value:
     form = format_of(x)
     x = builder.select(builder.fcmp_ordered(">", x, splat(x, form.high)), splat(x, form.high), x)
     x = builder.select(builder.fcmp_ordered("<", x, splat(x, form.low)), splat(x, form.low), x)
-    number, power = _nearest_multiple(builder, x, _LOG2E)
-    rest = _multiply_add(builder, number, splat(x, -form.ln2[0]), x)
-    rest = _multiply_add(builder, number, splat(x, -form.ln2[1]), rest)
-    tail = _multiply_add(builder, builder.fmul(rest, rest), _horner(builder, rest, form.exp), rest)
+    number, power = nearest_multiple(builder, x, _LOG2E)
+    rest = multiply_add(builder, number, splat(x, -form.ln2[0]), x)
+    rest = multiply_add(builder, number, splat(x, -form.ln2[1]), rest)
+    tail = multiply_add(builder, builder.fmul(rest, rest), horner(builder, rest, form.exp), rest)
     result = builder.fadd(tail, splat(x, 1.0))
     half = builder.ashr(power, splat(power, 1))
     return _scale(builder, _scale(builder, result, half), builder.sub(power, half))
@@ -160,24 +161,31 @@ def _scale(builder: Value, x: Value, power: Value) -> Value:
 def log(builder: Value, x: Value) -> Value:
     """log(2**k (1 + f)) with f near 0: f - f**2 / 2 + s (f**2 / 2 + R), with s = f / (2 + f)."""
     form = format_of(x)
+    mantissa, power, extra = split_exponent(builder, x)
+    f = builder.fsub(mantissa, splat(x, 1.0))
+    k = builder.fadd(builder.sitofp(power, x.type), extra)
+    s = builder.fdiv(f, builder.fadd(f, splat(x, 2.0)))
+    z = builder.fmul(s, s)
+    square = builder.fmul(builder.fmul(f, f), splat(x, 0.5))
+    inner = builder.fadd(square, builder.fmul(z, horner(builder, z, form.log)))
+    low = multiply_add(builder, s, inner, builder.fmul(k, splat(x, form.ln2[1])))
+    result = multiply_add(builder, k, splat(x, form.ln2[0]), builder.fsub(f, builder.fsub(square, low)))
+    return _log_limits(builder, x, result)
+
+
+def split_exponent(builder: Value, x: Value) -> tuple[Value, Value, Value]:
+    """m near 1, an integer k and a number e with x = 2**(k + e) m, for x > 0."""
+    form = format_of(x)
     normal, extra = _normalise(builder, x, form)
     kind = type_like(x, form.integer)
     one, half = form.bias << form.mantissa, _SQRT_HALF[form]
     shifted = builder.add(builder.bitcast(normal, kind), constant(kind, one - half))
     power = builder.sub(builder.ashr(shifted, constant(kind, form.mantissa)), constant(kind, form.bias))
     bits = builder.add(builder.and_(shifted, constant(kind, (1 << form.mantissa) - 1)), constant(kind, half))
-    f = builder.fsub(builder.bitcast(bits, x.type), splat(x, 1.0))
-    k = builder.fadd(builder.sitofp(power, x.type), extra)
-    s = builder.fdiv(f, builder.fadd(f, splat(x, 2.0)))
-    z = builder.fmul(s, s)
-    square = builder.fmul(builder.fmul(f, f), splat(x, 0.5))
-    inner = builder.fadd(square, builder.fmul(z, _horner(builder, z, form.log)))
-    low = _multiply_add(builder, s, inner, builder.fmul(k, splat(x, form.ln2[1])))
-    result = _multiply_add(builder, k, splat(x, form.ln2[0]), builder.fsub(f, builder.fsub(square, low)))
-    return _log_limits(builder, x, result)
+    return builder.bitcast(bits, x.type), power, extra
 
 
-def _normalise(builder: Value, x: Value, form: _Format) -> tuple[Value, Value]:
+def _normalise(builder: Value, x: Value, form: FloatFormat) -> tuple[Value, Value]:
     """A subnormal number scaled to a normal one, and the correction of its exponent."""
     small = builder.fcmp_ordered("<", x, splat(x, 2.0 ** (1 - form.bias)))
     larger = builder.fmul(x, splat(x, 2.0**form.mantissa))
@@ -194,7 +202,7 @@ def _log_limits(builder: Value, x: Value, result: Value) -> Value:
 def tanh(builder: Value, x: Value) -> Value:
     """A polynomial near 0, else 1 - 2 / (exp(2 |x|) + 1)."""
     magnitude, square = absolute(builder, x), builder.fmul(x, x)
-    near = _multiply_add(builder, builder.fmul(x, square), _horner(builder, square, format_of(x).tanh), x)
+    near = multiply_add(builder, builder.fmul(x, square), horner(builder, square, format_of(x).tanh), x)
     power = exp(builder, builder.fadd(magnitude, magnitude))
     quotient = builder.fdiv(splat(x, 2.0), builder.fadd(power, splat(x, 1.0)))
     far = builder.fsub(splat(x, 1.0), quotient)
@@ -213,22 +221,22 @@ def sigmoid(builder: Value, x: Value) -> Value:
 def erf(builder: Value, x: Value) -> Value:
     """float32: a polynomial near 0, else 1 - exp(-p(|x|))."""
     magnitude, square = absolute(builder, x), builder.fmul(x, x)
-    near = _multiply_add(builder, x, _horner(builder, square, _ERF_SMALL), x)
+    near = multiply_add(builder, x, horner(builder, square, _ERF_SMALL), x)
     limited = builder.select(
         builder.fcmp_ordered(">", magnitude, splat(x, _ERF_LIMIT)), splat(x, _ERF_LIMIT), magnitude
     )
-    rest = exp(builder, builder.fneg(_horner(builder, limited, _ERF_LARGE)))
+    rest = exp(builder, builder.fneg(horner(builder, limited, _ERF_LARGE)))
     far = builder.fsub(splat(x, 1.0), rest)
     is_near = builder.fcmp_ordered("<", magnitude, splat(x, _ERF_LIMIT_SMALL))
     return copy_sign(builder, builder.select(is_near, near, far), x)
 
 
-def sin_or_cos(builder: Value, x: Value, name: str) -> Value:
-    """float32: sin or cos; if a lane is too large for the reduction, by the C library."""
+def sin_or_cos(builder: Value, x: Value, name: str, of_large: EmitDouble) -> Value:
+    """float32: sin or cos; if a lane is too large for the reduction, in float64 by `of_large`."""
     wide = builder.fpext(x, type_like(x, DOUBLE))
     with builder.if_else(_any_above(builder, x, _SINE_LIMIT), likely=False) as (then, otherwise):
         with then:
-            slow = builder.fptrunc(call_c_library(builder, name, wide), x.type)
+            slow = builder.fptrunc(of_large(builder, name, wide), x.type)
             slow_end = builder.block
         with otherwise:
             fast = _sine_by_reduction(builder, x, wide, 0 if name == "sin" else 1)
@@ -249,17 +257,21 @@ def _any_above(builder: Value, x: Value, limit: float) -> Value:
 
 def _sine_by_reduction(builder: Value, x: Value, wide: Value, quarters: int) -> Value:
     """sin(x + quarters * pi / 2); the multiple of pi / 2 is subtracted in float64."""
-    number, bits = _nearest_multiple(builder, wide, 1 / sum(_HALF_PI))
+    number, bits = nearest_multiple(builder, wide, 1 / sum(_HALF_PI))
     rest = wide
     for part in _HALF_PI:
         rest = builder.fsub(rest, builder.fmul(number, splat(wide, part)))
     r = builder.fptrunc(rest, x.type)
     square = builder.fmul(r, r)
-    sin = _multiply_add(builder, builder.fmul(r, square), _horner(builder, square, _SIN), r)
-    tail = _multiply_add(builder, builder.fmul(square, square), _horner(builder, square, _COS), splat(x, 1.0))
-    cos = _multiply_add(builder, square, splat(x, -0.5), tail)
-    quadrant = builder.add(bits, splat(bits, quarters))
-    odd = builder.icmp_signed("!=", builder.and_(quadrant, splat(bits, 1)), splat(bits, 0))
-    negative = builder.icmp_signed("!=", builder.and_(quadrant, splat(bits, 2)), splat(bits, 0))
+    sin = multiply_add(builder, builder.fmul(r, square), horner(builder, square, _SIN), r)
+    tail = multiply_add(builder, builder.fmul(square, square), horner(builder, square, _COS), splat(x, 1.0))
+    cos = multiply_add(builder, square, splat(x, -0.5), tail)
+    return by_quadrant(builder, sin, cos, builder.add(bits, splat(bits, quarters)))
+
+
+def by_quadrant(builder: Value, sin: Value, cos: Value, quadrant: Value) -> Value:
+    """The sine of an angle, `quadrant` right angles beyond that of `sin` and `cos`."""
+    odd = builder.icmp_signed("!=", builder.and_(quadrant, splat(quadrant, 1)), splat(quadrant, 0))
+    negative = builder.icmp_signed("!=", builder.and_(quadrant, splat(quadrant, 2)), splat(quadrant, 0))
     result = builder.select(odd, cos, sin)
     return builder.select(negative, builder.fneg(result), result)
