@@ -41,6 +41,7 @@ from vdla.compiler.analysis.independence import (
     elements_differ,
 )
 from vdla.compiler.analysis.read_region import (
+    Limit,
     Span,
     access_region,
     accesses_region,
@@ -73,6 +74,7 @@ __all__ = [
     "Domains",
     "Indices",
     "LeafBlock",
+    "Limit",
     "MeetingTable",
     "Path",
     "Race",

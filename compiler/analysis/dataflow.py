@@ -23,7 +23,7 @@ from vdla.compiler.analysis.access import (
     written_buffers,
 )
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.read_region import Span, accesses_region
+from vdla.compiler.analysis.read_region import Span, within_limits
 from vdla.compiler.analysis.symbols import domains_of, extent_form
 from vdla.compiler.analysis.unchecked import is_unchecked
 from vdla.compiler.analysis.written_region import region_written
@@ -117,7 +117,7 @@ def _check_coverage(
     _check_conditions(writer, reader, common, where)
     ranges, outer, shape = domains_of(fn), {loop.var for loop in common}, fn.buffers[buffer]
     made = region_written(writer, shape, outer, ranges, f"{where}: {reader.name}")
-    need = [span.clamped(ranges) for span in accesses_region(reader, accesses, shape, outer, ranges)]
+    need = [span.clamped(ranges) for span in within_limits(reader, accesses, shape, outer, ranges)]
     for dimension, (has, wants) in enumerate(zip(made, need, strict=True)):
         index = store_to(writer.block, buffer).indices[dimension]
         earlier = _is_earlier_step(writer, reader, buffer, accesses[0], common) and _is_scan_step(writer, index)

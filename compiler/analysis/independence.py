@@ -23,7 +23,7 @@ from vdla.compiler.analysis.access import (
 from vdla.compiler.analysis.dataflow import check_pair, is_equality
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import Limit, access_region, index_form, limited_bounds, limits_of
-from vdla.compiler.analysis.symbols import Domains, at_least, domains_of
+from vdla.compiler.analysis.symbols import Domains, at_least, domains_of, form_bounds
 from vdla.compiler.analysis.tree import tree_of
 from vdla.compiler.arith import Linear, Ranges, linear, var_names
 from vdla.compiler.ir import ATOMIC, THREAD, expr_text
@@ -226,10 +226,12 @@ def _without(form: Linear, known: set[ir.Expr]) -> Linear:
 
 
 def _determined_terms(form: Linear, ranges: Ranges, limits: list[Limit]) -> list[ir.Expr]:
-    """The terms that the form's value determines: each outweighs all smaller ones."""
-    result: list[ir.Expr] = []
+    """The terms that the form's value determines: each outweighs all smaller ones, other than those
+    that are always 0."""
+    result = [term for term in form.terms if form_bounds(Linear({term: 1}), ranges) == (Linear({}), Linear({}))]
     rest = form
-    for term, factor in sorted(form.terms.items(), key=lambda item: -abs(item[1])):
+    others = [item for item in form.terms.items() if item[0] not in result]
+    for term, factor in sorted(others, key=lambda item: -abs(item[1])):
         rest = _without(rest, {term})
         low, high = limited_bounds(rest, ranges, limits)
         if not at_least(low + Linear({}, abs(factor) - 1), high, ranges):

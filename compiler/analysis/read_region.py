@@ -6,7 +6,7 @@ is a linear form over the outer loops. Accesses never leave [floor, ceil].
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -132,6 +132,25 @@ def access_region(
         offset, (low, high) = span_of(index_form(leaf, index, ranges), outer, ranges, limits)
         spans.append(Span(offset, low, high, larger(floor, ZERO, ranges), smaller(ceil, last, ranges)))
     return spans
+
+
+def within_limits(
+    reader: LeafBlock, accesses: Sequence[Indices], buffer: ir.Buffer, outer: Collection[str], ranges: Domains
+) -> list[Span]:
+    """The region of `accesses_region`, with the edges that the reader's conditions set whatever the
+    outer loops are: `i * 4 + j < 7` ends at 6 in the last tile of 4."""
+    limits = limits_of(reader.conditions, ranges)
+    spans = accesses_region(reader, accesses, buffer, outer, ranges)
+    if not limits:
+        return spans
+    found = []
+    for dimension, span in enumerate(spans):
+        forms = [index_form(reader, indices[dimension], ranges) for indices in accesses]
+        edges = [limited_bounds(form, ranges, limits) for form in forms]
+        low, high = reduce(lambda a, b: (smaller(a[0], b[0], ranges), larger(a[1], b[1], ranges)), edges)
+        floor, ceil = larger(span.floor, low, ranges), smaller(span.ceil, high, ranges)
+        found.append(replace(span, floor=floor, ceil=ceil))
+    return found
 
 
 def index_form(leaf: LeafBlock, index: ir.Expr, ranges: Ranges) -> Linear:

@@ -183,7 +183,8 @@ def _partial_loops(writer: LeafBlock, others: list[LeafBlock]) -> set[str]:
     """The loops that write a region, the same in all iterations, only in some of them."""
     bound = {name for value in writer.values.values() for name in var_names(value)}
     alone = [c for c in writer.conditions if not all(c in other.conditions for other in others)]
-    return {name for condition in alone for name in var_names(condition)} - bound
+    single = {loop.var for loop in writer.loops if loop.extent == 1}
+    return {name for condition in alone for name in var_names(condition)} - bound - single
 
 
 def hoisted_loop(around: Loops, buffer: ir.Buffer) -> str | None:

@@ -9,8 +9,8 @@ from vdla.compiler import ir
 from vdla.compiler.analysis.access import LeafBlock, leaf_at, leaves, stores, written_buffers
 from vdla.compiler.analysis.dataflow import bounds_axis
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.read_region import ONE, Span, full_span
-from vdla.compiler.analysis.symbols import at_least, domains_of, extent_of, form_bounds
+from vdla.compiler.analysis.read_region import ONE, Limit, Span, full_span, limited_bounds, limits_of
+from vdla.compiler.analysis.symbols import at_least, domains_of, extent_of
 from vdla.compiler.analysis.tree import (
     Path,
     block_at,
@@ -74,17 +74,18 @@ def build_nest(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], cond
     The step of a scan gets no loop. Conditions are added where a span can exceed its floor or ceil.
     """
     names, ranges = used_names(fn), domains_of(fn)
+    limits = limits_of(conditions, ranges)
     loops: list[tuple[str, ir.Extent]] = []
     values: list[ir.Expr] = []
     for axis in block.axes:
         span = spans.get(axis.var) or full_span(axis.extent)
         if axis.kind is ir.AxisKind.SCAN and axis.var in spans:
-            conditions = [*conditions, *_clamps(span.first, span, ranges)]
+            conditions = [*conditions, *_clamps(span.first, span, ranges, limits)]
             values.append(span.first.expr())
             continue
         var = _fresh_loop(names, axis, block.name)
         value = span.first + Linear({ir.Var(var): 1})
-        conditions = [*conditions, *_clamps(value, span, ranges)]
+        conditions = [*conditions, *_clamps(value, span, ranges, limits)]
         loops.append((var, extent_of(span.extent)))
         values.append(value.expr())
     nest: ir.Stmt = replace(block, values=tuple(values), predicate=predicate_of(conditions))
@@ -126,9 +127,9 @@ def _fresh_loop(names: Names, axis: ir.Axis, block: str) -> str:
     return names.fresh(axis.var.removeprefix("v") or axis.var, block)
 
 
-def _clamps(value: Linear, span: Span, ranges: Ranges) -> list[ir.Expr]:
-    """The conditions that keep `value` in [floor, ceil], where it can exceed them."""
-    low, high = form_bounds(span.offset, ranges)
+def _clamps(value: Linear, span: Span, ranges: Ranges, limits: list[Limit]) -> list[ir.Expr]:
+    """The conditions that keep `value` in [floor, ceil], where `limits` let it exceed them."""
+    low, high = limited_bounds(span.offset, ranges, limits)
     conditions: list[ir.Expr] = []
     if not at_least(low + span.low, span.floor, ranges):
         conditions.append(ir.Binary("ge", value.expr(), span.floor.expr()))

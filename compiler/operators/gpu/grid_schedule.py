@@ -1,99 +1,111 @@
-"""The default schedule of any function for a GPU: a thread for each element of each stage.
+"""The default schedule of any function for a GPU.
 
-The spatial loops of a block are fused and split over the blocks and threads of a grid; reductions
-run in sequence, into a register, or where few results have many terms, in a tree over the threads
-of a group. Matrix products get their own schedule, where tiles divide their extents. Steps that are
-illegal for a function are skipped: what no step binds, one thread runs.
+Operators have schedules of their own. Of the other stages, those that serve the rows of a result
+become one kernel with a group of threads, or one thread, for each row; reductions of many terms get
+groups of threads, and all others a thread for each element. Steps that are illegal for a function
+are skipped: what no step binds, one thread runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from vdla.compiler import ir
-from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests, iteration_count
+from vdla.compiler.ir import THREAD
+from vdla.compiler.operators.cpu.block_nest import block_nest, block_nests, iteration_count
 from vdla.compiler.operators.cpu.inlining import inline_stages
 from vdla.compiler.operators.cpu.stage_schedule import attempt
-from vdla.compiler.operators.gpu.matmul_schedule import GROUP, schedule_matmul
+from vdla.compiler.operators.gpu.conv2d_schedule import default_conv2d_tiles, schedule_conv2d
+from vdla.compiler.operators.gpu.depthwise_schedule import default_depthwise_tiles, schedule_depthwise
+from vdla.compiler.operators.gpu.element_schedule import THREADS, default_element_tiles, schedule_elements
+from vdla.compiler.operators.gpu.matmul_schedule import default_matmul_tiles, schedule_matmul
+from vdla.compiler.operators.gpu.reduction_schedule import default_reduction_tiles, schedule_reduction
+from vdla.compiler.operators.gpu.row_schedule import default_row_tiles, row_producers, schedule_rows
 from vdla.compiler.operators.roles import OPERATOR
-from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
 
-THREADS = 128
-"""The threads of a block: several warps, so that one computes while another waits for memory."""
-GROUP_THREADS = 64
-"""The threads that reduce to one result together."""
-_LONG = 8  # terms for each of them
-_FEW_RESULTS = 4096  # beyond, a thread for each keeps the device busy
+Tiles = Any  # one of the dataclasses of the schedules
 
 
-def grid_schedule(fn: ir.Function, limits: GridLimits | None = None, threads: int = THREADS) -> Schedule:
-    """A schedule of `fn` with blocks of `threads` threads, or as many as the device has."""
+def operator_schedules() -> Mapping[str, tuple[Callable[[Schedule, str, GridLimits], Tiles], Callable[..., None]]]:
+    """The default tiles and the schedule of each operator."""
+    return {
+        "conv2d": (default_conv2d_tiles, schedule_conv2d),
+        "depthwise_conv2d": (default_depthwise_tiles, schedule_depthwise),
+        "matmul": (default_matmul_tiles, schedule_matmul),
+    }
+
+
+def grid_schedule(
+    fn: ir.Function,
+    limits: GridLimits | None = None,
+    threads: int = THREADS,
+    tiles: Mapping[str, Tiles] | None = None,
+) -> Schedule:
+    """A schedule of `fn` with groups of `threads` threads where each computes elements of its own.
+
+    `tiles` gives the tiles of operators by the name of their block, which must then be legal.
+    """
     schedule = Schedule(fn)
     inline_stages(schedule)
-    most = GridLimits("").threads if limits is None else limits.threads
-    for nest in block_nests(schedule.fn):
-        name = nest.leaf.name
-        product = nest.leaf.block.annotations.get(OPERATOR) == "matmul" and most >= GROUP**2
-        if not (product and attempt(schedule, partial(schedule_matmul, schedule, name))):
-            bind_stage(schedule, name, min(threads, most))
+    device = GridLimits("") if limits is None else limits
+    given = tiles or {}
+    for name in [nest.leaf.name for nest in block_nests(schedule.fn) if OPERATOR in nest.leaf.block.annotations]:
+        _schedule_operator(schedule, name, device, given)
+    for name in reversed([nest.leaf.name for nest in block_nests(schedule.fn)]):
+        if not _is_bound(schedule, name):
+            bind_stage(schedule, name, device, threads)
     return schedule
 
 
-def bind_stage(schedule: Schedule, block: str, threads: int) -> None:
-    """Give each element of a block a thread, if no other block shares its loops."""
-    nest = block_nest(schedule.fn, block)
-    if not nest.is_alone:
+def _schedule_operator(schedule: Schedule, block: str, limits: GridLimits, given: Mapping[str, Tiles]) -> None:
+    """Apply the schedule of the operator that a block sums, if it has one."""
+    operator = str(block_nest(schedule.fn, block).leaf.block.annotations.get(OPERATOR, ""))
+    if operator not in operator_schedules():
         return
-    if _is_long(nest) and attempt(schedule, lambda: _reduce_in_group(schedule, block)):
+    default, apply = operator_schedules()[operator]
+    if block in given:
+        apply(schedule, block, given[block])
+    else:
+        attempt(schedule, lambda: apply(schedule, block, default(schedule, block, limits)))
+
+
+def _is_bound(schedule: Schedule, block: str) -> bool:
+    """Whether a loop around a block is bound."""
+    return any(THREAD in loop.annotations for loop in block_nest(schedule.fn, block).leaf.loops)
+
+
+def bind_stage(schedule: Schedule, block: str, limits: GridLimits, threads: int) -> None:
+    """Give the elements of a block groups or threads, with the stages that serve it alone.
+
+    The first stages are left out, one after another, until the rest fits.
+    """
+    if not block_nest(schedule.fn, block).is_alone:
         return
-    if iteration_count(nest.loops("spatial")) == 1:
+    producers = row_producers(schedule, block)
+    for first in range(len(producers)):
+        if attempt(schedule, partial(_bind_rows, schedule, block, limits, threads, producers[first:])):
+            return
+    if attempt(schedule, lambda: _bind_reduction(schedule, block, limits)):
         return
-    if nest.loops("reduce") and attempt(schedule, lambda: _reduce_in_register(schedule, block, threads)):
-        return
-    attempt(schedule, lambda: _bind_elements(schedule, block, threads))
+    if iteration_count(block_nest(schedule.fn, block).loops("spatial")) > 1:
+        attempt(schedule, lambda: _bind_elements(schedule, block, limits, threads))
 
 
-def _is_long(nest: BlockNest) -> bool:
-    """Whether a few results have so many terms that a group of threads is worth its barriers."""
-    terms, results = iteration_count(nest.loops("reduce")), iteration_count(nest.loops("spatial"))
-    return terms >= _LONG * GROUP_THREADS and results <= _FEW_RESULTS
+def _bind_rows(schedule: Schedule, block: str, limits: GridLimits, threads: int, producers: list[str]) -> None:
+    """A group or a thread for each row."""
+    tiles = default_row_tiles(schedule, block, limits, producers, threads)
+    schedule_rows(schedule, block, tiles, producers, limits.shared_bytes // 2)
 
 
-def _reduce_in_group(schedule: Schedule, block: str) -> None:
-    """A group of threads for each result: a part of the terms for each, combined in a tree."""
-    nest = block_nest(schedule.fn, block)
-    reduced = [loop.var for loop in nest.loops("reduce")]
-    outer = [loop.var for loop in nest.own if loop.var not in reduced]
-    schedule.reorder(*outer, *reduced)
-    terms = schedule.fuse(*reduced) if len(reduced) > 1 else reduced[0]
-    step, part = schedule.split(terms, factor=GROUP_THREADS)  # neighbours read neighbours
-    schedule.reorder(part, step)
-    schedule.bind(schedule.fuse(*outer) if len(outer) > 1 else outer[0], "blockIdx.x")
-    schedule.thread_reduce(part, "threadIdx.x")
+def _bind_elements(schedule: Schedule, block: str, limits: GridLimits, threads: int) -> None:
+    """A thread for each element."""
+    schedule_elements(schedule, block, default_element_tiles(schedule, block, limits, threads))
 
 
-def _reduce_in_register(schedule: Schedule, block: str, threads: int) -> None:
-    """A thread for each result, which it reduces in a local variable."""
-    copy = schedule.cache_write(block, "local")
-    schedule.compute_at(block, _bind_elements(schedule, copy, threads))
-
-
-def _bind_elements(schedule: Schedule, block: str, threads: int) -> str:
-    """The fused spatial loops over blocks and threads; the innermost loop bound."""
-    nest = block_nest(schedule.fn, block)
-    spatial = nest.loops("spatial")
-    others = [loop.var for loop in nest.own if loop not in spatial]
-    if not spatial:
-        raise ScheduleError(f"threads for {block}: a loop must be spatial, got none")
-    if [loop.var for loop in nest.own] != [*(loop.var for loop in spatial), *others]:
-        schedule.reorder(*(loop.var for loop in spatial), *others)
-    fused = schedule.fuse(*(loop.var for loop in spatial)) if len(spatial) > 1 else spatial[0].var
-    extent = next(loop.extent for loop in block_nest(schedule.fn, block).own if loop.var == fused)
-    if isinstance(extent, int) and extent <= threads:
-        schedule.bind(fused, "threadIdx.x")
-        return fused
-    outer, inner = schedule.split(fused, factor=threads)
-    schedule.bind(outer, "blockIdx.x")
-    schedule.bind(inner, "threadIdx.x")
-    return inner
+def _bind_reduction(schedule: Schedule, block: str, limits: GridLimits) -> None:
+    """A group for each sum."""
+    schedule_reduction(schedule, block, default_reduction_tiles(schedule, block, limits))

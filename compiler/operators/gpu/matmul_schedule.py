@@ -1,91 +1,127 @@
 """The schedule of a matrix product for a GPU: shared tiles, register tiles, vector loads.
 
-A group of 16 x 16 threads computes a tile of the result of up to 64 x 64 elements, each thread up
-to 4 x 4 of them in registers. Step by step over the terms, all threads together fetch the tiles of
-both operands into shared memory, several elements at a time.
+A group of threads computes a tile of the result, each thread a small tile of it in registers. Step
+by step over the terms, all threads together fetch the tiles of both operands into shared memory,
+several elements at a time. Where tiles leave the matrices, threads skip what lies outside; barriers
+stay outside of these conditions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vdla.compiler.analysis import read_buffers, stores
-from vdla.compiler.operators.cpu.block_nest import block_nest
+from vdla.compiler import ir
+from vdla.compiler.analysis import read_buffers, written_buffers
+from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES
+from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
+from vdla.compiler.operators.cpu.producers_consumers import consumer_of
+from vdla.compiler.operators.gpu.group_loops import (
+    bind_all,
+    fetch_together,
+    fuse_all,
+    keep_in_registers,
+    padded_extent,
+    split_tile,
+)
 from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.compiler.target import GridLimits
 
-GROUP = 16
-"""The rows and the columns of threads in a group."""
-_TILES = (64, 32, 16)
-_DEPTHS = (16, 8)
-_LANES = (4, 2, 1)
+_SIDE = 16  # rows and columns of threads in a group, if the device has as many
+_OWN = (4, 2, 1)  # rows and columns of a thread
+_DEPTH = 16
+_DEPTHS = (16, 8, *range(32, 3, -1))  # the first that divides the terms
+_FEW_TERMS = 64  # for one step
+_MOST_WASTE = 1.25  # elements that a tile covers, over those of the matrix
+_FEWEST_ROWS = 4  # below, a product is a few sums
 
 
-def schedule_matmul(schedule: Schedule, block: str) -> None:
+@dataclass(frozen=True, slots=True)
+class MatmulTiles:
+    """The tile of a group, `rows` x `columns`; the `depth` terms of a step; the tile of a thread;
+    the `lanes` that a thread fetches at once."""
+
+    rows: int
+    columns: int
+    depth: int
+    thread_rows: int
+    thread_columns: int
+    lanes: int = 4
+
+    @property
+    def threads(self) -> dict[str, int]:
+        """The threads of a group along each axis."""
+        return {"threadIdx.x": self.columns // self.thread_columns, "threadIdx.y": self.rows // self.thread_rows}
+
+    def shared_bytes(self, itemsize: int) -> int:
+        """The shared memory of a group."""
+        return self.depth * (self.rows + self.columns) * itemsize
+
+
+def default_matmul_tiles(schedule: Schedule, block: str, limits: GridLimits) -> MatmulTiles:
+    """Tiles of a product that fit the device and cover little more than the matrix.
+
+    Raises:
+        ScheduleError: it has so few rows or columns that a thread for each result is as good.
+    """
+    nest = block_nest(schedule.fn, block)
+    *_, row, column, term = (nominal_extent(axis.extent) for axis in nest.leaf.block.axes)
+    if min(row, column) < _FEWEST_ROWS:
+        raise ScheduleError(f"matmul on a grid: a product must have {_FEWEST_ROWS} rows, got {row} x {column}")
+    side = max(n for n in (_SIDE, 8, 4, 2, 1) if n * n <= limits.threads)
+    thread_rows, thread_columns = _own_elements(row, side), _own_elements(column, side)
+    tiles = MatmulTiles(side * thread_rows, side * thread_columns, _depth(term), thread_rows, thread_columns)
+    while tiles.shared_bytes(nest.element_bytes) > limits.shared_bytes and tiles.depth > 1:
+        tiles = MatmulTiles(tiles.rows, tiles.columns, tiles.depth // 2, thread_rows, thread_columns)
+    return tiles
+
+
+def _depth(terms: int) -> int:
+    """The terms of a step; steps are equal where a divisor is near."""
+    if terms <= _FEW_TERMS and all(terms % depth for depth in _DEPTHS):
+        return terms
+    return next((depth for depth in _DEPTHS if terms % depth == 0), _DEPTH)
+
+
+def _own_elements(extent: int, side: int) -> int:
+    """The most elements of a thread with which tiles cover little outside of `extent`."""
+    waste = {own: padded_extent(extent, own * side) / extent for own in _OWN}
+    return next((own for own in _OWN if waste[own] <= _MOST_WASTE), min(_OWN, key=lambda own: (waste[own], -own)))
+
+
+def schedule_matmul(schedule: Schedule, block: str, tiles: MatmulTiles) -> None:
     """Tile the product that a block sums; outer dimensions are a batch.
 
     Raises:
-        ScheduleError: no tile divides an extent.
+        ScheduleError: the block is no product in a nest of its own.
     """
-    copy = schedule.cache_write(block, "local")
-    *batch, row, column = _extents(schedule, copy)
+    leaf = block_nest(schedule.fn, block).leaf.block
+    results = sum(axis.kind is ir.AxisKind.SPATIAL for axis in leaf.axes)
+    copy = consumer_of(schedule, block, (results,), "local")
+    keep_in_registers(schedule, block)
+    *batch, row, column = schedule.loops(copy)
     term = schedule.loops(block)[-1]
-    rows, columns = _largest(_TILES, row[1], "rows"), _largest(_TILES, column[1], "columns")
-    depth = _largest(_DEPTHS, _extents(schedule, block)[-1][1], "terms")
-    groups, threads, own = _split(schedule, (row[0], column[0]), (rows, columns))
-    outer = [name for name, _ in batch]
-    schedule.reorder(*outer, *groups, *threads, *own)
-    if outer:
-        schedule.bind(schedule.fuse(*outer) if len(outer) > 1 else outer[0], "blockIdx.z")
-    for loop, axis in zip((*groups, *threads), ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x"), strict=True):
-        schedule.bind(loop, axis)
+    split = (
+        split_tile(schedule, copy, row, tiles.rows, tiles.thread_rows),
+        split_tile(schedule, copy, column, tiles.columns, tiles.thread_columns),
+    )
+    groups, threads, own = ([part[kind] for part in split] for kind in range(3))
+    schedule.reorder(*batch, *groups, *threads, *own)
     schedule.compute_at(block, threads[1])
-    step, inner = schedule.split(term, factor=depth)
+    step, inner = schedule.split(term, factor=tiles.depth)
     *_, row_loop, column_loop = [loop for loop in schedule.loops(block) if loop not in (step, inner)]
     schedule.reorder(step, inner, row_loop, column_loop)
-    _fetch_operands(schedule, block, step, depth * min(rows, columns))
+    bind_all(schedule, threads, THREAD_AXES)
+    _fetch_operands(schedule, block, step, tiles)
+    bind_all(schedule, [*([fuse_all(schedule, batch)] if batch else []), *groups], BLOCK_AXES)
     schedule.unroll(row_loop)
-    if columns > GROUP:
+    if tiles.thread_columns > 1:
         schedule.vectorize(own[1])
 
 
-def _split(schedule: Schedule, loops: Sequence[str], tiles: Sequence[int]) -> tuple[list[str], list[str], list[str]]:
-    """Each loop as one over groups, one over threads and one over the elements of a thread."""
-    groups, threads, own = [], [], []
-    for loop, tile in zip(loops, tiles, strict=True):
-        group, rest = schedule.split(loop, factor=tile)
-        thread, element = schedule.split(rest, factor=tile // GROUP)
-        groups.append(group)
-        threads.append(thread)
-        own.append(element)
-    return groups, threads, own
-
-
-def _fetch_operands(schedule: Schedule, block: str, loop: str, elements: int) -> None:
-    """Copy the tile of each operand to shared memory in `loop`; the smaller has `elements`."""
-    lanes = _largest(_LANES, elements // GROUP**2, "elements for each thread")
+def _fetch_operands(schedule: Schedule, block: str, loop: str, tiles: MatmulTiles) -> None:
+    """Copy the tile of each operand to shared memory in `loop`."""
     leaf = block_nest(schedule.fn, block).leaf.block
-    written = {store.buffer for store in stores(leaf)}
-    for buffer in sorted(read_buffers(leaf) - written):
+    for buffer in sorted(read_buffers(leaf) - written_buffers(leaf)):
         tile = schedule.cache_read(block, buffer, "shared")
         schedule.compute_at(tile, loop)
-        row, column = schedule.loops(tile)[-2:]
-        vector, lane = schedule.split(column, factor=lanes)
-        if lanes > 1:
-            schedule.vectorize(lane)
-        _, share = schedule.split(schedule.fuse(row, vector), factor=GROUP**2)
-        y, x = schedule.split(share, factor=GROUP)
-        schedule.bind(y, "threadIdx.y")
-        schedule.bind(x, "threadIdx.x")
-
-
-def _extents(schedule: Schedule, block: str) -> list[tuple[str, int]]:
-    """The loops around a block with their extents, which must be numbers."""
-    return [(loop.var, loop.size) for loop in block_nest(schedule.fn, block).leaf.loops]
-
-
-def _largest(choices: Sequence[int], extent: int, what: str) -> int:
-    """The largest choice that divides an extent."""
-    found = next((choice for choice in choices if extent % choice == 0), None)
-    if found is None:
-        raise ScheduleError(f"matmul on a grid: {what} must be a multiple of {choices[-1]}, got {extent}")
-    return found
+        fetch_together(schedule, tile, loop, tiles.threads, tiles.lanes)

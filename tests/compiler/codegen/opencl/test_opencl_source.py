@@ -68,7 +68,7 @@ def test_a_device_array_between_kernels():
     x = te.placeholder((4, 6), "int32", "x")
     k, m = te.reduce_axis(6, "k"), te.reduce_axis(6, "m")
     rows = te.compute((4,), lambda i: te.sum(x[i, k], axis=k), "rows")
-    y = te.compute((4,), lambda i: te.sum(x[i, m] * rows[i], axis=m), "y")
+    y = te.compute((4,), lambda i: te.sum(x[i, m] * (rows[i] + rows[3 - i]), axis=m), "y")
     source = emit_opencl(grid_schedule(te.create_function([x], [y], "f")).fn, LIMITS)
     assert [launch.kernel for launch in source.launches] == ["f_0_kernel", "f_1_kernel"]
     assert [(t.name, t.dtype, t.shape) for t in source.temporaries] == [("rows", "int32", (4,))]

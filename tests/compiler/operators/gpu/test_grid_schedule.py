@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,8 @@ from vdla.compiler.codegen.opencl import emit_opencl
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import matmul, softmax
 from vdla.compiler.operators.gpu import grid_schedule
-from vdla.compiler.operators.gpu.matmul_schedule import schedule_matmul
+from vdla.compiler.operators.gpu.matmul_schedule import MatmulTiles, default_matmul_tiles
+from vdla.compiler.operators.gpu.row_schedule import RowTiles, row_producers, schedule_rows
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
 
@@ -27,11 +30,83 @@ def launches(schedule: Schedule):
     return [(launch.groups, launch.threads) for launch in emit_opencl(schedule.fn, LIMITS).launches]
 
 
-def test_every_stage_is_a_kernel_of_one_thread_an_element():
+def function_of(operator, *shapes, dtype: str = "float32"):
+    inputs = [te.placeholder(shape, dtype, f"x{n}") for n, shape in enumerate(shapes)]
+    return te.create_function(inputs, [operator(*inputs)], "f")
+
+
+def source_of(operator, *shapes, dtype: str = "float32", limits: GridLimits = LIMITS):
+    return emit_opencl(grid_schedule(function_of(operator, *shapes, dtype=dtype), limits).fn, limits)
+
+
+def shared_bytes(source) -> int:
+    sizes = {"float": 4, "char": 1, "int": 4}
+    return sum(sizes[kind] * int(n) for kind, n in re.findall(r"__local (\w+) \w+\[(\d+)\]", source.text))
+
+
+def test_stages_that_no_kernel_can_share_are_launches():
+    """The second one reads other rows of the first."""
     x = te.placeholder((10, 20), "float32", "x")
-    schedule = grid_schedule(te.create_function([x], [softmax(x)], "f"), threads=32)
-    row, element = ((1, 1, 1), (10, 1, 1)), ((7, 1, 1), (32, 1, 1))
-    assert launches(schedule) == [row, element, row, element]
+    first = te.compute((10, 20), lambda i, j: te.exp(x[i, j]), "first")
+    second = te.compute((10, 20), lambda i, j: first[9 - i, j] + first[i, 19 - j], "second")
+    schedule = grid_schedule(te.create_function([x], [second], "f"), threads=32)
+    assert launches(schedule) == [((7, 1, 1), (32, 1, 1))] * 2
+
+
+def test_a_row_is_the_work_of_a_group():
+    """One barrier ends each step of a tree over 32 threads, one more shares the exponentials."""
+    source = source_of(softmax, (3, 100))
+    assert [(launch.groups, launch.threads) for launch in source.launches] == [((3, 1, 1), (32, 1, 1))]
+    steps = 31 + 1  # partial results of a tree, and the result
+    assert shared_bytes(source) == 4 * (100 + 2 * (32 + steps - 1))
+    assert "x0_softmax_exp[100]" in source.text
+
+
+def test_short_rows_are_the_work_of_threads():
+    source = source_of(softmax, (300, 10))
+    assert [(launch.groups, launch.threads) for launch in source.launches] == [((3, 1, 1), (128, 1, 1))]
+    assert "barrier" not in source.text
+    assert "float x0_softmax_exp[10];" in source.text
+
+
+def test_rows_of_several_threads_share_a_group():
+    assert launches(grid_schedule(function_of(softmax, (6, 100)))) == [((3, 1, 1), (32, 2, 1))]
+
+
+def test_rows_beyond_the_shared_memory_are_launches():
+    small = GridLimits("small", threads=64, shared_bytes=16 * 1024)
+    source = source_of(softmax, (2, 5000), limits=small)
+    assert len(source.launches) > 1
+    assert shared_bytes(source) <= small.shared_bytes
+
+
+@pytest.mark.parametrize(
+    ("operator", "shapes"),
+    [
+        (operators.layer_norm, ((4, 90), (90,), (90,))),
+        (operators.batch_norm, ((2, 3, 7, 7), *[(3,)] * 4)),
+        pytest.param(lambda *t: operators.group_norm(*t, 2), ((2, 4, 6, 6), (4,), (4,)), marks=pytest.mark.long),
+        pytest.param(lambda x: operators.average_pool(x, 3, 2, 1), ((2, 3, 9, 8),), marks=pytest.mark.long),
+        pytest.param(operators.log_softmax, ((5, 77),), marks=pytest.mark.long),
+    ],
+)
+def test_stages_that_serve_rows_are_one_launch(operator, shapes: tuple):
+    assert len(source_of(operator, *shapes).launches) == 1
+
+
+def test_row_tiles_must_fit_the_rows():
+    schedule = Schedule(function_of(softmax, (7, 100)))
+    producers = row_producers(schedule, "x0_softmax")
+    assert producers == ["x0_softmax_max", "x0_softmax_exp", "x0_softmax_sum"]
+    message = r"^rows of x0_softmax: the rows of a group must divide 7, got 2$"
+    with pytest.raises(ScheduleError, match=message):
+        schedule_rows(schedule, "x0_softmax", RowTiles(32, 2), producers)
+
+
+def test_neighbours_are_loaded_as_vectors_where_there_are_many():
+    text = source_of(operators.add, (256, 256), (256, 256)).text
+    assert "vstore4(vload4(0, x0 + " in text
+    assert "vload4" not in source_of(operators.add, (25, 25), (25, 25)).text
 
 
 def test_one_result_is_the_work_of_one_thread():
@@ -44,6 +119,11 @@ def test_one_result_is_the_work_of_one_thread():
 def test_few_results_of_many_terms_are_the_work_of_groups():
     x = te.placeholder((6, 1000), "float32", "x")
     assert launches(grid_schedule(te.create_function([x], [operators.sum(x, (1,))], "f"))) == [((6, 1, 1), (64, 1, 1))]
+
+
+def test_one_result_of_very_many_terms_is_the_work_of_several_groups():
+    grids = launches(grid_schedule(function_of(operators.sum, (256, 1000))))
+    assert grids == [((25, 1, 1), (64, 1, 1)), ((1, 1, 1), (25, 1, 1))]
 
 
 def test_one_result_of_many_terms_is_the_work_of_a_group():
@@ -78,13 +158,36 @@ def test_operands_come_as_vectors_through_shared_memory():
     assert "vstore4(vload4(0, b + ty * 64 + k_o * 1024 + tx * 4), 0, b_shared + ty * 64 + tx * 4);" in text
 
 
-def test_extents_without_tiles_keep_the_default():
-    fn = product(5, 7, columns=9)
-    with pytest.raises(ScheduleError, match=r"^matmul on a grid: rows must be a multiple of 16, got 5$"):
-        schedule_matmul(Schedule(fn), "c")
-    assert launches(grid_schedule(fn)) == [((1, 1, 1), (45, 1, 1))]
+def test_tiles_may_leave_the_matrices():
+    """Threads skip what is outside, around which the barriers stay."""
+    source = emit_opencl(grid_schedule(product(30, 37, columns=50)).fn, LIMITS)
+    assert [(launch.groups, launch.threads) for launch in source.launches] == [((1, 1, 1), (16, 16, 1))]
+    assert source.text.count("\n    barrier(") == 1  # of one step
 
 
-def test_devices_with_few_threads_keep_the_default():
+def test_a_product_of_few_rows_is_a_few_sums():
+    fn = product(3, 7, columns=9)
+    with pytest.raises(ScheduleError, match=r"^matmul on a grid: a product must have 4 rows, got 3 x 9$"):
+        default_matmul_tiles(Schedule(fn), "c", LIMITS)
+    assert launches(grid_schedule(fn)) == [((1, 1, 1), (27, 1, 1))]
+
+
+def test_devices_with_few_threads_get_smaller_groups():
     few = GridLimits("small", threads=64)
-    assert launches(grid_schedule(product(64, 32), few)) == [((64, 1, 1), (64, 1, 1))]
+    assert launches(grid_schedule(product(64, 32), few)) == [((2, 2, 1), (8, 8, 1))]
+
+
+def test_steps_fit_the_shared_memory():
+    small = GridLimits("small", shared_bytes=4096)
+    assert default_matmul_tiles(Schedule(product(64, 64, dtype="float32")), "c", small).depth == 8
+
+
+def test_a_bias_is_added_to_the_sums_in_registers():
+    source = source_of(operators.dense, (20, 24), (36, 24), (36,))
+    assert len(source.launches) == 1
+
+
+def test_tiles_are_given_by_the_name_of_a_block():
+    tiles = MatmulTiles(32, 64, 8, 2, 8)
+    schedule = grid_schedule(product(64, 32), LIMITS, tiles={"c": tiles})
+    assert launches(schedule) == [((1, 2, 1), (8, 16, 1))]

@@ -1,0 +1,227 @@
+"""The schedule of a direct convolution for a GPU: tiles of pixels by output channels in registers.
+
+A group of threads computes some channels of a tile of pixels. Step by step over the input channels,
+all threads together fetch the part of the image that the windows of the tile cover, and the weights
+of the channels, into shared memory. Padding, and the packing of a plain weight, happen on the way.
+The sums add their terms in the order of the tensor expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+from vdla.compiler import ir
+from vdla.compiler.analysis import loads, read_buffers, written_buffers
+from vdla.compiler.arith import linear
+from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES
+from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests
+from vdla.compiler.operators.cpu.inlining import operation_count
+from vdla.compiler.operators.cpu.producers_consumers import consumer_of
+from vdla.compiler.operators.cpu.stage_schedule import attempt
+from vdla.compiler.operators.gpu.group_loops import (
+    bind_all,
+    fetch_together,
+    fuse_all,
+    keep_in_registers,
+    loops_inside,
+    padded_extent,
+    split_tile,
+)
+from vdla.compiler.operators.roles import GROUP
+from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.compiler.target import GridLimits
+
+_CHANNEL_THREADS = 16  # along channels
+_PIXEL_THREADS = 16  # along pixels
+_OWN = (4, 2, 1)
+_ROWS = (1, 2, 4, 7, 8, 14, 16)
+_COLUMNS = (4, 7, 8, 14, 16, 28, 32)
+_DEPTHS = (8, 4, 2, 1)
+_CHEAP = 3  # operations that are worth repeating for each group
+
+
+@dataclass(frozen=True, slots=True)
+class Conv2dTiles:
+    """The tile of a group, in blocks of output channels and pixels, and of a thread; the `depth`
+    input channels of a step."""
+
+    blocks: int
+    rows: int
+    columns: int
+    thread_channels: int
+    thread_rows: int
+    thread_columns: int
+    depth: int
+
+    def threads(self, lanes: int) -> dict[str, int]:
+        """The threads of a group along each axis, for blocks of `lanes` channels."""
+        pixels = (self.rows // self.thread_rows) * -(-self.columns // self.thread_columns)
+        return {"threadIdx.x": pixels, "threadIdx.y": lanes // self.thread_channels, "threadIdx.z": self.blocks}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The sums of a convolution: [n, blocks, rows, columns, lanes] over [channels, *taps].
+
+    `blocks` are those of one group of the convolution.
+    """
+
+    blocks: int
+    rows: int
+    columns: int
+    lanes: int
+    channels: int
+    taps: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    itemsize: int
+
+    def shared_bytes(self, tiles: Conv2dTiles) -> int:
+        """The shared memory of a group: a window of the image, and the weights of its channels."""
+        covered = zip((tiles.rows, tiles.columns), self.strides, self.taps, self.dilations, strict=True)
+        image = prod((tile - 1) * stride + (taps - 1) * gap + 1 for tile, stride, taps, gap in covered)
+        weights = prod(self.taps) * tiles.blocks * self.lanes
+        return tiles.depth * (image + weights) * self.itemsize
+
+    def cost(self, tiles: Conv2dTiles) -> float:
+        """Loads for each multiply-add, from registers' view and from global memory's; more where
+        tiles leave the image."""
+        pixels, own = tiles.rows * tiles.columns, tiles.thread_rows * tiles.thread_columns
+        channels = tiles.blocks * self.lanes
+        waste = padded_extent(self.rows, tiles.rows) * padded_extent(self.columns, tiles.columns)
+        fetched = self.shared_bytes(tiles) / self.itemsize / tiles.depth / prod(self.taps)
+        shared = 1 / own + 1 / tiles.thread_channels
+        return waste / (self.rows * self.columns) * (shared + _GLOBAL_COST * fetched / (pixels * channels))
+
+
+_GLOBAL_COST = 4.0  # of a load from global memory, over one from shared memory
+
+
+def default_conv2d_tiles(schedule: Schedule, block: str, limits: GridLimits) -> Conv2dTiles:
+    """The tiles with the fewest loads for each multiply-add that fit the device.
+
+    Raises:
+        ScheduleError: none fits.
+    """
+    shape = _shape_of(block_nest(schedule.fn, block))
+    tiles = min(_candidates(shape, limits), key=shape.cost, default=None)
+    if tiles is None:
+        raise ScheduleError(f"conv2d on a grid: a window must fit {limits.shared_bytes} bytes of shared memory")
+    return tiles
+
+
+def _candidates(shape: _Shape, limits: GridLimits) -> Iterator[Conv2dTiles]:
+    """Tiles that fit the device, each with the most input channels in a step."""
+    channels = next(own for own in _OWN if shape.lanes % own == 0)
+    most = min(_CHANNEL_THREADS * _PIXEL_THREADS, limits.threads)
+    blocks = [n for n in range(1, shape.blocks + 1) if shape.blocks % n == 0]
+    columns = {*(c for c in _COLUMNS if c < shape.columns), min(shape.columns, _COLUMNS[-1])}
+    rows = {min(r, shape.rows) for r in _ROWS}
+    for n, r, c, own in product(blocks, sorted(rows), sorted(columns), _OWN):
+        tiles = Conv2dTiles(n, r, padded_extent(c, own), channels, 1, own, 1)
+        threads = tiles.threads(shape.lanes)
+        fits = prod(threads.values()) <= most and threads["threadIdx.y"] * n <= max(_CHANNEL_THREADS, shape.lanes)
+        depths = (depth for depth in _DEPTHS if shape.channels % depth == 0)
+        deep = (replace(tiles, depth=depth) for depth in depths)
+        found = next((t for t in deep if shape.shared_bytes(t) <= limits.shared_bytes // 2), None)
+        if fits and found is not None:
+            yield found
+
+
+def _shape_of(nest: BlockNest) -> _Shape:
+    """The shape of the sums of a block."""
+    _, blocks, rows, columns, lanes, channels, *taps = (axis for axis in nest.leaf.block.axes)
+    group = int(nest.leaf.block.annotations[GROUP])
+    width = _number(lanes)
+    strides, dilations = _steps(nest, (rows, columns)), _steps(nest, (taps[0], taps[1]))
+    return _Shape(
+        -(-group // width) if group else _number(blocks),
+        _number(rows),
+        _number(columns),
+        width,
+        _number(channels),
+        (_number(taps[0]), _number(taps[1])),
+        strides,
+        dilations,
+        nest.element_bytes,
+    )
+
+
+def _number(axis: ir.Axis) -> int:
+    """The extent of an axis, which must be a number."""
+    return ir.number(axis.extent, axis.var)
+
+
+def _steps(nest: BlockNest, axes: tuple[ir.Axis, ir.Axis]) -> tuple[int, int]:
+    """The steps by which rows and columns of the image advance along two axes."""
+    indices = [linear(index).terms for load in loads(nest.leaf.block) for index in load.indices]
+    y, x = (max([1, *(abs(terms.get(ir.Var(axis.var), 0)) for terms in indices)]) for axis in axes)
+    return y, x
+
+
+def schedule_conv2d(schedule: Schedule, block: str, tiles: Conv2dTiles) -> None:
+    """Tile the consumer of the sums, and compute the sums of a tile inside.
+
+    Raises:
+        ScheduleError: the tiles do not divide blocks, lanes or input channels.
+    """
+    nest = block_nest(schedule.fn, block)
+    lanes = _number(nest.leaf.block.axes[4])
+    group = int(nest.leaf.block.annotations[GROUP])
+    if lanes % tiles.thread_channels:
+        raise ScheduleError(f"conv2d on a grid: channels of a thread must divide {lanes}, got {tiles.thread_channels}")
+    consumer = consumer_of(schedule, block, (4, 5), "local")
+    groups, threads = _tile_consumer(schedule, consumer, tiles, lanes, group)
+    keep_in_registers(schedule, block)
+    schedule.compute_at(block, threads[-1])
+    n, blocks, rows, columns, lane, channel, *taps = loops_inside(schedule, block, threads[-1])
+    step, inner = schedule.split(channel, factor=tiles.depth)
+    schedule.reorder(step, inner, *taps, n, blocks, rows, columns, lane)
+    bind_all(schedule, threads, THREAD_AXES)
+    for buffer in sorted(read_buffers(nest.leaf.block)):
+        fetch_input(schedule, block, buffer, step, tiles.threads(lanes))
+    bind_all(schedule, groups, BLOCK_AXES)
+
+
+def _tile_consumer(
+    schedule: Schedule, consumer: str, tiles: Conv2dTiles, lanes: int, group: int
+) -> tuple[list[str], list[str]]:
+    """Tile the consumer, with no tile across two groups; the loops over groups and over threads."""
+    n, channel, row, column, *lane = schedule.loops(consumer)
+    images = [n]
+    if group:
+        outer, channel = schedule.split(channel, factor=-(-group // lanes) if lane else group)
+        images.append(outer)
+    if not lane:
+        channel, own = schedule.split(channel, factor=lanes)
+        lane = [own]
+    channel_thread, channel_own = schedule.split(lane[0], factor=tiles.thread_channels)
+    blocks, block_thread = schedule.split(channel, factor=tiles.blocks)
+    y, y_thread, y_own = split_tile(schedule, consumer, row, tiles.rows, tiles.thread_rows)
+    x, x_thread, x_own = split_tile(schedule, consumer, column, tiles.columns, tiles.thread_columns)
+    threads = (block_thread, channel_thread, y_thread, x_thread)
+    schedule.reorder(*images, blocks, y, x, *threads, channel_own, y_own, x_own)
+    pixel = schedule.fuse(y_thread, x_thread)
+    return [fuse_all(schedule, [*images, blocks]), y, x], [block_thread, channel_thread, pixel]
+
+
+def fetch_input(schedule: Schedule, block: str, buffer: str, loop: str, threads: dict[str, int]) -> None:
+    """Let a group fetch what a block reads of a buffer in `loop` into shared memory.
+
+    A cheap stage that computes the buffer for this block alone is computed on the way.
+    """
+    tile = schedule.cache_read(block, buffer, "shared")
+    schedule.compute_at(tile, loop)
+    producer = next((nest for nest in block_nests(schedule.fn) if buffer in written_buffers(nest.leaf.block)), None)
+    if producer is not None and _is_cheap(producer):
+        attempt(schedule, lambda: schedule.inline(producer.leaf.name))
+    fetch_together(schedule, tile, loop, threads)
+
+
+def _is_cheap(producer: BlockNest) -> bool:
+    """Whether a stage is worth repeating for each group that reads it."""
+    body = producer.leaf.block.body
+    return isinstance(body, ir.Store) and not producer.loops("reduce") and operation_count(body.value) <= _CHEAP

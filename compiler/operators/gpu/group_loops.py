@@ -1,0 +1,101 @@
+"""Loops over the threads of a group: tiles of a result, and tiles that threads fetch together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vdla.compiler import ir
+from vdla.compiler.analysis import LeafBlock, loads, stores, written_buffers
+from vdla.compiler.operators.cpu.block_nest import block_nest
+from vdla.compiler.schedule import Schedule
+
+_FETCH_LANES = (4, 2)
+
+
+def loop_extent(schedule: Schedule, block: str, loop: str) -> int:
+    """The extent of a loop around a block.
+
+    Raises:
+        SymbolicError: it is not a number.
+    """
+    return next(found.size for found in block_nest(schedule.fn, block).leaf.loops if found.var == loop)
+
+
+def loops_inside(schedule: Schedule, block: str, loop: str) -> list[str]:
+    """The loops around a block inside `loop`, outermost first."""
+    around = schedule.loops(block)
+    return around[around.index(loop) + 1 :]
+
+
+def fuse_all(schedule: Schedule, loops: Sequence[str]) -> str:
+    """Nested loops as one."""
+    return schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+
+
+def split_tile(schedule: Schedule, block: str, loop: str, tile: int, own: int) -> tuple[str, str, str]:
+    """A loop as one over groups, one over threads and one over the `own` elements of a thread.
+
+    A group computes `tile` elements. If `own` divides the extent, no thread computes a part of its
+    elements only.
+    """
+    if loop_extent(schedule, block, loop) % own == 0:
+        rest, element = schedule.split(loop, factor=own)
+        group, thread = schedule.split(rest, factor=tile // own)
+        return group, thread, element
+    group, rest = schedule.split(loop, factor=tile)
+    thread, element = schedule.split(rest, factor=own)
+    return group, thread, element
+
+
+def bind_all(schedule: Schedule, loops: Sequence[str], axes: Sequence[str]) -> None:
+    """Bind loops, the innermost to the first axis.
+
+    Bound loops are checked by all that follows, so that those over groups are bound last.
+    """
+    for loop, axis in zip(reversed(loops), axes, strict=False):
+        schedule.bind(loop, axis)
+
+
+def keep_in_registers(schedule: Schedule, block: str) -> None:
+    """Let each thread hold what it computes of a block."""
+    for buffer in written_buffers(block_nest(schedule.fn, block).leaf.block):
+        schedule.set_scope(buffer, "local")
+
+
+def fetch_together(schedule: Schedule, block: str, loop: str, threads: Mapping[str, int], lanes: int = 4) -> None:
+    """Deal the elements of a copy, which lies in `loop`, out over all threads of a group.
+
+    `threads` are the extents of the axes, "threadIdx.x" first. Neighbours fetch neighbours, each up
+    to `lanes` of them at once where they are contiguous in both buffers.
+    """
+    own = loops_inside(schedule, block, loop)
+    width = _vector_width(schedule, block, own, lanes)
+    if width > 1:
+        own[-1], lane = schedule.split(own[-1], factor=width)
+        schedule.vectorize(lane)
+    rest = fuse_all(schedule, own)
+    shares = []
+    for extent in threads.values():
+        rest, share = schedule.split(rest, factor=extent)
+        shares.append(share)
+    for share, axis in zip(shares, threads, strict=True):
+        schedule.bind(share, axis)
+
+
+def _vector_width(schedule: Schedule, block: str, own: Sequence[str], lanes: int) -> int:
+    """The elements that a thread can fetch at once."""
+    nest = block_nest(schedule.fn, block)
+    if not is_copy(nest.leaf) or {*nest.read_strides(own[-1]), *nest.write_strides(own[-1])} != {1}:
+        return 1
+    extent = loop_extent(schedule, block, own[-1])
+    return next((width for width in _FETCH_LANES if width <= lanes and extent % width == 0), 1)
+
+
+def is_copy(leaf: LeafBlock) -> bool:
+    """Whether a block only copies elements."""
+    return len(list(loads(leaf.block))) == 1 and all(isinstance(store.value, ir.Load) for store in stores(leaf.block))
+
+
+def padded_extent(extent: int, tile: int) -> int:
+    """The extent that whole tiles cover."""
+    return -(-extent // tile) * tile

@@ -1,0 +1,97 @@
+"""The schedule of a reduction for a GPU in which a group of threads computes one result.
+
+Each thread reduces a part of the terms, and the threads combine their results in a tree. Where one
+group for each result would leave the device idle, several groups share the terms: the first launch
+leaves one partial result for each, and a second one combines them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, iteration_count
+from vdla.compiler.operators.gpu.group_loops import fuse_all
+from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.compiler.target import GridLimits
+
+_THREADS = 64
+_LONG = 8  # terms for each thread
+_FEW_RESULTS = 4096  # beyond, a thread for each keeps the device busy
+_ENOUGH_GROUPS = 64
+_GROUP_TERMS = 1 << 13  # of a thread group, where several share the terms of a result
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionTiles:
+    """The threads of a group, and the groups that share the terms of a result."""
+
+    threads: int = _THREADS
+    groups: int = 1
+
+
+def default_reduction_tiles(schedule: Schedule, block: str, limits: GridLimits) -> ReductionTiles:
+    """Groups for a few results of many terms.
+
+    Raises:
+        ScheduleError: results are so many, or terms so few, that a thread for each is as good.
+    """
+    nest = block_nest(schedule.fn, block)
+    terms, results = iteration_count(nest.loops("reduce")), iteration_count(nest.loops("spatial"))
+    threads = min(_THREADS, limits.threads)
+    if is_thread_enough(results, terms):
+        raise ScheduleError(f"reduction of {block}: a few results must have many terms, got {results} of {terms}")
+    return ReductionTiles(threads, groups_of(results, terms))
+
+
+def groups_of(results: int, terms: int) -> int:
+    """The groups, with equal parts, that share the terms of each result."""
+    most = min(_ENOUGH_GROUPS // results, terms // _GROUP_TERMS)
+    return next((n for n in range(most, 1, -1) if terms % n == 0), 1)
+
+
+def is_thread_enough(results: int, terms: int) -> bool:
+    """Whether a thread for each result is as good as a group, with its barriers."""
+    return terms < _LONG * _THREADS or results > _FEW_RESULTS
+
+
+def schedule_reduction(schedule: Schedule, block: str, tiles: ReductionTiles) -> None:
+    """A group of threads for each result, or for each part of one.
+
+    Raises:
+        ScheduleError: the reduction has no partial results.
+    """
+    terms = _fused_terms(schedule, block_nest(schedule.fn, block))
+    if tiles.groups > 1:
+        part, inner = schedule.split(terms, nparts=tiles.groups)
+        results = [loop for loop in schedule.loops(block) if loop not in (part, inner)]
+        schedule.reorder(part, *results, inner)  # outermost, so that both stages are launches
+        reduce_in_group(schedule, schedule.rfactor(part), tiles.threads)
+        reduce_in_group(schedule, block, min(tiles.threads, tiles.groups))
+    else:
+        reduce_in_group(schedule, block, tiles.threads)
+
+
+def reduce_in_group(schedule: Schedule, block: str, threads: int) -> None:
+    """A group of threads for each result: a part of the terms for each, combined in a tree."""
+    nest = block_nest(schedule.fn, block)
+    reduced = nest.loops("reduce")
+    outer = [loop.var for loop in nest.own if loop not in reduced]
+    terms = _fused_terms(schedule, nest)
+    part = split_terms(schedule, terms, threads)
+    schedule.bind(fuse_all(schedule, outer), "blockIdx.x")
+    schedule.thread_reduce(part, "threadIdx.x")
+
+
+def split_terms(schedule: Schedule, terms: str, threads: int) -> str:
+    """The loop over threads, each with every `threads`-th term: neighbours read neighbours."""
+    step, part = schedule.split(terms, factor=threads)
+    schedule.reorder(part, step)
+    return part
+
+
+def _fused_terms(schedule: Schedule, nest: BlockNest) -> str:
+    """The reduce loops of a nest as one, inside the others."""
+    reduced = [loop.var for loop in nest.loops("reduce")]
+    outer = [loop.var for loop in nest.own if loop.var not in reduced]
+    schedule.reorder(*outer, *reduced)
+    return fuse_all(schedule, reduced)

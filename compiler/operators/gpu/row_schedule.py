@@ -1,0 +1,219 @@
+"""The schedule of stages that serve the rows of a result, as one kernel with a group for each row.
+
+The rows of softmax and of norms are reduced one or two times before their elements are computed.
+All stages run inside the loop over the rows, in shared memory: reductions in trees over the
+threads, element-wise stages dealt out over them. A short row is the work of one thread, in its own
+memory. What each row needs again, such as a factor of its channel, is computed again if that is
+little work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+from vdla.compiler import ir
+from vdla.compiler.analysis import Indices, leaves, loads, readers_of_any, written_buffers
+from vdla.compiler.arith import var_names
+from vdla.compiler.ir import storage_dtype
+from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests, iteration_count, nominal_extent
+from vdla.compiler.operators.cpu.stage_schedule import attempt
+from vdla.compiler.operators.gpu.element_schedule import THREADS, bind_threads
+from vdla.compiler.operators.gpu.group_loops import fuse_all, loop_extent, loops_inside
+from vdla.compiler.operators.gpu.reduction_schedule import groups_of, is_thread_enough, split_terms
+from vdla.compiler.operators.roles import OPERATOR
+from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.compiler.target import GridLimits
+
+_MOST_THREADS = 256
+_ELEMENTS = 4  # of a row for each thread
+_FEW_THREADS = 32  # a warp
+_GROUP_THREADS = 64  # shorter rows share a group
+_MOST_EXTRA = 1.125  # of the work of all stages, where rows compute again what they share
+
+
+@dataclass(frozen=True, slots=True)
+class RowTiles:
+    """The threads of a row, and the rows of a group, which must divide the innermost loop over rows
+    unless a row has one thread."""
+
+    threads: int
+    rows: int = 1
+
+
+def row_producers(schedule: Schedule, block: str) -> list[str]:
+    """The stages before a block whose results it alone needs, in order; none is of an operator."""
+    order = [nest.leaf.name for nest in block_nests(schedule.fn)]
+    found: list[str] = []
+    for name in reversed(order[: order.index(block)]):
+        nest = block_nest(schedule.fn, name)
+        buffers = written_buffers(nest.leaf.block)
+        readers = {reader.name for reader in readers_of_any(leaves(schedule.fn), buffers)}
+        own = not buffers & set(schedule.fn.params) and OPERATOR not in nest.leaf.block.annotations
+        if own and nest.is_alone and readers and readers <= {block, *found}:
+            found.insert(0, name)
+    return found
+
+
+def row_loops(nest: BlockNest, producers: Sequence[BlockNest]) -> dict[str, int]:
+    """The spatial loops of a consumer along which all that it reads of its producers changes, and
+    for each the iterations after which it does: 4 if a row is read at `i // 4`."""
+    made = {buffer for producer in producers for buffer in written_buffers(producer.leaf.block)}
+    found = {loop.var: 1 for loop in nest.loops("spatial") if loop.extent != 1}
+    for load in loads(nest.leaf.block):
+        if load.buffer in made:
+            steps = _steps_of(nest, load.indices)
+            found = {loop: max(step, steps[loop]) for loop, step in found.items() if loop in steps}
+    return {loop.var: found[loop.var] for loop in nest.own if loop.var in found}
+
+
+def _steps_of(nest: BlockNest, indices: Indices) -> dict[str, int]:
+    """The loops that indices depend on, and the iterations of each after which they change."""
+    found: dict[str, int] = {}
+    for term in (term for index in indices for term in nest.leaf.bound(index).terms):
+        match term:
+            case ir.Binary("floordiv", ir.Var(name), ir.Const(int(step))):
+                found.setdefault(name, step)
+            case _:
+                found |= dict.fromkeys(var_names(term), 1)
+    return found
+
+
+def default_row_tiles(
+    schedule: Schedule, block: str, limits: GridLimits, producers: Sequence[str], threads: int = THREADS
+) -> RowTiles:
+    """Threads for a few elements each; short rows share a group, of `threads` if one does a row.
+
+    Raises:
+        ScheduleError: one result has so many terms that several groups share them.
+    """
+    nest = block_nest(schedule.fn, block)
+    stages = [block_nest(schedule.fn, name) for name in producers]
+    rows = row_loops(nest, stages)
+    counts = [nominal_extent(loop.extent) // rows[loop.var] for loop in nest.own if loop.var in rows]
+    count, last = prod(counts), counts[-1] if counts else 1
+    length = max(iteration_count(stage.own) for stage in [nest, *stages]) // count
+    elements = iteration_count(nest.loops("spatial")) // count
+    if elements == 1 and groups_of(count, length) > 1:
+        raise ScheduleError(f"rows of {block}: a group must be enough for a row, got one of {length} terms")
+    if length < _FEW_THREADS or (elements == 1 and is_thread_enough(count, length)):
+        return RowTiles(1, min(threads, limits.threads))
+    share = _power_below(min(max(_FEW_THREADS, min(length // _ELEMENTS, _MOST_THREADS)), limits.threads))
+    together = [n for n in range(1, max(1, _GROUP_THREADS // share) + 1) if last % n == 0]
+    return RowTiles(share, together[-1])
+
+
+def _power_below(number: int) -> int:
+    """The largest power of two of at most `number`."""
+    return 1 << (number.bit_length() - 1)
+
+
+def schedule_rows(
+    schedule: Schedule, block: str, tiles: RowTiles, producers: Sequence[str], shared_bytes: int = 1 << 30
+) -> None:
+    """A group of threads for `tiles.rows` rows of a block and of the stages before it.
+
+    Raises:
+        ScheduleError: a row needs more than `shared_bytes`, or rows would repeat much work.
+    """
+    before = _work(schedule, [block, *producers])
+    elements = _work(schedule, [block])
+    place, own_row = _row_loop(schedule, block, tiles, producers)
+    for name in reversed(producers):
+        for buffer in written_buffers(block_nest(schedule.fn, name).leaf.block):
+            schedule.set_scope(buffer, "shared" if tiles.threads > 1 else "local")
+        schedule.compute_at(name, place)
+    padded = _work(schedule, [block]) / elements  # with threads past the last row
+    _check_work(block, before, round(_work(schedule, [block, *producers]) / padded))
+    if tiles.threads == 1:
+        return
+    if own_row is not None:
+        schedule.bind(own_row, "threadIdx.y")  # now: stages inside it are those of one row
+    found = sum(_row_bytes(schedule, name, place) for name in producers) * tiles.rows
+    _check_bytes(block, found, shared_bytes)
+    for name in [*producers, block]:
+        _share_stage(schedule, name, place, tiles.threads)
+
+
+def _row_loop(schedule: Schedule, block: str, tiles: RowTiles, producers: Sequence[str]) -> tuple[str, str | None]:
+    """The loop inside which is one row, bound unless it is the second, that over a group's rows."""
+    nest = block_nest(schedule.fn, block)
+    steps = row_loops(nest, [block_nest(schedule.fn, name) for name in producers])
+    rows = [schedule.split(loop, factor=step)[0] if step > 1 else loop for loop, step in steps.items()]
+    if not rows:
+        rows = [schedule.split(nest.own[0].var, factor=nest.own[0].size)[0]]
+    rest = [loop for loop in schedule.loops(block) if loop not in rows]
+    schedule.reorder(*rows, *rest)
+    if tiles.threads == 1:
+        return bind_threads(schedule, block, fuse_all(schedule, rows), tiles.rows), None
+    own_row = None
+    if tiles.rows > 1:
+        count = loop_extent(schedule, block, rows[-1])
+        if count % tiles.rows:
+            raise ScheduleError(f"rows of {block}: the rows of a group must divide {count}, got {tiles.rows}")
+        rows[-1], own_row = schedule.split(rows[-1], factor=tiles.rows)
+    row = fuse_all(schedule, rows)
+    schedule.bind(row, "blockIdx.x")
+    return own_row or row, own_row
+
+
+def _share_stage(schedule: Schedule, block: str, place: str, threads: int) -> None:
+    """Deal a stage of a row out over the threads."""
+    nest = block_nest(schedule.fn, block)
+    inside = set(loops_inside(schedule, block, place))
+    own = [loop for loop in nest.own if loop.var in inside]
+    spatial = [loop.var for loop in nest.loops("spatial") if loop in own and loop.extent != 1]
+    reduced = [loop.var for loop in nest.loops("reduce") if loop in own]
+    if spatial:
+        schedule.reorder(*spatial, *(loop.var for loop in own if loop.var not in spatial))
+        _share_elements(schedule, block, spatial, threads)
+    elif iteration_count([loop for loop in own if loop.var in reduced]) >= threads:  # else the first one
+        schedule.reorder(*(loop.var for loop in own if loop.var not in reduced), *reduced)
+        schedule.thread_reduce(split_terms(schedule, fuse_all(schedule, reduced), threads), "threadIdx.x")
+
+
+def _share_elements(schedule: Schedule, block: str, loops: Sequence[str], threads: int) -> None:
+    """Deal the elements of a stage out over the threads: those of all loops, or of as many inner
+    ones as one range of elements covers what the stage reads."""
+    for first in range(len(loops)):
+        if attempt(schedule, partial(_share_loops, schedule, loops[first:], threads)):
+            return
+    raise ScheduleError(f"rows of {block}: a loop of a row must be dealt out over threads, got {', '.join(loops)}")
+
+
+def _share_loops(schedule: Schedule, loops: Sequence[str], threads: int) -> None:
+    """Deal the iterations of nested loops out over the threads."""
+    _, share = schedule.split(fuse_all(schedule, loops), factor=threads)
+    schedule.bind(share, "threadIdx.x")
+
+
+# --- what a row costs -----------------------------------------------------------------------------
+
+
+def _work(schedule: Schedule, blocks: Sequence[str]) -> int:
+    """The iterations of some blocks."""
+    return sum(iteration_count(block_nest(schedule.fn, name).leaf.loops) for name in blocks)
+
+
+def _check_work(block: str, before: int, after: int) -> None:
+    """Refuse rows that compute again much of what they share."""
+    if after > _MOST_EXTRA * before:
+        rule = f"the stages inside must have at most {_MOST_EXTRA} of {before} iterations"
+        raise ScheduleError(f"rows of {block}: {rule}, got {after}")
+
+
+def _row_bytes(schedule: Schedule, block: str, place: str) -> int:
+    """The shared memory of a stage for one row."""
+    nest = block_nest(schedule.fn, block)
+    inside = set(loops_inside(schedule, block, place))
+    elements = iteration_count([loop for loop in nest.loops("spatial") if loop.var in inside])
+    dtypes = [schedule.fn.buffers[buffer].dtype for buffer in written_buffers(nest.leaf.block)]
+    return elements * sum(storage_dtype(dtype).itemsize for dtype in dtypes)
+
+
+def _check_bytes(block: str, found: int, most: int) -> None:
+    """Refuse rows beyond the shared memory of a group."""
+    if found > most:
+        raise ScheduleError(f"rows of {block}: a group must need at most {most} bytes of shared memory, got {found}")
