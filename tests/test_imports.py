@@ -85,7 +85,7 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.llvm compiler.codegen.llvm.intrinsics compiler.operators"
     ),
     "compiler.operators.gpu": (
-        "compiler.ir compiler.target compiler.tensorize compiler.analysis compiler.schedule "
+        "compiler.ir compiler.arith compiler.target compiler.tensorize compiler.analysis compiler.schedule "
         "compiler.codegen.llvm.intrinsics compiler.operators compiler.operators.cpu"
     ),
     "compiler.tune.searches": "support compiler.tune",

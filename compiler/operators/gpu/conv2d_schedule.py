@@ -63,7 +63,7 @@ class Conv2dTiles:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class _ConvShape:
     """The sums of a convolution: [n, blocks, rows, columns, lanes] over [channels, *taps].
 
     `blocks` are those of one group of the convolution.
@@ -113,7 +113,7 @@ def default_conv2d_tiles(schedule: Schedule, block: str, limits: GridLimits) -> 
     return tiles
 
 
-def _candidates(shape: _Shape, limits: GridLimits) -> Iterator[Conv2dTiles]:
+def _candidates(shape: _ConvShape, limits: GridLimits) -> Iterator[Conv2dTiles]:
     """Tiles that fit the device, each with the most input channels in a step."""
     channels = next(own for own in _OWN if shape.lanes % own == 0)
     most = min(_CHANNEL_THREADS * _PIXEL_THREADS, limits.threads)
@@ -121,7 +121,15 @@ def _candidates(shape: _Shape, limits: GridLimits) -> Iterator[Conv2dTiles]:
     columns = {*(c for c in _COLUMNS if c < shape.columns), min(shape.columns, _COLUMNS[-1])}
     rows = {min(r, shape.rows) for r in _ROWS}
     for n, r, c, own in product(blocks, sorted(rows), sorted(columns), _OWN):
-        tiles = Conv2dTiles(n, r, padded_extent(c, own), channels, 1, own, 1)
+        tiles = Conv2dTiles(
+            blocks=n,
+            rows=r,
+            columns=padded_extent(c, own),
+            thread_channels=channels,
+            thread_rows=1,
+            thread_columns=own,
+            depth=1,
+        )
         threads = tiles.threads(shape.lanes)
         fits = prod(threads.values()) <= most and threads["threadIdx.y"] * n <= max(_CHANNEL_THREADS, shape.lanes)
         depths = (depth for depth in _DEPTHS if shape.channels % depth == 0)
@@ -131,22 +139,21 @@ def _candidates(shape: _Shape, limits: GridLimits) -> Iterator[Conv2dTiles]:
             yield found
 
 
-def _shape_of(nest: BlockNest) -> _Shape:
+def _shape_of(nest: BlockNest) -> _ConvShape:
     """The shape of the sums of a block."""
     _, blocks, rows, columns, lanes, channels, *taps = (axis for axis in nest.leaf.block.axes)
     group = int(nest.leaf.block.annotations[GROUP])
     width = _number(lanes)
-    strides, dilations = _steps(nest, (rows, columns)), _steps(nest, (taps[0], taps[1]))
-    return _Shape(
-        -(-group // width) if group else _number(blocks),
-        _number(rows),
-        _number(columns),
-        width,
-        _number(channels),
-        (_number(taps[0]), _number(taps[1])),
-        strides,
-        dilations,
-        nest.element_bytes,
+    return _ConvShape(
+        blocks=-(-group // width) if group else _number(blocks),
+        rows=_number(rows),
+        columns=_number(columns),
+        lanes=width,
+        channels=_number(channels),
+        taps=(_number(taps[0]), _number(taps[1])),
+        strides=_steps(nest, (rows, columns)),
+        dilations=_steps(nest, (taps[0], taps[1])),
+        itemsize=nest.element_bytes,
     )
 
 

@@ -64,9 +64,10 @@ def test_no_window_fits_a_device_without_shared_memory():
 
 
 def test_channels_of_a_thread_must_divide_those_of_a_block():
+    tiles = Conv2dTiles(blocks=1, rows=2, columns=14, thread_channels=3, thread_rows=1, thread_columns=1, depth=8)
     message = r"^conv2d on a grid: channels of a thread must divide \d+, got 3$"
     with pytest.raises(ScheduleError, match=message):
-        schedule_conv2d(Schedule(convolution()), "c_sum", Conv2dTiles(1, 2, 14, 3, 1, 1, 8))
+        schedule_conv2d(Schedule(convolution()), "c_sum", tiles)
 
 
 @pytest.mark.parametrize(
