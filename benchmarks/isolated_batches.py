@@ -12,6 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 Outcome = TypeVar("Outcome")
+_POOLED = 12  # batches of a worker before its pool is a new one
 
 
 def run_batches(
@@ -27,16 +28,17 @@ def run_batches(
     if not workers:
         yield from map(work, batches)
         return
-    broken: list[Sequence[int]] = []
-    with _new_pool(workers) as pool:
-        futures = {pool.submit(work, batch): batch for batch in batches}
-        for future in as_completed(futures):
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                broken.append(futures[future])
-    for batch in broken:
-        yield from _run_apart(batch, work, died)
+    for start in range(0, len(batches), _POOLED * workers):  # a death breaks all that its pool has left
+        broken: list[Sequence[int]] = []
+        with _new_pool(workers) as pool:
+            futures = {pool.submit(work, batch): batch for batch in batches[start : start + _POOLED * workers]}
+            for future in as_completed(futures):
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    broken.append(futures[future])
+        for batch in broken:
+            yield from _run_apart(batch, work, died)
 
 
 def _run_apart(

@@ -42,6 +42,7 @@ def run(
         "seed": seed,
         "command": f"vdla bench gpu{' --long' if long else ''} --seed {seed}",
         "died": sorted(scheduled.died),
+        "miscompiled": sorted(scheduled.miscompiled),
         "wrong": {str(case): fault[:200] for case, fault in scheduled.wrong.items()},
     }
     figures = {**_case_figures(scheduled), **_race_figures(races), **measured, **written}
@@ -54,6 +55,7 @@ def _case_figures(found: GridCases) -> dict[str, float]:
         "cases": found.cases,
         "cases_on_device": found.on_device,
         "cases_died": len(found.died),
+        "cases_miscompiled": len(found.miscompiled),
         "cases_of_several_threads": found.several_threads,
         "cases_with_barriers": found.with_barriers,
         "cases_refused": found.refused,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -16,12 +16,17 @@ from vdla.runtime.opencl.pyopencl_module import first_line, pyopencl
 
 @dataclass(frozen=True, slots=True)
 class OpenClContext:
-    """A device of a platform, and the context in which its memory lies."""
+    """A device of a platform, and the context in which its memory lies.
+
+    Without `optimises`, its compiler translates kernels as they stand, which shows whether a wrong
+    result is its own.
+    """
 
     platform: str
     name: str
     handle: Any
     context: Any
+    optimises: bool = field(default=True, kw_only=True)
 
     @property
     def alignment(self) -> int:

@@ -13,6 +13,7 @@ from vdla.runtime.opencl.pyopencl_module import pyopencl
 
 _PROGRAMS = 256
 _OPTIONS = ("-cl-std=CL1.2",)
+_AS_IT_STANDS = "-cl-opt-disable"
 _EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 
 
@@ -26,7 +27,7 @@ def build_program(device: OpenClContext, source: str) -> Any:  # noqa: ANN401  a
     cl = pyopencl()
     if re.search(r"\bdouble\d*\b", source) and not device.has("cl_khr_fp64"):
         raise OpenClDeviceError(f"opencl: the device must have cl_khr_fp64 for float64, got {device.name}")
-    options = [*_OPTIONS]
+    options = [*_OPTIONS, *(() if device.optimises else (_AS_IT_STANDS,))]
     if device.handle.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT:
         options.append(_EXACT_DIVISION)
     program = cl.Program(device.context, source)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial, reduce
 
 from vdla.compiler import ir
-from vdla.compiler.arith import last_value
+from vdla.compiler.arith import conjuncts, last_value
 from vdla.compiler.codegen.opencl.errors import OpenClError
 from vdla.compiler.codegen.opencl.expressions import ExpressionWriter
 from vdla.compiler.codegen.opencl.indices import elements, extents
-from vdla.compiler.codegen.opencl.source_text import PRIMARY, SourceText
+from vdla.compiler.codegen.opencl.source_text import AND, BIT_AND, PRIMARY, SourceText, infix
 from vdla.compiler.codegen.opencl.types import c_type, memory_type
 from vdla.compiler.codegen.opencl.vectors import vector_store
 
@@ -43,7 +44,7 @@ class StatementWriter:
                 yield from self.stores(stores, depth)
             case ir.If(cond=cond, body=body):
                 self.expressions.forget()
-                yield f"{indent}if ({self.expressions.value(cond).text}) {{"
+                yield f"{indent}if ({self.condition(cond).text}) {{"
                 yield from self.lines(body, depth + 1)
                 yield f"{indent}}}"
             case ir.For():
@@ -63,6 +64,17 @@ class StatementWriter:
                 yield f"{indent}barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
             case _:
                 raise OpenClError(f"{self.where}: function must be lowered first, got {type(stmt).__name__}")
+
+    def condition(self, cond: ir.Expr) -> SourceText:
+        """The condition of a statement as one branch: `&` needs none between comparisons.
+
+        They come before loads, which may only be done where they hold.
+        """
+        parts = conjuncts(cond)
+        plain = [part for part in parts if not any(isinstance(e, ir.Load) for e in ir.walk_expr(part))]
+        reading = [self.expressions.value(part) for part in parts if part not in plain]
+        joined = [reduce(partial(infix, "&", BIT_AND), map(self.expressions.value, plain))] if plain else []
+        return reduce(partial(infix, "&&", AND), joined + reading)
 
     # --- loops
 
