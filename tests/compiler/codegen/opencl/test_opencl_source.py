@@ -203,3 +203,14 @@ def test_an_array_of_a_thread_that_is_too_large():
     message = "f: an array of one thread must have at most 65536 bytes, got 131072 of t"
     with pytest.raises(OpenClError, match=f"^{message}$"):
         emit_opencl(ir.Function("f", ("x", "y"), buffers, body), LIMITS)
+
+
+def test_conditions_are_one_branch_and_guard_what_is_read():
+    x, y = (te.placeholder((4, 5), "int32", name) for name in "xy")
+    z = te.compute((4, 5), lambda i, j: x[i, j] + y[i, j], "z")
+    s = Schedule(te.create_function([x, y], [z], "f"))
+    for loop, axis in zip(s.loops("z"), ("y", "x"), strict=True):
+        block, thread = s.split(loop, factor=3)
+        s.bind(block, f"blockIdx.{axis}")
+        s.bind(thread, f"threadIdx.{axis}")
+    assert "if ((by * 3 + ty < 4) & (bx * 3 + tx < 5)) {" in emit_opencl(s.fn, LIMITS).text
