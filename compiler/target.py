@@ -107,6 +107,9 @@ ARCHITECTURES = ("x86_64", "arm", "aarch64")
 GPU_ARCHITECTURE = "nvptx64"
 """That of the threads of a GPU, to which the code generator for grids compiles."""
 
+PTX_ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+"""NVIDIA's GPUs by their capability: Volta, Turing, Ampere (80 and 86), Ada, Hopper, Blackwell."""
+
 
 def architecture_of(triple: str) -> str:
     """The architecture of a target triple, one of ARCHITECTURES, or GPU_ARCHITECTURE."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.documents import check_page
 from helpers.opencl_functions import needs_opencl
+from helpers.ptx import needs_ptxas
 
 from vdla.benchmarks.networks.digits_images import held_out_digits, training_digits
 from vdla.benchmarks.networks.registry import NETWORKS
@@ -32,6 +33,7 @@ def test_the_page_shows_what_its_code_prints(name: str, tmp_path: Path, request:
 
 
 @needs_opencl
+@needs_ptxas
 def test_the_page_of_kernels_on_a_gpu(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     check_page(ROOT / "docs" / "gpu.md", tmp_path, request.config.getoption("--update-golden"))
 

@@ -269,8 +269,9 @@ ROOMS: dict[str, str] = {
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm compiler.ir "
-        "compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.operators.vdla "
-        "compiler.operators compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.graph.passes "
+        "compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
+        "compiler.operators.vdla compiler.operators compiler.operators.definitions compiler.operators.cpu "
+        "compiler.operators.gpu compiler.graph compiler.graph.passes "
         "compiler.graph.onnx compiler.templates compiler.tune compiler.tune.searches "
         "simulator.function simulator.stats simulator.verify simulator.timing "
         "simulator runtime.devices runtime.opencl runtime.evaluate runtime.artifact runtime.executor runtime "

@@ -12,8 +12,9 @@ import pytest
 
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, OK
+from vdla.compiler.codegen import ptx
 from vdla.compiler.ir import DTYPES
-from vdla.compiler.target import TARGETS
+from vdla.compiler.target import PTX_ARCHITECTURES, TARGETS
 from vdla.runtime.native import NativeLibrary
 
 Capture = pytest.CaptureFixture[str]
@@ -57,6 +58,23 @@ def test_assembly_and_llvm_are_written_on_request(tmp_path: Path) -> None:
     assert 'target triple = "aarch64-unknown-linux-gnu"' in (tmp_path / "softmax.ll").read_text()
 
 
+def test_kernels_for_a_gpu_are_written_with_what_they_take(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["native", *DENSE, "--target", "sm_80", "-o", str(tmp_path)]) == OK
+    assert ".visible .entry dense_kernel(" in (tmp_path / "dense.ptx").read_text()
+    assert capsys.readouterr().out.splitlines()[0] == f"{tmp_path}/dense.ptx"
+    monkeypatch.setattr(ptx, "find_ptxas", lambda: None)
+    assert main(["native", *DENSE, "--target", "sm_80", "-o", str(tmp_path)]) == OK
+    reason = "ptxas is not installed: no machine code (the extra cuda has it)"
+    assert capsys.readouterr().out.splitlines() == [f"{tmp_path}/dense.ptx", reason]
+    assert complaint(capsys, *DENSE, "--target", "sm_80", "--llvm") == (
+        "native: --llvm must be left out for the GPU sm_80, got it"
+    )
+    choices = ", ".join(PTX_ARCHITECTURES)
+    assert complaint(capsys, *DENSE, "--target", "sm_81") == f"ptx: arch must be one of {choices}, got 'sm_81'"
+
+
 @pytest.mark.parametrize("layer", ["D9", "ct1"])
 def test_layers_are_compiled_by_name(layer: str, tmp_path: Path) -> None:
     assert main(["native", layer, "--target", "cortex-a9", "-o", str(tmp_path)]) == OK
@@ -67,7 +85,7 @@ def test_the_list_has_operators_layers_and_targets(capsys: Capture) -> None:
     assert main(["native", "--list"]) == OK
     text = capsys.readouterr().out
     assert "conv2d\n  height=N width=N in_channels=N out_channels=N kernel=N [strides=1] [pads=0] [batch=1]\n" in text
-    assert f"targets\n  host {' '.join(TARGETS)}\n" in text
+    assert f"targets\n  host {' '.join(TARGETS)}\nGPUs\n  {' '.join(PTX_ARCHITECTURES)}\n" in text
     assert " C12 D1 " in text
 
 

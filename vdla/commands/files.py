@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import CommandError
+from vdla.support.atomic import write_with
 
 if TYPE_CHECKING:
     from vdla.hardware.program import Program
@@ -71,3 +72,25 @@ def read_program(path: Path, extensions: Sequence[str] = ()) -> Program:
         return assemble(read_text(path), path.name)
     except AsmError as error:
         raise CommandError(f"{path}: {error}") from None
+
+
+def write_files(command: str, files: Mapping[Path, bytes]) -> None:
+    """Write all files of one folder, or none if one of them cannot be written."""
+    for path in files:
+        make_folder(path.parent)
+        if path.is_dir():
+            raise CommandError(f"{command}: output must be a file, got the folder {path}")
+    _write_all(list(files.items()))
+
+
+def _write_all(files: list[tuple[Path, bytes]]) -> None:
+    """Write the files; each replaces its old content after all that follow have been written."""
+    if not files:
+        return
+    (path, content), *others = files
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(content)
+        _write_all(others)
+
+    write_with(path, write)

@@ -1,4 +1,4 @@
-"""`vdla native`: an operator to an object file and a C header for a CPU."""
+"""`vdla native`: an operator to an object file and a C header for a CPU, or to PTX for a GPU."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from vdla.commands import OK, CommandError
 from vdla.commands.completion import complete_with
-from vdla.commands.files import make_folder
+from vdla.commands.files import write_files
 from vdla.commands.machine_options import positive
-from vdla.support.atomic import write_with
+from vdla.commands.ptx_files import write_ptx
 
 if TYPE_CHECKING:
     from vdla.compiler import ir
@@ -25,6 +25,8 @@ EXAMPLES = """\
       out_features=10 --target cortex-a9 -o out    for the board's Arm core
   vdla native softmax --shape rows=8 columns=1000 \\
       --assembly --llvm -o out                     and out/softmax.s, .ll
+  vdla native C6 --target sm_80 -o out             out/c6.ptx: kernels for
+                                                   NVIDIA's GPUs
   vdla native C6 --tuned tuning.jsonl -o out       with the schedule that
                                                    vdla tune found
 """
@@ -41,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--shape", nargs="+", default=[], metavar="KEY=N", help="the operator's extents, as --list shows them"
     )
     parser.add_argument("--dtype", default="float32", metavar="DTYPE", help="the element type (default float32)")
-    target = parser.add_argument("--target", default="host", metavar="NAME", help="the CPU (default host: this one)")
+    target = parser.add_argument(
+        "--target", default="host", metavar="NAME", help="the CPU (default host: this one), or a GPU, as sm_80"
+    )
     complete_with(target, _targets)
     parser.add_argument("--tuned", metavar="LOG", help="use the best schedule in a log of vdla tune --target")
     parser.add_argument("--threads", type=positive, metavar="N", help="of those tuned for N threads (default 1)")
@@ -54,6 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Compile, then write."""
     if arguments.list:
         return _list()
+    if arguments.target.startswith("sm_"):
+        return write_ptx(arguments)
     from vdla.commands.cpu_operators import named_operator
     from vdla.compiler.codegen.llvm import compile_native
     from vdla.compiler.target import Target
@@ -90,9 +96,9 @@ def _names() -> list[str]:
 
 
 def _targets() -> list[str]:
-    from vdla.compiler.target import TARGETS
+    from vdla.compiler.target import PTX_ARCHITECTURES, TARGETS
 
-    return ["host", *TARGETS]
+    return ["host", *TARGETS, *PTX_ARCHITECTURES]
 
 
 def _write(built: NativeObject, arguments: argparse.Namespace) -> list[Path]:
@@ -105,34 +111,18 @@ def _write(built: NativeObject, arguments: argparse.Namespace) -> list[Path]:
     base = arguments.output / built.name
     files = {base.with_suffix(".o"): built.object}
     files |= {base.with_suffix(suffix): text.encode() for suffix, text in texts.items()}
-    make_folder(base.parent)
-    folder = next((path for path in files if path.is_dir()), None)
-    if folder is not None:
-        raise CommandError(f"native: output must be a file, got the folder {folder}")
-    _write_all(list(files.items()))
+    write_files("native", files)
     return list(files)
-
-
-def _write_all(files: list[tuple[Path, bytes]]) -> None:
-    """Write the files; each replaces its old content after all that follow have been written."""
-    if not files:
-        return
-    (path, content), *others = files
-
-    def write(temporary: Path) -> None:
-        temporary.write_bytes(content)
-        _write_all(others)
-
-    write_with(path, write)
 
 
 def _list() -> int:
     from vdla.commands.cpu_operators import OPERATORS, keys
     from vdla.compiler.operators.workloads import workloads
+    from vdla.compiler.target import PTX_ARCHITECTURES, TARGETS
 
     for name in OPERATORS:
         words = [f"{key}=N" if p.default is p.empty else f"[{key}={p.default}]" for key, p in keys(name).items()]
         print(f"{name}\n  {' '.join(words)}")
     print(f"layers\n  {' '.join(workloads())}")
-    print(f"targets\n  {' '.join(_targets())}")
+    print(f"targets\n  host {' '.join(TARGETS)}\nGPUs\n  {' '.join(PTX_ARCHITECTURES)}")
     return OK

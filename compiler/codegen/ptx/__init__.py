@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from vdla.compiler.codegen.ptx.architectures import PTX_ARCHITECTURES
-from vdla.compiler.codegen.ptx.assemble import PtxAssembly, assemble_ptx
+from vdla.compiler.codegen.ptx.assemble import PtxAssembly, assemble_ptx, find_ptxas
 from vdla.compiler.codegen.ptx.compile import PtxSource, emit_ptx
 from vdla.compiler.codegen.ptx.errors import PtxError
 from vdla.compiler.codegen.ptx.ptxas_report import KernelResources
+from vdla.compiler.target import PTX_ARCHITECTURES
 
 __all__ = [
     "PTX_ARCHITECTURES",
@@ -17,4 +17,5 @@ __all__ = [
     "PtxSource",
     "assemble_ptx",
     "emit_ptx",
+    "find_ptxas",
 ]

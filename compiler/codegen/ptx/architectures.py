@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from vdla.compiler.codegen.ptx.errors import PtxError
-from vdla.compiler.target import Target
+from vdla.compiler.target import PTX_ARCHITECTURES, Target
 
-PTX_ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
-"""Volta, Turing, Ampere (80 and 86), Ada, Hopper, Blackwell (100 and 120)."""
 _VECTOR_BYTES = 16  # the longest load
 _REGISTERS = 255 * 4 // _VECTOR_BYTES  # as vectors; a thread has 255 of 4 bytes
 
