@@ -204,15 +204,15 @@ def _negated(cond: ir.Expr) -> _Conditions:
 def barrier_violation(barrier: ThreadPoint) -> str | None:
     """Why not all threads of a block reach a barrier together; None if they do."""
     for condition in barrier.conditions:
-        if _differs(condition):
+        if threads_differ_in(condition):
             return f"one where {expr_text(condition)}"
     for step in barrier.loops:
-        if not isinstance(step.loop.extent, int) and _differs(step.loop.extent):
+        if not isinstance(step.loop.extent, int) and threads_differ_in(step.loop.extent):
             return f"one in the loop {step.loop.var} of {expr_text(step.loop.extent)} iterations"
     return None
 
 
-def _differs(expr: ir.Expr) -> bool:
+def threads_differ_in(expr: ir.Expr) -> bool:
     """Whether the value of an expression may differ between the threads of a block."""
     return any(
         isinstance(e, ir.Load) or (isinstance(e, ir.Var) and e.name in ir.THREAD_AXES) for e in ir.walk_expr(expr)

@@ -52,7 +52,7 @@ class ClosureCompiler:
             case ir.HeapAlloc(slots=slots, body=body):
                 held = [_invalidate(self.memory.written[buffer]) for slot in slots for buffer in slot]
                 return _sequence([*held, self.statement(body, where)])
-            case ir.IntrinsicCall(body=body) | ir.Atomic(body=body):
+            case ir.IntrinsicCall(body=body) | ir.Atomic(body=body) | ir.Shuffle(body=body):
                 return self.statement(body, where)
             case ir.Prefetch() | ir.Barrier():
                 return _sequence([])

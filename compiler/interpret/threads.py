@@ -25,8 +25,9 @@ from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, Array, GridKernel, index_t
 
 _Env = dict[str, Any]
 _Element = tuple[str, tuple[int, ...]]
-_Stop = tuple[int, ir.BarrierScope, tuple[int, ...]] | None
-"""A barrier by its number, in iterations of the loops around it; None between statements."""
+_Stop = tuple[int, ir.BarrierScope | None, tuple[int, ...]] | None
+"""A barrier by its number, or a shuffle of a warp without a scope, in iterations of the loops
+around it; None between statements."""
 _Epoch = tuple[int, int]  # a warp, and how many barriers of its own it has passed
 _Steps = Callable[[_Env], Generator[_Stop, None, None]]
 _SELF = "self"  # the running thread, in the environment of its variables
@@ -112,6 +113,8 @@ class _Thread:
     stop: _Stop = None
     passed: int = 0
     done: bool = False
+    others: list[_Thread] = field(default_factory=list)
+    """The threads of the block, in the order of their numbers."""
 
     def access(self, buffer: ir.Buffer, at: tuple[int, ...], kind: str, text: str) -> tuple[Array, Array]:
         """The array of a buffer and its written elements; the access is noted."""
@@ -122,6 +125,12 @@ class _Thread:
             self.between_blocks.note(self.block, (0, 0), (buffer.name, at), kind, text)
         held = self.memories[scope]
         return held.arrays[buffer.name], held.written[buffer.name]
+
+    def lane(self, distance: int, warp: int) -> _Thread:
+        """The thread so many lanes further in the warp, or this one if there is none."""
+        here = next(number for number, other in enumerate(self.others) if other is self)
+        there = here + distance
+        return self.others[there] if there < len(self.others) and there // warp == here // warp else self
 
     def advance(self, most: int) -> None:
         """Runs up to `most` statements, or to the next barrier or the end."""
@@ -163,6 +172,9 @@ class _Launch:
         rule = "threads of a block must not access one element, to write it, without a barrier between"
         notes = _Notes(f"{self.kernel.name}: {rule}")
         threads = [self.thread(block, index, shared, notes) for index in product(*map(range, self.kernel.block))]
+        in_order = sorted(threads, key=lambda thread: self.place_in_block(thread.index))
+        for thread in threads:
+            thread.others = in_order
         while running := [thread for thread in threads if not thread.done]:
             running = [thread for thread in running if thread.stop is None]
             while running:
@@ -181,11 +193,12 @@ class _Launch:
         found = False
         for number in {thread.warp for thread in threads}:
             warp = [thread for thread in threads if thread.warp == number]
-            if any(not thread.done and thread.stop and thread.stop[1] is ir.BarrierScope.WARP for thread in warp):
+            if any(not thread.done and thread.stop and thread.stop[1] is not ir.BarrierScope.BLOCK for thread in warp):
                 self.check_meeting(warp)
                 found = True
                 for thread in warp:
-                    thread.stop, thread.passed = None, thread.passed + 1
+                    orders = thread.stop is not None and thread.stop[1] is ir.BarrierScope.WARP
+                    thread.stop, thread.passed = None, thread.passed + orders
         return found
 
     def thread(self, block: tuple[int, ...], index: tuple[int, ...], shared: _Arrays, notes: _Notes) -> _Thread:
@@ -224,6 +237,7 @@ class _ThreadCompiler(ClosureCompiler):
         axes = {axis: (0, ir.number(extent, axis) - 1) for axis, extent in kernel.extents.items()}
         super().__init__(InterpreterMemory({}, loop_ranges(kernel.body, axes)))
         self.memory.buffers = kernel.buffers
+        self.warp = kernel.warp
         self.barriers = 0
 
     def steps(self, stmt: ir.Stmt, loops: tuple[str, ...]) -> _Steps:
@@ -239,6 +253,9 @@ class _ThreadCompiler(ClosureCompiler):
                 return self.store_steps(stores)
             case ir.Atomic(body=ir.Store(value=ir.Binary() as value) as store):
                 return self.atomic_steps(store, value)
+            case ir.Shuffle(body=ir.Store(value=ir.Load() as source) as store, distance=distance):
+                self.barriers += 2
+                return self.shuffle_steps(store, source, distance, self.barriers, loops)
             case ir.Barrier(scope=scope):
                 self.barriers += 1
                 return _barrier_steps(self.barriers, scope, loops)
@@ -284,6 +301,26 @@ class _ThreadCompiler(ClosureCompiler):
                 raise InterpretError(f"{buffer.name}: {element} must be written before it is read, got a read first")
             array[at] = wrap(np.asarray(ir.OPERATORS[update.op].on_arrays(array[at], value)), dtype)
             yield None
+
+        return run
+
+    def shuffle_steps(self, store: ir.Store, source: ir.Load, distance: int, number: int,
+                      loops: tuple[str, ...]) -> _Steps:  # fmt: skip
+        """A store of what another lane holds; the lanes meet before and after."""
+        target = self.memory.buffers[store.buffer]
+        place = self.place("store", store.buffer, store.indices, store.buffer)
+        there = self.place("load", source.buffer, source.indices, store.buffer)
+        warp = self.warp
+
+        def run(env: _Env) -> Generator[_Stop, None, None]:
+            thread: _Thread = env[_SELF]
+            at = tuple(env[var] for var in loops)
+            yield number - 1, None, at
+            other = thread.lane(distance, warp)
+            held, own = other.memories[2], thread.memories[2]
+            value, known = held.arrays[source.buffer][there(env)], held.written[source.buffer][there(env)]
+            yield number, None, at
+            own.arrays[target.name][place(env)], own.written[target.name][place(env)] = value, known
 
         return run
 

@@ -337,7 +337,33 @@ class Atomic:
     body: Stmt
 
 
-Stmt = For | Seq | Store | MultiStore | Block | If | Alloc | HeapAlloc | IntrinsicCall | Prefetch | Barrier | Atomic
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """The store `element = source`, of elements of one thread, where the source is that of the lane
+    `distance` further in the warp.
+
+    All lanes of a warp come to it together. What lanes beyond the warp would give is undefined.
+    """
+
+    body: Stmt
+    distance: int
+
+
+Stmt = (
+    For
+    | Seq
+    | Store
+    | MultiStore
+    | Block
+    | If
+    | Alloc
+    | HeapAlloc
+    | IntrinsicCall
+    | Prefetch
+    | Barrier
+    | Atomic
+    | Shuffle
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def _add_stmt(lines: list[TextLine], stmt: ir.Stmt, depth: int, owner: str) -> N
             lines.append(
                 TextLine(f"{indent}{targets} = {', '.join(expr_text(store.value) for store in stores)}", owner)
             )
-        case ir.If() | ir.Alloc() | ir.HeapAlloc() | ir.IntrinsicCall() | ir.Atomic():
+        case ir.If() | ir.Alloc() | ir.HeapAlloc() | ir.IntrinsicCall() | ir.Atomic() | ir.Shuffle():
             lines.append(TextLine(f"{indent}{_lowered_header(stmt)}:", owner))
             _add_stmt(lines, stmt.body, depth + 1, owner)
         case ir.Prefetch(buffer=buffer, indices=indices):
@@ -115,7 +115,7 @@ def _add_block(lines: list[TextLine], block: ir.Block, depth: int) -> None:
     _add_stmt(lines, block.body, depth + 1, block.name)
 
 
-def _lowered_header(stmt: ir.If | ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall | ir.Atomic) -> str:
+def _lowered_header(stmt: ir.If | ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall | ir.Atomic | ir.Shuffle) -> str:
     """The header of a lowered statement, without the colon."""
     match stmt:
         case ir.If(cond=cond):
@@ -128,6 +128,8 @@ def _lowered_header(stmt: ir.If | ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall | i
             return f"step {match.intrinsic.name}"
         case ir.Atomic():
             return "atomic"
+        case ir.Shuffle(distance=distance):
+            return f"shuffle {distance}"
 
 
 def _loop_header(loop: ir.For) -> str:

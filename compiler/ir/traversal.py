@@ -29,6 +29,7 @@ from vdla.compiler.ir.nodes import (
     Prefetch,
     Select,
     Seq,
+    Shuffle,
     Stmt,
     Store,
     Var,
@@ -46,7 +47,7 @@ def children(stmt: Stmt) -> tuple[Stmt, ...]:
     match stmt:
         case For(body=body) | If(body=body) | Alloc(body=body) | HeapAlloc(body=body):
             return (body,)
-        case IntrinsicCall(body=body) | Atomic(body=body):
+        case IntrinsicCall(body=body) | Atomic(body=body) | Shuffle(body=body):
             return (body,)
         case Seq(stmts=stmts):
             return stmts
@@ -63,7 +64,7 @@ def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
     match stmt:
         case For(var=var, extent=extent, kind=kind, annotations=annotations):
             return For(var, extent, new[0], kind, annotations)
-        case If() | Alloc() | HeapAlloc() | IntrinsicCall() | Atomic():
+        case If() | Alloc() | HeapAlloc() | IntrinsicCall() | Atomic() | Shuffle():
             return replace(stmt, body=new[0])
         case Seq():
             return seq(*new)

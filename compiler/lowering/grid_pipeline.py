@@ -17,6 +17,7 @@ from vdla.compiler.lowering.grid_storage import place_grid_storage
 from vdla.compiler.lowering.grids import form_grids
 from vdla.compiler.lowering.kernels import simplify_launches, split_kernels
 from vdla.compiler.lowering.select_intrinsics import select_grid_intrinsics
+from vdla.compiler.lowering.shuffles import shuffle_partials
 from vdla.compiler.lowering.unroll import unroll
 from vdla.compiler.lowering.vectorize import vectorize
 from vdla.compiler.target import GridLimits
@@ -37,6 +38,7 @@ def lower_kernels(fn: ir.Function, limits: GridLimits) -> tuple[GridKernel, ...]
         (form_grids, Level.LOOPS),
         (simplify_launches, Level.LOOPS),
         (vectorize, Level.LOOPS),  # first, as it moves statements out of the loops of lanes
+        (partial(shuffle_partials, warp=limits.warp), Level.LOOPS),
         (partial(insert_barriers, warp=limits.warp), Level.LOOPS),
         (unroll, Level.UNROLLED),
     )

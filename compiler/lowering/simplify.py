@@ -46,6 +46,8 @@ def simplify_stmt(stmt: ir.Stmt, scope: Scope) -> ir.Stmt:
             return inside if inside == EMPTY else ir.Alloc(buffers, inside)
         case ir.Atomic(body=body):
             return ir.Atomic(simplify_stmt(body, scope))
+        case ir.Shuffle(body=body):
+            return replace(stmt, body=simplify_stmt(body, scope))
         case ir.IntrinsicCall(match=match, body=body):
             return ir.IntrinsicCall(map_match(match, scope.condition), simplify_stmt(body, scope))
     return stmt

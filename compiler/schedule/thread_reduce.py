@@ -29,7 +29,8 @@ def thread_reduce(fn: ir.Function, loop: str, thread: str) -> tuple[ir.Function,
                                              for t in range(2):
                                                  block c(vi=i, ...): c[vi] += c_c_rf[t, vi]
 
-    The partial results are in shared memory, so lowering puts a barrier between the steps. The
+    The partial results are in shared memory, so lowering puts a barrier between the steps; where a
+    device has warps of 32 lanes, the last five steps go from register to register instead. The
     order of the additions changes, which floats show. The result is the name of the block of the
     first partial results.
     """

@@ -16,6 +16,7 @@ from vdla.compiler.codegen.llvm.types import I32, VOID, Value, call_intrinsic, i
 from vdla.compiler.codegen.ptx.accesses import reads, writes
 from vdla.compiler.codegen.ptx.architectures import capability
 from vdla.compiler.codegen.ptx.fragment_emitter import PtxFragmentEmitter
+from vdla.compiler.codegen.ptx.shuffle import emit_shuffle
 
 _UNROLL = ("llvm.loop.unroll.full",)
 _REGISTER_BYTES = 1024
@@ -25,7 +26,8 @@ _ALL_LANES = -1
 
 @dataclass(frozen=True, slots=True)
 class GpuRules:
-    """Emits barriers, atomic updates and steps of tensor cores; unrolls loops over registers."""
+    """Emits barriers, shuffles, atomic updates and steps of tensor cores; unrolls loops over
+    registers."""
 
     def emit(self, fb: FunctionBuilder, stmt: ir.Stmt) -> bool:
         """Emit a statement of threads that wait for each other, or share memory."""
@@ -37,6 +39,9 @@ class GpuRules:
             case ir.Atomic(body=ir.Store(value=ir.Binary() as value) as store):
                 with fb.statement():
                     _update(fb, store, value)
+            case ir.Shuffle(body=ir.Store(value=ir.Load() as source) as store, distance=distance):
+                with fb.statement():
+                    emit_shuffle(fb, store, source, distance)
             case ir.IntrinsicCall(match=match) if _has(fb, match.intrinsic):
                 with fb.statement():
                     match.intrinsic.lower(PtxFragmentEmitter(fb, match))
