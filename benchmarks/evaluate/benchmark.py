@@ -8,7 +8,7 @@ the same command goes on. Subjects are parts: programs, mutants, faults, mismatc
 
 The worked examples of the documentation: `NAME_lines` of their files, datapath included;
 `int4_cold_s` and `int4_cached_s`, the seconds of `vdla evaluate` on ResNet-18 without and with kept
-results; `depthwise_full_s`, those of the generated tests on `ultra96`, on RTL that is built, and of
+results; `depthwise_full_s`, those of the generated tests on `pynq_z1`, on RTL that is built, and of
 the area; `sad_per_cycle`, differences in a cycle of computing on `pynq_z1`; `lut_luts`, `lut_dsp`
 and `lut_bram`, what the datapath of the table on the way out takes of the FPGA there;
 `depthwise_speedup_NAME`, cycles before over after on D1-D9, and `depthwise_bound_NAME`, the same if

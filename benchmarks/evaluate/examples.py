@@ -37,7 +37,6 @@ _FILE = re.compile(
 _PRESET = "pynq_z1"
 _SECONDS = 600.0
 _LAYERS = depthwise.LAYERS
-_ROOMY = "ultra96"  # its part has the multipliers that the depthwise datapath takes
 _WINDOW = 143  # of the search, long enough for a steady state: 128 x 128 places
 
 
@@ -112,7 +111,7 @@ def _full_seconds(source: Path) -> float:
     datapath = source.with_suffix(".sv")
     text = f"{datapath.read_text(encoding='utf-8')}// {time.time_ns()}\n"
     datapath.write_text(text, encoding="utf-8")
-    machine = ["--preset", _ROOMY]
+    machine = ["--preset", _PRESET]
     commands = (["selftest", str(source), "--rtl", *machine], ["area", "--extension", str(source), *machine])
     start = time.perf_counter()
     with ThreadPoolExecutor(len(commands)) as both:

@@ -27,8 +27,8 @@ from vdla.hardware.generate.datapath_ports import datapath_units
 
 _TINY = Config.preset("tiny")
 PLAIN = (
-    _TINY,
-    replace(_TINY, name="tiny_batch", batch=2, block_in=8, inp_kib=2, acc_kib=2),
+    replace(_TINY, name="tiny_deep", block_in=16),
+    replace(_TINY, name="tiny_batch", batch=2, block_in=16, block_out=8, inp_kib=2, wgt_kib=2, acc_kib=2, array_rate=2),
     replace(_TINY, name="tiny_int4", block_in=16, block_out=8, inp_bits=4, wgt_bits=4, acc_kib=2),
 )
 MEMORIES = tuple(sorted(DRAMS, key=lambda dram: dram.read_latency)[:4])

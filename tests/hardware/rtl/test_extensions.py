@@ -28,6 +28,7 @@ from vdla.support.tool_environment import tool_environment
 
 TINY = Config.preset("tiny")
 WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)
+DOUBLE = replace(TINY, name="double", batch=2, block_in=16, block_out=8, acc_kib=8, inp_kib=4, wgt_kib=2, array_rate=2)
 
 
 @pytest.mark.rtl
@@ -37,7 +38,7 @@ WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)
     [
         (TINY, (*LATER, leaky(0))),
         (WIDE, (*SPACED, leaky(5), *GROUPS)),
-        (WIDE, (tally, echo, distance(1), tinted, "depthwise")),
+        (DOUBLE, (tally, echo, distance(1), tinted, "depthwise")),
     ],
     ids=["later", "spaced and groups", "state"],
 )
