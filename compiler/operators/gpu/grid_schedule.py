@@ -23,6 +23,11 @@ from vdla.compiler.operators.gpu.element_schedule import THREADS, default_elemen
 from vdla.compiler.operators.gpu.matmul_schedule import default_matmul_tiles, schedule_matmul
 from vdla.compiler.operators.gpu.reduction_schedule import default_reduction_tiles, schedule_reduction
 from vdla.compiler.operators.gpu.row_schedule import default_row_tiles, row_producers, schedule_rows
+from vdla.compiler.operators.gpu.tensor_core_schedule import (
+    TensorCoreTiles,
+    default_tensor_core_tiles,
+    schedule_tensor_cores,
+)
 from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
@@ -67,10 +72,18 @@ def _schedule_operator(schedule: Schedule, block: str, limits: GridLimits, given
     if operator not in operator_schedules():
         return
     default, apply = operator_schedules()[operator]
+    if isinstance(given.get(block), TensorCoreTiles):
+        apply = schedule_tensor_cores
     if block in given:
         apply(schedule, block, given[block])
-    else:
+    elif not (operator == "matmul" and limits.tensor_cores and _use_tensor_cores(schedule, block, limits)):
         attempt(schedule, lambda: apply(schedule, block, default(schedule, block, limits)))
+
+
+def _use_tensor_cores(schedule: Schedule, block: str, limits: GridLimits) -> bool:
+    """Apply the schedule for tensor cores, if they can compute the product; whether they can."""
+    default, apply = default_tensor_core_tiles, schedule_tensor_cores
+    return attempt(schedule, lambda: apply(schedule, block, default(schedule, block, limits)))
 
 
 def _is_bound(schedule: Schedule, block: str) -> bool:

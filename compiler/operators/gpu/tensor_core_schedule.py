@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from vdla.compiler import ir
 from vdla.compiler.analysis import loads, stores
-from vdla.compiler.codegen.llvm.intrinsics.mma import RowsOfB, mma
+from vdla.compiler.codegen.llvm.intrinsics.mma import SUMS, RowsOfB, mma
 from vdla.compiler.ir import storage_dtype
 from vdla.compiler.operators.cpu.block_nest import block_nest
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
-from vdla.compiler.tensorize import LANES, Intrinsic
+from vdla.compiler.tensorize import LANES, Intrinsic, TensorizeError
 
 _VECTOR_BYTES = 16
 _PHASE = 8  # lanes whose vectors of 16 bytes pass the banks together
@@ -74,8 +74,7 @@ def schedule_tensor_cores(schedule: Schedule, block: str, tiles: TensorCoreTiles
     """Tile the product that a block sums for tensor cores; outer dimensions are a batch.
 
     Raises:
-        ScheduleError: tiles do not divide the extents.
-        IntrinsicError: tensor cores lack the type.
+        ScheduleError: tiles do not divide the extents, or tensor cores compute no such product.
     """
     operands = _operands(schedule, block)
     leaf = block_nest(schedule.fn, block).leaf
@@ -89,15 +88,17 @@ def schedule_tensor_cores(schedule: Schedule, block: str, tiles: TensorCoreTiles
     step = _split_sums(schedule, block, operands.step, tiles.depth)
     for operand in dict.fromkeys((operands.a, operands.b)):
         _fetch(schedule, block, operand, step, tiles)
-    schedule.tensorize(block, operands.step)
+    try:
+        schedule.tensorize(block, operands.step)
+    except TensorizeError as error:
+        raise ScheduleError(f"tensor cores for {block}: {error}") from error
 
 
 def default_tensor_core_tiles(schedule: Schedule, block: str, limits: GridLimits) -> TensorCoreTiles:
     """The largest tiles that divide the product and that a device holds.
 
     Raises:
-        ScheduleError: there are none.
-        IntrinsicError: tensor cores lack the type.
+        ScheduleError: there are none, or tensor cores lack the types.
     """
     left = _operands(schedule, block).step.fragments["a"]
     rows, columns, terms = _extents(schedule, block)
@@ -124,8 +125,13 @@ def _operands(schedule: Schedule, block: str) -> _Operands:
     column = ir.Var(spatial[-1])
     a, b = sorted(read, key=lambda load: column in load.indices)
     rows = RowsOfB.TERMS if b.indices[-1] == column else RowsOfB.COLUMNS
-    dtypes = {schedule.fn.buffers[load.buffer].dtype for load in read}
-    return _Operands(a.buffer, b.buffer, rows, mma(dtypes.pop() if len(dtypes) == 1 else "mixed", rows))
+    found = {schedule.fn.buffers[load.buffer].dtype for load in read}
+    sums = schedule.fn.buffers[store.buffer].dtype
+    if found not in ({dtype} for dtype, own in SUMS.items() if own == sums):
+        known = ", ".join(f"{dtype} summed in {own}" for dtype, own in SUMS.items())
+        rule = f"operands must be {known}, got {' and '.join(sorted(found))} summed in {sums}"
+        raise ScheduleError(f"tensor cores for {block}: {rule}")
+    return _Operands(a.buffer, b.buffer, rows, mma(found.pop(), rows))
 
 
 def _extents(schedule: Schedule, block: str) -> tuple[int, int, int]:

@@ -51,6 +51,8 @@ _FORMS = {
     "bfloat16": _Form(16, 2, "float32", "m16n8k16.row.col.bf16", _I32, _FLOAT),
     "int8": _Form(32, 4, "int32", "m16n8k32.row.col.s8", _I32, _I32),
 }
+SUMS = {dtype: form.sums for dtype, form in _FORMS.items()}
+"""The type of the sums for each type of the operands."""
 _OF_SUMS = 2  # neighbours in a lane
 
 

@@ -12,6 +12,7 @@ import vdla
 from vdla.compiler import ir, operators, te
 from vdla.compiler.interpret import interpret_kernels
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
+from vdla.compiler.operators.gpu import grid_schedule
 from vdla.compiler.operators.gpu.tensor_core_schedule import (
     TensorCoreTiles,
     default_tensor_core_tiles,
@@ -19,7 +20,6 @@ from vdla.compiler.operators.gpu.tensor_core_schedule import (
 )
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
-from vdla.compiler.tensorize import IntrinsicError
 
 LIMITS = GridLimits("test", warp=32, tensor_cores=True)
 
@@ -95,8 +95,10 @@ def test_what_tensor_cores_cannot_compute_is_refused() -> None:
         scheduled(product_of(24, 32, 32))
     rule = "rows and columns must be multiples of 16, terms of 16"
     assert str(error.value) == f"tensor cores for c_sum: {rule}, got 24, 32 and 32"
-    with pytest.raises(IntrinsicError, match=r"dtype must be one of float16, bfloat16, int8, got 'float32'"):
+    with pytest.raises(ScheduleError) as error:
         scheduled(product_of(16, 16, 16, "float32"), "c")
+    known = "float16 summed in float32, bfloat16 summed in float32, int8 summed in int32"
+    assert str(error.value) == f"tensor cores for c: operands must be {known}, got float32 summed in float32"
     s = product_of(32, 32, 32)
     with pytest.raises(ScheduleError) as error:
         schedule_tensor_cores(s, "c_sum", TensorCoreTiles(32, 32, 24, 16, 16))
@@ -109,3 +111,16 @@ def test_padded_rows_share_no_bank(shape: tuple[int, int, int], dense: bool) -> 
     found = vdla.bank_conflicts(scheduled(product_of(*shape, dense=dense)))
     assert {access.bytes for access in found} == {16}
     assert [access.conflicts for access in found] == [0] * len(found)
+
+
+def test_products_use_tensor_cores_where_a_device_has_them() -> None:
+    for dtype, limits, steps in (("float16", LIMITS, 16), ("float32", LIMITS, 0), ("float16", GridLimits("none"), 0)):
+        (kernel,) = lower_kernels(grid_schedule(product_of(64, 64, 32, dtype).fn, limits).fn, limits)
+        found = sum(isinstance(stmt, ir.IntrinsicCall) for stmt in ir.walk(kernel.body))
+        assert (found, "a_shared" in kernel.buffers) == (steps, True)
+
+
+def test_tiles_given_for_a_block_say_how_it_is_scheduled() -> None:
+    tiles = TensorCoreTiles(16, 16, 16, 16, 8)
+    s = grid_schedule(product_of(32, 32, 32).fn, LIMITS, tiles={"c_sum": tiles})
+    assert lower_kernels(s.fn, LIMITS)[0].block == (32, tiles.warps[1], 1)
