@@ -3,13 +3,14 @@
     program = compile(schedule, "pynq_z1")
     kernel = compile(schedule, "host")
     kernel = compile(schedule, "opencl")
+    kernel = compile(schedule, "cuda")
 
 The kind of target decides which code generator runs; no name is both a preset and a CPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
     from vdla.compiler.target import Target
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
-    from vdla.runtime.grid import DeviceKernel
+    from vdla.runtime.grid import DeviceKernel, GridDevice
     from vdla.runtime.native import Kernel
     from vdla.runtime.network import Model
     from vdla.runtime.tune import TunedSchedules
 
 
-_OPENCL = "opencl"
+_GRIDS = {"opencl": "an OpenCL device", "cuda": "a CUDA device"}
+"""Devices with a grid of threads."""
 
 
 class CompileError(Error, ValueError):
@@ -83,7 +85,8 @@ def compile(
 
     A `DeviceKernel` for "opencl", the first GPU of this machine or else its first OpenCL device,
     or for "opencl:NAME", the device whose name or platform contains NAME. A function of which no
-    loop is bound gets the default schedule there, `grid_schedule`.
+    loop is bound gets the default schedule there, `grid_schedule`. So for "cuda" and "cuda:NAME"
+    with the devices of NVIDIA's driver, of which the first is taken.
 
     `what` is a Schedule, a function, or the result of a template, whose configuration must be the
     target. A function is compiled as it stands: without a schedule it is slow on a CPU.
@@ -108,7 +111,7 @@ def compile(
     """
     from vdla.hardware.config import Config
 
-    if isinstance(target, str) and target.split(":")[0] == _OPENCL:
+    if isinstance(target, str) and target.split(":")[0] in _GRIDS:
         given = {"weights": weights, "layouts": layouts, "contract": contract, "cached": cached, "tuned": tuned}
         _chosen({}, {**given, "threads": threads, **network}, f"device {target}")
         return _device_kernel(what, target)
@@ -206,15 +209,26 @@ def _device_kernel(what: object, target: str) -> DeviceKernel:
     from vdla.compiler.ir import THREAD, For, walk
     from vdla.compiler.operators.gpu import grid_schedule
     from vdla.compiler.operators.vdla import Operator
+
+    kind, _, device = target.partition(":")
+    if _is_model(what) or isinstance(what, Operator):
+        given = "a template" if isinstance(what, Operator) else "a model"
+        raise CompileError(f"compile: target of {given} must not be {_GRIDS[kind]}, got {target}")
+    fn, (open_device, build) = _function(what), _grid_device(kind)
+    if any(isinstance(stmt, For) and THREAD in stmt.annotations for stmt in walk(fn.body)):
+        return build(fn, device)
+    return build(grid_schedule(fn, open_device(device).limits).fn, device)
+
+
+def _grid_device(kind: str) -> tuple[Callable[[str], GridDevice], Callable[[ir.Function, str], DeviceKernel]]:
+    """What opens a device of a kind, and what compiles for it."""
+    if kind == "cuda":
+        from vdla.runtime.cuda import build_cuda, open_cuda
+
+        return open_cuda, build_cuda
     from vdla.runtime.opencl import build_opencl, open_opencl
 
-    if _is_model(what) or isinstance(what, Operator):
-        kind = "a template" if isinstance(what, Operator) else "a model"
-        raise CompileError(f"compile: target of {kind} must not be an OpenCL device, got {target}")
-    fn, device = _function(what), target.partition(":")[2]
-    if any(isinstance(stmt, For) and THREAD in stmt.annotations for stmt in walk(fn.body)):
-        return build_opencl(fn, device)
-    return build_opencl(grid_schedule(fn, open_opencl(device).limits).fn, device)
+    return open_opencl, build_opencl
 
 
 def _function(what: object) -> ir.Function:

@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import copy
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
+    from helpers.stub_cuda import StubCuda
+
     from vdla.compiler.operators.vdla import Operator
     from vdla.runtime.opencl import OpenClDevice
 
@@ -84,3 +87,25 @@ def opencl_device() -> OpenClDevice:
         return open_opencl()
     except OpenClDeviceError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def stub_cuda_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CUDA driver without a device; the test is skipped if there is no C compiler to build it."""
+    from helpers.stub_cuda import build_stub
+
+    return build_stub(tmp_path_factory.mktemp("cuda"))
+
+
+@pytest.fixture
+def stub_cuda(stub_cuda_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubCuda]:
+    """The driver that `vdla` finds on this machine, one without a device, in a state of its own."""
+    from helpers.stub_cuda import StubCuda
+
+    from vdla.runtime.cuda import devices
+
+    stub = StubCuda(copy(stub_cuda_library, tmp_path / "libcuda.so"))
+    devices.opened.cache_clear()
+    monkeypatch.setattr(devices, "cuda_driver", stub.driver)
+    yield stub
+    devices.opened.cache_clear()

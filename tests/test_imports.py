@@ -124,6 +124,7 @@ ROOMS: dict[str, str] = {
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
     "runtime.grid": "support compiler.abi compiler.target runtime.native",
     "runtime.opencl": ("compiler.abi compiler.ir compiler.target compiler.codegen.opencl runtime.native runtime.grid"),
+    "runtime.cuda": "compiler.abi compiler.ir compiler.target compiler.codegen.ptx runtime.native runtime.grid",
     "runtime.numpy_operators": "hardware",
     "runtime.evaluate": (
         "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.passes "
@@ -140,8 +141,8 @@ ROOMS: dict[str, str] = {
         "compiler.te compiler.lowering compiler.analysis compiler.schedule compiler.operators.vdla compiler.operators "
         "compiler.operators.gpu compiler.graph compiler.graph.onnx "
         "compiler.templates compiler.map simulator.support simulator.stats simulator.timing simulator "
-        "runtime.devices runtime.native runtime.grid runtime.opencl runtime.evaluate runtime.executor runtime.network "
-        "runtime.tune"
+        "runtime.devices runtime.native runtime.grid runtime.opencl runtime.cuda runtime.evaluate runtime.executor "
+        "runtime.network runtime.tune"
     ),
     "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph compiler.templates",
     "runtime.network": (
@@ -274,8 +275,8 @@ ROOMS: dict[str, str] = {
         "compiler.operators.gpu compiler.graph compiler.graph.passes "
         "compiler.graph.onnx compiler.templates compiler.tune compiler.tune.searches "
         "simulator.function simulator.stats simulator.verify simulator.timing "
-        "simulator runtime.devices runtime.opencl runtime.evaluate runtime.artifact runtime.executor runtime "
-        "runtime.network runtime.quantise runtime.compare runtime.tune runtime.verdict runtime.explore "
+        "simulator runtime.devices runtime.opencl runtime.cuda runtime.evaluate runtime.artifact runtime.executor "
+        "runtime runtime.network runtime.quantise runtime.compare runtime.tune runtime.verdict runtime.explore "
         "benchmarks.harness benchmarks.networks benchmarks.programs benchmarks.generated_tests runtime.check_datapath"
     ),
     "commands.board": (

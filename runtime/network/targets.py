@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from vdla.compiler.target import Target
     from vdla.hardware.config import Config
 
+_GRIDS = "opencl[:NAME] or cuda[:NAME]"
+
 
 def target_of(target: object, error: type[Exception]) -> Config | Target:
     """The configuration or the CPU that `target` is, or names; `error` if it is neither."""
@@ -24,6 +26,6 @@ def target_of(target: object, error: type[Exception]) -> Config | Target:
     cpus = ("host", *TARGETS)
     if target in cpus:
         return Target.named(target)
-    choices = f"an accelerator ({', '.join(PRESETS)}), a CPU ({', '.join(cpus)}) or, for a function, opencl[:NAME]"
-    hint = did_you_mean(target, (*PRESETS, *cpus, "opencl"))
+    choices = f"an accelerator ({', '.join(PRESETS)}), a CPU ({', '.join(cpus)}) or, for a function, {_GRIDS}"
+    hint = did_you_mean(target, (*PRESETS, *cpus, "opencl", "cuda"))
     raise error(f"compile: target must be {choices}, got {target!r}{hint}")

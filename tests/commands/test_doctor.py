@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from helpers.stub_cuda import StubCuda
 
 from vdla.cli import main
 from vdla.commands import FINDING, OK, console, doctor_command
@@ -90,3 +91,18 @@ def test_sources_that_are_not_installed_are_a_finding(monkeypatch: Patch, capsys
 def test_a_finding_of_the_self_test_sets_the_exit_code(monkeypatch: Patch) -> None:
     monkeypatch.setattr("vdla.commands.self_test.self_test", lambda: [DoctorFinding("convolution", "wrong", False)])
     assert main(["doctor"]) == FINDING
+
+
+def test_cuda_devices_are_listed(stub_cuda: StubCuda) -> None:
+    stub_cuda.set_devices(2)
+    assert [f"{found.what}: {found.state}" for found in doctor_command._cuda()] == [
+        "cuda device: Stub GPU 0, compute capability 8.6, driver for CUDA 12.4",
+        "cuda device: Stub GPU 1, compute capability 8.6, driver for CUDA 12.4",
+    ]
+
+
+def test_a_machine_without_cuda_is_told_what_is_missing(stub_cuda: StubCuda) -> None:
+    stub_cuda.set_devices(0)
+    (found,) = doctor_command._cuda()
+    assert (found.state, found.healthy) == ("none", True)
+    assert found.advice == "the machine must have a device, got none"

@@ -141,6 +141,7 @@ def _machine() -> list[DoctorFinding]:
         DoctorFinding("vector features", ", ".join(features) or "none known"),
         _kernel(),
         *_opencl(),
+        *_cuda(),
         *_tools(),
     ]
 
@@ -164,6 +165,17 @@ def _opencl() -> list[DoctorFinding]:
         return [DoctorFinding("opencl device", device) for device in opencl_devices()]
     except OpenClDeviceError as error:
         return [DoctorFinding("opencl device", "none", advice=str(error).removeprefix("opencl: "))]
+
+
+def _cuda() -> list[DoctorFinding]:
+    """The CUDA devices, or why there are none; they are optional."""
+    from vdla.runtime.cuda import CudaDeviceError, cuda_devices, cuda_version
+
+    try:
+        driver = f"driver for CUDA {cuda_version()}"
+        return [DoctorFinding("cuda device", f"{device}, {driver}") for device in cuda_devices()]
+    except CudaDeviceError as error:
+        return [DoctorFinding("cuda device", "none", advice=str(error).removeprefix("cuda: "))]
 
 
 def _tools() -> list[DoctorFinding]:
