@@ -92,8 +92,9 @@ def compile(
     target. A function is compiled as it stands: without a schedule it is slow on a CPU.
 
     The file of an ONNX model, its content, or a model in memory becomes a `Model`, for a machine
-    with a CPU beside it, or for a CPU alone. Its options are `cpu`, `extents`, `calibration`,
-    `method`, `keep_float`, `place`, `observe` and `progress`, as `compile_network` describes them.
+    with a CPU beside it, for a CPU alone, or for "opencl", a GPU with the CPU of this machine. Its
+    options are `cpu`, `gpu`, `extents`, `calibration`, `method`, `keep_float`, `place`, `observe`
+    and `progress`, as `compile_network` describes them: `gpu="opencl"` adds a GPU to a machine.
 
     For programs: `weights` names the inputs that are constant between runs; `layouts` names the
     dimensions of tensors. For kernels: `contract=False` forbids fused multiply-adds;
@@ -111,7 +112,7 @@ def compile(
     """
     from vdla.hardware.config import Config
 
-    if isinstance(target, str) and target.split(":")[0] in _GRIDS:
+    if isinstance(target, str) and target.split(":")[0] in _GRIDS and not _is_model(what):
         given = {"weights": weights, "layouts": layouts, "contract": contract, "cached": cached, "tuned": tuned}
         _chosen({}, {**given, "threads": threads, **network}, f"device {target}")
         return _device_kernel(what, target)
@@ -211,9 +212,8 @@ def _device_kernel(what: object, target: str) -> DeviceKernel:
     from vdla.compiler.operators.vdla import Operator
 
     kind, _, device = target.partition(":")
-    if _is_model(what) or isinstance(what, Operator):
-        given = "a template" if isinstance(what, Operator) else "a model"
-        raise CompileError(f"compile: target of {given} must not be {_GRIDS[kind]}, got {target}")
+    if isinstance(what, Operator):
+        raise CompileError(f"compile: target of a template must not be {_GRIDS[kind]}, got {target}")
     fn, (open_device, build) = _function(what), _grid_device(kind)
     if any(isinstance(stmt, For) and THREAD in stmt.annotations for stmt in walk(fn.body)):
         return build(fn, device)

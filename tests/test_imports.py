@@ -122,7 +122,7 @@ ROOMS: dict[str, str] = {
         "simulator.function simulator.stats simulator.verify simulator.timing"
     ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
-    "runtime.grid": "support compiler.abi compiler.target runtime.native",
+    "runtime.grid": "support compiler.abi compiler.ir compiler.target runtime.native",
     "runtime.opencl": ("compiler.abi compiler.ir compiler.target compiler.codegen.opencl runtime.native runtime.grid"),
     "runtime.cuda": "compiler.abi compiler.ir compiler.target compiler.codegen.ptx runtime.native runtime.grid",
     "runtime.numpy_operators": "hardware",
@@ -134,7 +134,7 @@ ROOMS: dict[str, str] = {
     "runtime.artifact": "support hardware hardware.program compiler.abi simulator.verify",
     "runtime.executor": (
         "support hardware.isa hardware hardware.program simulator.stats runtime.devices runtime.native "
-        "runtime.numpy_operators runtime.artifact"
+        "runtime.numpy_operators runtime.artifact runtime.grid"
     ),
     "runtime": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
@@ -145,12 +145,13 @@ ROOMS: dict[str, str] = {
         "runtime.network runtime.tune"
     ),
     "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph compiler.templates",
+    "compiler.graph.grid": ("compiler.graph compiler.graph.accelerator compiler.graph.layouts compiler.graph.rules"),
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target "
         "compiler.codegen.llvm compiler.operators.cpu compiler.graph compiler.graph.passes "
         "compiler.graph.rules compiler.graph.layouts compiler.graph.onnx compiler.tune simulator.stats "
         "simulator.verify simulator.timing runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor "
-        "compiler.graph.accelerator runtime.quantise"
+        "compiler.graph.accelerator compiler.graph.grid compiler.operators.gpu runtime.grid runtime.quantise"
     ),
     "runtime.quantise": (
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"

@@ -8,9 +8,14 @@ from vdla.runtime.artifact.artifact import ARTIFACT_FILE, Artifact, Cpu, KernelC
 from vdla.runtime.artifact.check_plan import check_plan
 from vdla.runtime.artifact.dtypes import numpy_dtype, size_bytes
 from vdla.runtime.artifact.errors import ArtifactError
+from vdla.runtime.artifact.grid_code import GridCode, GridPart
 from vdla.runtime.artifact.plan import (
     ARENA_ALIGNMENT,
+    DEVICE_ALIGNMENT,
     ControlStep,
+    CopyStep,
+    DeviceValue,
+    GridStep,
     KernelStep,
     NumpyStep,
     PlacedOperator,
@@ -25,11 +30,17 @@ from vdla.runtime.artifact.plan import (
 __all__ = [
     "ARENA_ALIGNMENT",
     "ARTIFACT_FILE",
+    "DEVICE_ALIGNMENT",
     "ArenaBlock",
     "Artifact",
     "ArtifactError",
     "ControlStep",
+    "CopyStep",
     "Cpu",
+    "DeviceValue",
+    "GridCode",
+    "GridPart",
+    "GridStep",
     "KernelCode",
     "KernelStep",
     "NumpyStep",

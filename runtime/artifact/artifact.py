@@ -24,6 +24,7 @@ from vdla.runtime.artifact.check_plan import check_plan
 from vdla.runtime.artifact.check_variants import check_variants
 from vdla.runtime.artifact.dtypes import numpy_dtype, size_bytes
 from vdla.runtime.artifact.errors import ArtifactError
+from vdla.runtime.artifact.grid_code import GridCode, GridPart
 from vdla.runtime.artifact.json_fields import from_json, to_json
 from vdla.runtime.artifact.plan import Plan, PlannedValue
 from vdla.simulator.verify import VerifyError, require_verified
@@ -56,7 +57,7 @@ class KernelCode:
 class Artifact:
     """A compiled network; `origin` has source and licence of the model and the versions used.
 
-    `variants` are further plans, for inputs of other shapes.
+    `variants` are further plans, for inputs of other shapes; `grid` is the part on a GPU, if any.
     """
 
     plan: Plan
@@ -64,6 +65,7 @@ class Artifact:
     constants: Mapping[str, Array]
     kernels: tuple[KernelCode, ...] = ()
     programs: tuple[Program, ...] = ()
+    grid: GridPart | None = None
     cpu: Cpu
     origin: Mapping[str, str] = field(default_factory=dict)
 
@@ -85,8 +87,12 @@ class Artifact:
             VerifyError: a program is unsafe.
         """
         described = {n: PlannedValue(_dtype_name(v), tuple(map(int, v.shape))) for n, v in self.constants.items()}
+        functions = () if self.grid is None else self.grid.kernels
+        for index, function in enumerate(functions):
+            function.check(f"plan {self.plan.name}, GPU function {index}")
+        kernels, on_grid = ([each.signature for each in group] for group in (self.kernels, functions))
         for plan in self.plans:
-            check_plan(plan, described, [kernel.signature for kernel in self.kernels], self.programs)
+            check_plan(plan, described, kernels, self.programs, on_grid)
         check_variants(self.plans)
         for program in self.programs:
             mismatch = program.config.mismatch(self.programs[0].config)
@@ -112,6 +118,8 @@ class Artifact:
             ],
             "programs": [len(content) for content in programs],
         }
+        if self.grid is not None:
+            manifest["grid"] = [self.grid.device, [code.to_json() for code in self.grid.kernels]]
         numbers = (value for value in self.constants.values() if value.dtype != object)
         arrays = [np.ascontiguousarray(value).tobytes() for value in numbers]
         text = json.dumps(manifest, indent=1, allow_nan=False).encode()
@@ -173,9 +181,16 @@ def _build(manifest: dict[str, Any], payload: Payload) -> Artifact:
         constants=constants,
         kernels=kernels,
         programs=programs,
+        grid=_grid(manifest["grid"]) if "grid" in manifest else None,
         cpu=from_json(Cpu, manifest["cpu"], "cpu"),
         origin=from_json(dict[str, str], manifest["origin"], "origin"),
     )
+
+
+def _grid(raw: list[Any]) -> GridPart:
+    device, codes = raw
+    kernels = tuple(GridCode.from_json(code, f"GPU function {index}") for index, code in enumerate(codes))
+    return GridPart(from_json(str, device, "grid"), kernels)
 
 
 def _constants(described: list[Any], payload: Payload) -> Iterator[tuple[str, Array]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.runtime.artifact.errors import ArtifactError
-from vdla.runtime.artifact.plan import KernelStep, PlannedValue, ProgramStep, Step
+from vdla.runtime.artifact.plan import GridStep, KernelStep, PlannedValue, ProgramStep, Step
 
 
 def check_bindings(where: str, step: Step, values: Mapping[str, PlannedValue]) -> None:
@@ -14,7 +14,7 @@ def check_bindings(where: str, step: Step, values: Mapping[str, PlannedValue]) -
     Values that are not among `values`, those of the plan, are constants.
     """
     match step:
-        case KernelStep():
+        case KernelStep() | GridStep():
             bound = set(step.arguments)
         case ProgramStep():
             bound = set(step.tensors.values())

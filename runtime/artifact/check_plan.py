@@ -19,7 +19,11 @@ from vdla.runtime.artifact.dtypes import size_bytes
 from vdla.runtime.artifact.errors import ArtifactError
 from vdla.runtime.artifact.plan import (
     ARENA_ALIGNMENT,
+    DEVICE_ALIGNMENT,
     ControlStep,
+    CopyStep,
+    DeviceValue,
+    GridStep,
     KernelStep,
     NumpyStep,
     Plan,
@@ -41,17 +45,22 @@ class _Available:
     constants: Mapping[str, PlannedValue]
     kernels: Sequence[Signature]
     programs: Sequence[Program]
+    grid: Sequence[Signature]
 
 
 def check_plan(
-    plan: Plan, constants: Mapping[str, PlannedValue], kernels: Sequence[Signature], programs: Sequence[Program]
+    plan: Plan,
+    constants: Mapping[str, PlannedValue],
+    kernels: Sequence[Signature],
+    programs: Sequence[Program],
+    grid: Sequence[Signature] = (),
 ) -> None:
     """Refuse a plan that breaks a rule, or a body that does.
 
     Raises:
         ArtifactError: the message names the step or the value.
     """
-    _check(f"plan {plan.name}", plan, _Available(constants, kernels, programs), 0)
+    _check(f"plan {plan.name}", plan, _Available(constants, kernels, programs, grid), 0)
 
 
 def _check(where: str, plan: Plan, available: _Available, depth: int) -> None:
@@ -68,8 +77,10 @@ def _check(where: str, plan: Plan, available: _Available, depth: int) -> None:
     _check_order(where, plan, available.constants)
     for step in plan.steps:
         _check_step(f"{where}, step {step.name}", step, known, available, depth)
+        _check_memories(f"{where}, step {step.name}", step, known)
         check_bindings(f"{where}, step {step.name}", step, plan.values)
-    _check_overlaps(where, plan)
+    for kind in (PlannedValue, DeviceValue):
+        _check_overlaps(where, plan, kind)
 
 
 def _find(where: str, name: str, known: Mapping[str, PlannedValue]) -> PlannedValue:
@@ -91,6 +102,11 @@ def _check_values(where: str, plan: Plan) -> None:
         if value.shape is None:
             raise ArtifactError(f"{where}: {name} must have known extents to lie in the arena, got none")
         end = value.offset + size_bytes(value.dtype, value.shape)
+        if isinstance(value, DeviceValue):
+            if value.offset < 0 or value.offset % DEVICE_ALIGNMENT or end > _MAX_ARENA_BYTES:
+                rule = f"{name} must lie at a multiple of {DEVICE_ALIGNMENT} below {_MAX_ARENA_BYTES}"
+                raise ArtifactError(f"{where}: {rule}, got {value.offset}..{end}")
+            continue
         if value.offset < 0 or value.offset % ARENA_ALIGNMENT or end > plan.arena_bytes:
             rule = f"{name} must lie at a multiple of {ARENA_ALIGNMENT} in the arena of {plan.arena_bytes} bytes"
             raise ArtifactError(f"{where}: {rule}, got {value.offset}..{end}")
@@ -99,6 +115,7 @@ def _check_values(where: str, plan: Plan) -> None:
 def _check_alias(where: str, name: str, value: PlannedValue, plan: Plan) -> None:
     source = _find(where, str(value.alias_of), plan.values)
     same = (source.dtype, source.offset, source.alias_of) == (value.dtype, value.offset, None)
+    same = same and type(source) is type(value)
     if not same or source.shape is None or value.shape is None:
         raise ArtifactError(f"{where}: {name} must have type and place of {value.alias_of}, its source, got {value}")
     if size_bytes(source.dtype, source.shape) != size_bytes(value.dtype, value.shape):
@@ -133,6 +150,12 @@ def _check_step(where: str, step: Step, known: Mapping[str, PlannedValue], avail
             if not 0 <= step.kernel < len(kernels):
                 raise ArtifactError(f"{where}: kernel must be one of {len(kernels)}, got {step.kernel}")
             _check_kernel(where, step, known, kernels[step.kernel])
+        case GridStep():
+            if not 0 <= step.kernel < len(available.grid):
+                raise ArtifactError(f"{where}: kernel must be one of {len(available.grid)}, got {step.kernel}")
+            _check_kernel(where, step, known, available.grid[step.kernel])
+        case CopyStep():
+            _check_copy(where, step, known)
         case ProgramStep():
             programs = available.programs
             if not 0 <= step.program < len(programs):
@@ -150,7 +173,30 @@ def _check_step(where: str, step: Step, known: Mapping[str, PlannedValue], avail
                 _check(f"{where}, {key}", body, available, depth + 1)
 
 
-def _check_kernel(where: str, step: KernelStep, known: Mapping[str, PlannedValue], signature: Signature) -> None:
+def _check_memories(where: str, step: Step, known: Mapping[str, PlannedValue]) -> None:
+    """The GPU reads and writes its memory only, and all others that of the host; copies cross."""
+    if isinstance(step, CopyStep):
+        return
+    on_grid = isinstance(step, GridStep)
+    for name in filter(None, (*step.inputs, *step.outputs)):
+        if isinstance(known[name], DeviceValue) != on_grid:
+            memory = "the GPU" if on_grid else "the host"
+            raise ArtifactError(f"{where}: {name} must be in the memory of {memory}, got a value elsewhere")
+
+
+def _check_copy(where: str, step: CopyStep, known: Mapping[str, PlannedValue]) -> None:
+    if len(step.inputs) != 1 or len(step.outputs) != 1:
+        raise ArtifactError(f"{where}: a copy must have one input and one output, got {step.inputs}, {step.outputs}")
+    given, made = (_find(where, name, known) for name in (*step.inputs, *step.outputs))
+    if (given.dtype, given.shape) != (made.dtype, made.shape) or given.offset is None or made.offset is None:
+        raise ArtifactError(f"{where}: both values must have one type and a place, got {given}, {made}")
+    if isinstance(given, DeviceValue) == isinstance(made, DeviceValue):
+        raise ArtifactError(f"{where}: a copy must lead from one memory to another, got one memory")
+
+
+def _check_kernel(
+    where: str, step: KernelStep | GridStep, known: Mapping[str, PlannedValue], signature: Signature
+) -> None:
     if len(step.arguments) != len(signature.arguments):
         rule = f"arguments must be {len(signature.arguments)}, as of {signature.name}"
         raise ArtifactError(f"{where}: {rule}, got {len(step.arguments)}")
@@ -188,10 +234,10 @@ def _check_lines(where: str, step: ProgramStep, program: Program) -> None:
 # --- the arena ------------------------------------------------------------------------------------
 
 
-def _check_overlaps(where: str, plan: Plan) -> None:
+def _check_overlaps(where: str, plan: Plan, kind: type[PlannedValue]) -> None:
     """No two live values share bytes."""
     live: list[ArenaBlock] = []
-    for each in sorted(arena_blocks(plan), key=lambda block: block.first):
+    for each in sorted(arena_blocks(plan, kind), key=lambda block: block.first):
         live = [other for other in live if other.last >= each.first]
         for other in live:
             if max(each.start, other.start) < min(each.end, other.end):

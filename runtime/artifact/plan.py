@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vdla.runtime.artifact.dtypes import size_bytes
+
 ARENA_ALIGNMENT = 64  # bytes: the widest vectors
+DEVICE_ALIGNMENT = 512  # bytes: where parts of a buffer may begin on every GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,11 @@ class PlannedValue:
     shape: tuple[int, ...] | None
     offset: int | None = None
     alias_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceValue(PlannedValue):
+    """A value in the memory of the GPU; its place is in an arena there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +131,29 @@ class ControlStep:
     placement: Placement
 
 
-Step = KernelStep | ProgramStep | NumpyStep | ControlStep
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridStep:
+    """A function of the GPU: `arguments` are values in its memory, or constants."""
+
+    name: str
+    kernel: int
+    arguments: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyStep:
+    """A copy of one value from the memory of the host to that of the GPU, or back."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    placement: Placement
+
+
+Step = KernelStep | ProgramStep | NumpyStep | ControlStep | GridStep | CopyStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +163,7 @@ class Plan:
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    values: Mapping[str, PlannedValue]
+    values: Mapping[str, PlannedValue | DeviceValue]
     steps: tuple[Step, ...]
     arena_bytes: int = 0
     arena_bytes_without_reuse: int = 0
@@ -143,6 +173,11 @@ class Plan:
     def input_shapes(self) -> str:
         """The inputs with their shapes, as text."""
         return ", ".join(f"{name}{shape_text(self.values[name].shape)}" for name in self.inputs)
+
+    @property
+    def device_bytes(self) -> int:
+        """The bytes of the arena in the memory of the GPU."""
+        return max((_end(each) for each in self.values.values() if isinstance(each, DeviceValue)), default=0)
 
     @property
     def bodies(self) -> tuple[Plan, ...]:
@@ -155,6 +190,11 @@ class Plan:
         """The bytes of the arenas of the plan and all bodies; the same without reuse."""
         plans = (self, *self.bodies)
         return sum(plan.arena_bytes for plan in plans), sum(plan.arena_bytes_without_reuse for plan in plans)
+
+
+def _end(value: PlannedValue) -> int:
+    """The first byte behind a value in its arena."""
+    return 0 if value.offset is None or value.shape is None else value.offset + size_bytes(value.dtype, value.shape)
 
 
 def shape_text(shape: tuple[int, ...] | None) -> str:

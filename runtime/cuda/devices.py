@@ -10,7 +10,8 @@ from ctypes import c_int
 from functools import cache
 from weakref import WeakValueDictionary
 
-from vdla.compiler.codegen.ptx import PTX_ARCHITECTURES, PtxSource
+from vdla.compiler import ir
+from vdla.compiler.codegen.ptx import PTX_ARCHITECTURES, PtxSource, emit_ptx
 from vdla.compiler.target import GridLimits
 from vdla.runtime.cuda.array import CudaArray, allocate
 from vdla.runtime.cuda.context import CudaContext
@@ -69,6 +70,18 @@ class CudaDevice:
     def empty(self, shape: tuple[int, ...], dtype: str) -> CudaArray:
         """An array of arbitrary content."""
         return allocate(self.context, shape, dtype)
+
+    def supports(self, dtype: str) -> bool:
+        """Whether kernels can have elements of a type: of all that there are."""
+        return True
+
+    def compile(self, fn: ir.Function) -> PtxSource:
+        """A scheduled function in PTX.
+
+        Raises:
+            SignatureError, PassError, PtxError: as `emit_ptx`.
+        """
+        return emit_ptx(fn, self.limits, self.arch)
 
     def load(self, source: PtxSource) -> Sequence[CudaKernel]:
         """The kernels of a source in the order of its launches, ready to start.

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vdla.runtime.artifact import Artifact, Plan, ProgramStep, Step, numpy_dtype, shape_text
+from vdla.runtime.artifact import Artifact, GridStep, Plan, ProgramStep, Step, numpy_dtype, shape_text
 from vdla.runtime.devices import Device
 from vdla.runtime.executor.errors import ExecutorError
+from vdla.runtime.executor.grid_executor import GridExecutor
 from vdla.runtime.executor.numpy_call import NumpyFunctions
 from vdla.runtime.executor.plan_runner import Binders, BindKernel, PlanRunner
 from vdla.runtime.executor.resident_program import ResidentDamage, ResidentProgram, activation_bytes
@@ -56,7 +57,8 @@ class Executor:
     """An artifact ready to run on this machine.
 
     `bind_kernel(index, arrays)` prepares a call of a kernel; `numpy_functions` has the operators of
-    NumPy steps; `device` runs programs and may be None if there are none.
+    NumPy steps; `device` runs programs and `grid` the kernels of a GPU; each may be None if there
+    are none.
     """
 
     def __init__(
@@ -65,12 +67,14 @@ class Executor:
         bind_kernel: BindKernel,
         numpy_functions: NumpyFunctions,
         device: Device | None = None,
+        grid: GridExecutor | None = None,
     ) -> None:
         self.artifact, self.plan, self.device = artifact, artifact.plan, device
         self._lock, self._stack = Lock(), ExitStack()
         self._residents: dict[str, ResidentProgram] = {}
         self._activations = self._device_memory()
-        self._binders = Binders(bind_kernel, self._program, numpy_functions)
+        self._grid = grid
+        self._binders = Binders(bind_kernel, self._program, numpy_functions, grid)
         self._runners = {self.plan.input_shapes: PlanRunner(self.plan, artifact.constants, self._binders)}
 
     def _device_memory(self) -> int:
@@ -127,12 +131,14 @@ class Executor:
             for step, run in zip(plan.steps, runner.calls, strict=True):
                 start = time.perf_counter()
                 made = run()
+                if isinstance(step, GridStep) and self._grid is not None:
+                    self._grid.stream.synchronize()  # for its time
                 seconds = time.perf_counter() - start
                 done.append(StepRun(step, seconds, made if isinstance(made, RunStats) else None))
                 if progress is not None:
                     progress(step)
                 if observe is not None:
-                    observe(step, runner.values)
+                    observe(step, runner.observed(step))
             return NetworkResult(plan, dict(zip(plan.outputs, runner.outputs(), strict=True)), tuple(done))
 
     def _runner(self, plan: Plan) -> PlanRunner:

@@ -14,6 +14,8 @@ from vdla.runtime.devices import Device, open_device
 from vdla.runtime.executor.bind_kernels import KernelBinder
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.executor import Executor, NetworkResult
+from vdla.runtime.executor.grid_executor import GridExecutor
+from vdla.runtime.grid import GridDeviceError, open_grid_device
 from vdla.runtime.numpy_operators import FUNCTIONS
 
 Array = npt.NDArray[Any]
@@ -24,7 +26,7 @@ class Model:
 
     `model(x)` takes the inputs in the model's order or by name, and returns the output, or a tuple
     of outputs. Programs of the accelerator run on `device`: "sim", "rtl" or an open device. Kernels
-    run on all processors; `vdla.native.set_threads` limits them.
+    of the CPU run on all processors; `vdla.native.set_threads` limits them.
     """
 
     def __init__(self, artifact: Artifact, device: str | Device = "sim") -> None:
@@ -72,8 +74,18 @@ class Model:
         """The executor, made at the first use; it opens the device if there are programs."""
         if self._executor is None:
             binder = KernelBinder(self.artifact)
-            self._executor = Executor(self.artifact, binder.bind, FUNCTIONS, self._open_device())
+            self._executor = Executor(self.artifact, binder.bind, FUNCTIONS, self._open_device(), self._grid())
         return self._executor
+
+    def _grid(self) -> GridExecutor | None:
+        """The part of the network on a GPU, on that GPU."""
+        part = self.artifact.grid
+        if part is None:
+            return None
+        try:
+            return GridExecutor(part, self.artifact.constants, open_grid_device(part.device))
+        except GridDeviceError as error:
+            raise ModelError(f"model {self.name}: its GPU must be there, got {error}") from None
 
     def _open_device(self) -> Device | None:
         config = self.artifact.config

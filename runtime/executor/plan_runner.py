@@ -15,6 +15,9 @@ import numpy.typing as npt
 
 from vdla.runtime.artifact import (
     ControlStep,
+    CopyStep,
+    DeviceValue,
+    GridStep,
     KernelStep,
     NumpyStep,
     Plan,
@@ -26,6 +29,7 @@ from vdla.runtime.artifact import (
     size_bytes,
 )
 from vdla.runtime.executor.errors import ExecutorError
+from vdla.runtime.executor.grid_executor import DeviceArrays, GridExecutor
 from vdla.runtime.executor.numpy_call import NumpyFunctions, call_numpy, store_result
 from vdla.runtime.numpy_operators import CONTROL_FLOW, Body, Value
 
@@ -36,11 +40,15 @@ BindProgram = Callable[[ProgramStep, Mapping[str, Array]], Callable[[], object]]
 
 @dataclass(frozen=True, slots=True)
 class Binders:
-    """What turns steps into calls: of kernels by index, of programs, of NumPy functions by name."""
+    """What turns steps into calls: of kernels by index, of programs, of NumPy functions by name.
+
+    `grid` has the kernels of a GPU, None where the network has none there.
+    """
 
     kernel: BindKernel
     program: BindProgram
     numpy: NumpyFunctions
+    grid: GridExecutor | None = None
 
 
 class PlanRunner:
@@ -52,7 +60,8 @@ class PlanRunner:
         self._arena = _allocate(plan.name, plan.arena_bytes)
         self.values: dict[str, Value] = {"": None, **constants}
         placed = ((name, value) for name, value in plan.values.items() if value.offset is not None)
-        self.values |= {name: self._view(value) for name, value in placed}
+        self.values |= {name: self._view(value) for name, value in placed if not isinstance(value, DeviceValue)}
+        self._on_device: DeviceArrays = binders.grid.arrays(plan) if binders.grid and plan.device_bytes else {}
         self.calls = [self._prepared(step) for step in plan.steps]
 
     def _view(self, value: PlannedValue) -> Array:
@@ -71,6 +80,20 @@ class PlanRunner:
                 return lambda: self._run_numpy(step)
             case ControlStep():
                 return self._control(step)
+            case GridStep():
+                assert self._binders.grid is not None
+                return self._binders.grid.kernel(step, self._on_device)
+            case CopyStep():
+                assert self._binders.grid is not None
+                return self._binders.grid.copy(step, self._on_device, self.values)
+
+    def observed(self, step: Step) -> Mapping[str, Value]:
+        """The values by name, with copies of those on the GPU that a step has made."""
+        grid = self._binders.grid
+        made = [name for name in step.outputs if name in self._on_device]
+        if grid is None or not made:
+            return self.values
+        return {**self.values, **{name: grid.stream.download(self._on_device[name]) for name in made}}
 
     def _run_numpy(self, step: NumpyStep) -> None:
         where = f"model {self.plan.name}, step {step.name}"

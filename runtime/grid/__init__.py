@@ -13,8 +13,10 @@ from vdla.runtime.grid.protocol import (
     GridSource,
     LoadedKernel,
 )
+from vdla.runtime.grid.registry import GRID_DEVICES, open_grid_device
 
 __all__ = [
+    "GRID_DEVICES",
     "BoundKernel",
     "DeviceArray",
     "DeviceKernel",
@@ -25,4 +27,5 @@ __all__ = [
     "GridLaunch",
     "GridSource",
     "LoadedKernel",
+    "open_grid_device",
 ]

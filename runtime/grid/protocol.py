@@ -7,12 +7,15 @@ an event of the other. Nothing but copies to the host and `synchronize` waits fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
 from vdla.compiler.abi import Argument, ExtentExpr, Signature
 from vdla.compiler.target import GridLimits
+
+if TYPE_CHECKING:
+    from vdla.compiler import ir
 
 Array = NDArray[Any]
 LoadedKernel = Any
@@ -145,6 +148,16 @@ class GridDevice(Protocol):
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> DeviceArray:
         """An array of arbitrary content."""
+
+    def supports(self, dtype: str) -> bool:
+        """Whether kernels can have elements of a type, as float64 on some devices."""
+
+    def compile(self, fn: ir.Function) -> GridSource:
+        """A scheduled function as text for this device.
+
+        Raises:
+            Error: the function asks for more than the device has.
+        """
 
     def load(self, source: Any) -> Sequence[LoadedKernel]:  # noqa: ANN401  the source of this kind of device
         """The kernels of a `GridSource` in the order of its launches, ready to start."""

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vdla.compiler.graph import Array, Graph, Node, TensorType, ValueType
+from vdla.compiler.graph.aliases import RESHAPES
 from vdla.compiler.graph.onnx import OnnxError, infer_graph_types
 from vdla.compiler.graph.passes import GraphPass, run_passes
 from vdla.compiler.graph.rules.fusion import fuse
 from vdla.runtime.evaluate import INTEGER, PREPARATION
-from vdla.runtime.network.plan_builder import RESHAPES
 from vdla.runtime.numpy_operators import CONTROL_FLOW
 
 FUSION = GraphPass("fuse", lambda graph: fuse(graph, lambda node: node.op not in RESHAPES))

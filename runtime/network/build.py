@@ -9,6 +9,7 @@ from vdla.compiler.graph.accelerator import ACCELERATED, Decision
 from vdla.compiler.target import Target
 from vdla.runtime.artifact import Artifact, Cpu
 from vdla.runtime.executor import ModelError
+from vdla.runtime.network.grid_kernels import GridKernelTable
 from vdla.runtime.network.kernels import KernelPoints
 from vdla.runtime.network.plan_builder import ArtifactParts, PlanBuilder, TimeProgram
 from vdla.support.background import Background
@@ -26,19 +27,20 @@ def build_artifact(
     variants: Sequence[tuple[Graph, Mapping[str, Decision]]] = (),
     time: TimeProgram | None = None,
     points: KernelPoints | None = None,
+    on_grid: GridKernelTable | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Artifact:
     """The artifact of a partitioned graph; kernels are compiled in the background.
 
     `decisions` says why nodes are where they are, by their first result. `variants` are the same
     network for inputs of other shapes, each with its decisions. `time` times a program, `points`
-    are the best known schedules of kernels; `progress` is called with what is done next, the number
-    of nodes done and of all.
+    are the best known schedules of kernels, `on_grid` has those of a GPU; `progress` is
+    called with what is done next, the number of nodes done and of all.
 
     Raises:
         ModelError: nodes that no device can run; the message lists all of them with reasons.
     """
-    parts = ArtifactParts(target=target, background=background, time=time, points=points)
+    parts = ArtifactParts(target=target, background=background, time=time, points=points, on_grid=on_grid)
     builders = [PlanBuilder(each, parts, why) for each, why in ((graph, decisions or {}), *variants)]
     for building in builders:
         nodes = sorted(enumerate(building.graph.nodes), key=lambda place: place[1].op == ACCELERATED)  # kernels first
@@ -56,6 +58,7 @@ def build_artifact(
         constants=parts.constants,
         kernels=parts.kernels.compile(),
         programs=tuple(parts.programs),
+        grid=None if on_grid is None else on_grid.part(),
         cpu=Cpu(target.cpu, target.triple, tuple(sorted(target.features))),
         origin=origin or {},
     )

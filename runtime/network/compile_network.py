@@ -2,19 +2,21 @@
 
     model = compile_network("model.onnx", "pynq_z1", calibration=images)
     y = model(x)
+    model = compile_network("model.onnx", "opencl")
 
 Every pass is a function from graph to graph; `observe` sees the graph before and after each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import Decision, board_cpu, candidates, choose, partition
+from vdla.compiler.graph.grid import HOST_MODEL
 from vdla.compiler.graph.groups import body_of
 from vdla.compiler.graph.layouts import choose_layouts
 from vdla.compiler.graph.onnx import import_model, specialise
@@ -28,10 +30,13 @@ from vdla.hardware.config import Config
 from vdla.runtime.evaluate import INTEGER, PREPARATION, REGIONS
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.model import Model
+from vdla.runtime.grid import GRID_DEVICES, open_grid_device
 from vdla.runtime.network.bodies import BODIES, FUSION
 from vdla.runtime.network.build import Progress, build_artifact
 from vdla.runtime.network.extents import Extents, combinations
+from vdla.runtime.network.grid_kernels import GridKernelTable
 from vdla.runtime.network.kernels import KernelPoints
+from vdla.runtime.network.place_on_grid import GridChoices
 from vdla.runtime.network.program_timer import ProgramTimer
 from vdla.runtime.network.targets import target_of
 from vdla.runtime.numpy_operators import CONTROL_FLOW
@@ -42,7 +47,8 @@ if TYPE_CHECKING:
 
     from vdla.runtime.quantise.batches import Calibration
 
-DEVICES = ("vdla", "cpu")
+_ALL_ON_GPU = tuple(GRID_DEVICES)
+"""Targets that are a GPU with the CPU of this machine beside it."""
 
 
 def compile_network(
@@ -54,32 +60,40 @@ def compile_network(
     calibration: Calibration | None = None,
     method: str | None = None,
     keep_float: Sequence[str] = (),
+    gpu: str | None = None,
     place: Mapping[str, str] | None = None,
     observe: Observer | None = None,
     kernel_points: KernelPoints | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Model:
-    """A model, compiled for a machine and the CPU beside it, or for a CPU alone.
+    """A model, compiled for a machine and the CPU beside it, for a CPU alone, or with a GPU.
 
     `target` is a configuration or a preset, or a CPU; `cpu` is what runs the operators that the
     machine does not: a target, its name, or "board" for the CPU beside a preset on its board.
     `extents` gives numbers to symbols in the shapes of inputs; several of one
     symbol, such as {"batch": (1, 8)}, make a plan for each, and a run takes that of the shapes of
     its inputs. `calibration` has inputs, with which a float model is quantised by `method`, by
-    default "mse", but for the nodes that `keep_float` names (see `vdla.quantise`). `place` names
-    devices, "vdla" or "cpu", by the name of a node or of its result, where the choice by cost is
-    not wanted. `kernel_points` has the best known schedules of kernels of the CPU by their keys.
+    default "mse", but for the nodes that `keep_float` names (see `vdla.quantise`).
+
+    With `gpu`, such as "opencl" or "opencl:NAME", a GPU runs what it is cheaper on by modelled
+    rates, copies between the memories included. The target "opencl" is that GPU and `cpu`: all
+    that has a kernel runs on the GPU, without a choice by cost.
+
+    `place` names devices, "vdla", "cpu" or "gpu", by the name of a node or of its result, where
+    that choice is not wanted. `kernel_points` has the best known schedules of kernels of the CPU by
+    their keys.
 
     Raises:
         OnnxError, UnsupportedError: the model is not valid, or has nodes that cannot run here.
         ModelError: an unknown target or device, wrong extents, or nodes that no device can run.
         QuantiseError: wrong options or data of calibration.
+        GridDeviceError: no such GPU, or no driver.
     """
     for option, value in (("method", method), ("keep_float", keep_float)):
         if value and calibration is None:
             raise ModelError(f"compile: {option} must be left out without calibration, got {value!r}")
     fixed, several = combinations(extents or {})
-    machine = target_of(target, ModelError)
+    machine, on_grid = _devices(target, cpu, gpu, place or {})
     config = machine if isinstance(machine, Config) else None
     host = machine if isinstance(machine, Target) else _beside(machine, cpu)
     with Background() as background:
@@ -89,7 +103,8 @@ def compile_network(
         graph = run_passes(graph, PREPARATION, observe)
         if calibration is not None:
             graph = _quantised(graph, calibration, method or "mse", keep_float, observe)
-        placed = [_placed(each, config, host, place or {}, observe) for each in _specialised(graph, several, observe)]
+        specialised = _specialised(graph, several, observe)
+        placed = [_placed(each, config, host, place or {}, observe, on_grid) for each in specialised]
         (graph, decisions), *variants = placed
         artifact = build_artifact(
             graph,
@@ -100,6 +115,7 @@ def compile_network(
             variants=variants,
             time=time,
             points=kernel_points,
+            on_grid=None if on_grid is None else on_grid.kernels,
             progress=progress,
         )
     return Model(artifact)
@@ -120,6 +136,22 @@ def kernel_graphs(
     graph = run_passes(_imported(source, combinations(extents or {})[0]), PREPARATION, None)
     placed, _ = _placed(graph, None, host, {}, None)
     return tuple(body_of(placed, node) for node in placed.nodes if node.op not in CONTROL_FLOW)
+
+
+def _devices(
+    target: Config | Target | str, cpu: Target | str, gpu: str | None, place: Mapping[str, str]
+) -> tuple[Config | Target, GridChoices | None]:
+    """The machine or the CPU of a target, and how its GPU is used, if it has one."""
+    if isinstance(target, str) and target.partition(":")[0] in _ALL_ON_GPU:
+        if gpu is not None:
+            raise ModelError(f"compile: gpu must be left out for the target {target}, got {gpu!r}")
+        host = cpu if isinstance(cpu, Target) else Target.named(cpu)
+        return host, GridChoices(GridKernelTable(target, open_grid_device(target)), None, place)
+    machine = target_of(target, ModelError)
+    if gpu is None:
+        return machine, None
+    beside = board_cpu(machine) if isinstance(machine, Config) else HOST_MODEL
+    return machine, GridChoices(GridKernelTable(gpu, open_grid_device(gpu)), beside, place)
 
 
 def _beside(config: Config, cpu: Target | str) -> Target:
@@ -147,13 +179,24 @@ def _specialised(graph: Graph, several: Sequence[Mapping[str, int]], observe: Ob
 
 
 def _placed(
-    graph: Graph, config: Config | None, host: Target, place: Mapping[str, str], observe: Observer | None
+    graph: Graph,
+    config: Config | None,
+    host: Target,
+    place: Mapping[str, str],
+    observe: Observer | None,
+    on_grid: GridChoices | None = None,
 ) -> tuple[Graph, Mapping[str, Decision]]:
     """The graph in integers, on devices, in layouts and kernels of the CPU; the decisions."""
     graph = run_passes(graph, INTEGER, observe)
     decisions: Mapping[str, Decision] = {}
+    if config is not None or on_grid is not None:
+        _check_places(graph, place, [name for name, has in _has(config, on_grid).items() if has])
+    own = {node.outputs[0] for node in graph.nodes}
     if config is not None:
-        graph, decisions = _on_devices(graph, config, place, observe)
+        graph, decisions = _on_devices(graph, config, place, observe, on_grid)
+    if on_grid is not None:
+        own -= {name for name, why in decisions.items() if why.device == "vdla"}  # those that unpack are not own
+        graph, decisions = _on_grid(graph, on_grid, own, decisions, observe)
     layouts = GraphPass("layouts", lambda graph: choose_layouts(graph, host))
     return run_passes(graph, (layouts, BODIES, FUSION), observe), decisions
 
@@ -164,6 +207,7 @@ PASSES = (
     *(each.name for each in INTEGER),
     "partition",
     *(each.name for each in REGIONS),
+    "gpu",
     "layouts",
     "bodies",
     "fuse",
@@ -183,11 +227,12 @@ def _quantised(
 
 
 def _on_devices(
-    graph: Graph, config: Config, place: Mapping[str, str], observe: Observer | None
+    graph: Graph, config: Config, place: Mapping[str, str], observe: Observer | None, on_grid: GridChoices | None
 ) -> tuple[Graph, Mapping[str, Decision]]:
     """The graph in regions of the accelerator, and the decision on each node."""
-    _check_places(graph, place)
-    choice = choose(graph, config, candidates(graph, config), board_cpu(config), place)
+    elsewhere = {} if on_grid is None else on_grid.decisions(graph)
+    on_gpu = {name: why.gpu_seconds for name, why in elsewhere.items() if why.device == "gpu" and why.gpu_seconds}
+    choice = choose(graph, config, candidates(graph, config), board_cpu(config), place, on_gpu)
     passes = (
         GraphPass("partition", lambda graph: partition(graph, config, choice.calls)),
         *REGIONS,
@@ -197,11 +242,36 @@ def _on_devices(
     return run_passes(graph, passes, observe), named | dict(choice.decisions)
 
 
-def _check_places(graph: Graph, place: Mapping[str, str]) -> None:
+def _on_grid(
+    graph: Graph,
+    on_grid: GridChoices,
+    own: Set[str],
+    decisions: Mapping[str, Decision],
+    observe: Observer | None,
+) -> tuple[Graph, Mapping[str, Decision]]:
+    """The graph with kernels of the GPU; why the nodes `own` of the model are where they are."""
+    found: dict[str, Decision] = {}
+
+    def place(graph: Graph) -> Graph:
+        made, why = on_grid.place(graph, own)
+        found.update((name, each) for name, each in why.items() if name in own)
+        return made
+
+    placed = run_passes(graph, (GraphPass("gpu", place),), observe)
+    kept = {name: why for name, why in found.items() if why.gpu_seconds is not None or name not in decisions}
+    return placed, {**decisions, **kept}
+
+
+def _has(config: Config | None, on_grid: GridChoices | None) -> dict[str, bool]:
+    """The devices that nodes can be named for."""
+    return {"vdla": config is not None, "cpu": True, "gpu": on_grid is not None}
+
+
+def _check_places(graph: Graph, place: Mapping[str, str], devices: Sequence[str]) -> None:
     names = {name for node in graph.nodes for name in (node.name, node.outputs[0])}
     for name, device in place.items():
-        if device not in DEVICES:
-            raise ModelError(f"compile: device of {name} must be one of {', '.join(DEVICES)}, got {device}")
+        if device not in devices:
+            raise ModelError(f"compile: device of {name} must be one of {', '.join(devices)}, got {device}")
         if name not in names:
             raise ModelError(f"compile: place must name nodes or results of {graph.name}, got {name}")
 

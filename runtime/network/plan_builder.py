@@ -9,17 +9,23 @@ import numpy as np
 
 from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision
+from vdla.compiler.graph.aliases import is_alias
+from vdla.compiler.graph.grid import GRID
 from vdla.compiler.graph.groups import BODY, FUSED, body_of
 from vdla.compiler.graph.layouts import REPACKS
 from vdla.compiler.graph.macs import macs_of
 from vdla.compiler.graph.rules import HOST_OPERATORS, DeclinedError
+from vdla.compiler.graph.rules.graph_function import GraphFunction
 from vdla.compiler.ir import DTYPES
 from vdla.compiler.memory_plan import ValueLife, plan_memory
 from vdla.compiler.target import Target
 from vdla.hardware.program import Program
 from vdla.runtime.artifact import (
     ARENA_ALIGNMENT,
+    DEVICE_ALIGNMENT,
     ControlStep,
+    DeviceValue,
+    GridStep,
     KernelStep,
     NumpyStep,
     PlacedOperator,
@@ -31,13 +37,12 @@ from vdla.runtime.artifact import (
     size_bytes,
 )
 from vdla.runtime.executor import operator_cycles
+from vdla.runtime.network.grid_kernels import GridKernelTable
 from vdla.runtime.network.kernels import KernelPoints, KernelTable, constant_name
+from vdla.runtime.network.plan_copies import CopyPlan, plan_copies
 from vdla.runtime.numpy_operators import CONTROL_FLOW
 from vdla.simulator.stats import RunStats
 from vdla.support.background import Background
-
-RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
-"""Operators whose result is the memory of their input under another shape."""
 
 TimeProgram = Callable[[Program], RunStats]
 
@@ -46,14 +51,15 @@ TimeProgram = Callable[[Program], RunStats]
 class ArtifactParts:
     """What the plans of an artifact share; `refused` says why nodes run on no device.
 
-    `time` times a program, `points` are the best known schedules of kernels. Kernels are compiled
-    in the background.
+    `time` times a program, `points` are the best known schedules of kernels, `on_grid` has those
+    of a GPU. Kernels of the CPU are compiled in the background.
     """
 
     target: Target
     background: Background
     time: TimeProgram | None
     points: KernelPoints | None = None
+    on_grid: GridKernelTable | None = None
     programs: list[Program] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
@@ -94,11 +100,14 @@ class PlanBuilder:
 
     def add(self, position: int, node: Node) -> None:
         """The step of a node; none for a reshape."""
-        if self._is_alias(node):
+        if is_alias(self.graph, node):
             self.aliases[node.outputs[0]] = self.aliases.get(node.inputs[0], node.inputs[0])
             return
         if node.op == ACCELERATED:
             self.placed[position] = self._program_step(node)
+            return
+        if node.op == GRID:
+            self.placed[position] = self._grid_step(node)
             return
         if node.op in CONTROL_FLOW:
             self.placed[position] = self._control_step(node)
@@ -111,25 +120,35 @@ class PlanBuilder:
                 return
             self.placed[position] = self._numpy_step(node, str(error))
 
-    def _is_alias(self, node: Node) -> bool:
-        """Whether a node only gives the memory of a value another shape."""
-        if node.op not in RESHAPES or node.inputs[0] in self.graph.constants or node.outputs[0] in self.graph.outputs:
-            return False
-        kinds = [self.graph.types[name] for name in (node.inputs[0], node.outputs[0])]
-        return all(isinstance(kind, TensorType) and kind.static and kind.dtype != "str" for kind in kinds)
-
     def _kernel_step(self, node: Node) -> KernelStep:
         self._require_kernel_types(node)
         index, made = self.parts.kernels.add(body_of(self.graph, node))
-        constants = [self.parts.constant(f"{node.outputs[0]}.{name}", value) for name, value in made.constants.items()]
         return KernelStep(
             name=node.name or node.outputs[0],
             kernel=index,
-            arguments=(*made.inputs, *constants, *made.outputs),
+            arguments=self._arguments(node, made),
             inputs=made.inputs,
             outputs=made.outputs,
             placement=self._placement(node, "cpu"),
         )
+
+    def _grid_step(self, node: Node) -> GridStep:
+        """The step of a kernel of the GPU, with the values of the graph: copies come later."""
+        assert self.parts.on_grid is not None
+        index, made = self.parts.on_grid.add(node.attributes[BODY])
+        return GridStep(
+            name=node.name or node.outputs[0],
+            kernel=index,
+            arguments=self._arguments(node, made),
+            inputs=made.inputs,
+            outputs=made.outputs,
+            placement=self._placement(node, "gpu"),
+        )
+
+    def _arguments(self, node: Node, made: GraphFunction) -> tuple[str, ...]:
+        """The values and constants that a function takes."""
+        constants = [self.parts.constant(f"{node.outputs[0]}.{name}", value) for name, value in made.constants.items()]
+        return (*made.inputs, *constants, *made.outputs)
 
     def _program_step(self, node: Node) -> ProgramStep:
         region: AcceleratedRegion = node.attributes[REGION]
@@ -193,7 +212,7 @@ class PlanBuilder:
 
     def _placement(self, node: Node, device: str, reason: str = "") -> Placement:
         """Where a node runs; `reason` is for nodes without a decision."""
-        group = node.attributes[BODY] if node.op in (FUSED, ACCELERATED) else None
+        group = node.attributes[BODY] if node.op in (FUSED, ACCELERATED, GRID) else None
         inner = (node,) if group is None else group.nodes
         operators = tuple(self._placed(group or self.graph, each, reason) for each in inner)
         values = dict.fromkeys(name for name in (*node.inputs, *node.outputs) if name)
@@ -230,15 +249,19 @@ class PlanBuilder:
 
     def plan(self) -> Plan:
         """The plan of all steps."""
-        memory = plan_memory(self._lives(), ARENA_ALIGNMENT)
-        values = {name: self._planned(name, memory.offsets) for name in self._planned_names()}
+        copies = plan_copies(self.steps, self.graph.inputs, self.graph.outputs, self.aliases, self._bytes)
+        lives = list(self._lives(copies))
+        memory = plan_memory((each for each in lives if each.name not in copies.on_device), ARENA_ALIGNMENT)
+        on_device = plan_memory((each for each in lives if each.name in copies.on_device), DEVICE_ALIGNMENT)
+        values = {name: self._planned(name, memory.offsets) for name in self._planned_names(copies)}
+        values |= {name: self._on_device(name, copies, on_device.offsets) for name in copies.on_device}
         self._keep_outputs()
         return Plan(
             name=self.graph.name,
             inputs=self.graph.inputs,
             outputs=self.graph.outputs,
             values=values,
-            steps=tuple(self.steps),
+            steps=copies.steps,
             arena_bytes=memory.arena_bytes,
             arena_bytes_without_reuse=memory.bytes_without_reuse,
         )
@@ -254,9 +277,12 @@ class PlanBuilder:
                 rule = "must not be a constant that depends on the extents"
                 raise GraphError(f"model {self.graph.name}: {name} {rule}, got one")
 
-    def _planned_names(self) -> Iterator[str]:
-        results = (name for step in self.steps for name in step.outputs if name)
-        yield from dict.fromkeys((*self.graph.inputs, *results, *self.aliases))
+    def _planned_names(self, copies: CopyPlan) -> Iterator[str]:
+        """The values in the memory of the host."""
+        results = (name for step in copies.steps for name in step.outputs if name and name not in copies.on_device)
+        own = dict.fromkeys((*self.graph.inputs, *results))
+        yield from own
+        yield from (name for name, source in self.aliases.items() if source in own)
 
     def _planned(self, name: str, offsets: Mapping[str, int]) -> PlannedValue:
         kind = self.graph.types[name]
@@ -265,24 +291,26 @@ class PlanBuilder:
         source = self.aliases.get(name)
         return PlannedValue(kind.dtype, kind.extents if kind.static else None, offsets.get(source or name), source)
 
-    def _lives(self) -> Iterator[ValueLife]:
-        """The live ranges of values in the arena; inputs live from before the first step."""
+    def _on_device(self, name: str, copies: CopyPlan, offsets: Mapping[str, int]) -> DeviceValue:
+        kind, source = self.graph.tensor(copies.on_device[name]), copies.aliases.get(name)
+        return DeviceValue(kind.dtype, kind.extents, offsets[source or name], source)
+
+    def _lives(self, copies: CopyPlan) -> Iterator[ValueLife]:
+        """The live ranges of values in both arenas; inputs live from before the first step."""
+        steps, sources = copies.steps, {**self.aliases, **copies.aliases}
         first = dict.fromkeys(self.graph.inputs, -1)
-        last = dict.fromkeys((self._source(name) for name in self.graph.outputs), len(self.steps))
-        for index, step in enumerate(self.steps):
+        last = dict.fromkeys((sources.get(name, name) for name in self.graph.outputs), len(steps))
+        for index, step in enumerate(steps):
             for name in filter(None, step.outputs):
                 first[name] = index
             for name in filter(None, (*step.inputs, *step.outputs)):
-                source = self._source(name)
+                source = sources.get(name, name)
                 last[source] = max(last.get(source, index), index)
         for name, start in first.items():
-            kind = self.graph.types[name]
+            kind = self.graph.types[copies.on_device.get(name, name)]
             if isinstance(kind, TensorType) and kind.static and kind.dtype != "str":
                 nbytes = size_bytes(kind.dtype, kind.extents)
                 yield ValueLife(name, nbytes, start, last.get(name, start))
-
-    def _source(self, name: str) -> str:
-        return self.aliases.get(name, name)
 
 
 def _body_plan(graph: Graph, parts: ArtifactParts) -> Plan:

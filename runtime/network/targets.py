@@ -26,6 +26,6 @@ def target_of(target: object, error: type[Exception]) -> Config | Target:
     cpus = ("host", *TARGETS)
     if target in cpus:
         return Target.named(target)
-    choices = f"an accelerator ({', '.join(PRESETS)}), a CPU ({', '.join(cpus)}) or, for a function, {_GRIDS}"
+    choices = f"an accelerator ({', '.join(PRESETS)}), a CPU ({', '.join(cpus)}) or a GPU ({_GRIDS})"
     hint = did_you_mean(target, (*PRESETS, *cpus, "opencl", "cuda"))
     raise error(f"compile: target must be {choices}, got {target!r}{hint}")

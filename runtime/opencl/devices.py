@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from vdla.compiler.codegen.opencl import OpenClSource
+from vdla.compiler import ir
+from vdla.compiler.codegen.opencl import OpenClSource, emit_opencl
 from vdla.compiler.target import GridLimits
 from vdla.runtime.opencl.context import OpenClContext, device_errors
 from vdla.runtime.opencl.errors import OpenClDeviceError
@@ -39,6 +40,18 @@ class OpenClDevice(OpenClContext):
         """A new stream."""
         with device_errors(f"opencl: {self.name} must open a queue"):
             return OpenClStream(self, _queue(self.context))
+
+    def supports(self, dtype: str) -> bool:
+        """Whether kernels can have elements of a type, as float64 on some devices."""
+        return dtype != "float64" or self.has("cl_khr_fp64")
+
+    def compile(self, fn: ir.Function) -> OpenClSource:
+        """A scheduled function in OpenCL C.
+
+        Raises:
+            SignatureError, PassError, OpenClError: as `emit_opencl`.
+        """
+        return emit_opencl(fn, self.limits)
 
     def load(self, source: OpenClSource) -> list[OpenClKernel]:
         """The kernels of a source in the order of its launches, ready to start."""

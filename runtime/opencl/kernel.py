@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.codegen.opencl import emit_opencl
 from vdla.runtime.grid import DeviceKernel
 from vdla.runtime.opencl.devices import open_opencl
 
@@ -16,4 +15,4 @@ def build_opencl(fn: ir.Function, device: str = "") -> DeviceKernel:
         SignatureError, PassError, OpenClError: as `emit_opencl`.
     """
     opened = open_opencl(device)
-    return DeviceKernel(emit_opencl(fn, opened.limits), opened)
+    return DeviceKernel(opened.compile(fn), opened)

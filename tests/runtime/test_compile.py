@@ -58,8 +58,8 @@ CPUS = "host, x86-64, x86-64-avx2, x86-64-avx512, cortex-a9, aarch64, cortex-a53
 def test_an_unknown_target_lists_presets_and_cpus(target: str, hint: str) -> None:
     with pytest.raises(CompileError) as failure:
         vdla.compile(ADD_ONE, target)
-    grids = "for a function, opencl[:NAME] or cuda[:NAME]"
-    rule = f"target must be an accelerator ({ACCELERATORS}), a CPU ({CPUS}) or, {grids}"
+    grids = "opencl[:NAME] or cuda[:NAME]"
+    rule = f"target must be an accelerator ({ACCELERATORS}), a CPU ({CPUS}) or a GPU ({grids})"
     assert str(failure.value) == f"compile: {rule}, got {target!r}{hint}"
 
 

@@ -23,22 +23,25 @@ if TYPE_CHECKING:
 SUFFIX = ".onnx"
 FOR_OPERATORS = ("shape", "schedule", "preset")
 """Options that a model does not have, by their destination."""
-FOR_MODELS = ("target", "cpu", "calibration", "method", "float", "place", "extent", "print_after")
+FOR_MODELS = ("target", "cpu", "gpu", "calibration", "method", "float", "place", "extent", "print_after")
 """Options that an operator does not have."""
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of models; none has a default, so that those given for an operator are seen."""
     group = parser.add_argument_group("options of models")
-    group.add_argument("--target", metavar="NAME", help=f"a machine or a CPU, by name (default {DEFAULT_PRESET})")
+    group.add_argument(
+        "--target", metavar="NAME", help=f"a machine, a CPU, opencl[:NAME] or cuda[:NAME] (default {DEFAULT_PRESET})"
+    )
     group.add_argument("--cpu", metavar="NAME", help="the CPU beside the machine: board, or a name (default host)")
+    group.add_argument("--gpu", metavar="NAME", help="a GPU beside the machine or CPU: opencl[:NAME] or cuda[:NAME]")
     group.add_argument(
         "--calibration", type=Path, nargs="+", metavar="FILE",
         help="quantise a float model: .npy of one input, or .npz of inputs by name",
     )  # fmt: skip
     group.add_argument("--method", metavar="NAME", help="minmax, percentile, mse (default) or entropy")
     group.add_argument("--float", nargs="+", metavar="NODE", help="layers that stay float, on the CPU")
-    group.add_argument("--place", nargs="+", metavar="NODE=DEVICE", help="put nodes on cpu or vdla")
+    group.add_argument("--place", nargs="+", metavar="NODE=DEVICE", help="put nodes on cpu, gpu or vdla")
     group.add_argument("--extent", nargs="+", metavar="NAME=N,...", help="numbers for symbols in shapes: batch=1,8")
     group.add_argument("--print-after", metavar="PASS", help="print the graph after a pass, or after all")
 
@@ -68,6 +71,7 @@ def compile_model(arguments: argparse.Namespace) -> int:
             source,
             _target(arguments),
             cpu=arguments.cpu or "host",
+            gpu=arguments.gpu,
             extents=_extents(arguments.extent or ()),
             place=_places(arguments.place or ()),
             calibration=data,

@@ -70,4 +70,6 @@ def _memory(artifact: Artifact) -> str:
     planned, without_reuse = artifact.plan.memory_bytes
     text = f"{planned:,} bytes of memory hold its values; without reuse they would take {without_reuse:,}."
     device = max(map(activation_bytes, artifact.programs), default=0)
+    on_gpu = artifact.plan.device_bytes
+    text += f" On the GPU, {on_gpu:,} bytes hold its values." if on_gpu else ""
     return f"{text} On the accelerator, {device:,} bytes hold those of a program." if device else text

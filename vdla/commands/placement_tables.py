@@ -1,7 +1,8 @@
 """Where the operators of a compiled network run: one row a device, one row an operator, sentences.
 
 Operators that only pack or unpack tensors for the accelerator are the handover, a device of their
-own here; every operator of the model is on exactly one of the others.
+own here, and so are the copies between the memories of the host and of a GPU; every operator of
+the model is on exactly one of the others.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from vdla.runtime.artifact import Artifact, PlacedOperator, Placement
 
-DEVICES = ("vdla", "cpu", "numpy", "handover")
+DEVICES = ("vdla", "gpu", "cpu", "numpy", "handover", "copy")
 _MOST_REASONS = 3
 
 
@@ -42,7 +43,7 @@ def placed_rows(artifact: Artifact) -> list[PlacedRow]:
 
 def _rows(artifact: Artifact, step: str, placement: Placement) -> Iterator[PlacedRow]:
     for index, operator in enumerate(placement.operators):
-        packs = bool(artifact.programs) and placement.device != "vdla" and not operator.reason
+        packs = bool(artifact.programs) and placement.device in ("cpu", "numpy") and not operator.reason
         device = "handover" if packs else placement.device
         yield PlacedRow(device, operator, step, None if index else placement.nbytes)
 
@@ -51,7 +52,8 @@ def device_names(artifact: Artifact) -> dict[str, str]:
     """What the devices are called in tables."""
     machine = artifact.config.name if artifact.config else "none"
     names = {"vdla": f"vdla ({machine})", "cpu": f"cpu ({artifact.cpu.name})", "numpy": "cpu, in NumPy"}
-    return names | {"handover": "handover"}
+    gpu = artifact.grid.device if artifact.grid else "none"
+    return names | {"gpu": f"gpu ({gpu})", "handover": "handover", "copy": "copies to and from it"}
 
 
 def device_table(artifact: Artifact) -> Table:
@@ -116,19 +118,31 @@ def shortened(name: str, most: int = 28) -> str:
 def sentence(artifact: Artifact) -> str:
     """The whole in a sentence: how much runs where."""
     rows = placed_rows(artifact)
-    mine = [row for row in rows if row.device == "vdla"]
-    of_model = [row for row in rows if row.device != "handover"]
     name, steps = artifact.plan.name, len(artifact.plan.steps)
-    if artifact.config is None:
+    if artifact.config is None and artifact.grid is None:
         return f"{name} runs wholly on the CPU, in {_count(steps, 'step')}."
+    parts = []
+    if artifact.config is not None:
+        runs = sum(step.placement.device == "vdla" for step in artifact.plan.steps)
+        parts.append(f"{_part(rows, 'vdla')} on {artifact.config.name}, in {_count(runs, 'program')}")
+    if artifact.grid is not None:
+        copies = [row for row in rows if row.device == "copy"]
+        nbytes = sum(row.nbytes or 0 for row in copies)
+        copied = f"{_count(len(copies), 'copy', 'copies')} of {nbytes:,} bytes"
+        parts.append(f"{_part(rows, 'gpu')} on the GPU ({artifact.grid.device}), with {copied}")
+    return f"{name} runs {'; '.join(parts)}."
+
+
+def _part(rows: list[PlacedRow], device: str) -> str:
+    """How much of a network runs on a device."""
+    of_model = [row for row in rows if row.device not in ("handover", "copy")]
+    mine = [row for row in rows if row.device == device]
     macs, total = (sum(row.operator.macs for row in part) for part in (mine, rows))
-    where = f"{len(mine)} of {_count(len(of_model), 'operator')} and {share(macs, total)} of the MACs"
-    runs = sum(step.placement.device == "vdla" for step in artifact.plan.steps)
-    return f"{name} runs {where} on {artifact.config.name}, in {_count(runs, 'program')}."
+    return f"{len(mine)} of {_count(len(of_model), 'operator')} and {share(macs, total)} of the MACs"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str, nouns: str = "") -> str:
+    return f"{number} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def why_cpu(artifact: Artifact) -> list[str]:
@@ -150,10 +164,12 @@ def document(artifact: Artifact) -> dict[str, Any]:
         "model": plan.name,
         "machine": artifact.config.name if artifact.config else None,
         "cpu": artifact.cpu.name,
+        "gpu": artifact.grid.device if artifact.grid else None,
         "summary": sentence(artifact),
         "totals": totals,
         "arena_bytes": plan.arena_bytes,
         "arena_bytes_without_reuse": plan.arena_bytes_without_reuse,
+        "gpu_arena_bytes": plan.device_bytes,
         "origin": dict(artifact.origin),
         "operators": [_row_document(row) for row in rows],
     }

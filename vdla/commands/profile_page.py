@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _STYLE = (
     STYLE
     + """
-.vdla { fill: #0072b2 } .cpu { fill: #d55e00 } .numpy { fill: #cc79a7 } .faint { opacity: .35 }
+.vdla { fill: #0072b2 } .cpu { fill: #d55e00 } .numpy { fill: #cc79a7 } .gpu { fill: #009e73 } .copy { fill: #e69f00 }
+.faint { opacity: .35 }
 .value0 { fill: #0072b2 } .value1 { fill: #56b4e9 } .value2 { fill: #009e73 } .value3 { fill: #e69f00 }
 text.name { fill: var(--text) } td, th { white-space: nowrap } .scroll { overflow-x: auto; font-size: 14px }
 .scroll :is(th, td):is(:nth-child(2), :nth-child(3), :last-child) { text-align: left }

@@ -16,7 +16,7 @@ from vdla.commands.console import output, progress, table
 from vdla.commands.device_options import device_options, opened
 from vdla.commands.machine_options import with_dram
 from vdla.commands.model_inputs import ModelRuns, read_model_inputs
-from vdla.commands.placement_tables import milliseconds
+from vdla.commands.placement_tables import device_names, milliseconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -107,11 +107,11 @@ def _steps_table(model: Model, results: Sequence[NetworkResult]) -> Table:
 def _by_device(model: Model, results: Sequence[NetworkResult]) -> dict[str, tuple[int, int, float]]:
     """Steps, cycles and seconds of a run on each device; the accelerator's at its clock."""
     found: dict[str, tuple[int, int, float]] = {}
-    config = model.artifact.config
+    names = device_names(model.artifact)
     for result in results:
         for run in result.steps:
-            on = run.statistics is not None and config is not None
-            device = f"vdla ({config.name})" if on and config else f"cpu ({model.artifact.cpu.name})"
+            on = run.step.placement.device
+            device = names["cpu" if on == "numpy" else on]
             cycles = run.statistics.total_cycles if run.statistics else 0
             seconds = run.statistics.seconds if run.statistics else run.seconds
             before = found.get(device, (0, 0, 0.0))

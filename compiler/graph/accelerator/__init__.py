@@ -1,8 +1,8 @@
 """Nodes of a graph on the accelerator: templates for integer operators, layouts, regions."""
 
 from vdla.compiler.graph.accelerator.call import OperatorCall
-from vdla.compiler.graph.accelerator.choose import Choice, Decision, choose
-from vdla.compiler.graph.accelerator.cost import CPU_MODELS, CpuModel, board_cpu
+from vdla.compiler.graph.accelerator.choose import Choice, Decision, choose, milliseconds
+from vdla.compiler.graph.accelerator.cost import CPU_MODELS, CpuModel, board_cpu, cpu_seconds, tensor_bytes
 from vdla.compiler.graph.accelerator.errors import NotAcceleratedError
 from vdla.compiler.graph.accelerator.operator_call import operator_call
 from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, candidates, partition
@@ -22,6 +22,9 @@ __all__ = [
     "board_cpu",
     "candidates",
     "choose",
+    "cpu_seconds",
+    "milliseconds",
     "operator_call",
     "partition",
+    "tensor_bytes",
 ]

@@ -25,17 +25,20 @@ from vdla.hardware.config import Config
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where a node runs, why, what would move it elsewhere; estimated seconds on both devices."""
+    """Where a node runs, why, what would move it elsewhere; estimated seconds on each device."""
 
     device: str
     reason: str
     change: str = ""
     accelerator_seconds: float | None = None
     cpu_seconds: float | None = None
+    gpu_seconds: float | None = None
 
     @property
     def seconds(self) -> float | None:
         """The estimate for the device that was chosen."""
+        if self.device == "gpu":
+            return self.gpu_seconds
         return self.accelerator_seconds if self.device == "vdla" else self.cpu_seconds
 
 
@@ -48,13 +51,19 @@ class Choice:
 
 
 def choose(
-    graph: Graph, config: Config, found: AcceleratorCandidates, cpu: CpuModel, forced: Mapping[str, str] | None = None
+    graph: Graph,
+    config: Config,
+    found: AcceleratorCandidates,
+    cpu: CpuModel,
+    forced: Mapping[str, str] | None = None,
+    on_gpu: Mapping[str, float] | None = None,
 ) -> Choice:
     """The cheapest choice that moves whole groups of connected nodes.
 
-    `forced` names devices, "cpu" or "vdla", by name of a node or of its result.
+    `forced` names devices, "cpu", "vdla" or "gpu", by name of a node or of its result. `on_gpu` has
+    the seconds of nodes that a GPU would run in place of the CPU, by first result.
     """
-    return _Choosing(graph, config, found, cpu, forced or {}).run()
+    return _Choosing(graph, config, found, cpu, forced or {}, on_gpu or {}).run()
 
 
 @dataclass
@@ -64,18 +73,20 @@ class _Choosing:
     found: AcceleratorCandidates
     cpu: CpuModel
     forced: Mapping[str, str]
+    on_gpu: Mapping[str, float]
 
     def __post_init__(self) -> None:
         self.nodes = {node.outputs[0]: node for node in self.graph.nodes}
         self.on_accelerator = {n: accelerator_seconds(call, self.config) for n, call in self.found.calls.items()}
         self.on_cpu = {
-            n: cpu_seconds(self.graph, self.nodes[n], call.macs, self.cpu) for n, call in self.found.calls.items()
+            n: self.on_gpu.get(n, cpu_seconds(self.graph, self.nodes[n], call.macs, self.cpu))
+            for n, call in self.found.calls.items()
         }
 
     def run(self) -> Choice:
         """Drops groups that do not pay until all do."""
         calls: Mapping[str, OperatorCall] = {
-            name: call for name, call in self.found.calls.items() if self._force(name) != "cpu"
+            name: call for name, call in self.found.calls.items() if self._force(name) not in ("cpu", "gpu")
         }
         dropped: dict[str, str] = {}
         while True:
@@ -136,7 +147,11 @@ class _Choosing:
         times = (sum(self.on_cpu[name] for name in group), sum(self.on_accelerator[name] for name in group))
         cpu, accelerator = map(milliseconds, times)
         handover = milliseconds(self._handover(group, calls) + PROGRAM_SECONDS)
-        return f"{self.cpu.name} takes {cpu}; the accelerator {accelerator}, and {handover} to hand over"
+        return f"{self._without(group)} takes {cpu}; the accelerator {accelerator}, and {handover} to hand over"
+
+    def _without(self, names: Iterable[str]) -> str:
+        """What runs nodes if the accelerator does not."""
+        return "the GPU" if any(name in self.on_gpu for name in names) else self.cpu.name
 
     def _decision(self, name: str, calls: Mapping[str, OperatorCall], dropped: Mapping[str, str]) -> Decision:
         node = self.nodes[name]
@@ -146,7 +161,7 @@ class _Choosing:
         times = {"accelerator_seconds": self.on_accelerator.get(name), "cpu_seconds": cpu}
         if name in calls:
             fast, slow = milliseconds(self.on_accelerator[name]), milliseconds(self.on_cpu[name])
-            return Decision("vdla", f"{fast} there, {slow} on {self.cpu.name}", "a faster CPU", **times)
+            return Decision("vdla", f"{fast} there, {slow} on {self._without([name])}", "a faster CPU", **times)
         if name in dropped:
             is_join = self.found.calls[name].operator is None
             change = "other readers of its operands" if is_join else "more work for each tensor handed over"

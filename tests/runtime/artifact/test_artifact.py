@@ -88,7 +88,8 @@ WRONG_MANIFESTS = [
     ((*STEP, "kernel", 5), "plan g, step MatMul+Relu: kernel must be one of 2, got 5"),
     (
         (*STEP, {"kind": "Shell"}),
-        "plan.steps[0]: kind must be one of KernelStep, ProgramStep, NumpyStep, ControlStep, got {'kind': 'Shell'}",
+        "plan.steps[0]: kind must be one of KernelStep, ProgramStep, NumpyStep, ControlStep, "
+        "GridStep, CopyStep, got {'kind': 'Shell'}",
     ),
     (
         (*STEP, "arguments", ["x", "x", "b"]),

@@ -151,7 +151,7 @@ def test_a_saved_model_runs_the_same(tmp_path):
 def test_wrong_targets_and_places():
     model, *_ = quantised("digits")
     with pytest.raises(
-        ModelError, match=r"^compile: target must be an accelerator \(.*\), a CPU \(.*\) or, for a .*, got 'pinq_z1'"
+        ModelError, match=r"^compile: target must be an accelerator \(.*\), a CPU \(.*\) or a GPU \(.*\), got 'pinq_z1'"
     ):
         compile_network(model, "pinq_z1")
     with pytest.raises(ModelError, match=r"^compile: device of conv must be one of vdla, cpu, got gpu$"):

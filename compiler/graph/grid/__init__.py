@@ -1,0 +1,9 @@
+"""The nodes of a graph that run on a GPU: which they are, and the kernels that they form."""
+
+from __future__ import annotations
+
+from vdla.compiler.graph.grid.cost import GPU_MODEL, HOST_MODEL, GpuModel
+from vdla.compiler.graph.grid.groups import GRID, group_for_grid
+from vdla.compiler.graph.grid.place import GridPlacement, place_on_grid
+
+__all__ = ["GPU_MODEL", "GRID", "HOST_MODEL", "GpuModel", "GridPlacement", "group_for_grid", "place_on_grid"]

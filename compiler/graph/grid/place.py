@@ -1,0 +1,150 @@
+"""Which nodes run on a GPU and which on the CPU: the cheapest choice, copies included.
+
+A value is copied once in each direction in which it is needed. The choice is a minimum cut: nodes
+on the side of the source run on the GPU, and what crosses is what they cost and what is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vdla.compiler.graph.accelerator import CpuModel, Decision, cpu_seconds, milliseconds, tensor_bytes
+from vdla.compiler.graph.aliases import alias_sources
+from vdla.compiler.graph.graph import Graph, Node
+from vdla.compiler.graph.grid.cost import GpuModel
+from vdla.compiler.graph.layouts import source_side
+from vdla.compiler.graph.macs import macs_of
+
+GPU, CPU = "gpu", "cpu"
+_STEPS_PER_SECOND = 1e10  # capacities are integers
+
+
+@dataclass(frozen=True, eq=False)
+class GridPlacement:
+    """The nodes on the GPU by their first results, and the decision on each that had a choice."""
+
+    on_grid: frozenset[str]
+    decisions: Mapping[str, Decision]
+
+
+def place_on_grid(
+    graph: Graph,
+    reasons: Mapping[str, str],
+    gpu: GpuModel,
+    cpu: CpuModel | None,
+    forced: Mapping[str, str] | None = None,
+) -> GridPlacement:
+    """The cheapest choice; without `cpu`, the GPU runs all that it can.
+
+    `reasons` says why nodes cannot run there, by first result. `forced` names devices, "cpu" or
+    "gpu", by the name of a node or of its result.
+    """
+    choosing = _Choosing(graph, reasons, gpu, cpu, forced or {})
+    return choosing.run()
+
+
+@dataclass
+class _Choosing:
+    graph: Graph
+    reasons: Mapping[str, str]
+    gpu: GpuModel
+    cpu: CpuModel | None
+    forced: Mapping[str, str]
+    capacities: dict[tuple[Any, Any], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.aliases = alias_sources(self.graph)
+        self.nodes = {n.outputs[0]: n for n in self.graph.nodes if n.outputs[0] not in self.aliases}
+        self.producer = {value: name for name, node in self.nodes.items() for value in node.outputs if value}
+
+    def run(self) -> GridPlacement:
+        """Nodes without a choice are the ends of the network that is cut."""
+        free = {name for name in self.nodes if self._fixed(name) is None}
+        on_grid = {name for name in self.nodes if self._fixed(name) == GPU}
+        if self.cpu is None:
+            on_grid |= free
+        else:
+            on_grid |= self._cheapest(free, self.cpu)
+        return GridPlacement(frozenset(on_grid), {name: self._decision(name, on_grid) for name in self.nodes})
+
+    def _fixed(self, name: str) -> str | None:
+        if name in self.reasons:
+            return CPU
+        found = self.forced.get(name) or self.forced.get(self.nodes[name].name)
+        return None if found is None else (GPU if found == GPU else CPU)
+
+    # --- the cut
+
+    def _cheapest(self, free: set[str], cpu: CpuModel) -> set[str]:
+        for name in free:
+            self._edge(GPU, ("node", name), cpu_seconds(self.graph, self.nodes[name], self._macs(name), cpu))
+            self._edge(("node", name), CPU, self._gpu_seconds(name))
+        for value in (*self.graph.inputs, *self.producer):
+            self._copies(value, free)
+        side = source_side(self.capacities, GPU, CPU)
+        return {name for name in free if ("node", name) in side}
+
+    def _copies(self, value: str, free: set[str]) -> None:
+        """The edges of the copies of a value: one for all that read it on the other side."""
+        made = self._end(self.producer.get(value), free)
+        readers = {self._end(name, free) for name in self._readers(value)}
+        readers |= {CPU for output in self.graph.outputs if self._root(output) == value}
+        seconds = self.gpu.seconds_to_copy(tensor_bytes(self.graph, value))
+        down, up = ("down", value), ("up", value)
+        for reader in readers - {made}:
+            self._edge(made, down, seconds, once=True)
+            self._edge(down, reader, None)
+            self._edge(reader, up, None)
+            self._edge(up, made, seconds, once=True)
+
+    def _readers(self, value: str) -> list[str]:
+        names = [value, *(alias for alias, source in self.aliases.items() if source == value)]
+        readers = [node for name in names for node in self.graph.consumers.get(name, ())]
+        return [node.outputs[0] for node in readers if node.outputs[0] in self.nodes]
+
+    def _end(self, name: str | None, free: set[str]) -> Any:  # noqa: ANN401  a vertex
+        """The vertex of a node; those of the model's inputs and of fixed nodes are the ends."""
+        if name is None:
+            return CPU
+        return ("node", name) if name in free else self._fixed(name)
+
+    def _edge(self, tail: Any, head: Any, seconds: float | None, *, once: bool = False) -> None:  # noqa: ANN401
+        """Seconds None: the edge is never cut."""
+        if tail == head or (once and (tail, head) in self.capacities):
+            return
+        most = 1 << 60
+        self.capacities[tail, head] = most if seconds is None else round(seconds * _STEPS_PER_SECOND)
+
+    def _root(self, value: str) -> str:
+        return self.aliases.get(value, value)
+
+    # --- costs and reasons
+
+    def _macs(self, name: str) -> int:
+        return macs_of(self.graph, self.nodes[name])
+
+    def _gpu_seconds(self, name: str) -> float:
+        values = dict.fromkeys(value for value in (*self._node(name).inputs, *self._node(name).outputs) if value)
+        return self.gpu.seconds(self._macs(name), sum(tensor_bytes(self.graph, value) for value in values))
+
+    def _node(self, name: str) -> Node:
+        return self.nodes[name]
+
+    def _decision(self, name: str, on_grid: set[str]) -> Decision:
+        forced = self.forced.get(name) or self.forced.get(self.nodes[name].name)
+        if name in self.reasons:
+            return Decision(CPU, f"on the GPU it must {self.reasons[name]}", "nothing")
+        gpu = self._gpu_seconds(name)
+        cpu = None if self.cpu is None else cpu_seconds(self.graph, self.nodes[name], self._macs(name), self.cpu)
+        times = {"gpu_seconds": gpu, "cpu_seconds": cpu}
+        if forced is not None:
+            device = GPU if name in on_grid else CPU
+            return Decision(device, f"named to run on the {device.upper()}", "naming it no longer", **times)
+        if self.cpu is None or cpu is None:
+            return Decision(GPU, "the target is the GPU", 'place={"NODE": "cpu"}', **times)
+        compared = f"{milliseconds(gpu)} on the GPU, {milliseconds(cpu)} on {self.cpu.name}"
+        if name in on_grid:
+            return Decision(GPU, compared, "a faster CPU", **times)
+        return Decision(CPU, f"{compared}, and copies between them", "more work for each value copied", **times)

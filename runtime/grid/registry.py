@@ -1,0 +1,37 @@
+"""Grid devices by the name of their kind: "opencl", "opencl:NAME", "cuda".
+
+The kinds are imported by name, as the code for a board has none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import cast
+
+from vdla.runtime.grid.errors import GridDeviceError
+from vdla.runtime.grid.protocol import GridDevice
+
+GRID_DEVICES: Mapping[str, tuple[str, str]] = {
+    "opencl": ("vdla.runtime.opencl", "open_opencl"),
+    "cuda": ("vdla.runtime.cuda", "open_cuda"),
+}
+"""For each kind, a module and its function that opens the device of a name."""
+
+
+def open_grid_device(target: str) -> GridDevice:
+    """The device that a target names.
+
+    Raises:
+        GridDeviceError: an unknown kind, or no driver or device of that kind.
+    """
+    kind, _, name = target.partition(":")
+    if kind not in GRID_DEVICES:
+        known = " or ".join(f"{each}[:NAME]" for each in GRID_DEVICES)
+        raise GridDeviceError(f"gpu: the device must be {known}, got {target!r}")
+    module, function = GRID_DEVICES[kind]
+    try:
+        opened = getattr(import_module(module), function)
+    except ImportError as error:
+        raise GridDeviceError(f"{kind}: this installation must have {module}, got {error}") from None
+    return cast("GridDevice", opened(name))

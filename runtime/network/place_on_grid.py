@@ -1,0 +1,98 @@
+"""The nodes of a network on a GPU: which can run there, which do, and the kernels that they form.
+
+What the device cannot run after all, as its kernel cannot be written, goes to the CPU, and the
+rest is placed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from vdla.compiler.graph import Graph, Node, TensorType
+from vdla.compiler.graph.accelerator import ACCELERATED, CpuModel, Decision
+from vdla.compiler.graph.grid import GPU_MODEL, GRID, group_for_grid, place_on_grid
+from vdla.compiler.graph.groups import BODY
+from vdla.compiler.graph.rules import RULES
+from vdla.compiler.ir import DTYPES
+from vdla.runtime.executor.errors import ModelError
+from vdla.runtime.network.grid_kernels import GridKernelTable
+from vdla.support.errors import Error
+
+
+@dataclass(frozen=True, slots=True)
+class GridChoices:
+    """How the GPU of a network is used: its kernels, the CPU beside it, named places.
+
+    Without `cpu`, the GPU runs all that it can.
+    """
+
+    kernels: GridKernelTable
+    cpu: CpuModel | None
+    forced: Mapping[str, str]
+
+    def decisions(self, graph: Graph) -> Mapping[str, Decision]:
+        """Where the nodes of a graph would run, by first results, if there was no other device."""
+        return place_on_grid(graph, self._reasons(graph, None), GPU_MODEL, self.cpu, self.forced).decisions
+
+    def place(self, graph: Graph, own: Set[str] | None = None) -> tuple[Graph, Mapping[str, Decision]]:
+        """The graph with the kernels of the GPU as nodes, and the decisions by first results.
+
+        `own` are the first results of the nodes that may run there, by default all.
+
+        Raises:
+            ModelError: a node that was named for the GPU and cannot run there.
+        """
+        reasons = self._reasons(graph, own)
+        while True:
+            choice = place_on_grid(graph, reasons, GPU_MODEL, self.cpu, self.forced)
+            grouped = group_for_grid(graph, choice.on_grid)
+            failures = self._failures(grouped)
+            if not failures:
+                break
+            reasons |= failures
+        self._check(graph, reasons)
+        return grouped, choice.decisions
+
+    def _failures(self, grouped: Graph) -> dict[str, str]:
+        """Why groups have no kernel, for each of their nodes."""
+        found: dict[str, str] = {}
+        for node in grouped.nodes:
+            if node.op != GRID:
+                continue
+            try:
+                self.kernels.add(node.attributes[BODY])
+            except Error as error:
+                why = f"have a kernel, got {str(error).splitlines()[0]}"
+                found |= {inner.outputs[0]: why for inner in node.attributes[BODY].nodes}
+        return found
+
+    def _check(self, graph: Graph, reasons: Mapping[str, str]) -> None:
+        """Refuse nodes that were named for the GPU and are elsewhere."""
+        for node in graph.nodes:
+            if "gpu" in (self.forced.get(node.name), self.forced.get(node.outputs[0])) and node.outputs[0] in reasons:
+                raise ModelError(f"compile: on the GPU {node.label} must {reasons[node.outputs[0]]}")
+
+    def _reasons(self, graph: Graph, own: Set[str] | None) -> dict[str, str]:
+        """Why nodes cannot run on the GPU, by first result; reads after "must"."""
+        found = {}
+        for node in graph.nodes:
+            why = self._reason(graph, node, own)
+            if why is not None:
+                found[node.outputs[0]] = why
+        return found
+
+    def _reason(self, graph: Graph, node: Node, own: Set[str] | None) -> str | None:
+        if node.op == ACCELERATED or (own is not None and node.outputs[0] not in own):
+            return "be an operator of the model"
+        if node.op not in RULES or node.bodies:
+            return "have a tensor expression"
+        for name in filter(None, (*node.inputs, *node.outputs)):
+            kind = graph.types.get(name)
+            if not isinstance(kind, TensorType) or not kind.static or 0 in kind.extents:
+                return f"have known extents from 1, got {name} of {kind}"
+            if kind.dtype not in DTYPES or not self.kernels.device.supports(kind.dtype):
+                return f"have element types of the device, got {kind.dtype}"
+        if all(name in graph.constants for name in node.inputs if name):
+            return "read a value that is computed"
+        return None
