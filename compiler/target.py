@@ -17,7 +17,8 @@ class TargetError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GridLimits:
-    """What a GPU can hold: threads in a block, bytes of shared memory for one.
+    """What a GPU can hold: threads in a block, and along each of its axes, bytes of shared memory
+    for one.
 
     Groups of `warp` threads can wait for each other without the rest of the block; 1 if they
     cannot. With `tensor_cores`, warps compute products of tiles (`mma`).
@@ -28,6 +29,7 @@ class GridLimits:
     shared_bytes: int = 48 * 1024
     warp: int = 1
     tensor_cores: bool = False
+    threads_along: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,27 @@ def stencil(size: int, threads: int) -> Schedule:
     return s
 
 
+def strided_stencil(strands: int, threads: int, *, double: bool = False) -> Schedule:
+    """y[i] = x[i] + x[i + 1], two blocks of it: each thread is `strands` virtual ones, whose
+    elements lie a block apart; all threads fetch the tile of a strand, `double` into two halves."""
+    size = 2 * strands * threads - 1
+    x = te.placeholder((size + 1,), "int32", "x")
+    y = te.compute((size,), lambda i: x[i] + x[i + 1], "y")
+    s = Schedule(te.create_function([x], [y], "strided"))
+    block, rest = s.split("i", nparts=2)
+    strand, thread = s.split(rest, factor=threads)
+    s.vthread(strand)
+    s.bind(block, "blockIdx.x")
+    s.bind(thread, "threadIdx.x")
+    tile = s.cache_read("y", "x", "shared")
+    s.compute_at(tile, thread)
+    _, some = s.split(s.loops(tile)[-1], factor=threads)
+    s.bind(some, "threadIdx.x")
+    if double:
+        s.double_buffer(tile)
+    return s
+
+
 def total(size: int, blocks: int, threads: int) -> Schedule:
     """y[0] = sum of x: the threads of all blocks add to it at once; a launch before clears it."""
     x = te.placeholder((size,), "int32", "x")

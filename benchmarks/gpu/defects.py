@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from vdla.compiler import ir
+from vdla.compiler.arith import linear
 from vdla.compiler.ir import GridKernel, map_children, map_exprs, map_operands
 
+_HALVES = 2  # of a double buffer
 _Change = Callable[[ir.Stmt], ir.Stmt | None]
 
 
@@ -26,7 +28,10 @@ def defects(kernel: GridKernel) -> Iterator[tuple[str, GridKernel]]:
         ("update not atomic", _plain_update),
     ):
         yield from ((kind, replace(kernel, body=body)) for body in _each(kernel.body, change))
+    yield from (("strides overlapped", replace(kernel, body=body)) for body in _each(kernel.body, _shorten(kernel)))
     for buffer in kernel.shared:
+        if (body := _in_one_half(kernel.body, buffer)) != kernel.body:
+            yield "halves overlapped", replace(kernel, body=body)
         yield "tile overlapped", replace(kernel, body=_folded(kernel.body, buffer.name))
         for other in kernel.shared:
             if other is not buffer and len(other.shape) == len(buffer.shape) and other.dtype == buffer.dtype:
@@ -90,6 +95,44 @@ def _remove_condition(stmt: ir.Stmt) -> ir.Stmt | None:
 def _plain_update(stmt: ir.Stmt) -> ir.Stmt | None:
     """An update that other threads interrupt."""
     return stmt.body if isinstance(stmt, ir.Atomic) else None
+
+
+def _shorten(kernel: GridKernel) -> _Change:
+    """A loop over strides of a thread, the threads along x apart, whose stores are one less
+    apart."""
+    threads = kernel.block[0]
+
+    def change(stmt: ir.Stmt) -> ir.Stmt | None:
+        if not isinstance(stmt, ir.For) or stmt.extent == 1 or threads == 1:
+            return None
+        x, stride = ir.Var("threadIdx.x"), ir.Var(stmt.var)
+        nearer: dict[str, ir.Expr] = {x.name: ir.Binary("sub", x, stride)}
+
+        def is_strided(index: ir.Expr) -> bool:
+            terms = linear(index).terms
+            return x in terms and terms.get(stride) == threads * terms[x]
+
+        def visit(inner: ir.Stmt) -> ir.Stmt:
+            if not isinstance(inner, ir.Store):
+                return map_children(inner, visit)
+            return replace(
+                inner, indices=tuple(ir.substitute(i, nearer) if is_strided(i) else i for i in inner.indices)
+            )
+
+        body = visit(stmt.body)
+        return None if body == stmt.body else replace(stmt, body=body)
+
+    return change
+
+
+def _in_one_half(stmt: ir.Stmt, buffer: ir.Buffer) -> ir.Stmt:
+    """`stmt` in which the steps of a loop no longer take turns with the halves of a tile."""
+
+    def change(name: str, indices: tuple[ir.Expr, ...]) -> tuple[str, tuple[ir.Expr, ...]]:
+        turns = name == buffer.name and isinstance(indices[0], ir.Binary) and indices[0].op == "mod"
+        return name, (ir.Const(0), *indices[1:]) if turns and buffer.dims[0] == _HALVES else indices
+
+    return _accesses(stmt, change)
 
 
 def _accesses(stmt: ir.Stmt, change: Callable[[str, tuple[ir.Expr, ...]], tuple[str, tuple[ir.Expr, ...]]]) -> ir.Stmt:

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vdla.benchmarks.gpu.cooperative import centred_rows, row_sums, stencil, tiled_product, total, transpose
+from vdla.benchmarks.gpu.cooperative import (
+    centred_rows,
+    row_sums,
+    stencil,
+    strided_stencil,
+    tiled_product,
+    total,
+    transpose,
+)
 from vdla.benchmarks.gpu.defects import defects
 from vdla.benchmarks.gpu.random_kernels import random_kernel
 from vdla.benchmarks.harness import Progress
@@ -78,6 +86,7 @@ def _schedules(chance: random.Random) -> Iterator[Callable[[], Schedule]]:
     yield lambda: total(rows * columns, rows, threads)
     yield lambda: centred_rows(rows, columns, threads)
     yield lambda: stencil(chance.randint(threads, 5 * threads), threads)
+    yield lambda: strided_stencil(rows, threads, double=chance.random() < 0.5)
     yield lambda: transpose(chance.randint(4, 9), chance.randint(2, 3))
     yield lambda: _product(chance, double=False)
     yield lambda: _product(chance, double=True)

@@ -55,12 +55,16 @@ def check_limits(kernel: GridKernel, limits: GridLimits) -> None:
     """Refuse a kernel that the device cannot run.
 
     Raises:
-        PassError: it has too many threads in a block, or too much shared memory.
+        PassError: it has too many threads in a block or along an axis, or too much shared memory.
     """
     if kernel.threads > limits.threads:
         text = " x ".join(map(str, kernel.block))
         rule = f"a block must have at most {limits.threads} threads on {limits.name}"
         raise PassError(f"{kernel.name}: {rule}, got {kernel.threads} ({text})")
+    for axis, threads, most in zip(ir.THREAD_AXES, kernel.block, limits.threads_along or kernel.block, strict=True):
+        if threads > most:
+            rule = f"a block must have at most {most} threads along {axis[-1]} on {limits.name}"
+            raise PassError(f"{kernel.name}: {rule}, got {threads}; bind another loop to {axis}, or split this one")
     if kernel.shared_bytes > limits.shared_bytes:
         rule = f"a block must have at most {limits.shared_bytes} bytes of shared memory on {limits.name}"
         sizes = ", ".join(f"{buffer.name} {list(buffer.dims)}" for buffer in kernel.shared)

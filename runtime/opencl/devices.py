@@ -29,7 +29,9 @@ class OpenClDevice(OpenClContext):
     @property
     def limits(self) -> GridLimits:
         """The threads and the shared memory of a group."""
-        return GridLimits(self.name, int(self.handle.max_work_group_size), int(self.handle.local_mem_size))
+        x, y, z, *_ = map(int, self.handle.max_work_item_sizes)
+        most, shared = int(self.handle.max_work_group_size), int(self.handle.local_mem_size)
+        return GridLimits(self.name, most, shared, threads_along=(x, y, z))
 
     @property
     def default_stream(self) -> OpenClStream:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vdla.benchmarks.gpu.cooperative import centred_rows, tiled_product, total
+from vdla.benchmarks.gpu.cooperative import centred_rows, strided_stencil, tiled_product, total
 from vdla.benchmarks.gpu.defects import defects
 from vdla.benchmarks.gpu.races import RANDOM, count_races
 from vdla.benchmarks.harness import silent
@@ -21,7 +21,7 @@ def test_every_planted_race_is_refused_and_no_clean_kernel_is() -> None:
 
 
 def test_defects_are_of_every_kind() -> None:
-    schedules = centred_rows(3, 10, 4), tiled_product(8, 4, 2, 2), total(12, 2, 3)
+    schedules = centred_rows(3, 10, 4), tiled_product(8, 4, 2, 2), total(12, 2, 3), strided_stencil(3, 4, double=True)
     kernels = [kernel for s in schedules for kernel in lower_kernels(s.fn, GridLimits("test"))]
     assert {kind for kernel in kernels for kind, _ in defects(kernel)} == {
         "barrier in some iterations",
@@ -30,6 +30,8 @@ def test_defects_are_of_every_kind() -> None:
         "barrier under a condition",
         "blocks overlapped",
         "condition removed",
+        "halves overlapped",
+        "strides overlapped",
         "tile overlapped",
         "tiles overlapped",
         "update not atomic",

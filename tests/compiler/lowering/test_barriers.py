@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vdla.benchmarks.gpu.cooperative import row_sums, stencil, tiled_product
+from vdla.benchmarks.gpu.cooperative import row_sums, stencil, strided_stencil, tiled_product
 from vdla.benchmarks.gpu.defects import defects
 from vdla.compiler import ir, te
 from vdla.compiler.analysis import ScheduleError, check_threads
@@ -149,3 +149,12 @@ def test_two_halves_of_a_tile_need_one_barrier() -> None:
     for tile in ("a_shared", "b_shared"):
         s.double_buffer(tile)
     assert kernel_text(s).count("barrier") == 1
+
+
+@pytest.mark.parametrize(("double", "waits"), [(False, 2), (True, 1)])
+def test_virtual_threads_are_strides_and_take_turns_with_the_halves_of_a_tile(double: bool, waits: int) -> None:
+    (kernel,) = lower_kernels(strided_stencil(3, 4, double=double).fn, LIMITS)
+    assert str(kernel).count("barrier of block") == waits
+    assert "y[blockIdx.x * 12 + threadIdx.x + i_i_o * 4] = " in str(kernel)
+    x = np.arange(24, dtype=np.int32) ** 2
+    np.testing.assert_array_equal(interpret_kernels([kernel], {"x": x})["y"], x[:-1] + x[1:])

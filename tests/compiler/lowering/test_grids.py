@@ -187,3 +187,14 @@ def test_an_axis_has_one_extent_in_a_nest() -> None:
     with pytest.raises(PassError) as error:
         lower_kernels(s.fn, LIMITS)
     assert str(error.value) == "centred: the loops of threadIdx.x must have one extent, 4 as k_o, got 2 for j_i_i"
+
+
+def test_threads_along_an_axis_are_limited() -> None:
+    s = centred_rows(3, 24, 12)
+    flat = GridLimits("a flat device", threads_along=(8, 1024, 64))
+    with pytest.raises(PassError) as error:
+        lower_kernels(s.fn, flat)
+    assert str(error.value) == (
+        "centred: a block must have at most 8 threads along x on a flat device, got 12; "
+        "bind another loop to threadIdx.x, or split this one"
+    )
