@@ -23,7 +23,8 @@ class PtxSource:
     """A function in PTX for the architecture `arch`: kernels that run in the order of `launches`.
 
     A kernel takes a pointer for each buffer of its launch, aligned to 16 bytes, then an int32 for
-    each symbolic extent. `temporaries` are the arrays in device memory that exist during a call.
+    each symbolic extent. `temporaries` are the arrays in device memory that exist during a call;
+    `llvm` is the module that LLVM wrote the text from, in its assembly language.
     """
 
     signature: Signature
@@ -31,6 +32,7 @@ class PtxSource:
     launches: tuple[Launch, ...]
     temporaries: tuple[Argument, ...]
     arch: str
+    llvm: str = ""
 
     def __str__(self) -> str:
         return self.text.rstrip()
@@ -52,4 +54,5 @@ def emit_ptx(fn: ir.Function, limits: GridLimits, arch: str = "sm_80", *, contra
     module = llvm.Module(fn.name)
     module.triple = target.triple
     launches = tuple(add_kernel(module, fn, kernel, target, contract) for kernel in kernels)
-    return PtxSource(signature, assembly(str(module), target), launches, temporaries_of(fn, kernels), arch)
+    text = str(module)
+    return PtxSource(signature, assembly(text, target), launches, temporaries_of(fn, kernels), arch, text)
