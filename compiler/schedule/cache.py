@@ -1,16 +1,17 @@
-"""Primitives that copy a buffer to another memory: cache_read and cache_write."""
+"""Primitives that copy a buffer to another memory: cache_read, reindex and cache_write."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Indices, is_leaf, leaf_at, read_indices, written_buffers
+from vdla.compiler.analysis.access import Indices, LeafBlock, is_leaf, leaf_at, read_indices, written_buffers
 from vdla.compiler.analysis.dataflow import check_flow
 from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.symbols import at_least, domains_of, extent_form, form_bounds
 from vdla.compiler.analysis.tree import block_path, replace_at, used_names
-from vdla.compiler.arith import linear
-from vdla.compiler.ir import Names
+from vdla.compiler.arith import Linear, linear, var_names
+from vdla.compiler.ir import Names, expr_text
 from vdla.compiler.schedule.compute_at import compute_for_readers
 from vdla.compiler.schedule.inline import Change, map_values, with_values
 from vdla.compiler.schedule.loop_kinds import check_scope
@@ -32,8 +33,74 @@ def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir
     check_scope(scope, where)
     path = block_path(fn, block, where)
     leaf = leaf_at(path)
+    accesses = _accesses(fn, leaf, buffer, where)
+    name = used_names(fn).fresh(f"{buffer}_{scope}", block)
+    copy = _copy_block(name, _axis_names(fn, accesses[0]), fn.buffers[buffer], source=buffer, target=name)
+    result = replace_at(fn, path, with_values(leaf.block, _reading(buffer, name)))
+    result = replace(result, buffers=_with_buffer(fn, replace(fn.buffers[buffer], name=name, scope=scope)))
+    result = compute_for_readers(result, copy, None, where)
+    check_flow(result, name, where)
+    return result, name
+
+
+def reindex(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir.Function, str]:
+    """Let a block read `buffer` from a copy in `scope` that its own axes index; the name of copy
+    and block.
+
+        for i in range(4):                        for a_k in range(3):
+            for k in range(3):                        for a_i in range(4):
+                block c(vi=i, vk=reduce k):  ->           block a_s(vk=a_k, vi=a_i):
+                    c[vi] += a[vi * 2 + vk]                   a_s[vk, vi] = a[vi * 2 + vk]
+                                                  for i in range(4):
+                                                      for k in range(3):
+                                                          block c(...): c[vi] += a_s[vk, vi]
+
+    The copy has an element for each value of the axes that the index depends on, reduce axes first:
+    of the windows of a convolution, the matrix whose product with the weights is the result. It may
+    hold an element several times. `compute_at` moves it next to the reader, as a tile.
+    """
+    where = f"reindex of {buffer} for {block}"
+    check_scope(scope, where)
+    path = block_path(fn, block, where)
+    leaf = leaf_at(path)
+    first, *others = _accesses(fn, leaf, buffer, where)
+    if others:
+        raise ScheduleError(f"{where}: the block must read the buffer at one index, got {len(others) + 1}")
+    axes = _index_axes(leaf.block, first)
+    _check_inside(fn, fn.buffers[buffer], axes, first, where)
+    name = used_names(fn).fresh(f"{buffer}_{scope}", block)
+    here = tuple(ir.Var(axis.var) for axis in axes)
+    bound = tuple(ir.Axis(axis.var, axis.extent) for axis in axes)
+    copy = ir.Block(name=name, axes=bound, values=here, body=ir.Store(name, here, ir.Load(buffer, first)))
+    shape = tuple(axis.extent for axis in axes)
+    result = replace_at(fn, path, with_values(leaf.block, _reading(buffer, name, here)))
+    new = replace(fn.buffers[buffer], name=name, scope=scope, shape=shape)
+    result = compute_for_readers(replace(result, buffers=_with_buffer(fn, new)), copy, None, where)
+    check_flow(result, name, where)
+    return result, name
+
+
+def _index_axes(block: ir.Block, indices: Indices) -> list[ir.Axis]:
+    """The axes that an index depends on, reduce axes first."""
+    used = set().union(*(var_names(index) for index in indices))
+    found = [axis for axis in block.axes if axis.var in used]
+    return sorted(found or list(block.axes[:1]), key=lambda axis: axis.kind is not ir.AxisKind.REDUCE)
+
+
+def _check_inside(fn: ir.Function, buffer: ir.Buffer, axes: list[ir.Axis], indices: Indices, where: str) -> None:
+    """Refuse an index that leaves the buffer for some values of the axes, as behind a condition."""
+    ranges = domains_of(fn).only_symbols().with_extents({axis.var: axis.extent for axis in axes})
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        low, high = form_bounds(linear(index), ranges)
+        last = extent_form(extent) + Linear({}, -1)
+        if not (at_least(low, Linear({}), ranges) and at_least(last, high, ranges)):
+            raise ScheduleError(f"{where}: the index must stay inside of the buffer, got {expr_text(index)}")
+
+
+def _accesses(fn: ir.Function, leaf: LeafBlock, buffer: str, where: str) -> list[Indices]:
+    """The indices at which a block reads a buffer that a copy can stand for."""
     if not is_leaf(leaf.block):
-        raise ScheduleError(f"{where}: the block must be the innermost one, got {block}, which holds others")
+        raise ScheduleError(f"{where}: the block must be the innermost one, got {leaf.name}, which holds others")
     known = list(fn.buffers)
     if buffer not in known:
         raise ScheduleError(f"{where}: the buffer must be one of {', '.join(known)}, got {buffer!r}")
@@ -42,14 +109,7 @@ def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir
         raise ScheduleError(f"{where}: the block must not write the buffer, got {buffer}; use cache_write")
     if not accesses:
         raise ScheduleError(f"{where}: the block must read the buffer, got none of its elements read")
-    name = used_names(fn).fresh(f"{buffer}_{scope}", block)
-    copy = _copy_block(name, _axis_names(fn, accesses[0]), fn.buffers[buffer], source=buffer, target=name)
-    reader = with_values(leaf.block, _reading(buffer, name))
-    result = replace_at(fn, path, reader)
-    result = replace(result, buffers=_with_buffer(fn, replace(fn.buffers[buffer], name=name, scope=scope)))
-    result = compute_for_readers(result, copy, None, where)
-    check_flow(result, name, where)
-    return result, name
+    return accesses
 
 
 def cache_write(fn: ir.Function, block: str, scope: str) -> tuple[ir.Function, str]:
@@ -94,12 +154,14 @@ def _axis_names(fn: ir.Function, indices: Indices) -> list[str]:
     return found
 
 
-def _reading(old: str, new: str) -> Change:
-    """A rewrite of loads from `old` to loads from `new`."""
+def _reading(old: str, new: str, at: Indices | None = None) -> Change:
+    """A rewrite of loads from `old` to loads from `new`, at other indices if any are given."""
 
     def change(expr: ir.Expr) -> ir.Expr:
         result = ir.with_operands(expr, tuple(change(operand) for operand in ir.operands(expr)))
-        return ir.Load(new, result.indices) if isinstance(result, ir.Load) and result.buffer == old else result
+        if not isinstance(result, ir.Load) or result.buffer != old:
+            return result
+        return ir.Load(new, result.indices if at is None else at)
 
     return change
 

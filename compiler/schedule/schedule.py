@@ -175,6 +175,12 @@ class Schedule:
         return result
 
     @primitive
+    def reindex(self, block: str, buffer: str, scope: str) -> str:
+        """Let a block read a copy that its own axes index; the name of copy and block."""
+        self.fn, result = cache.reindex(self.fn, block, buffer, scope)
+        return result
+
+    @primitive
     def cache_write(self, block: str, scope: str) -> str:
         """Let a block compute into another memory; the name of the block that copies it back."""
         self.fn, result = cache.cache_write(self.fn, block, scope)

@@ -15,7 +15,7 @@ from math import prod
 
 from vdla.compiler import ir
 from vdla.compiler.analysis import loads, read_buffers, written_buffers
-from vdla.compiler.arith import linear
+from vdla.compiler.arith import linear, var_names
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests
 from vdla.compiler.operators.cpu.inlining import operation_count
@@ -40,13 +40,18 @@ _OWN = (4, 2, 1)
 _ROWS = (1, 2, 4, 7, 8, 14, 16)
 _COLUMNS = (4, 7, 8, 14, 16, 28, 32)
 _DEPTHS = (8, 4, 2, 1)
+_ROW = 2  # of the axes [n, c, y, x]
 _CHEAP = 3  # operations that are worth repeating for each group
 
 
 @dataclass(frozen=True, slots=True)
 class Conv2dTiles:
     """The tile of a group, in blocks of output channels and pixels, and of a thread; the `depth`
-    input channels of a step."""
+    input channels of a step.
+
+    If `implicit`, shared memory holds the windows of each pixel, as the tile of a matrix product,
+    in place of the part of the image that they cover.
+    """
 
     blocks: int
     rows: int
@@ -55,6 +60,7 @@ class Conv2dTiles:
     thread_rows: int
     thread_columns: int
     depth: int
+    implicit: bool = False
 
     def threads(self, lanes: int) -> dict[str, int]:
         """The threads of a group along each axis, for blocks of `lanes` channels."""
@@ -83,8 +89,16 @@ class _ConvShape:
         """The shared memory of a group: a window of the image, and the weights of its channels."""
         covered = zip((tiles.rows, tiles.columns), self.strides, self.taps, self.dilations, strict=True)
         image = prod((tile - 1) * stride + (taps - 1) * gap + 1 for tile, stride, taps, gap in covered)
+        windows = prod(self.taps) * tiles.rows * tiles.columns
         weights = prod(self.taps) * tiles.blocks * self.lanes
-        return tiles.depth * (image + weights) * self.itemsize
+        return tiles.depth * ((windows if tiles.implicit else image) + weights) * self.itemsize
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether windows skip elements of the image and share none."""
+        steps = list(zip(self.strides, self.taps, self.dilations, strict=True))
+        apart = all(stride > (taps - 1) * gap for stride, taps, gap in steps)
+        return apart and any(stride > taps for stride, taps, _ in steps)
 
     def cost(self, tiles: Conv2dTiles) -> float:
         """Loads for each multiply-add, from registers' view and from global memory's; more where
@@ -129,6 +143,7 @@ def _candidates(shape: _ConvShape, limits: GridLimits) -> Iterator[Conv2dTiles]:
             thread_rows=1,
             thread_columns=own,
             depth=1,
+            implicit=shape.is_apart,
         )
         threads = tiles.threads(shape.lanes)
         fits = prod(threads.values()) <= most and threads["threadIdx.y"] * n <= max(_CHANNEL_THREADS, shape.lanes)
@@ -188,8 +203,11 @@ def schedule_conv2d(schedule: Schedule, block: str, tiles: Conv2dTiles) -> None:
     step, inner = schedule.split(channel, factor=tiles.depth)
     schedule.reorder(step, inner, *taps, n, blocks, rows, columns, lane)
     bind_all(schedule, threads, THREAD_AXES)
-    for buffer in sorted(read_buffers(nest.leaf.block)):
-        fetch_input(schedule, block, buffer, step, tiles.threads(lanes))
+    image = image_of(nest.leaf.block)
+    terms = replace(nest.leaf.block, init=None)  # a bias is read once
+    for buffer in sorted(read_buffers(terms)):
+        copy = schedule.reindex if tiles.implicit and buffer == image else schedule.cache_read
+        fetch_input(schedule, buffer, copy(block, buffer, "shared"), step, tiles.threads(lanes))
     bind_all(schedule, groups, BLOCK_AXES)
 
 
@@ -215,12 +233,17 @@ def _tile_consumer(
     return [fuse_all(schedule, [*images, blocks]), y, x], [block_thread, channel_thread, pixel]
 
 
-def fetch_input(schedule: Schedule, block: str, buffer: str, loop: str, threads: dict[str, int]) -> None:
-    """Let a group fetch what a block reads of a buffer in `loop` into shared memory.
+def image_of(block: ir.Block) -> str:
+    """The buffer that sums [n, c, y, x, ...] read at a place that moves with y."""
+    moving = (load.buffer for load in loads(block) if any(block.axes[_ROW].var in var_names(i) for i in load.indices))
+    return next(buffer for buffer in moving if buffer not in written_buffers(block))
+
+
+def fetch_input(schedule: Schedule, buffer: str, tile: str, loop: str, threads: dict[str, int]) -> None:
+    """Let a group fetch `tile`, a copy of a buffer in shared memory, in `loop`.
 
     A cheap stage that computes the buffer for this block alone is computed on the way.
     """
-    tile = schedule.cache_read(block, buffer, "shared")
     schedule.compute_at(tile, loop)
     producer = next((nest for nest in block_nests(schedule.fn) if buffer in written_buffers(nest.leaf.block)), None)
     if producer is not None and _is_cheap(producer):

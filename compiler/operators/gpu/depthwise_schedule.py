@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.analysis import loads, written_buffers
-from vdla.compiler.arith import linear, var_names
+from vdla.compiler.analysis import loads
+from vdla.compiler.arith import linear
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, nominal_extent
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
-from vdla.compiler.operators.gpu.conv2d_schedule import fetch_input
+from vdla.compiler.operators.gpu.conv2d_schedule import fetch_input, image_of
 from vdla.compiler.operators.gpu.group_loops import bind_all, fuse_all, keep_in_registers, padded_extent, split_tile
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
@@ -24,7 +24,6 @@ from vdla.compiler.target import GridLimits
 _THREADS = 128
 _COLUMNS = 32
 _OWN = (2, 1)
-_IMAGE_RANK, _ROW = 4, 2  # [n, c, y, x]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def schedule_depthwise(schedule: Schedule, block: str, tiles: DepthwiseTiles) ->
         ScheduleError: the block does not read an image at [n, c, y, x].
     """
     leaf = block_nest(schedule.fn, block).leaf.block
-    image = next(load.buffer for load in loads(leaf) if len(load.indices) >= _IMAGE_RANK and _moves(leaf, load))
+    image = image_of(leaf)
     consumer = consumer_of(schedule, block, (4,), "local")
     n, channel, row, column = schedule.loops(consumer)
     outer, channel_thread = schedule.split(channel, factor=tiles.channels)
@@ -108,12 +107,5 @@ def schedule_depthwise(schedule: Schedule, block: str, tiles: DepthwiseTiles) ->
     keep_in_registers(schedule, block)
     schedule.compute_at(block, pixel)
     bind_all(schedule, [channel_thread, pixel], THREAD_AXES)
-    fetch_input(schedule, block, image, pixel, tiles.threads)
+    fetch_input(schedule, image, schedule.cache_read(block, image, "shared"), pixel, tiles.threads)
     bind_all(schedule, [fuse_all(schedule, [n, outer]), y, x], BLOCK_AXES)
-
-
-def _moves(leaf: ir.Block, load: ir.Load) -> bool:
-    """Whether a load moves with the rows of the result, as that of the image does."""
-    return any(leaf.axes[_ROW].var in var_names(index) for index in load.indices) and load.buffer not in (
-        written_buffers(leaf)
-    )

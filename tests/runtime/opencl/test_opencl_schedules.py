@@ -12,6 +12,7 @@ from helpers.run_operator import agree, floats, function_of, integers
 from vdla.compiler import operators as ops
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators.gpu import grid_schedule
+from vdla.compiler.operators.gpu.conv2d_schedule import Conv2dTiles
 from vdla.compiler.target import GridLimits
 from vdla.runtime.opencl import build_opencl
 
@@ -87,6 +88,19 @@ def test_schedules_equal_the_interpreter(operator, arrays: tuple):
 @pytest.mark.parametrize("case", [CONVOLUTIONS["strides"], CONVOLUTIONS["depthwise"], PRODUCTS["odd"], ROWS["softmax"]])
 def test_schedules_for_devices_with_few_threads(case: tuple):
     check(*case, limits=DEVICES["small"])
+
+
+@pytest.mark.long
+def test_a_convolution_as_an_implicit_product_of_overlapping_windows():
+    fn, (output,) = function_of(conv(pads=1), IMAGE, floats((16, 5, 3, 3), seed=1))
+    tiles = Conv2dTiles(
+        blocks=1, rows=4, columns=8, thread_channels=4, thread_rows=1, thread_columns=2, depth=1, implicit=True
+    )
+    (block,) = (name for name in fn.buffers if name.endswith("_sum"))
+    kernel = build_opencl(grid_schedule(fn, tiles={block: tiles}).fn)
+    arrays = IMAGE, floats((16, 5, 3, 3), seed=1)
+    agree(kernel(*arrays), interpret(fn, dict(zip("ab", arrays, strict=True)))[output.name], ulps=32)
+    assert f"a_conv2d_pad_shared[{9 * 4 * 8}]" in kernel.source.text
 
 
 def test_one_sum_of_several_groups():
