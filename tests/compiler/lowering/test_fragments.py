@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.warp_product import placed_product, small_integers, warp_product
 
-from vdla.compiler import ir
+from vdla.compiler import ir, te
 from vdla.compiler.analysis.thread_accesses import ThreadProgram
 from vdla.compiler.codegen.llvm.intrinsics.mma import RowsOfB, mma
 from vdla.compiler.interpret import interpret, interpret_kernels
@@ -113,3 +113,22 @@ def test_what_lanes_do_not_hold_together_is_refused() -> None:
 def test_operands_of_other_types_are_refused() -> None:
     with pytest.raises(TensorizeError, match=r"operand a must be float16, got a_shared of bfloat16"):
         placed_product("bfloat16").tensorize("c", mma())
+
+
+def test_lanes_must_not_part_around_a_step() -> None:
+    """A batch of products, of which each lane would compute one."""
+    a, b = te.placeholder((32, 16, 16), "float16", "a"), te.placeholder((32, 16, 8), "float16", "b")
+    k = te.reduce_axis(16, "k")
+
+    def value(n: te.Value, i: te.Value, j: te.Value) -> te.Value:
+        return te.sum(te.cast("float32", a[n, i, k]) * te.cast("float32", b[n, k, j]), axis=k)
+
+    s = Schedule(te.create_function([a, b], [te.compute((32, 16, 8), value, "c")], "products"))
+    batch = s.loops(s.cache_write("c", "warp"))[0]
+    s.bind(batch, "threadIdx.x")
+    s.compute_at("c", batch)
+    for operand in ("a", "b"):
+        s.cache_read("c", operand, "shared")
+    s.tensorize("c", mma())
+    rule = "all lanes of a warp hold c_warp together, so its accesses must not all lie in one loop"
+    assert message(s) == f"products: {rule} bound to threadIdx.x, got {batch}"
