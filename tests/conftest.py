@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from shutil import copy
 from typing import TYPE_CHECKING
@@ -17,7 +18,9 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from helpers.stub_cuda import StubCuda
 
+    from vdla.compiler import ir
     from vdla.compiler.operators.vdla import Operator
+    from vdla.runtime.grid import DeviceKernel
     from vdla.runtime.opencl import OpenClDevice
 
 # No deadlines, since the machine may be busy; a failing example prints how to reproduce it.
@@ -87,6 +90,22 @@ def opencl_device() -> OpenClDevice:
         return open_opencl()
     except OpenClDeviceError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(params=["opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
+def build_grid(request: pytest.FixtureRequest) -> Callable[[ir.Function], DeviceKernel]:
+    """Compiles a function for each kind of device, without fusing products and sums; the test is
+    skipped, with the reason, where there is no such device.
+    """
+    from vdla.runtime.cuda import build_cuda, open_cuda
+    from vdla.runtime.grid import GridDeviceError
+    from vdla.runtime.opencl import build_opencl, open_opencl
+
+    try:
+        device = open_cuda() if request.param == "cuda" else open_opencl()
+    except GridDeviceError as error:
+        pytest.skip(str(error))
+    return partial(build_cuda, device=device.name, contract=False) if request.param == "cuda" else build_opencl
 
 
 @pytest.fixture(scope="session")

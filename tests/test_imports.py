@@ -211,8 +211,8 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks.gpu": (
         "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.lowering "
-        "compiler.te compiler.schedule compiler.operators compiler.operators.gpu compiler.codegen.ptx "
-        "runtime.native runtime.opencl runtime "
+        "compiler.te compiler.schedule compiler.operators compiler.operators.gpu compiler.codegen.opencl "
+        "compiler.codegen.ptx runtime.native runtime.grid runtime.opencl runtime.cuda runtime "
         "benchmarks.harness benchmarks.isolated_batches benchmarks.fuzz"
     ),
     "benchmarks.cpu": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vdla.benchmarks.gpu.cuda import cuda_figures
 from vdla.benchmarks.gpu.device import device_figures
 from vdla.benchmarks.gpu.ptx import ptx_figures
 from vdla.benchmarks.gpu.races import RANDOM, RaceCounts, count_races
@@ -32,12 +33,14 @@ def run(
     count = (CASES_LONG if long else CASES) if cases is None else cases
     scheduled = grid_cases(progress, seed, count, workers)
     measured, device = device_figures(progress, seed)
+    on_cuda, cuda = cuda_figures(progress, seed)
     written, assembled = ptx_figures()
     rows = [{"defect": kind, "planted": n, "refused": races.refused[kind]} for kind, n in sorted(races.planted.items())]
     receipt = {
         "versions": versions(),
         "cpu": cpu_model(),
         "device": device,
+        "cuda": cuda,
         "ptxas": assembled,
         "seed": seed,
         "command": f"vdla bench gpu{' --long' if long else ''} --seed {seed}",
@@ -45,7 +48,7 @@ def run(
         "miscompiled": sorted(scheduled.miscompiled),
         "wrong": {str(case): fault[:200] for case, fault in scheduled.wrong.items()},
     }
-    figures = {**_case_figures(scheduled), **_race_figures(races), **measured, **written}
+    figures = {**_case_figures(scheduled), **_race_figures(races), **measured, **on_cuda, **written}
     return BenchmarkResult("gpu", figures, rows, receipt)
 
 

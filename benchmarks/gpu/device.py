@@ -5,6 +5,7 @@ from __future__ import annotations
 from vdla.benchmarks.gpu.exact import compare_cases, exact_cases
 from vdla.benchmarks.gpu.product_ratio import product_ratio
 from vdla.benchmarks.harness import Progress
+from vdla.runtime.compile import compile
 from vdla.runtime.opencl import OpenClDeviceError, open_opencl
 
 _POCL = "Portable Computing Language"  # which runs kernels on CPUs
@@ -16,7 +17,7 @@ def device_figures(progress: Progress, seed: int) -> tuple[dict[str, float], str
         device = open_opencl()
     except OpenClDeviceError as error:
         return {}, str(error)
-    exact = compare_cases(progress, seed, exact_cases())
+    exact = compare_cases(progress, seed, exact_cases(), lambda fn: compile(fn, "opencl"))
     ratio = "pocl_ratio" if device.platform == _POCL else "device_ratio"
     figures: dict[str, float] = {
         "exact_cases": len(exact),

@@ -1,4 +1,4 @@
-"""Operators on an OpenCL device against the same functions on the CPU.
+"""Operators on a device against the same functions on the CPU.
 
 Layers and products are equal bit for bit: both add the terms of a sum in one order and fuse
 nothing. Softmax and norms call functions that devices compute with different last bits; they agree
@@ -16,7 +16,7 @@ import numpy as np
 from vdla.benchmarks.harness import Progress
 from vdla.compiler import ir, operators, te
 from vdla.compiler.operators.workloads import Workload, workloads
-from vdla.runtime.compile import compile
+from vdla.runtime.grid import DeviceKernel
 from vdla.runtime.native import build
 
 Array = np.ndarray[Any, Any]
@@ -77,14 +77,16 @@ def _batch_norm(*inputs: te.Tensor) -> te.Tensor:
     return operators.batch_norm(x, scale, bias, mean, positive)
 
 
-def compare_cases(progress: Progress, seed: int, cases: Iterable[ExactCase]) -> dict[str, bool]:
-    """Whether the device and the CPU agree, by case."""
+def compare_cases(
+    progress: Progress, seed: int, cases: Iterable[ExactCase], build_grid: Callable[[ir.Function], DeviceKernel]
+) -> dict[str, bool]:
+    """Whether the device that `build_grid` compiles for and the CPU agree, by case."""
     chosen, found = list(cases), {}
     for number, case in enumerate(chosen):
         progress(f"{case.name} on the device", number, len(chosen))
         fn, arrays = case.function(), case.arrays(seed)
         expected = np.asarray(build(fn, contract=False)(*arrays))
-        found[case.name] = _agree(np.asarray(compile(fn, "opencl")(*arrays)), expected, case.ulps)
+        found[case.name] = _agree(np.asarray(build_grid(fn)(*arrays)), expected, case.ulps)
     return found
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.opencl_functions import element, needs_opencl, on_threads, row_store
+from helpers.opencl_functions import element, on_threads, row_store
 
 from vdla.compiler import ir
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import DTYPES, SCALAR_FUNCTIONS, is_float, limits, storage_dtype, wrap
-from vdla.runtime.opencl import build_opencl
 
-pytestmark = [needs_opencl, pytest.mark.long]  # the device's compiler takes seconds
+pytestmark = pytest.mark.long  # the device's compiler takes seconds
 RANDOM = 100
 FLOAT_OPS = ("add", "sub", "mul", "min", "max", *ir.COMPARE_OPS)
 BOOL_OPS = ("and", "or", "xor", "eq", "ne")
@@ -61,17 +60,17 @@ def same(got: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(got, expected)
 
 
-def compared(params: list[ir.Buffer], stores: list[ir.Stmt], count: int, inputs: dict[str, np.ndarray]):
+def compared(build_grid, params: list[ir.Buffer], stores: list[ir.Stmt], count: int, inputs: dict[str, np.ndarray]):
     """The results of the device and of the interpreter, by name."""
     fn = on_threads(params, count, *stores)
     with np.errstate(all="ignore"):
         expected = interpret(fn, inputs)
     names = [p.name for p in params if p.name not in inputs]
-    results = build_opencl(fn)(**inputs)
+    results = build_grid(fn)(**inputs)
     return {n: (r, expected[n]) for n, r in zip(names, results if len(names) > 1 else (results,), strict=True)}
 
 
-def test_operators():
+def test_operators(build_grid):
     count = max(len(edges(dtype)) ** 2 for dtype in DTYPES) + RANDOM
     params, stores, inputs = [], [], {}
     for dtype in DTYPES:
@@ -86,11 +85,11 @@ def test_operators():
             if values:
                 params.append(ir.Buffer(f"{name}_{dtype}", (len(values), count), "bool" if name == "c" else dtype))
                 stores += [row_store(f"{name}_{dtype}", row, value) for row, value in enumerate(values)]
-    for got, expected in compared(params, stores, count, inputs).values():
+    for got, expected in compared(build_grid, params, stores, count, inputs).values():
         same(got, expected)
 
 
-def test_constant_operands():
+def test_constant_operands(build_grid):
     count, params, stores, inputs = RANDOM, [], [], {}
     for dtype in (d for d in DTYPES if d in ir.INTEGER_BITS):
         inputs[f"a_{dtype}"] = pairs(dtype, count)[0]
@@ -102,11 +101,11 @@ def test_constant_operands():
         ]
         params += [ir.Buffer(f"a_{dtype}", (count,), dtype), ir.Buffer(f"r_{dtype}", (len(values), count), dtype)]
         stores += [row_store(f"r_{dtype}", row, value) for row, value in enumerate(values)]
-    for got, expected in compared(params, stores, count, inputs).values():
+    for got, expected in compared(build_grid, params, stores, count, inputs).values():
         same(got, expected)
 
 
-def test_conversions():
+def test_conversions(build_grid):
     count = max(len(edges(dtype)) ** 2 for dtype in DTYPES) + RANDOM
     params, stores, inputs = [], [], {}
     for dtype in DTYPES:
@@ -115,11 +114,11 @@ def test_conversions():
         stores += [
             row_store(f"r_{dtype}", row, ir.Cast(dtype, element(f"a_{source}"))) for row, source in enumerate(DTYPES)
         ]
-    for got, expected in compared(params, stores, count, inputs).values():
+    for got, expected in compared(build_grid, params, stores, count, inputs).values():
         same(got, expected)
 
 
-def test_functions():
+def test_functions(build_grid):
     count, params, stores, inputs, checks = 2 * RANDOM, [], [], {}, []
     for dtype in DTYPES:
         found = [f for f in SCALAR_FUNCTIONS.values() if dtype in f.dtypes]
@@ -140,7 +139,7 @@ def test_functions():
             for row, function in enumerate(functions):
                 args = tuple(element(name) for name in names[: function.arity])
                 stores.append(row_store(f"{group}_{dtype}", row, ir.Call(function.name, args, result)))
-    results = compared(params, stores, count, inputs)
+    results = compared(build_grid, params, stores, count, inputs)
     for name, dtype, functions in checks:
         for row, function in enumerate(functions):
             got, expected = (side[row] for side in results[name])

@@ -10,7 +10,6 @@ from itertools import cycle
 
 import numpy as np
 import pytest
-from helpers.opencl_functions import needs_opencl
 from helpers.run_operator import agree, floats, integers
 
 from vdla.compiler import operators as ops
@@ -19,9 +18,7 @@ from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import Coding
 from vdla.compiler.operators.gpu import grid_schedule
 from vdla.compiler.target import Target
-from vdla.runtime.opencl import build_opencl
 
-pytestmark = needs_opencl
 CPU = Target.named("x86-64-avx2")  # whose packed weights the quantised operators take
 THREADS = cycle((1, 3, 16, 64))
 X, Y = floats((3, 5, 6)), floats((3, 5, 6), seed=1)
@@ -170,7 +167,7 @@ def batches():
 
 
 @pytest.mark.parametrize("names", batches())
-def test_operators_on_the_device(names: list[str]):
+def test_operators_on_the_device(names: list[str], build_grid):
     tensors, arrays, outputs = [], {}, []
     for name in names:
         operator, *given = quantised(name) if name in QUANTISED else CASES[name]
@@ -182,7 +179,7 @@ def test_operators_on_the_device(names: list[str]):
         arrays |= own
     fn = te.create_function(tensors, outputs, "f")
     expected = interpret(fn, arrays)
-    got = build_opencl(grid_schedule(fn, threads=next(THREADS)).fn)(*map(np.ascontiguousarray, arrays.values()))
+    got = build_grid(grid_schedule(fn, threads=next(THREADS)).fn)(*map(np.ascontiguousarray, arrays.values()))
     for one, output in zip(got, outputs, strict=True):
         agree(one, expected[output.name], ulps=32)
 

@@ -1,0 +1,95 @@
+"""Kernels on a CUDA device against the CPU, and against the vendor's libraries; none without one.
+
+Both sides of a ratio are timed by events of the device, in turns in one run, on arrays that are
+there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vdla.benchmarks.gpu.exact import compare_cases, exact_cases
+from vdla.benchmarks.gpu.vendor_kernels import Array, Timed, vendor_kernels
+from vdla.benchmarks.harness import Progress
+from vdla.compiler import ir, te
+from vdla.compiler.operators import conv2d, matmul
+from vdla.compiler.operators.gpu import grid_schedule
+from vdla.runtime.cuda import CudaDevice, CudaDeviceError, build_cuda, open_cuda
+from vdla.runtime.grid import DeviceKernel
+
+SIZE = 4096
+CHANNELS, IMAGE = 256, 56
+_TIMES = 20  # of a kernel between two events
+_ROUNDS = 5  # of both, in turns; the best counts
+Shape = tuple[int, ...]
+
+
+def cuda_figures(progress: Progress, seed: int) -> tuple[dict[str, float], str]:
+    """`cuda_all_exact`, and the vendor's time over ours of a float16 product and convolution.
+
+    With them the device, or why there is none.
+    """
+    try:
+        device = open_cuda()
+    except CudaDeviceError as error:
+        return {}, f"no device: {error}"
+    exact = compare_cases(progress, seed, exact_cases(), lambda fn: _compiled(fn, device, contract=False))
+    figures: dict[str, float] = {"cuda_exact_cases": len(exact), "cuda_all_exact": int(all(exact.values()))}
+    libraries = set()
+    for operator, shapes in operands().items():
+        progress(f"{operator} on the CUDA device", 0, 1)
+        found = vendor_ratio(device, operator, shapes, seed)
+        if found is not None:
+            libraries.add(found[0])
+            figures[f"cuda_{operator}_ratio"] = round(found[1], 2)
+    return figures, f"{device.name}, compared with {', '.join(sorted(libraries)) or 'no library'}"
+
+
+def operands(size: int = SIZE, channels: int = CHANNELS, image: int = IMAGE) -> dict[str, tuple[Shape, Shape]]:
+    """The shapes of a square product and of a convolution of 3 x 3 with padding 1."""
+    return {
+        "product": ((size, size), (size, size)),
+        "conv2d": ((8, channels, image, image), (channels, channels, 3, 3)),
+    }
+
+
+def float16_function(operator: str, shapes: tuple[Shape, Shape]) -> ir.Function:
+    """The product or the convolution."""
+    x, y = (te.placeholder(shape, "float16", name) for name, shape in zip("xy", shapes, strict=True))
+    result = matmul(x, y) if operator == "product" else conv2d(x, y, None, 1, 1)
+    return te.create_function([x, y], [result], operator)
+
+
+def vendor_ratio(device: CudaDevice, operator: str, shapes: tuple[Shape, Shape], seed: int) -> tuple[str, float] | None:
+    """The library, and its time over ours; None where no library is installed."""
+    rng = np.random.default_rng(seed)
+    arrays = [rng.uniform(-1, 1, shape).astype(np.float16) for shape in shapes]
+    library = vendor_kernels(arrays, operator)
+    if library is None:
+        return None
+    ours = _timed(_compiled(float16_function(operator, shapes), device, contract=True), device, arrays)
+    name, vendor = library
+    pairs = [(vendor(_TIMES), ours(_TIMES)) for _ in range(_ROUNDS + 1)][1:]  # the first warms up
+    return name, min(pair[0] for pair in pairs) / min(pair[1] for pair in pairs)
+
+
+def _compiled(fn: ir.Function, device: CudaDevice, *, contract: bool) -> DeviceKernel:
+    """A function with the default schedule."""
+    return build_cuda(grid_schedule(fn, device.limits).fn, device.name, contract=contract)
+
+
+def _timed(kernel: DeviceKernel, device: CudaDevice, arrays: Sequence[Array]) -> Timed:
+    """Runs of a kernel on arrays of the device."""
+    stream, (output,) = device.default_stream, kernel.signature.outputs
+    shape = tuple(int(extent) for extent in output.shape if isinstance(extent, int))
+    call = kernel.bind(stream, [*(stream.upload(array) for array in arrays), device.empty(shape, output.dtype)])
+
+    def run(times: int) -> float:
+        start = stream.record()
+        for _ in range(times):
+            call()
+        return stream.record().seconds_since(start)
+
+    return run
