@@ -131,7 +131,7 @@ def _for_cpu(text: str) -> str:
     numbers = ", ".join(f'i32 %"{number}"' for number in _NUMBERS)
     text = re.sub(r"^declare .*llvm\.nvvm\..*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"^define ptx_kernel (.*)\)( .*)?$", rf"define \1, {numbers})", text, flags=re.MULTILINE)
-    text = re.sub(r' "(?:target-cpu|target-features|prefer-vector-width|nvvm\.reqntid)"="[^"]*"', "", text)
+    text = re.sub(r' "(?:target-cpu|target-features|prefer-vector-width|nvvm\.\w+)"="[^"]*"', "", text)
     text = re.sub(r" addrspace\([13]\)", "", text).replace("addrspacecast", "bitcast")
     text = re.sub(r'call i32 @"llvm\.nvvm\.read\.ptx\.sreg\.([\w.]+)"\(\)', r'add i32 %"\1", 0', text)
     text = re.sub(r'@"llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all"\(i32 0\)', '@"test_barrier"()', text)

@@ -67,7 +67,9 @@ def _start(code: KernelModule, kernel: GridKernel, symbol: str) -> FunctionBuild
     """The builder of the kernel, with its parameters defined."""
     size = ",".join(map(str, kernel.block))
     parameters = [_DEVICE_POINTER] * len(kernel.params) + [I32] * len(kernel.scalars)
-    function = code.add_function(symbol, VOID, parameters, f'"nvvm.reqntid"="{size}"')
+    # One block on a processor suffices: else ptxas spills to make room for those of several.
+    attributes = (f'"nvvm.reqntid"="{size}"', '"nvvm.minctasm"="1"')
+    function = code.add_function(symbol, VOID, parameters, *attributes)
     function.calling_convention = "ptx_kernel"
     fb = FunctionBuilder(
         kernel=code, function=function, builder=start(function), return_error=_never_fails, evaluate=evaluate

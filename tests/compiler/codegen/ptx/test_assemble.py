@@ -8,9 +8,14 @@ from dataclasses import replace
 import pytest
 from helpers.ptx import needs_ptxas
 
+from vdla import operators
 from vdla.benchmarks.gpu.cooperative import tiled_product
+from vdla.commands.cpu_operators import named_operator
+from vdla.compiler import ir, te
 from vdla.compiler.codegen.ptx import PTX_ARCHITECTURES, PtxError, assemble, assemble_ptx, emit_ptx
+from vdla.compiler.codegen.ptx.architectures import target_of
 from vdla.compiler.codegen.ptx.ptxas_report import KernelResources, kernel_resources
+from vdla.compiler.operators.gpu import grid_schedule
 from vdla.compiler.target import GridLimits
 
 LIMITS = GridLimits("a device")
@@ -57,3 +62,37 @@ def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     message = 'ptxas: the program must be installed, got none; install it with pip install "vdla[cuda]"'
     with pytest.raises(PtxError, match=f"^{re.escape(message)}$"):
         assemble_ptx(emit_ptx(tiled_product(20, 8, 2, 4).fn, LIMITS))
+
+
+def _product(dtype: str, size: int) -> ir.Function:
+    a, b = (te.placeholder((size, size), dtype, name) for name in "ab")
+    return te.create_function([a, b], [operators.matmul(a, b, name="c")], "product")
+
+
+def _convolution(name: str) -> ir.Function:
+    return named_operator("native", name, [])("float32", target_of("sm_80"))
+
+
+@needs_ptxas
+@pytest.mark.parametrize(
+    "fn",
+    [
+        _product("float32", 128),
+        pytest.param(_product("float16", 256), marks=pytest.mark.long),
+        *(pytest.param(_convolution(name), marks=pytest.mark.long) for name in ("C3", "C9", "D4")),
+    ],
+    ids=["float32", "float16", "C3", "C9", "D4"],
+)
+def test_default_schedules_have_no_spills(fn: ir.Function) -> None:
+    limits = GridLimits("a device", warp=32, tensor_cores=True)
+    source = emit_ptx(grid_schedule(fn, limits).fn, limits)
+    kernels = assemble_ptx(source).kernels
+    assert [(kernel.spills, kernel.stack) for kernel in kernels] == [(0, 0)] * len(source.launches)
+
+
+@needs_ptxas
+def test_shared_memory_beyond_48_kib_is_asked_for_by_the_launch() -> None:
+    source = emit_ptx(tiled_product(128, 128, 8, 64).fn, GridLimits("a device", shared_bytes=100 * 1024))
+    (launch,), (kernel,) = source.launches, assemble_ptx(source).kernels
+    assert launch.shared_bytes == kernel.shared_bytes == 2 * 128 * 64 * 4
+    assert ".extern .shared .align 16 .b8 product_kernel_shared[];" in source.text
