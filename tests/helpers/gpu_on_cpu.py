@@ -10,10 +10,12 @@ import ctypes
 import re
 import threading
 from itertools import product
+from typing import Any
 
 import numpy as np
 from llvmlite import binding
 
+from helpers import tensor_cores_on_cpu as tensor_cores
 from vdla.compiler import ir
 from vdla.compiler.abi import Launch, evaluate_extent
 from vdla.compiler.codegen.ptx import PtxSource, emit_ptx
@@ -96,6 +98,8 @@ class _Meeting:
             "test_barrier": ctypes.CFUNCTYPE(None)(self.barrier),
             "test_warp": ctypes.CFUNCTYPE(None, *[integer] * 3)(self.of_warp),
             "test_shuffle": ctypes.CFUNCTYPE(integer, *[integer] * 5)(self.shuffle),
+            "test_ldmatrix": tensor_cores.CALLBACK(self.load_matrices),
+            "test_mma": tensor_cores.CALLBACK(self.multiply),
         }
 
     def begin(self, threads: tuple[int, ...]) -> None:
@@ -117,12 +121,29 @@ class _Meeting:
 
     def shuffle(self, value: int, distance: int, x: int, y: int, z: int) -> int:
         """The value of the lane `distance` further, or the own one beyond the warp."""
+        lane = self.number(x, y, z) % WARP
+        held = self.together(value, x, y, z)
+        return held[lane + distance] if lane + distance < WARP else value
+
+    def together(self, value: Any, x: int, y: int, z: int) -> list[Any]:
+        """The values of all lanes of a warp."""
         own = self.number(x, y, z)
         self.held[own] = value
-        self.warps[own // WARP].wait(_TIMEOUT_S)
-        found = self.held[own + distance] if own % WARP + distance < WARP else value
-        self.warps[own // WARP].wait(_TIMEOUT_S)
+        first, warp = own // WARP * WARP, self.warps[own // WARP]
+        warp.wait(_TIMEOUT_S)
+        found = self.held[first : first + WARP]
+        warp.wait(_TIMEOUT_S)
         return found
+
+    def load_matrices(self, row: int, result: int, count: int, transposed: int, x: int, y: int, z: int) -> None:
+        rows = self.together(row, x, y, z)
+        found = tensor_cores.matrices(rows, self.number(x, y, z) % WARP, count, transposed)
+        tensor_cores.memory(result, count, np.uint32)[:] = found
+
+    def multiply(self, operands: int, result: int, form: int, _: int, x: int, y: int, z: int) -> None:
+        registers = self.together(tensor_cores.memory(operands, 10, np.uint32).copy(), x, y, z)
+        found = tensor_cores.products(registers, self.number(x, y, z) % WARP, form)
+        tensor_cores.memory(result, 4, np.uint32)[:] = found.view(np.uint32)
 
 
 def _for_cpu(text: str) -> str:
@@ -140,6 +161,7 @@ def _for_cpu(text: str) -> str:
     text = re.sub(
         r"^target triple = .*$", f'target triple = "{binding.get_default_triple()}"', text, flags=re.MULTILINE
     )
+    text = tensor_cores.replaced(text, own)
     assert "llvm.nvvm" not in text
     words = ", ".join(["i32"] * 3)
     return f'{text}\ndeclare void @"test_barrier"()\ndeclare void @"test_warp"({words})\n' + (

@@ -58,9 +58,9 @@ def find_ptxas() -> Path | None:
     """The program: that of the wheel of the CUDA compiler, else one on the PATH; None without."""
     package = find_spec("nvidia")
     for folder in () if package is None else package.submodule_search_locations or ():
-        program = Path(folder) / "cuda_nvcc" / "bin" / "ptxas"
-        if program.is_file():
-            return program
+        programs = sorted(Path(folder).glob("*/bin/ptxas"))  # the folder is named by the version of CUDA
+        if programs:
+            return programs[-1]
     found = shutil.which("ptxas")
     return None if found is None else Path(found)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
+from helpers.gpu_on_cpu import run_on_cpu
 from helpers.ptx import needs_ptxas
-from helpers.warp_product import RowsOfB, placed_product, warp_product
+from helpers.warp_product import RowsOfB, placed_product, small_integers, warp_product
 
 from vdla.compiler.codegen.llvm.intrinsics.mma import mma
 from vdla.compiler.codegen.ptx import assemble_ptx, emit_ptx
@@ -55,3 +57,11 @@ def test_an_older_device_computes_lane_by_lane() -> None:
 def test_sums_stay_in_registers(dtype: str, rows: RowsOfB) -> None:
     (kernel,) = assemble_ptx(emit_ptx(warp_product(dtype, rows).fn, LIMITS)).kernels
     assert (kernel.spills, kernel.stack, kernel.shared_bytes) == (0, 0, 1536)
+
+
+@pytest.mark.parametrize("rows", RowsOfB)
+@pytest.mark.parametrize("dtype", [pytest.param("float16", marks=pytest.mark.long), "int8"])
+def test_a_warp_computes_the_product(dtype: str, rows: RowsOfB) -> None:
+    inputs, expected = small_integers(dtype, rows)
+    got = run_on_cpu(warp_product(dtype, rows).fn, LIMITS, inputs)["c"]
+    np.testing.assert_array_equal(got, expected)
