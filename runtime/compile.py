@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
     from vdla.compiler.operators.vdla import Operator
     from vdla.compiler.schedule import Schedule
-    from vdla.compiler.target import Target
+    from vdla.compiler.target import GridLimits, Target
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
     from vdla.runtime.grid import DeviceKernel, GridDevice
@@ -85,8 +85,9 @@ def compile(
 
     A `DeviceKernel` for "opencl", the first GPU of this machine or else its first OpenCL device,
     or for "opencl:NAME", the device whose name or platform contains NAME. A function of which no
-    loop is bound gets the default schedule there, `grid_schedule`. So for "cuda" and "cuda:NAME"
-    with the devices of NVIDIA's driver, of which the first is taken.
+    loop is bound gets the default schedule there, `grid_schedule`, or with `tuned` the best tiles
+    of `vdla tune --target opencl`. So for "cuda" and "cuda:NAME" with the devices of NVIDIA's
+    driver, of which the first is taken.
 
     `what` is a Schedule, a function, or the result of a template, whose configuration must be the
     target. A function is compiled as it stands: without a schedule it is slow on a CPU.
@@ -113,9 +114,9 @@ def compile(
     from vdla.hardware.config import Config
 
     if isinstance(target, str) and target.split(":")[0] in _GRIDS and not _is_model(what):
-        given = {"weights": weights, "layouts": layouts, "contract": contract, "cached": cached, "tuned": tuned}
+        given = {"weights": weights, "layouts": layouts, "contract": contract, "cached": cached}
         _chosen({}, {**given, "threads": threads, **network}, f"device {target}")
-        return _device_kernel(what, target)
+        return _device_kernel(what, target, tuned)
     if _is_model(what):
         _chosen({}, {"weights": weights, "layouts": layouts, "contract": contract, "cached": cached}, "model")
         from vdla.runtime.network import compile_network
@@ -206,7 +207,7 @@ def _kernel(what: object, target: Target, options: Mapping[str, Any]) -> Kernel:
     return build(_function(what), target, **options)
 
 
-def _device_kernel(what: object, target: str) -> DeviceKernel:
+def _device_kernel(what: object, target: str, tuned: TunedSchedules | str | Path | None) -> DeviceKernel:
     from vdla.compiler.ir import THREAD, For, walk
     from vdla.compiler.operators.gpu import grid_schedule
     from vdla.compiler.operators.vdla import Operator
@@ -216,8 +217,19 @@ def _device_kernel(what: object, target: str) -> DeviceKernel:
         raise CompileError(f"compile: target of a template must not be {_GRIDS[kind]}, got {target}")
     fn, (open_device, build) = _function(what), _grid_device(kind)
     if any(isinstance(stmt, For) and THREAD in stmt.annotations for stmt in walk(fn.body)):
+        if tuned is not None:
+            raise CompileError(f"compile: tuned must be left out for a function with bound loops, got {tuned!r}")
         return build(fn, device)
-    return build(grid_schedule(fn, open_device(device).limits).fn, device)
+    limits = open_device(device).limits
+    best = None if tuned is None else _best_on_grid(fn, limits, tuned)
+    return build(grid_schedule(fn, limits).fn if best is None else best, device)
+
+
+def _best_on_grid(fn: ir.Function, limits: GridLimits, tuned: TunedSchedules | str | Path) -> ir.Function | None:
+    """A function with its best known tiles; None if a log does not know better ones."""
+    from vdla.runtime.tune import TunedSchedules
+
+    return TunedSchedules.of(tuned).grid_function(fn, limits)
 
 
 def _grid_device(kind: str) -> tuple[Callable[[str], GridDevice], Callable[[ir.Function, str], DeviceKernel]]:

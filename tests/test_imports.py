@@ -101,11 +101,14 @@ ROOMS: dict[str, str] = {
     "compiler.templates": (
         "support hardware compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
     ),
-    "compiler.tune.grid": "compiler.ir compiler.arith compiler.operators.cpu",
     "compiler.tune": (
         "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te compiler.schedule "
         "compiler.operators.vdla compiler.map compiler.operators compiler.operators.cpu compiler.graph "
         "compiler.graph.rules compiler.templates"
+    ),
+    "compiler.tune.grid": (
+        "compiler.ir compiler.target compiler.arith compiler.analysis compiler.lowering compiler.schedule "
+        "compiler.operators.cpu compiler.operators.gpu compiler.tune"
     ),
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",
@@ -159,8 +162,8 @@ ROOMS: dict[str, str] = {
     "runtime.tune": (
         "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "
         "compiler.operators.vdla compiler.map compiler.tune.searches compiler.graph compiler.graph.rules compiler.tune "
-        "simulator.timing "
-        "runtime.devices runtime.native runtime.artifact runtime.network"
+        "compiler.tune.grid simulator.timing runtime.devices runtime.native runtime.grid runtime.opencl "
+        "runtime.artifact runtime.network"
     ),
     "runtime.check_datapath": (
         "support hardware.isa hardware hardware.generate compiler.ir compiler.interpret compiler.extensions "
@@ -224,8 +227,9 @@ ROOMS: dict[str, str] = {
         "benchmarks.harness benchmarks.networks benchmarks.cpu"
     ),
     "benchmarks.tune": (
-        "support hardware compiler.operators compiler.tune.searches compiler.templates compiler.tune "
-        "simulator.timing runtime.tune benchmarks benchmarks.harness benchmarks.networks benchmarks.cpu"
+        "support hardware compiler.ir compiler.te compiler.operators compiler.tune.searches compiler.templates "
+        "compiler.tune compiler.tune.grid simulator.timing runtime.opencl runtime.tune benchmarks benchmarks.harness "
+        "benchmarks.networks benchmarks.cpu"
     ),
     "benchmarks.hostile": (
         "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.numpy_operators "

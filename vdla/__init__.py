@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from vdla.runtime.native.kernel import Kernel
     from vdla.runtime.quantise.quantise import quantise
     from vdla.runtime.run import run
+    from vdla.runtime.tune.grid_runs import tune_grid
     from vdla.runtime.tune.network_kernels import tune_kernels
     from vdla.runtime.tune.schedule_function import tune_schedule
     from vdla.simulator.simulate import simulate
@@ -89,6 +90,7 @@ __all__ = [
     "simulate",
     "te",
     "templates",
+    "tune_grid",
     "tune_kernels",
     "tune_schedule",
     "verify",
@@ -134,6 +136,7 @@ _HOMES = {
     "quantise": "vdla.runtime.quantise",
     "run": "vdla.runtime.run",
     "simulate": "vdla.simulator.simulate",
+    "tune_grid": "vdla.runtime.tune.grid_runs",
     "tune_kernels": "vdla.runtime.tune.network_kernels",
     "tune_schedule": "vdla.runtime.tune.schedule_function",
     "verify": "vdla.simulator.verify",

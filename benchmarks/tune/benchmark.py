@@ -1,5 +1,5 @@
 """The tuner: gains where estimates were wrong, trials of searches, optima, killed runs, workers,
-CPUs.
+CPUs, GPUs.
 
 `vdla bench tune convergence` runs one section. Its trials are replayed on pools of measured points;
 those of `cpu_speedup` are measured, which takes most of an hour.
@@ -16,6 +16,8 @@ from vdla.benchmarks.harness import BenchmarkResult, Progress, installed_version
 from vdla.benchmarks.tune.bad_estimate import FIRST, measure_bad_estimates
 from vdla.benchmarks.tune.convergence import CASES, measure_convergence
 from vdla.benchmarks.tune.cpu_speedup import KERNELS, measure_cpu_speedup
+from vdla.benchmarks.tune.grid_speedup import CASES as GRID_CASES
+from vdla.benchmarks.tune.grid_speedup import measure_grid_speedup
 from vdla.benchmarks.tune.optimum import OPTIMA, measure_optima
 from vdla.benchmarks.tune.run_sections import KILL_STEPS, SCALING_STEPS, measure_kills, measure_workers
 from vdla.benchmarks.tune.section import SectionRequest, TuneSection
@@ -27,6 +29,7 @@ SECTIONS: Mapping[str, tuple[Callable[[SectionRequest], TuneSection], int]] = {
     "bad_estimate": (measure_bad_estimates, len(FIRST)),
     "convergence": (measure_convergence, 2 * len(CASES)),
     "cpu_speedup": (measure_cpu_speedup, sum(KERNELS.values())),
+    "grid_speedup": (measure_grid_speedup, len(GRID_CASES)),
     "kills": (measure_kills, KILL_STEPS),
     "optimum": (measure_optima, OPTIMA),
     "workers": (measure_workers, SCALING_STEPS),

@@ -16,15 +16,18 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from vdla.compiler import te
+from vdla.compiler import ir, te
 from vdla.compiler.map import MappedOperator
 from vdla.compiler.operators.vdla import Operator, Tiling
+from vdla.compiler.target import GridLimits
 from vdla.compiler.tune import Point, TuneError, VdlaTask, expression_task, template_task
 from vdla.compiler.tune.cpu_task import key_for_threads
+from vdla.compiler.tune.grid import MODELLED, GridTask, grid_task
 from vdla.compiler.tune.vdla_forms import Form, MappedForm, TemplateForm
 from vdla.compiler.tune.vdla_space import FORM, tiling_of
 from vdla.hardware.config import Config
 from vdla.runtime.tune.errors import TuningError
+from vdla.runtime.tune.grid_measurer import MODEL_LIMITS
 from vdla.runtime.tune.log import TrialIndex, read_logs
 from vdla.runtime.tune.trial import Trial, best_trial
 
@@ -99,6 +102,21 @@ class TunedSchedules:
         self.used.append(key)
         return found.point
 
+    def grid_function(self, function: ir.Function, limits: GridLimits) -> ir.Function | None:
+        """A function with the best known tiles for a device of these limits; None without any.
+
+        What was measured on the device comes before what the cost model preferred.
+        """
+        on_device = grid_task(function, limits)
+        for key in (on_device.key, grid_task(function, MODEL_LIMITS, costs=MODELLED).key):
+            found = self.index.confirmed(key) or self.best(key)
+            if found is not None and found.point and _is_legal(on_device, found.point):
+                self.used.append(key)
+                return on_device.build(found.point)
+            if found is not None:
+                return None
+        return None
+
     def mapped(self, output: te.Tensor, config: Config, name: str = "") -> MappedOperator | None:
         """The best known mapping of a plain expression, with its tiles; None if there is none."""
         task = expression_task(output, config, name)
@@ -109,6 +127,14 @@ class TunedSchedules:
         assert isinstance(form, MappedForm)  # of an expression's task
         self.used.append(task.name)
         return replace(form.operator, tiling=tiling)
+
+
+def _is_legal(task: GridTask, point: Point) -> bool:
+    """Whether a point, perhaps of a device with other limits, is one of a task."""
+    try:
+        return task.space.is_legal(point)
+    except TuneError:  # it has other knobs or values
+        return False
 
 
 def _choice(task: VdlaTask, point: Point) -> tuple[Form, Tiling]:

@@ -1,4 +1,4 @@
-"""Whether a tuned CPU kernel is faster than the default schedule, measured anew.
+"""Whether a tuned kernel is faster than the default schedule, measured anew.
 
 The least of many noisy costs is too low. So the first schedules of a run are measured again, in
 turns with the default one, in a process of their own, and the fastest of them in another. One is
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import inf, isfinite
 
 from vdla.compiler.tune import Point, TuningTask
+from vdla.compiler.tune.grid import GridTask
 from vdla.runtime.tune.cpu_measurer import CpuMeasurer, KernelTask
 from vdla.runtime.tune.log import CONFIRMED, TaskRun, TuningLog
 from vdla.runtime.tune.measurer import Measurer
@@ -23,6 +24,8 @@ FASTER = 0.99
 """The most that a tuned schedule may take of the default one's time: less is noise."""
 _CANDIDATES = 8  # schedules of a run that are measured again: noise decides which trial is the best
 
+ConfirmedTask = KernelTask | GridTask
+"""Tasks with a default schedule, whose costs are times."""
 MakeWorkers = Callable[[TuningTask, Measurer], Workers]
 
 
@@ -48,9 +51,9 @@ def one_process(task: TuningTask, measurer: Measurer, timeout_s: float = TIMEOUT
 
 
 def confirmed(
-    task: KernelTask,
+    task: ConfirmedTask,
     trials: Iterable[Trial],
-    measurer: CpuMeasurer = AGAIN,
+    measurer: Measurer = AGAIN,
     make_workers: MakeWorkers = one_process,
 ) -> ConfirmedSchedule:
     """The fastest schedule of some trials if it is faster in two processes, or the default one."""
@@ -71,7 +74,7 @@ def _is_faster(cost: float, default: float) -> bool:
 
 
 def costs_of(
-    task: KernelTask, points: Sequence[Point], measurer: CpuMeasurer, make_workers: MakeWorkers = one_process
+    task: ConfirmedTask, points: Sequence[Point], measurer: Measurer, make_workers: MakeWorkers = one_process
 ) -> list[float]:
     """The costs of points, measured in one process; infinite for one that fails."""
     workers = make_workers(task, measurer)
@@ -87,7 +90,7 @@ def costs_of(
 # --- in logs --------------------------------------------------------------------------------------
 
 
-def log_confirmed(log: TuningLog, run: TaskRun, schedule: ConfirmedSchedule, task: KernelTask) -> None:
+def log_confirmed(log: TuningLog, run: TaskRun, schedule: ConfirmedSchedule, task: ConfirmedTask) -> None:
     """Write the default schedule, whose point is empty, and then another one that was confirmed."""
     own = replace(run, search=CONFIRMED, seed=0)
     log.append(own, Trial({}, schedule.default_seconds, AGAIN.unit))
@@ -95,7 +98,7 @@ def log_confirmed(log: TuningLog, run: TaskRun, schedule: ConfirmedSchedule, tas
         log.append(own, Trial(schedule.point, schedule.seconds, AGAIN.unit))
 
 
-def logged_schedule(log: TuningLog, task: KernelTask) -> ConfirmedSchedule | None:
+def logged_schedule(log: TuningLog, task: ConfirmedTask) -> ConfirmedSchedule | None:
     """What was confirmed last, if nothing was tried since."""
     entries = log.index.of_key(task.key)
     if not entries or entries[-1].run.search != CONFIRMED:

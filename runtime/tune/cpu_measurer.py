@@ -26,6 +26,7 @@ from vdla.compiler.target import host
 from vdla.compiler.tune import CpuTask, KnobTask, Point, TuningTask
 from vdla.compiler.tune.cpu_forms import CpuForm
 from vdla.runtime.artifact import aligned_bytes
+from vdla.runtime.grid import DeviceKernel
 from vdla.runtime.native import BoundCall, Kernel, build, set_threads
 from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.trial import SECONDS
@@ -116,7 +117,7 @@ class _Default:
         call = self._bound(point)
         call()
         for found, expected in zip(self._outputs, self._results, strict=True):
-            _check_equal(self._task.name, found, expected)
+            check_equal(self._task.name, found, expected)
         return call
 
     def _bound(self, point: Point) -> BoundCall:
@@ -135,7 +136,7 @@ def _default(task: KernelTask, seed: int, clock: Clock) -> _Default:
     return _Default(task, seed, clock)
 
 
-def arguments(kernel: Kernel, constants: Mapping[str, NDArray[Any]], seed: int) -> Arrays:
+def arguments(kernel: Kernel | DeviceKernel, constants: Mapping[str, NDArray[Any]], seed: int) -> Arrays:
     """Constants where a parameter has one, else random values, the same for a name and shape.
 
     Floats are normally distributed, integers uniform over those of 8 bits. Arrays are aligned as
@@ -166,7 +167,7 @@ def _random(argument: Argument, seed: int) -> NDArray[Any]:
     return rng.integers(low, high, argument.static).astype(kind)
 
 
-def _check_equal(name: str, found: NDArray[Any], expected: NDArray[Any]) -> None:
+def check_equal(name: str, found: NDArray[Any], expected: NDArray[Any]) -> None:
     """Refuse results beyond the tolerance of their dtype."""
     if found.dtype.name not in TOLERANCES:
         if not np.array_equal(found, expected):

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from vdla.compiler.operators.workloads import Workload
     from vdla.compiler.target import Target
 
-Build = Callable[[str, "Target"], "ir.Function"]
-"""From a dtype and a target to a function."""
+Build = Callable[[str, "Target | None"], "ir.Function"]
+"""From a dtype and a CPU to a function; without a CPU, one for a grid of threads."""
 
 _Shapes = Mapping[str, tuple[int, ...]]
 
@@ -70,12 +70,13 @@ OPERATORS: dict[str, Callable[..., Build]] = {
 def _build(name: str, shapes: _Shapes, **options: int) -> Build:
     """The function `y = name(*placeholders, **options)`."""
 
-    def build(dtype: str, target: Target) -> ir.Function:
+    def build(dtype: str, target: Target | None) -> ir.Function:
         from vdla.compiler import operators, te
 
         operator = getattr(operators, name)
         tensors = [te.placeholder(shape, dtype, tensor) for tensor, shape in shapes.items()]
-        for_target = {"target": target} if "target" in inspect.signature(operator).parameters else {}
+        takes_target = target is not None and "target" in inspect.signature(operator).parameters
+        for_target = {"target": target} if takes_target else {}
         return te.create_function(tensors, [operator(*tensors, name="y", **options, **for_target)], name)
 
     return build

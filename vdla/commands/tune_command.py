@@ -17,6 +17,7 @@ from vdla.commands.console import output, progress
 from vdla.commands.device_options import device_names
 from vdla.commands.files import require_folder
 from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments
+from vdla.commands.tune_grid import add_grid_arguments, is_grid, run_grid
 from vdla.commands.tune_kernels import add_kernel_arguments, refuse_kernel_options, run_kernels
 from vdla.commands.tune_picture import Curve, picture
 from vdla.commands.tune_schedule import run_schedule, schedule_of_file
@@ -42,6 +43,8 @@ EXAMPLES = """\
   vdla tune C5 --workers ray://10.0.0.5:10001   on a cluster
   vdla tune model.onnx --target host    the kernels of a model on this CPU
   vdla tune C6 --target host --search genetic   an operator of vdla native
+  vdla tune C6 --target opencl          its tiles on a GPU
+  vdla tune C6 --target opencl --costs modelled     by a model of a GPU
 """
 
 SUFFIX = ".onnx"
@@ -70,10 +73,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine_arguments(parser)
     add_dram_arguments(parser)
     add_kernel_arguments(parser)
+    add_grid_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Tune, then show, write and draw."""
+    if is_grid(arguments.target):
+        return run_grid(arguments)
+    if arguments.costs:
+        raise CommandError(
+            f"tune: --target must be opencl with --costs {arguments.costs}, got {arguments.target or 'none'}"
+        )
     if arguments.target:
         return run_kernels(arguments)
     refuse_kernel_options(arguments)

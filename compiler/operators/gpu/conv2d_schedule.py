@@ -69,7 +69,7 @@ class Conv2dTiles:
 
 
 @dataclass(frozen=True, slots=True)
-class _ConvShape:
+class ConvolutionShape:
     """The sums of a convolution: [n, blocks, rows, columns, lanes] over [channels, *taps].
 
     `blocks` are those of one group of the convolution.
@@ -120,14 +120,14 @@ def default_conv2d_tiles(schedule: Schedule, block: str, limits: GridLimits) -> 
     Raises:
         ScheduleError: none fits.
     """
-    shape = _shape_of(block_nest(schedule.fn, block))
+    shape = convolution_shape(block_nest(schedule.fn, block))
     tiles = min(_candidates(shape, limits), key=shape.cost, default=None)
     if tiles is None:
         raise ScheduleError(f"conv2d on a grid: a window must fit {limits.shared_bytes} bytes of shared memory")
     return tiles
 
 
-def _candidates(shape: _ConvShape, limits: GridLimits) -> Iterator[Conv2dTiles]:
+def _candidates(shape: ConvolutionShape, limits: GridLimits) -> Iterator[Conv2dTiles]:
     """Tiles that fit the device, each with the most input channels in a step."""
     channels = next(own for own in _OWN if shape.lanes % own == 0)
     most = min(_CHANNEL_THREADS * _PIXEL_THREADS, limits.threads)
@@ -154,12 +154,12 @@ def _candidates(shape: _ConvShape, limits: GridLimits) -> Iterator[Conv2dTiles]:
             yield found
 
 
-def _shape_of(nest: BlockNest) -> _ConvShape:
+def convolution_shape(nest: BlockNest) -> ConvolutionShape:
     """The shape of the sums of a block."""
     _, blocks, rows, columns, lanes, channels, *taps = (axis for axis in nest.leaf.block.axes)
     group = int(nest.leaf.block.annotations[GROUP])
     width = _number(lanes)
-    return _ConvShape(
+    return ConvolutionShape(
         blocks=-(-group // width) if group else _number(blocks),
         rows=_number(rows),
         columns=_number(columns),

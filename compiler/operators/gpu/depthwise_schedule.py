@@ -57,7 +57,7 @@ def default_depthwise_tiles(schedule: Schedule, block: str, limits: GridLimits) 
     if across * height * together > most:
         together = 1
     tiles = DepthwiseTiles(together, height, width, 1, own)
-    while _halo_bytes(nest, tiles) > limits.shared_bytes // 2 and max(tiles.channels, tiles.rows) > 1:
+    while halo_bytes(nest, tiles) > limits.shared_bytes // 2 and max(tiles.channels, tiles.rows) > 1:
         smaller = _divisor(rows, tiles.rows // 2) if tiles.channels == 1 else tiles.rows
         fewer = multiplier * _divisor(channels // multiplier, max(1, tiles.channels // multiplier // 2))
         tiles = replace(tiles, channels=fewer if fewer < tiles.channels else 1, rows=smaller)
@@ -74,7 +74,7 @@ def _multiplier(nest: BlockNest) -> int:
     return 1
 
 
-def _halo_bytes(nest: BlockNest, tiles: DepthwiseTiles) -> int:
+def halo_bytes(nest: BlockNest, tiles: DepthwiseTiles) -> int:
     """The shared memory of a group, for windows that advance along rows as along columns."""
     row, _, *taps = nest.leaf.block.axes[2:]
     indices = [linear(index).terms for load in loads(nest.leaf.block) for index in load.indices]

@@ -35,11 +35,11 @@ def default_element_tiles(schedule: Schedule, block: str, limits: GridLimits, th
         return ElementTiles(count)
     elements = iteration_count(nest.loops("spatial"))
     most = next((lanes for lanes in _LANES if elements >= lanes * _ENOUGH_THREADS), 1)
-    contiguous = _contiguous_elements(nest)
+    contiguous = contiguous_elements(nest)
     return ElementTiles(count, next((n for n in _LANES if n <= most and contiguous % n == 0), 1))
 
 
-def _contiguous_elements(nest: BlockNest) -> int:
+def contiguous_elements(nest: BlockNest) -> int:
     """The iterations of the innermost loop, if no access jumps along it; else 1."""
     spatial = nest.loops("spatial")
     if not spatial or not isinstance(spatial[-1].extent, int):

@@ -109,6 +109,7 @@ class _Counts:
     barriers: float = 0.0
     conditions: list[ir.Expr] = field(default_factory=list)
     kept: set[ir.Load] = field(default_factory=set)  # in registers since the last barrier
+    unrolled: dict[str, int] = field(default_factory=dict)  # short loops around, with their extents
 
     def visit(self, stmt: ir.Stmt, times: float, values: Mapping[str, Ints]) -> None:
         """Count a statement that each thread executes `times`."""
@@ -120,8 +121,8 @@ class _Counts:
         match stmt:
             case ir.For(var=var, extent=extent, kind=LoopKind.VECTORIZE, body=body):
                 self._visit(body, times, {**values, var: np.arange(nominal_extent(extent))[None, :]})
-            case ir.For(extent=extent, body=body):
-                self._loop(body, times, nominal_extent(extent), values)
+            case ir.For(var=var, extent=extent, body=body):
+                self._loop(var, body, times, nominal_extent(extent), values)
             case ir.If(cond=cond, body=body):
                 self.conditions.append(cond)
                 self._visit(body, times, values)
@@ -131,17 +132,20 @@ class _Counts:
                 self.kept.clear()
             case ir.Store():
                 self._store(stmt, times, values)
+            case ir.Shuffle():
+                self.operations += times * self._warps
             case ir.IntrinsicCall(match=match) if match.intrinsic.fragments:
                 self._warp_step(match, times)
             case _:
                 for child in ir.children(stmt):
                     self._visit(child, times, values)
 
-    def _loop(self, body: ir.Stmt, times: float, extent: int, values: Mapping[str, Ints]) -> None:
-        before, kept = self.waits, self.kept
-        self.kept = set(kept) if extent <= _SHORT else set()
+    def _loop(self, var: str, body: ir.Stmt, times: float, extent: int, values: Mapping[str, Ints]) -> None:
+        before, kept, unrolled = self.waits, self.kept, self.unrolled
+        is_short = extent <= _SHORT and not any(isinstance(inner, ir.Barrier) for inner in ir.walk(body))
+        self.kept, self.unrolled = (set(kept), {**unrolled, var: extent}) if is_short else (set(), {})
         self.visit(body, times * extent, values)
-        self.kept = self.kept if extent <= _SHORT else kept
+        self.kept, self.unrolled = self.kept if is_short else kept, unrolled
         is_innermost = not any(isinstance(inner, ir.For | ir.Barrier) for inner in ir.walk(body))
         if is_innermost and self.waits > before:
             self.waits = before + times * ceil(extent / _IN_FLIGHT)
@@ -150,10 +154,15 @@ class _Counts:
         reads = [e for e in ir.walk_expr(store.value) if isinstance(e, ir.Load)]
         accesses: list[ir.Load | ir.Store] = [load for load in dict.fromkeys(reads) if load not in self.kept]
         for access in (*accesses, store):
-            self._access(access, times, values)
+            self._access(access, times / self._repeats(access), values)
         self.kept.update(reads)
         width = prod(axis.shape[1] for axis in values.values())
         self.operations += times * self._warps * width * sum(map(_computes, _value_nodes(store.value)))
+
+    def _repeats(self, access: ir.Load | ir.Store) -> int:
+        """The iterations of unrolled loops around that access the same element."""
+        names = {name for index in access.indices for name in var_names(index)}
+        return prod(extent for var, extent in self.unrolled.items() if var not in names)
 
     @property
     def _warps(self) -> int:

@@ -90,6 +90,6 @@ def test_an_unknown_section_is_refused() -> None:
     with pytest.raises(TuneBenchmarkError) as caught:
         run(subjects=["convergance"])
     assert str(caught.value) == (
-        "bench tune: section must be one of bad_estimate, convergence, cpu_speedup, kills, optimum, workers, "
-        "got convergance (did you mean convergence?)"
+        "bench tune: section must be one of bad_estimate, convergence, cpu_speedup, grid_speedup, kills, optimum, "
+        "workers, got convergance (did you mean convergence?)"
     )  # fmt: skip

@@ -140,15 +140,15 @@ def test_kernels_with_other_results_are_refused() -> None:
 def test_integers_must_be_equal() -> None:
     found = np.array([1, 2, 3, 5])
     with pytest.raises(TuningError) as raised:
-        cpu_measurer._check_equal("rows", found, np.array([1, 2, 4, 6]))
+        cpu_measurer.check_equal("rows", found, np.array([1, 2, 4, 6]))
     assert str(raised.value) == "tune rows: results must equal those of the default schedule, got 2 others"
-    cpu_measurer._check_equal("rows", found, found.copy())
+    cpu_measurer.check_equal("rows", found, found.copy())
 
 
 def test_results_that_are_no_numbers_are_refused() -> None:
     expected = np.ones(3, np.float32)
     with pytest.raises(TuningError, match=r"got a difference of nan of it$"):
-        cpu_measurer._check_equal("rows", np.array([1, np.nan, 1], np.float32), expected)
+        cpu_measurer.check_equal("rows", np.array([1, np.nan, 1], np.float32), expected)
 
 
 def test_a_processor_without_the_features_is_named() -> None:

@@ -1,0 +1,141 @@
+"""Runs that tune a function for a grid of threads, on a device or by the cost model.
+
+tuned = tune_grid(function, "grid.jsonl", trials=64)
+kernel = vdla.compile(function, "opencl", tuned="grid.jsonl")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from vdla.compiler import ir
+from vdla.compiler.tune import Point
+from vdla.compiler.tune.grid import MEASURED, MODELLED, GridTask, grid_task
+from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
+from vdla.runtime.opencl import open_opencl
+from vdla.runtime.tune.confirm import MakeWorkers, confirmed, log_confirmed, logged_schedule, one_process
+from vdla.runtime.tune.errors import TuningError
+from vdla.runtime.tune.grid_measurer import MODEL_LIMITS, GridMeasurer, GridModelMeasurer
+from vdla.runtime.tune.kernel_runs import KernelOptions, Progress
+from vdla.runtime.tune.log import TaskRun, TuningLog, read_logs
+from vdla.runtime.tune.transfer import prior_of
+from vdla.runtime.tune.tune import TuningProgress, TuningReport, logged, tune
+from vdla.runtime.tune.workers import TIMEOUT_S
+
+OPENCL = "opencl"
+_AGAIN_ROUNDS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class TunedGrid:
+    """A task, its run, and the best tiles; `default_cost` is that of the default ones."""
+
+    task: GridTask
+    report: TuningReport
+    point: Point
+    cost: float
+    default_cost: float
+    unit: str
+
+    @property
+    def speedup(self) -> float:
+        """Over the default tiles; at least 1."""
+        return self.default_cost / self.cost
+
+    @property
+    def built(self) -> ir.Function:
+        """The function with the best tiles."""
+        return self.task.build(self.point)
+
+
+def tune_grid(
+    function: ir.Function,
+    log: str | Path,
+    *,
+    target: str = OPENCL,
+    costs: str = MEASURED,
+    trials: int = 64,
+    search: str = DEFAULT_SEARCH,
+    prior: Sequence[str | Path] = (),
+    seed: int = 0,
+    timeout_s: float = TIMEOUT_S,
+    progress: Progress = lambda what, done, total: None,
+) -> TunedGrid:
+    """The best of up to `trials` choices of tiles for the block of a function that does most.
+
+    With `costs` "measured", kernels run on the device of `target`, "opencl" or "opencl:NAME", in a
+    process that a driver may crash; the default tiles stay unless others are faster when both are
+    measured again. With "modelled", the model of a GPU says what lowered kernels cost, and no
+    device is needed. Trials that the log has are not repeated. `progress` is called with the best
+    so far, the number of trials done and of all.
+
+    Raises:
+        TuneError: an unknown search or kind of costs, or nothing to choose.
+        TuningError: another target, an option out of range, or every trial failed.
+        OpenClDeviceError: there is no such device.
+    """
+    options = KernelOptions(trials, search, seed, timeout_s, read_logs(*prior) if prior else None)
+    device = device_of(target)
+    limits = MODEL_LIMITS if costs == MODELLED else open_opencl(device).limits
+    task = grid_task(function, limits, costs=costs)
+    run = TaskRun(task.key, task.name, limits.name, task.space.name, search, seed)
+    measurer = GridModelMeasurer() if costs == MODELLED else GridMeasurer(device)
+    make_workers: MakeWorkers = partial(one_process, timeout_s=timeout_s)
+    with TuningLog(log) as opened:
+        workers = make_workers(task, measurer)
+        try:
+            report = tune(
+                task,
+                new_search(search, task, seed, () if options.prior is None else prior_of(task, options.prior)),
+                run,
+                workers,
+                trials=trials,
+                log=opened,
+                first=task.default,
+                show=partial(_show, progress),
+            )
+        finally:
+            workers.close()
+        return _modelled(task, report) if costs == MODELLED else _confirmed(task, report, opened, device, make_workers)
+
+
+def device_of(target: str) -> str:
+    """The name of the device in "opencl:NAME"; empty for "opencl".
+
+    Raises:
+        TuningError: another target.
+    """
+    kind, _, name = target.partition(":")
+    if kind != OPENCL:
+        raise TuningError(f"tune: target of a grid must be {OPENCL} or {OPENCL}:NAME, got {target!r}")
+    return name
+
+
+def _modelled(task: GridTask, report: TuningReport) -> TunedGrid:
+    """The least modelled cycles; they are exact."""
+    best, first = report.best, report.trials[0]
+    return TunedGrid(task, report, best.point, best.cost, first.cost, best.unit)
+
+
+def _confirmed(
+    task: GridTask, report: TuningReport, log: TuningLog, device: str, make_workers: MakeWorkers
+) -> TunedGrid:
+    """What was faster than the default tiles when measured again, or these."""
+    found = logged_schedule(log, task)
+    if found is None:
+        again = replace(GridMeasurer(device), rounds=_AGAIN_ROUNDS)
+        found = confirmed(task, [entry.trial for entry in logged(log, task)], again, make_workers)
+        log_confirmed(log, report.run, found, task)
+    return TunedGrid(task, report, found.point, found.seconds, found.default_seconds, report.best.unit)
+
+
+def _show(progress: Progress, now: TuningProgress) -> None:
+    """Report the best so far, seconds in microseconds."""
+    if now.best is None:
+        return progress("none has succeeded", now.done, now.total)
+    is_time = now.best.unit == "seconds"
+    best = f"best {1e6 * now.best.cost:,.1f} us" if is_time else f"best {now.best.cost:,.0f} {now.best.unit}"
+    return progress(best, now.done, now.total)
