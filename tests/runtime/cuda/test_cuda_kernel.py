@@ -184,6 +184,15 @@ def test_a_kernel_that_fails_is_an_error_of_what_waits_for_it(stub_cuda: StubCud
     assert stub_cuda.error.startswith("ZeroDivisionError")
 
 
+def test_a_kernel_may_be_dropped_while_it_runs(stub_cuda: StubCuda) -> None:
+    kernel, device = compiled(stub_cuda, two_kernels()), open_cuda()
+    stream, y = device.stream(), device.empty(X.shape, "int32")
+    kernel.enqueue(stream, stream.upload(X), y)
+    del kernel
+    assert not stub_cuda.live["module"]
+    np.testing.assert_array_equal(stream.download(y), wanted(X))
+
+
 def test_memory_that_the_device_does_not_have(stub_cuda: StubCuda) -> None:
     kernel = build_cuda(two_kernels())
     stub_cuda.set_memory(100)
