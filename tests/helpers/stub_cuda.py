@@ -116,9 +116,9 @@ class StubCuda:
         self._runner = RUNNER(runner)  # which must live as long as it is called
         self._library.stub_set_runner(self._runner)
 
-    def interpret(self, fn: ir.Function, limits: GridLimits) -> None:
-        """Run the kernels of a function by the interpreter, on the memory that they are given."""
-        kernels = {f"{kernel.name}_kernel": kernel for kernel in lower_kernels(fn, limits)}
+    def interpret(self, *fns: ir.Function, limits: GridLimits) -> None:
+        """Run the kernels of functions by the interpreter, on the memory that they are given."""
+        kernels = {f"{kernel.name}_kernel": kernel for fn in fns for kernel in lower_kernels(fn, limits)}
 
         def run(name: str, dims: tuple[int, ...], values: list[int]) -> None:
             params = kernels[name].params

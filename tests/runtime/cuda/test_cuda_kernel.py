@@ -49,7 +49,7 @@ def two_kernels() -> ir.Function:
 def compiled(stub: StubCuda, fn: ir.Function) -> DeviceKernel:
     """The kernel of a scheduled function, run by the interpreter."""
     limits = open_cuda().limits
-    stub.interpret(fn, limits)
+    stub.interpret(fn, limits=limits)
     return vdla.compile(fn, "cuda")
 
 
@@ -66,7 +66,7 @@ def test_a_function_runs_from_arrays_to_arrays(stub_cuda: StubCuda) -> None:
 
 
 def test_a_function_without_bound_loops_gets_the_default_schedule(stub_cuda: StubCuda) -> None:
-    stub_cuda.interpret(grid_schedule(centred(), open_cuda().limits).fn, open_cuda().limits)
+    stub_cuda.interpret(grid_schedule(centred(), open_cuda().limits).fn, limits=open_cuda().limits)
     np.testing.assert_array_equal(vdla.compile(centred(), "cuda:gpu 0")(X), wanted(X))
 
 
