@@ -1,6 +1,6 @@
 """Batches of seeded cases in processes of their own, which a case may kill.
 
-A batch whose process dies runs again, then its cases one by one, so that the deadly one is known.
+A batch whose process dies runs again, then its halves, until the deadly case is known.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 Outcome = TypeVar("Outcome")
-_POOLED = 12  # batches of a worker before its pool is a new one
+_POOLED = 4  # batches of a worker before its pool is a new one
 
 
 def run_batches(
@@ -44,20 +44,17 @@ def run_batches(
 def _run_apart(
     batch: Sequence[int], work: Callable[[Sequence[int]], Outcome], died: Callable[[int], Outcome]
 ) -> Iterable[Outcome]:
-    """Run a batch in a process of its own, or its cases one by one if that process dies."""
+    """Run a batch in a process of its own, or its halves apart if that process dies."""
     try:
         with _new_pool(1) as pool:
             yield pool.submit(work, batch).result()
     except BrokenProcessPool:
-        yield from (_run_alone(seed, work, died) for seed in batch)
-
-
-def _run_alone(seed: int, work: Callable[[Sequence[int]], Outcome], died: Callable[[int], Outcome]) -> Outcome:
-    try:
-        with _new_pool(1) as pool:
-            return pool.submit(work, [seed]).result()
-    except BrokenProcessPool:
-        return died(seed)
+        half = len(batch) // 2
+        if not half:
+            yield died(batch[0])
+            return
+        for part in (batch[:half], batch[half:]):
+            yield from _run_apart(part, work, died)
 
 
 def _new_pool(workers: int) -> ProcessPoolExecutor:
