@@ -174,6 +174,7 @@ ARGUMENTS: dict[str, Callable[[Rewrites], tuple[Any, ...]]] = {
     "inline": lambda r: (r.block(),),
     "reverse_inline": lambda r: (r.block(),),
     "cache_read": lambda r: (*_reader_and_buffer(r), r.rng.choice(_SCOPES)),
+    "reindex": lambda r: (*_reader_and_buffer(r), r.rng.choice(_SCOPES)),
     "cache_write": lambda r: (r.block(), r.rng.choice(_SCOPES)),
     "rfactor": lambda r: (r.loop(), r.rng.randint(0, 2)),
     "decompose_reduction": lambda r: (r.block(), r.loop()),

@@ -140,7 +140,7 @@ class GridRecipe:
         attempt = self.rewrites.attempt
         for buffer in self.read():
             if self.chance(0.5):
-                copy = attempt("cache_read", (self.block, buffer, "shared"))
+                copy = attempt("reindex" if self.chance(0.3) else "cache_read", (self.block, buffer, "shared"))
                 yield from [str(copy)] if copy else []
             elif buffer not in self.rewrites.schedule.fn.params and self.chance(0.7):
                 attempt("set_scope", (buffer, self.rewrites.rng.choice(("shared", "shared", "local"))))

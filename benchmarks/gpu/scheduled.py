@@ -45,6 +45,7 @@ _ON_GRIDS: Mapping[str, Callable[[Rewrites], tuple[Any, ...]]] = {
     "bind": lambda r: (r.loop(), r.rng.choice(_AXES)),
     "set_scope": lambda r: (r.buffer(), r.rng.choice(_SCOPES)),
     "cache_read": lambda r: (*ARGUMENTS["cache_read"](r)[:2], r.rng.choice(_SCOPES)),
+    "reindex": lambda r: (*ARGUMENTS["reindex"](r)[:2], r.rng.choice(_SCOPES)),
     "cache_write": lambda r: (r.block(), r.rng.choice(_SCOPES)),
     "thread_reduce": lambda r: (r.loop(), r.rng.choice(ir.THREAD_AXES[:2])),
     "atomic": lambda r: (r.block(),),
