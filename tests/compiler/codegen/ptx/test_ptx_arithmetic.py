@@ -10,7 +10,7 @@ from vdla.compiler.codegen.ptx import assemble_ptx, emit_ptx
 from vdla.compiler.ir import DTYPES
 from vdla.compiler.target import GridLimits
 
-SHORT = ("int8", "float16", "float64", "bool")
+SHORT = ("float16", "float64")
 
 
 @needs_ptxas
