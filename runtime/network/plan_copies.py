@@ -7,10 +7,11 @@ results of the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from vdla.runtime.artifact import CopyStep, GridStep, PlacedOperator, Placement, Step
+from vdla.compiler.graph.grid import GPU_MODEL
+from vdla.runtime.artifact import CopyStep, GridStep, KernelStep, PlacedOperator, Placement, Step
 
 GPU_SUFFIX = "@gpu"
 
@@ -29,8 +30,8 @@ class CopyPlan:
 
 def plan_copies(
     steps: Sequence[Step],
-    inputs: Iterable[str],
-    outputs: Iterable[str],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
     sources: Mapping[str, str],
     nbytes: Callable[[str], int],
 ) -> CopyPlan:
@@ -38,7 +39,8 @@ def plan_copies(
 
     `sources` has the value whose memory an alias is, `nbytes` the bytes of a value.
     """
-    planning = _Planning(sources, nbytes, host=set(inputs))
+    named = {name for step in steps for name in (*step.inputs, *step.outputs, *_arguments(step))}
+    planning = _Planning(sources, nbytes, set(inputs), taken={*named, *inputs, *outputs, *sources})
     for step in steps:
         planning.add(step)
     for name in outputs:
@@ -51,6 +53,7 @@ class _Planning:
     sources: Mapping[str, str]
     nbytes: Callable[[str], int]
     host: set[str]
+    taken: set[str]
     steps: list[Step] = field(default_factory=list)
     on_device: dict[str, str] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
@@ -94,12 +97,20 @@ class _Planning:
     def _new(self, name: str) -> str:
         """The name of a value on the GPU."""
         chosen = f"{name}{GPU_SUFFIX}"
-        while chosen in self.on_device:
+        while chosen in self.taken:
             chosen += "_"
+        self.taken.add(chosen)
         self.made[name], self.on_device[chosen] = chosen, name
         return chosen
 
     def _copy(self, value: str, given: str, made: str, where: str) -> None:
-        operator = PlacedOperator(op="Copy", name=value, reason=f"to {where}")
-        placement = Placement("copy", (operator,), self.nbytes(value))
+        nbytes = self.nbytes(value)
+        seconds = GPU_MODEL.seconds_to_copy(nbytes)
+        operator = PlacedOperator(op="Copy", name=value, reason=f"to {where}", seconds=seconds)
+        placement = Placement("copy", (operator,), nbytes)
         self.steps.append(CopyStep(name=f"{value} to {where}", inputs=(given,), outputs=(made,), placement=placement))
+
+
+def _arguments(step: Step) -> tuple[str, ...]:
+    """The names that a kernel takes, constants included."""
+    return step.arguments if isinstance(step, GridStep | KernelStep) else ()

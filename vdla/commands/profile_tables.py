@@ -53,7 +53,8 @@ def summary(profile: NetworkProfile) -> Iterator[str]:
             f"{profile.cycles:,} cycles, {milliseconds(profile.accelerator_seconds)} at {profile.config.clock_mhz} MHz"
         )
         yield f"{profile.config.name}: {clock}, utilisation {100 * profile.utilisation:.1f} %"
-    yield f"CPU steps: {milliseconds(profile.cpu_seconds)} on this machine ({profile.cpu}), not on the board"
+    gpu = " and GPU" if any(each.device == "gpu" for each in profile.operators) else ""
+    yield f"CPU{gpu} steps: {milliseconds(profile.cpu_seconds)} on this machine ({profile.cpu}), not on the board"
     images = "" if profile.images == 1 else f", {profile.images} images a run"
     yield f"{profile.frames_per_second:,.1f} frames per second, {milliseconds(profile.seconds)} a run{images}"
     if profile.config is not None and profile.accelerator_seconds:
