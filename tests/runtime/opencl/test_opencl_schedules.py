@@ -16,14 +16,13 @@ from vdla.compiler.operators.gpu.conv2d_schedule import Conv2dTiles
 from vdla.compiler.target import GridLimits
 from vdla.runtime.opencl import build_opencl
 
-pytestmark = needs_opencl
 DEVICES = {"default": GridLimits("default"), "small": GridLimits("small", threads=64, shared_bytes=16 * 1024)}
 
 
-def check(operator, *arrays, limits: GridLimits = DEVICES["default"], launches: int = 1) -> None:
+def check(build_grid, operator, *arrays, limits: GridLimits = DEVICES["default"], launches: int = 1) -> None:
     """Equal integers, floats within 32 units in the last place, in so many launches."""
     fn, (output,) = function_of(operator, *arrays)
-    kernel = build_opencl(grid_schedule(fn, limits).fn)
+    kernel = build_grid(grid_schedule(fn, limits).fn)
     expected = interpret(fn, dict(zip("abcdefgh", arrays, strict=False)))[output.name]
     agree(kernel(*arrays), expected, ulps=32)
     assert len(kernel.source.launches) == launches
@@ -80,16 +79,17 @@ def cases(**groups):
 
 
 @pytest.mark.parametrize(("operator", "arrays"), cases(convolution=CONVOLUTIONS, product=PRODUCTS, rows=ROWS))
-def test_schedules_equal_the_interpreter(operator, arrays: tuple):
-    check(operator, *arrays)
+def test_schedules_equal_the_interpreter(operator, arrays: tuple, build_grid):
+    check(build_grid, operator, *arrays)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", [CONVOLUTIONS["strides"], CONVOLUTIONS["depthwise"], PRODUCTS["odd"], ROWS["softmax"]])
-def test_schedules_for_devices_with_few_threads(case: tuple):
-    check(*case, limits=DEVICES["small"])
+def test_schedules_for_devices_with_few_threads(case: tuple, build_grid):
+    check(build_grid, *case, limits=DEVICES["small"])
 
 
+@needs_opencl
 @pytest.mark.long
 def test_a_convolution_as_an_implicit_product_of_overlapping_windows():
     fn, (output,) = function_of(conv(pads=1), IMAGE, floats((16, 5, 3, 3), seed=1))
@@ -103,9 +103,9 @@ def test_a_convolution_as_an_implicit_product_of_overlapping_windows():
     assert f"a_conv2d_pad_shared[{9 * 4 * 8}]" in kernel.source.text
 
 
-def test_one_sum_of_several_groups():
-    check(lambda x: ops.sum(x), integers((33, 1000)), launches=2)
+def test_one_sum_of_several_groups(build_grid):
+    check(build_grid, lambda x: ops.sum(x), integers((33, 1000)), launches=2)
 
 
-def test_vectors_of_elements():
-    check(lambda x, y: ops.relu(ops.multiply(x, y)), integers((128, 520)), integers((128, 520), seed=1))
+def test_vectors_of_elements(build_grid):
+    check(build_grid, lambda x, y: ops.relu(ops.multiply(x, y)), integers((128, 520)), integers((128, 520), seed=1))
