@@ -20,9 +20,17 @@ from vdla.compiler.target import GridLimits
 from vdla.compiler.tensorize import TensorizeError
 
 LIMITS = GridLimits("test", threads=64, warp=32)
+OTHERS = [("float16", RowsOfB.COLUMNS), ("int8", RowsOfB.TERMS), *product(["bfloat16"], RowsOfB)]
 
 
-@pytest.mark.parametrize(("dtype", "rows"), [*product(("float16", "int8"), RowsOfB), ("bfloat16", RowsOfB.TERMS)])
+@pytest.mark.parametrize(
+    ("dtype", "rows"),
+    [
+        ("float16", RowsOfB.TERMS),
+        ("int8", RowsOfB.COLUMNS),
+        *(pytest.param(*form, marks=pytest.mark.long) for form in OTHERS),
+    ],
+)
 def test_the_lanes_together_compute_the_product(dtype: str, rows: RowsOfB) -> None:
     s = warp_product(dtype, rows)
     arrays, wanted = small_integers(dtype, rows)

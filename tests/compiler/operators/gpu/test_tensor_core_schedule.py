@@ -49,7 +49,8 @@ def test_threads_with_races_noted_compute_the_product() -> None:
 
 
 @needs_opencl
-@pytest.mark.parametrize(("shape", "dense"), [((32, 32, 64), False), ((16, 48, 48), True)])
+@pytest.mark.long
+@pytest.mark.parametrize(("shape", "dense"), [((16, 48, 48), True), ((32, 32, 64), False)])
 def test_a_device_without_tensor_cores_runs_the_schedule(shape: tuple[int, int, int], dense: bool) -> None:
     s = scheduled(product_of(*shape, dense=dense))
     arrays = operands(s)
@@ -66,9 +67,7 @@ def test_a_large_product_has_one_barrier_and_large_fetches() -> None:
     assert (len(steps), len(barriers)) == (32, 1)
     vectors = [stmt.extent for stmt in ir.walk(kernel.body) if is_fetch(stmt)]
     assert vectors == [8, 8]
-    assert kernel.shared_bytes <= default_tensor_core_tiles(product_of(1024, 1024, 1024), "c_sum", LIMITS).shared_bytes(
-        "float16"
-    )
+    assert kernel.shared_bytes <= TensorCoreTiles(128, 128, 32, 64, 32).shared_bytes("float16")
 
 
 def is_fetch(stmt: ir.Stmt) -> bool:
@@ -105,8 +104,17 @@ def test_what_tensor_cores_cannot_compute_is_refused() -> None:
     assert str(error.value) == "tensor cores for c_sum: depth must be a multiple of 16 that divides 32, got 24"
 
 
-@pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize("shape", [(128, 128, 64), (128, 64, 32), (32, 32, 32)])
+@pytest.mark.parametrize(
+    ("shape", "dense"),
+    [
+        ((32, 32, 32), False),
+        *(
+            pytest.param(shape, dense, marks=pytest.mark.long)
+            for shape in ((128, 128, 64), (128, 64, 32), (32, 32, 32))
+            for dense in (False, True)
+        ),
+    ],
+)
 def test_padded_rows_share_no_bank(shape: tuple[int, int, int], dense: bool) -> None:
     found = vdla.bank_conflicts(scheduled(product_of(*shape, dense=dense)))
     assert {access.bytes for access in found} == {16}
@@ -114,12 +122,13 @@ def test_padded_rows_share_no_bank(shape: tuple[int, int, int], dense: bool) -> 
 
 
 def test_products_use_tensor_cores_where_a_device_has_them() -> None:
-    for dtype, limits, steps in (("float16", LIMITS, 16), ("float32", LIMITS, 0), ("float16", GridLimits("none"), 0)):
-        (kernel,) = lower_kernels(grid_schedule(product_of(64, 64, 32, dtype).fn, limits).fn, limits)
+    for dtype, limits, steps in (("float16", LIMITS, 2), ("float32", LIMITS, 0), ("float16", GridLimits("none"), 0)):
+        (kernel,) = lower_kernels(grid_schedule(product_of(32, 32, 16, dtype).fn, limits).fn, limits)
         found = sum(isinstance(stmt, ir.IntrinsicCall) for stmt in ir.walk(kernel.body))
         assert (found, "a_shared" in kernel.buffers) == (steps, True)
 
 
+@pytest.mark.long
 def test_tiles_given_for_a_block_say_how_it_is_scheduled() -> None:
     tiles = TensorCoreTiles(16, 16, 16, 16, 8)
     s = grid_schedule(product_of(32, 32, 32).fn, LIMITS, tiles={"c_sum": tiles})
