@@ -32,8 +32,8 @@ _UNUSED: dict[str, object] = {
 def add_grid_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of runs on a grid."""
     group = parser.add_argument_group("options of kernels on a GPU (--target opencl)")
-    text = "seconds on the device, or cycles of a model (default measured)"
-    group.add_argument("--costs", choices=COSTS, help=text)
+    text = "measured seconds of the device, or modelled cycles (default measured)"
+    group.add_argument("--costs", choices=COSTS, metavar="KIND", help=text)
 
 
 def is_grid(target: str | None) -> bool:
