@@ -158,6 +158,12 @@ def test_operands_come_as_vectors_through_shared_memory():
     assert "vstore4(vload4(0, b + ty * 64 + k_o * 1024 + tx * 4), 0, b_shared + ty * 64 + tx * 4);" in text
 
 
+def test_shared_tiles_are_as_large_as_what_threads_fetch():
+    """Of 256 threads, 64 fetch a tile of 16 x 16 as vectors of four."""
+    source = source_of(operators.matmul, (16, 16), (16, 16))
+    assert shared_bytes(source) == 2 * 16 * 16 * 4
+
+
 def test_tiles_may_leave_the_matrices():
     """Threads skip what is outside, around which the barriers stay."""
     source = emit_opencl(grid_schedule(product(30, 37, columns=50)).fn, LIMITS)
