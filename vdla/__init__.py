@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vdla import definitions, devices, intrinsics, isa, native, onnx_backend, operators, te, templates
+    from vdla import definitions, devices, grid, intrinsics, isa, native, onnx_backend, operators, te, templates
     from vdla.compiler.extensions import EmitStage, Extension, LayerError, State, extend, load_extension
     from vdla.compiler.interpret import interpret
     from vdla.compiler.layer_programs import LayerProgram, ProgramBuilder
@@ -75,6 +75,7 @@ __all__ = [
     "definitions",
     "devices",
     "extend",
+    "grid",
     "interpret",
     "intrinsics",
     "isa",
@@ -96,7 +97,9 @@ __all__ = [
     "verify",
 ]
 
-_MODULES = ("definitions", "devices", "intrinsics", "isa", "native", "onnx_backend", "operators", "te", "templates")
+_MODULES = (
+    "definitions", "devices", "grid", "intrinsics", "isa", "native", "onnx_backend", "operators", "te", "templates",
+)  # fmt: skip
 _HOMES = {
     "ArrayPort": "vdla.hardware.array_port",
     "Buffer": "vdla.hardware.config",

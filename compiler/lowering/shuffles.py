@@ -17,6 +17,7 @@ from vdla.compiler.arith import linear, var_names
 from vdla.compiler.ir import THREAD_AXES, GridKernel, Names, map_exprs, map_operands
 from vdla.compiler.lowering.kernels import kernel_of, launches, with_launches
 from vdla.compiler.tensorize import LANES
+from vdla.support.errors import Error
 
 _X = ir.Var(THREAD_AXES[0])
 _FIRST = ir.Binary("eq", _X, ir.Const(0))
@@ -24,7 +25,7 @@ _MOST_COPIES = 4  # of the body of a loop over distances
 _Indices = tuple[ir.Expr, ...]
 
 
-class _NoShuffleError(Exception):
+class _NoShuffleError(Error):
     """A buffer is not exchanged within warps at fixed distances."""
 
 
