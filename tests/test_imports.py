@@ -233,8 +233,8 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks.hostile": (
         "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.numpy_operators "
-        "runtime.evaluate runtime.artifact runtime.executor runtime runtime.network benchmarks.harness "
-        "benchmarks.isolated_batches"
+        "runtime.evaluate runtime.artifact runtime.executor runtime runtime.network runtime.opencl "
+        "benchmarks.harness benchmarks.isolated_batches"
     ),
     "benchmarks.onnx": "support compiler.graph.onnx runtime benchmarks.harness",
     "benchmarks.programs": (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from vdla.runtime.network import compile_network
+from vdla.runtime.opencl import OpenClDeviceError
 
 _FLOAT, _INT8 = TensorProto.FLOAT, TensorProto.INT8
 
@@ -21,6 +23,8 @@ def artifacts() -> Iterator[bytes]:
     for machine in ("tiny", "pynq_z1"):
         place = dict.fromkeys(("c", "d", "y"), "vdla")
         yield compile_network(_quantised(), machine, place=place).artifact.to_bytes()
+    with suppress(OpenClDeviceError):  # where there is no device
+        yield compile_network(_floats(), "opencl").artifact.to_bytes()
 
 
 def _model(nodes: list[NodeProto], inputs: dict[str, list[int]], outputs: list[str], **initial: Any) -> ModelProto:  # noqa: ANN401

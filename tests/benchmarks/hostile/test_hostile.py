@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.hostile_deaths import dying
+from helpers.opencl_functions import needs_opencl
 from onnx import TensorProto, helper, numpy_helper
 
 from vdla.benchmarks.hostile.artifacts import ARTIFACTS, hostile_artifact
@@ -36,6 +37,7 @@ def test_mutated_artifacts_are_loaded_or_refused():
     assert all(row[word] > 5 for word in ("refused", "ran", "laid out"))
 
 
+@needs_opencl
 def test_artifacts_have_every_kind_of_step():
     loaded = [Artifact.from_bytes(content, "corpus") for content in artifact_corpus()]
     assert {type(step) for artifact in loaded for step in artifact.plan.steps} == set(Step.__args__)
