@@ -10,7 +10,7 @@ The kind of target decides which code generator runs; no name is both a preset a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vdla.compiler.target import GridLimits, Target
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
-    from vdla.runtime.grid import DeviceKernel, GridDevice
+    from vdla.runtime.grid import DeviceKernel
     from vdla.runtime.native import Kernel
     from vdla.runtime.network import Model
     from vdla.runtime.tune import TunedSchedules
@@ -119,17 +119,7 @@ def compile(
         return _device_kernel(what, target, tuned)
     if _is_model(what):
         _chosen({}, {"weights": weights, "layouts": layouts, "contract": contract, "cached": cached}, "model")
-        from vdla.runtime.network import compile_network
-
-        if tuned is None:
-            _refuse_threads(threads, "without tuned")
-            return compile_network(cast("Graph", what), target, **network)
-        from vdla.runtime.tune import TunedSchedules
-
-        schedules = TunedSchedules.of(tuned)
-        points = partial(schedules.kernel_point, threads=1 if threads is None else threads)
-        with _tuned(schedules):
-            return compile_network(cast("Graph", what), target, kernel_points=points, **network)
+        return _model(cast("Graph", what), target, tuned, threads, network)
     _refuse_threads(threads, "for all but models")
     if network:
         option, value = next(iter(network.items()))
@@ -140,6 +130,26 @@ def compile(
         options = _chosen(of_programs, of_kernels, f"accelerator {machine.name}")
         return _program(_retuned(what, tuned), machine, options)
     return _kernel(what, machine, _chosen(of_kernels, {**of_programs, "tuned": tuned}, f"CPU {machine.name}"))
+
+
+def _model(
+    graph: Graph,
+    target: Config | Target | str,
+    tuned: TunedSchedules | str | Path | None,
+    threads: int | None,
+    options: Mapping[str, Any],
+) -> Model:
+    from vdla.runtime.network import compile_network
+
+    if tuned is None:
+        _refuse_threads(threads, "without tuned")
+        return compile_network(graph, target, **options)
+    from vdla.runtime.tune import TunedSchedules
+
+    schedules = TunedSchedules.of(tuned)
+    points = partial(schedules.kernel_point, threads=1 if threads is None else threads)
+    with _tuned(schedules):
+        return compile_network(graph, target, kernel_points=points, **options)
 
 
 def _refuse_threads(threads: int | None, where: str) -> None:
@@ -211,18 +221,19 @@ def _device_kernel(what: object, target: str, tuned: TunedSchedules | str | Path
     from vdla.compiler.ir import THREAD, For, walk
     from vdla.compiler.operators.gpu import grid_schedule
     from vdla.compiler.operators.vdla import Operator
+    from vdla.runtime.grid import build_on_grid, open_grid_device
 
-    kind, _, device = target.partition(":")
     if isinstance(what, Operator):
-        raise CompileError(f"compile: target of a template must not be {_GRIDS[kind]}, got {target}")
-    fn, (open_device, build) = _function(what), _grid_device(kind)
+        kind = _GRIDS[target.partition(":")[0]]
+        raise CompileError(f"compile: target of a template must not be {kind}, got {target}")
+    fn = _function(what)
     if any(isinstance(stmt, For) and THREAD in stmt.annotations for stmt in walk(fn.body)):
         if tuned is not None:
             raise CompileError(f"compile: tuned must be left out for a function with bound loops, got {tuned!r}")
-        return build(fn, device)
-    limits = open_device(device).limits
+        return build_on_grid(fn, target)
+    limits = open_grid_device(target).limits
     best = None if tuned is None else _best_on_grid(fn, limits, tuned)
-    return build(grid_schedule(fn, limits).fn if best is None else best, device)
+    return build_on_grid(grid_schedule(fn, limits).fn if best is None else best, target)
 
 
 def _best_on_grid(fn: ir.Function, limits: GridLimits, tuned: TunedSchedules | str | Path) -> ir.Function | None:
@@ -230,17 +241,6 @@ def _best_on_grid(fn: ir.Function, limits: GridLimits, tuned: TunedSchedules | s
     from vdla.runtime.tune import TunedSchedules
 
     return TunedSchedules.of(tuned).grid_function(fn, limits)
-
-
-def _grid_device(kind: str) -> tuple[Callable[[str], GridDevice], Callable[[ir.Function, str], DeviceKernel]]:
-    """What opens a device of a kind, and what compiles for it."""
-    if kind == "cuda":
-        from vdla.runtime.cuda import build_cuda, open_cuda
-
-        return open_cuda, build_cuda
-    from vdla.runtime.opencl import build_opencl, open_opencl
-
-    return open_opencl, build_opencl
 
 
 def _function(what: object) -> ir.Function:

@@ -144,7 +144,7 @@ ROOMS: dict[str, str] = {
         "compiler.te compiler.lowering compiler.analysis compiler.schedule compiler.operators.vdla compiler.operators "
         "compiler.operators.gpu compiler.graph compiler.graph.onnx "
         "compiler.templates compiler.map simulator.support simulator.stats simulator.timing simulator "
-        "runtime.devices runtime.native runtime.grid runtime.opencl runtime.cuda runtime.evaluate runtime.executor "
+        "runtime.devices runtime.native runtime.grid runtime.evaluate runtime.executor "
         "runtime.network runtime.tune"
     ),
     "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph compiler.templates",
@@ -162,8 +162,8 @@ ROOMS: dict[str, str] = {
     "runtime.tune": (
         "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "
         "compiler.operators.vdla compiler.map compiler.tune.searches compiler.graph compiler.graph.rules compiler.tune "
-        "compiler.tune.grid simulator.timing runtime.devices runtime.native runtime.grid runtime.opencl "
-        "runtime.artifact runtime.network"
+        "compiler.tune.grid simulator.timing runtime.devices runtime.native runtime.grid runtime.artifact "
+        "runtime.network"
     ),
     "runtime.check_datapath": (
         "support hardware.isa hardware hardware.generate compiler.ir compiler.interpret compiler.extensions "

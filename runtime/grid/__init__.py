@@ -13,7 +13,7 @@ from vdla.runtime.grid.protocol import (
     GridSource,
     LoadedKernel,
 )
-from vdla.runtime.grid.registry import GRID_DEVICES, open_grid_device
+from vdla.runtime.grid.registry import GRID_DEVICES, build_on_grid, open_grid_device
 
 __all__ = [
     "GRID_DEVICES",
@@ -27,5 +27,6 @@ __all__ = [
     "GridLaunch",
     "GridSource",
     "LoadedKernel",
+    "build_on_grid",
     "open_grid_device",
 ]

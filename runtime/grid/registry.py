@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import cast
 
+from vdla.compiler import ir
+from vdla.runtime.grid.device_kernel import DeviceKernel
 from vdla.runtime.grid.errors import GridDeviceError
 from vdla.runtime.grid.protocol import GridDevice
 
@@ -35,3 +37,14 @@ def open_grid_device(target: str) -> GridDevice:
     except ImportError as error:
         raise GridDeviceError(f"{kind}: this installation must have {module}, got {error}") from None
     return cast("GridDevice", opened(name))
+
+
+def build_on_grid(fn: ir.Function, target: str) -> DeviceKernel:
+    """Compile a function, scheduled by `bind` or not, for the device that a target names.
+
+    Raises:
+        GridDeviceError: an unknown kind, no such device, or its compiler refuses the kernels.
+        Error: the function asks for more than the device has.
+    """
+    device = open_grid_device(target)
+    return DeviceKernel(device.compile(fn), device)

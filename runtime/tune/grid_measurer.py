@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from vdla.compiler.target import GridLimits
 from vdla.compiler.tune import Point, TuningTask
 from vdla.compiler.tune.grid import GridTask, modelled_cost
-from vdla.runtime.grid import DeviceArray, DeviceKernel
-from vdla.runtime.opencl import build_opencl, open_opencl
+from vdla.runtime.grid import DeviceArray, DeviceKernel, build_on_grid, open_grid_device
 from vdla.runtime.tune.cpu_measurer import arguments, check_equal
 from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.trial import CYCLES, SECONDS
@@ -33,13 +32,13 @@ MODEL_LIMITS = GridLimits("model", warp=32)
 
 @dataclass(frozen=True, slots=True)
 class GridMeasurer:
-    """Schedules of a task on an OpenCL device named as in `open_opencl`: seconds of one run.
+    """Schedules of a task on the device that a target names, as "opencl": seconds of one run.
 
     A cost is the median of `rounds` ratios to the default schedule, in each of which both run for
     at least `round_s`, times the seconds of the default one when the process first ran it.
     """
 
-    device: str = ""
+    target: str = "opencl"
     rounds: int = 7
     round_s: float = 0.004
     seed: int = 0
@@ -50,9 +49,9 @@ class GridMeasurer:
         """Why the device does not run the task."""
         limits = grid_task_of(task).limits
         try:
-            found = open_opencl(self.device).limits
+            found = open_grid_device(self.target).limits
         except Error as error:
-            return str(error).removeprefix("opencl: ")
+            return str(error).removeprefix(f"{self.target.partition(':')[0]}: ")
         return "" if found == limits else f"device must have {limits}, got {found}"
 
     def measure(self, task: TuningTask, point: Point) -> float:
@@ -62,7 +61,7 @@ class GridMeasurer:
             Error: the schedule is illegal, or the device refuses it.
             TuningError: its results differ from those of the default schedule.
         """
-        default = _default(grid_task_of(task), self.device, self.seed)
+        default = _default(grid_task_of(task), self.target, self.seed)
         call = default.candidate(point)
         ratios: list[float] = []
         for turn in range(self.rounds):
@@ -117,8 +116,8 @@ class _Call:
 class _Default:
     """The default schedule of a task with its arrays, results and seconds."""
 
-    def __init__(self, task: GridTask, device: str, seed: int) -> None:
-        self._task, self._device = task, device
+    def __init__(self, task: GridTask, target: str, seed: int) -> None:
+        self._task, self._target = task, target
         kernel = self._kernel(task.default)
         self._stream = kernel.device.default_stream
         inputs = iter(arguments(kernel, {}, seed))
@@ -141,15 +140,15 @@ class _Default:
         return call
 
     def _kernel(self, point: Point) -> DeviceKernel:
-        return build_opencl(self._task.build(point), self._device)
+        return build_on_grid(self._task.build(point), self._target)
 
     def _downloaded(self) -> list[NDArray[Any]]:
         return [np.array(self._stream.download(self._arrays[n])) for n in self._outputs]
 
 
 @lru_cache(_TASKS_KEPT)
-def _default(task: GridTask, device: str, seed: int) -> _Default:
-    return _Default(task, device, seed)
+def _default(task: GridTask, target: str, seed: int) -> _Default:
+    return _Default(task, target, seed)
 
 
 def grid_task_of(task: TuningTask) -> GridTask:

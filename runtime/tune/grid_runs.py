@@ -7,6 +7,7 @@ kernel = vdla.compile(function, "opencl", tuned="grid.jsonl")
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from vdla.compiler import ir
 from vdla.compiler.tune import Point
 from vdla.compiler.tune.grid import MEASURED, MODELLED, GridTask, grid_task
 from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
-from vdla.runtime.opencl import open_opencl
+from vdla.runtime.grid import GRID_DEVICES, open_grid_device
 from vdla.runtime.tune.confirm import MakeWorkers, confirmed, log_confirmed, logged_schedule, one_process
 from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.grid_measurer import MODEL_LIMITS, GridMeasurer, GridModelMeasurer
@@ -25,7 +26,6 @@ from vdla.runtime.tune.transfer import prior_of
 from vdla.runtime.tune.tune import TuningProgress, TuningReport, logged, tune
 from vdla.runtime.tune.workers import TIMEOUT_S
 
-OPENCL = "opencl"
 _AGAIN_ROUNDS = 15
 
 
@@ -55,7 +55,7 @@ def tune_grid(
     function: ir.Function,
     log: str | Path,
     *,
-    target: str = OPENCL,
+    target: str = "opencl",
     costs: str = MEASURED,
     trials: int = 64,
     search: str = DEFAULT_SEARCH,
@@ -66,7 +66,7 @@ def tune_grid(
 ) -> TunedGrid:
     """The best of up to `trials` choices of tiles for the block of a function that does most.
 
-    With `costs` "measured", kernels run on the device of `target`, "opencl" or "opencl:NAME", in a
+    With `costs` "measured", kernels run on the device of `target`, as in `vdla.compile`, in a
     process that a driver may crash; the default tiles stay unless others are faster when both are
     measured again. With "modelled", the model of a GPU says what lowered kernels cost, and no
     device is needed. Trials that the log has are not repeated. `progress` is called with the best
@@ -75,18 +75,17 @@ def tune_grid(
     Raises:
         TuneError: an unknown search or kind of costs, or nothing to choose.
         TuningError: another target, an option out of range, or every trial failed.
-        OpenClDeviceError: there is no such device.
+        GridDeviceError: there is no such device.
     """
     options = KernelOptions(trials, search, seed, timeout_s, read_logs(*prior) if prior else None)
-    device = device_of(target)
-    limits = MODEL_LIMITS if costs == MODELLED else open_opencl(device).limits
+    _check_target(target)
+    limits = MODEL_LIMITS if costs == MODELLED else open_grid_device(target).limits
     task = grid_task(function, limits, costs=costs)
     run = TaskRun(task.key, task.name, limits.name, task.space.name, search, seed)
-    measurer = GridModelMeasurer() if costs == MODELLED else GridMeasurer(device)
+    measurer = GridModelMeasurer() if costs == MODELLED else GridMeasurer(target)
     make_workers: MakeWorkers = partial(one_process, timeout_s=timeout_s)
     with TuningLog(log) as opened:
-        workers = make_workers(task, measurer)
-        try:
+        with closing(make_workers(task, measurer)) as workers:
             report = tune(
                 task,
                 new_search(search, task, seed, () if options.prior is None else prior_of(task, options.prior)),
@@ -97,21 +96,14 @@ def tune_grid(
                 first=task.default,
                 show=partial(_show, progress),
             )
-        finally:
-            workers.close()
-        return _modelled(task, report) if costs == MODELLED else _confirmed(task, report, opened, device, make_workers)
+        return _modelled(task, report) if costs == MODELLED else _confirmed(task, report, opened, target, make_workers)
 
 
-def device_of(target: str) -> str:
-    """The name of the device in "opencl:NAME"; empty for "opencl".
-
-    Raises:
-        TuningError: another target.
-    """
-    kind, _, name = target.partition(":")
-    if kind != OPENCL:
-        raise TuningError(f"tune: target of a grid must be {OPENCL} or {OPENCL}:NAME, got {target!r}")
-    return name
+def _check_target(target: str) -> None:
+    """TuningError unless a target is a device with a grid."""
+    if target.partition(":")[0] not in GRID_DEVICES:
+        known = " or ".join(f"{kind}[:NAME]" for kind in GRID_DEVICES)
+        raise TuningError(f"tune: target of a grid must be {known}, got {target!r}")
 
 
 def _modelled(task: GridTask, report: TuningReport) -> TunedGrid:
@@ -121,12 +113,12 @@ def _modelled(task: GridTask, report: TuningReport) -> TunedGrid:
 
 
 def _confirmed(
-    task: GridTask, report: TuningReport, log: TuningLog, device: str, make_workers: MakeWorkers
+    task: GridTask, report: TuningReport, log: TuningLog, target: str, make_workers: MakeWorkers
 ) -> TunedGrid:
     """What was faster than the default tiles when measured again, or these."""
     found = logged_schedule(log, task)
     if found is None:
-        again = replace(GridMeasurer(device), rounds=_AGAIN_ROUNDS)
+        again = replace(GridMeasurer(target), rounds=_AGAIN_ROUNDS)
         found = confirmed(task, [entry.trial for entry in logged(log, task)], again, make_workers)
         log_confirmed(log, report.run, found, task)
     return TunedGrid(task, report, found.point, found.seconds, found.default_seconds, report.best.unit)

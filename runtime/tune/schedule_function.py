@@ -9,6 +9,7 @@ Programs are measured on the simulator, functions as kernels of this CPU.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -83,9 +84,8 @@ def tune_schedule(
     machine = default.config.name if isinstance(default, Program) else task.target.cpu
     run = TaskRun(task.key, task.name, machine, task.space.name, search, seed)
     few = 1 if min(trials, task.space.size) <= BATCH else None  # starting more would take longer
-    workers = LocalWorkers(measurer, few, timeout_s)
     with TuningLog(log) as opened:
-        try:
+        with closing(LocalWorkers(measurer, few, timeout_s)) as workers:
             report = tune(
                 task,
                 new_search(search, task, seed),
@@ -96,8 +96,6 @@ def tune_schedule(
                 first=task.default,
                 show=partial(_show, progress),
             )
-        finally:
-            workers.close()
         return _of_program(task, report) if isinstance(default, Program) else _of_kernel(task, report, opened)
 
 

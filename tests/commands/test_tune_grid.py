@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers.inline_workers import inline_workers
 
 from vdla.cli import main
-from vdla.compiler.tune import TuningTask
-from vdla.runtime.tune import InlineWorkers, Measurer, Workers
 
 FUNCTION = """
 from vdla import te
@@ -31,13 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials run in this process."""
-
-    def workers(task: TuningTask, measurer: Measurer, timeout_s: float = 0.0) -> Workers:
-        found = InlineWorkers(measurer)
-        found.begin(task)
-        return found
-
-    monkeypatch.setattr("vdla.runtime.tune.grid_runs.one_process", workers)
+    monkeypatch.setattr("vdla.runtime.tune.grid_runs.one_process", inline_workers)
 
 
 @pytest.mark.usefixtures("inline")
@@ -74,4 +67,5 @@ def test_what_is_no_function_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     rule = "mine.py:tensor: the function must return that of te.create_function with --target opencl, got Tensor"
     assert capsys.readouterr().err.strip().endswith(rule)
     assert main(["tune", "C5", "--costs", "modelled"]) == 2
-    assert capsys.readouterr().err.strip().endswith("tune: --target must be opencl with --costs modelled, got none")
+    rule = "tune: --target must be opencl or cuda with --costs modelled, got none"
+    assert capsys.readouterr().err.strip().endswith(rule)

@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         return run_grid(arguments)
     if arguments.costs:
         raise CommandError(
-            f"tune: --target must be opencl with --costs {arguments.costs}, got {arguments.target or 'none'}"
+            f"tune: --target must be opencl or cuda with --costs {arguments.costs}, got {arguments.target or 'none'}"
         )
     if arguments.target:
         return run_kernels(arguments)

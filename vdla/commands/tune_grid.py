@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vdla.compiler import ir
     from vdla.runtime.tune.grid_runs import TunedGrid
 
-TARGET = "opencl"
+TARGETS = ("opencl", "cuda")
 COSTS = ("measured", "modelled")
 _UNUSED: dict[str, object] = {
     "calibration": None, "workers": "", "device": "sim", "output": None, "picture": None, "preset": None,
@@ -31,14 +31,14 @@ _UNUSED: dict[str, object] = {
 
 def add_grid_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of runs on a grid."""
-    group = parser.add_argument_group("options of kernels on a GPU (--target opencl)")
+    group = parser.add_argument_group("options of kernels on a GPU (--target opencl or cuda)")
     text = "measured seconds of the device, or modelled cycles (default measured)"
     group.add_argument("--costs", choices=COSTS, metavar="KIND", help=text)
 
 
 def is_grid(target: str | None) -> bool:
     """Whether a target is a device that runs grids of threads."""
-    return target is not None and target.partition(":")[0] == TARGET
+    return target is not None and target.partition(":")[0] in TARGETS
 
 
 def run_grid(arguments: argparse.Namespace) -> int:

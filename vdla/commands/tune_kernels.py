@@ -33,7 +33,7 @@ _FOR_MACHINES: dict[str, object] = {
 def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
     """--target, and the options of its runs."""
     group = parser.add_argument_group("options of kernels on a CPU")
-    group.add_argument("--target", metavar="NAME", help="tune kernels on this CPU: host, or its name; or opencl")
+    group.add_argument("--target", metavar="NAME", help="tune kernels on this CPU: host, or its name; or opencl, cuda")
     group.add_argument("--kernels", type=positive, metavar="N", help="those of most multiply-adds (default all)")
     group.add_argument("--threads", type=positive, metavar="N", help="threads that a kernel runs on (default 1)")
     group.add_argument("--extent", nargs="+", metavar="NAME=N", help="numbers for symbols in shapes: batch=1")

@@ -6,16 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.inline_workers import inline_workers
 from helpers.opencl_functions import needs_opencl
+from helpers.stub_cuda import StubCuda
 
 import vdla
 from vdla.compiler import ir, te
 from vdla.compiler.operators import matmul, relu
 from vdla.compiler.target import GridLimits, host
-from vdla.compiler.tune import TuningTask, function_task
+from vdla.compiler.tune import function_task
 from vdla.compiler.tune.grid import grid_task, modelled_cost
+from vdla.runtime.grid import open_grid_device
 from vdla.runtime.opencl import open_opencl
-from vdla.runtime.tune import InlineWorkers, Measurer, TuningError, Workers, read_logs
+from vdla.runtime.tune import TuningError, read_logs
 from vdla.runtime.tune.grid_measurer import MODEL_LIMITS, GridMeasurer, GridModelMeasurer
 from vdla.runtime.tune.grid_runs import tune_grid
 
@@ -33,13 +36,7 @@ def positive() -> ir.Function:
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials run in this process."""
-
-    def workers(task: TuningTask, measurer: Measurer, timeout_s: float = 0.0) -> Workers:
-        found = InlineWorkers(measurer)
-        found.begin(task)
-        return found
-
-    monkeypatch.setattr("vdla.runtime.tune.grid_runs.one_process", workers)
+    monkeypatch.setattr("vdla.runtime.tune.grid_runs.one_process", inline_workers)
 
 
 @pytest.mark.usefixtures("inline")
@@ -101,7 +98,9 @@ def wrong_function() -> ir.Function:
 
 
 def test_targets_tasks_and_limits_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(TuningError, match=r"^tune: target of a grid must be opencl or opencl:NAME, got 'host'$"):
+    with pytest.raises(
+        TuningError, match=r"^tune: target of a grid must be opencl\[:NAME\] or cuda\[:NAME\], got 'host'$"
+    ):
         tune_grid(product(), tmp_path / "grid.jsonl", target="host")
     cpu = function_task(product(), host())
     with pytest.raises(TuningError, match=r"^tune product: task must be a function for a grid, got a CpuTask$"):
@@ -112,6 +111,16 @@ def test_targets_tasks_and_limits_that_do_not_fit_are_refused(tmp_path: Path) ->
 def test_a_device_measures_what_was_made_for_it() -> None:
     task = grid_task(product(), GridLimits("other"))
     assert GridMeasurer().missing(task).startswith("device must have GridLimits(name='other', ")
+
+
+def test_a_cuda_device_is_measured_as_well(stub_cuda: StubCuda) -> None:
+    limits = open_grid_device("cuda").limits
+    task = grid_task(positive(), limits)
+    stub_cuda.interpret(task.build(task.default), limits=limits)
+    measurer = GridMeasurer("cuda", rounds=1)
+    assert measurer.missing(task) == ""
+    assert measurer.measure(task, task.default) > 0
+    assert any(line.startswith("cuLaunchKernel") for line in stub_cuda.log)
 
 
 @needs_opencl
