@@ -130,5 +130,6 @@ def _planted(
 
 
 def _row(outcome: PlantedFault) -> Row:
-    named = outcome.view if outcome.caught else f"{outcome.view or 'none'}, must be {outcome.expected.value}"
+    expected = " or ".join(view.value for view in outcome.expected)
+    named = outcome.view if outcome.caught else f"{outcome.view or 'none'}, must be {expected}"
     return {"fault": outcome.name, "in": outcome.place, "programs": outcome.programs, "named by": named}

@@ -48,13 +48,18 @@ StageChange = Callable[[PlugInStage], PlugInStage]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A kind of fault: a broken plug-in, a broken `stage`, or `planted`, a broken function."""
+    """A kind of fault: a broken plug-in, a broken `stage`, or `planted`, a broken function.
+
+    `view` is what it breaks; `also` are other views that go by the same data, and that a program
+    may show first.
+    """
 
     name: str
     view: View
     change: changes.Change | None = None
     planted: Breaking = nullcontext
     stage: StageChange | None = None
+    also: tuple[View, ...] = ()
 
     def machines(self, config: Config) -> Iterator[Config]:
         """The machine with the fault: in each plug-in that can have it, or in the function."""
@@ -183,7 +188,12 @@ _PORTS = (
     Fault("weight not read", View.FOOTPRINT, changes.unread("wgt")),
     Fault("old value not read", View.FOOTPRINT, changes.old_sum(OldSum.READ, OldSum.OVERWRITE)),
     Fault("old value read where it is overwritten", View.FOOTPRINT, changes.old_sum(OldSum.OVERWRITE, OldSum.READ)),
-    Fault("sum not continued", View.FOOTPRINT, changes.old_sum(OldSum.ACCUMULATE, OldSum.OVERWRITE)),
+    Fault(
+        "sum not continued",
+        View.FOOTPRINT,
+        changes.old_sum(OldSum.ACCUMULATE, OldSum.OVERWRITE),
+        also=(View.VERIFIER,),  # which refuses to begin a sum
+    ),
     Fault("no bounds of its indices", View.VERIFIER, planted=_replaced(Footprints, "excess", _without_bounds)),
 )
 _FUNCTION = (

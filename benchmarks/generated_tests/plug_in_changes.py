@@ -6,8 +6,9 @@ it is None.
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -180,12 +181,39 @@ def last_lane(text: str) -> str:
 
 
 def other_operator(text: str) -> str:
-    """The text with the last sum as a difference, or the reverse."""
-    head, sign, tail = max((text.rpartition(sign) for sign in (" + ", " - ")), key=lambda parts: len(parts[0]))
-    return head + {" + ": " - ", " - ": " + ", "": ""}[sign] + tail
+    """The text with the last sum as a difference, or the reverse; sums in indices do not count."""
+    return _other_operator(text, lambda target: True)
 
 
 def other_update(text: str) -> str:
     """The text with another operator in what a row of private state becomes."""
-    lines = text.split("\n")
-    return "\n".join(other_operator(line) if line.lstrip().startswith("new_") else line for line in lines)
+    return _other_operator(text, lambda target: target.startswith("new_"))
+
+
+def _other_operator(text: str, changes: Callable[[str], bool]) -> str:
+    """The text with the last sum or difference of the assignments to some targets exchanged."""
+    tree = ast.parse(text)
+    values = (
+        value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and changes(ast.unparse(node.targets[0]))
+        for value in _computed(node.value)
+    )
+    sums = [value for value in values if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub)]
+    if not sums:
+        return text
+    last = max(sums, key=lambda value: (value.left.end_lineno, value.left.end_col_offset))
+    last.op = ast.Sub() if isinstance(last.op, ast.Add) else ast.Add()
+    return ast.unparse(tree)
+
+
+def _computed(value: ast.AST) -> Iterator[ast.AST]:
+    """The parts of an expression that compute elements: neither indices nor places in a byte."""
+    yield value
+    if isinstance(value, ast.Subscript):
+        yield from _computed(value.value)
+    elif isinstance(value, ast.Call) and ast.unparse(value.func) == "narrow":
+        yield from _computed(value.args[0])
+    else:
+        for part in ast.iter_child_nodes(value):
+            yield from _computed(part)
