@@ -1,18 +1,20 @@
 """Grid devices by the name of their kind: "opencl", "opencl:NAME", "cuda".
 
-The kinds are imported by name, as the code for a board has none of them.
+The kinds are imported by name and the IR for its types only, as the code for a board has neither.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from vdla.compiler import ir
 from vdla.runtime.grid.device_kernel import DeviceKernel
 from vdla.runtime.grid.errors import GridDeviceError
 from vdla.runtime.grid.protocol import GridDevice
+
+if TYPE_CHECKING:
+    from vdla.compiler import ir
 
 GRID_DEVICES: Mapping[str, tuple[str, str]] = {
     "opencl": ("vdla.runtime.opencl", "open_opencl"),
