@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from vdla.compiler import ir
-from vdla.compiler.analysis import Indices, LeafBlock, Span, index_form, limits_of, span_of
-from vdla.compiler.arith import Linear, Ranges, bounds
+from vdla.compiler.analysis import Indices, LeafBlock, Limit, Span, index_form, limits_of, span_of
+from vdla.compiler.arith import Linear, Ranges, bounds, linear_bounds
 
 _UNBOUNDED = 1 << 28  # an extent from here on results from a symbolic one
 
@@ -48,6 +48,7 @@ def _spans(access: LeafAccess, buffer: ir.Buffer, outer: Collection[str], ranges
     """The region of one access; a symbolic dimension ends at the largest int32."""
     leaf = access.leaf
     limits = limits_of(leaf.conditions, ranges)
+    ranges = _narrowed(limits, outer, ranges)
     domains = {**ranges, **{axis.var: (0, _last_index(axis.extent, ranges)) for axis in leaf.block.axes}}
     spans = []
     for index, extent in zip(access.indices, buffer.shape, strict=True):
@@ -58,6 +59,24 @@ def _spans(access: LeafAccess, buffer: ir.Buffer, outer: Collection[str], ranges
         edges = max(floor, 0), min(ceil, _last_index(extent, ranges))
         spans.append(Span(offset, low, high, *(Linear({}, edge) for edge in edges)))
     return spans
+
+
+def _narrowed(limits: Iterable[Limit], outer: Collection[str], ranges: Ranges) -> Ranges:
+    """`ranges` in which no inner loop exceeds what a limit of a sum leaves it.
+
+    A fused loop that is split over threads has such a limit: `o * 256 + ty * 16 + tx < 64`.
+    """
+    found = dict(ranges)
+    for part, _, most in limits:
+        if most is None or most.terms:
+            continue
+        least = linear_bounds(part, ranges)[0]
+        for term, factor in part.terms.items():
+            if isinstance(term, ir.Var) and factor > 0 and term.name not in outer:
+                low, high = found[term.name]
+                room = (most.const - least) // factor + bounds(term, ranges)[0]
+                found[term.name] = low, max(low, min(high, room))
+    return found
 
 
 def _last_index(extent: ir.Extent, ranges: Ranges) -> int:
