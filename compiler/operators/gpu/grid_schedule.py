@@ -1,9 +1,10 @@
 """The default schedule of any function for a GPU.
 
-Operators have schedules of their own. Of the other stages, those that serve the rows of a result
-become one kernel with a group of threads, or one thread, for each row; reductions of many terms get
-groups of threads, and all others a thread for each element. Steps that are illegal for a function
-are skipped: what no step binds, one thread runs.
+Operators have schedules of their own; any product that the tensor cores of a device can compute is
+for them. Of the other stages, those that serve the rows of a result become one kernel with a group
+of threads, or one thread, for each row; reductions of many terms get groups of threads, and all
+others a thread for each element. Steps that are illegal for a function are skipped: what no step
+binds, one thread runs.
 """
 
 from __future__ import annotations
@@ -96,8 +97,11 @@ def _schedule(fn: ir.Function, device: GridLimits, threads: int, choices: TileCh
     """The schedule of all blocks."""
     schedule = Schedule(fn)
     inline_stages(schedule)
-    for name in [nest.leaf.name for nest in block_nests(schedule.fn) if OPERATOR in nest.leaf.block.annotations]:
-        _schedule_operator(schedule, name, device, choices)
+    for nest in block_nests(schedule.fn):
+        if OPERATOR in nest.leaf.block.annotations:
+            _schedule_operator(schedule, nest.leaf.name, device, choices)
+        elif device.tensor_cores and nest.loops("reduce"):
+            _use_tensor_cores(schedule, nest.leaf.name, device, choices)
     for name in reversed([nest.leaf.name for nest in block_nests(schedule.fn)]):
         if not _is_bound(schedule, name):
             bind_stage(schedule, name, device, threads, choices)

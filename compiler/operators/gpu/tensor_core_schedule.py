@@ -21,7 +21,7 @@ from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
 from vdla.compiler.tensorize import LANES, Intrinsic, TensorizeError
 
-_VECTOR_BYTES = 16
+VECTOR_BYTES = 16
 _PHASE = 8  # lanes whose vectors of 16 bytes pass the banks together
 _STEP_BYTES = 64  # of a row of terms in shared memory
 
@@ -47,12 +47,17 @@ class TensorCoreTiles:
         """The threads of a block."""
         return self.warps[0] * self.warps[1] * LANES
 
-    def shared_bytes(self, dtype: str) -> int:
-        """At most the shared memory of a block: tiles of both operands, padded, twice."""
-        pad = _VECTOR_BYTES // storage_dtype(dtype).itemsize
-        longer, shorter = max(self.rows, self.columns), min(self.rows, self.columns)
-        elements = longer * (self.depth + pad) + max(shorter * (self.depth + pad), self.depth * (shorter + pad))
-        return 2 * elements * storage_dtype(dtype).itemsize
+    def shared_bytes(self, dtype: str, rows_of_b: RowsOfB) -> int:
+        """The shared memory of a block: tiles of both operands, their rows padded, twice."""
+        size = storage_dtype(dtype).itemsize
+        of_b = (self.depth, self.columns) if rows_of_b is RowsOfB.TERMS else (self.columns, self.depth)
+        tiles = ((self.rows, self.depth), of_b)
+        return 2 * sum(rows * _padded(length, VECTOR_BYTES // size) for rows, length in tiles) * size
+
+
+def _padded(length: int, lanes: int) -> int:
+    """The elements between rows of a tile: an odd number of vectors of `lanes`."""
+    return length + (lanes - length) % (2 * lanes)
 
 
 _TILES = ((128, 128, 64, 32), (128, 64, 32, 32), (64, 64, 32, 32), (32, 32, 16, 16), (16, 16, 16, 8))
@@ -61,7 +66,7 @@ serves more products."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Operands:
+class TensorCoreOperands:
     """The operands of a product, `b` by rows of terms or of columns, and the step of a warp."""
 
     a: str
@@ -76,7 +81,7 @@ def schedule_tensor_cores(schedule: Schedule, block: str, tiles: TensorCoreTiles
     Raises:
         ScheduleError: tiles do not divide the extents, or tensor cores compute no such product.
     """
-    operands = _operands(schedule, block)
+    operands = tensor_core_operands(schedule, block)
     leaf = block_nest(schedule.fn, block).leaf
     (buffer,) = {store.buffer for store in stores(leaf.block)}
     _check_divides(schedule, block, operands.step, tiles)
@@ -100,28 +105,37 @@ def default_tensor_core_tiles(schedule: Schedule, block: str, limits: GridLimits
     Raises:
         ScheduleError: there are none, or tensor cores lack the types.
     """
-    left = _operands(schedule, block).step.fragments["a"]
+    operands = tensor_core_operands(schedule, block)
+    left = operands.step.fragments["a"]
     rows, columns, terms = _extents(schedule, block)
     depths = _STEP_BYTES // storage_dtype(left.dtype).itemsize, left.shape[1]
     for block_rows, block_columns, warp_rows, warp_columns in _TILES:
         for of_step in depths:
             tiles = TensorCoreTiles(block_rows, block_columns, of_step, warp_rows, warp_columns)
-            fits = tiles.threads <= limits.threads and tiles.shared_bytes(left.dtype) <= limits.shared_bytes
+            shared = tiles.shared_bytes(left.dtype, operands.rows_of_b)
+            fits = tiles.threads <= limits.threads and shared <= limits.shared_bytes
             if fits and not (rows % block_rows or columns % block_columns or terms % of_step):
                 return tiles
     rule = f"rows and columns must be multiples of {_TILES[-1][0]}, terms of {depths[-1]}"
     raise ScheduleError(f"tensor cores for {block}: {rule}, got {rows}, {columns} and {terms}")
 
 
-def _operands(schedule: Schedule, block: str) -> _Operands:
+def tensor_core_operands(schedule: Schedule, block: str) -> TensorCoreOperands:
     """The operands of the product that a block sums: the first has its rows, the second its
-    columns."""
+    columns.
+
+    Raises:
+        ScheduleError: it sums no product of two operands, or tensor cores lack the types.
+    """
     leaf = block_nest(schedule.fn, block).leaf.block
-    (store,) = stores(leaf)
+    store = next(iter(stores(leaf)))
     spatial = [axis.var for axis in leaf.axes if axis.kind is not ir.AxisKind.REDUCE]
-    read = [load for load in loads(leaf) if load.buffer != store.buffer]
-    if len(read) != 2 or len(spatial) < 2:
+    read = [load for load in loads(leaf) if load.buffer != store.buffer and load.indices]
+    if len(read) != 2:
         raise ScheduleError(f"tensor cores for {block}: it must be a product of two operands, got {len(read)}")
+    if len(spatial) < 2 or len(spatial) + 1 != len(leaf.axes):
+        axes = ", ".join(axis.var for axis in leaf.axes)
+        raise ScheduleError(f"tensor cores for {block}: its axes must be rows, columns and terms, got {axes}")
     column = ir.Var(spatial[-1])
     a, b = sorted(read, key=lambda load: column in load.indices)
     rows = RowsOfB.TERMS if b.indices[-1] == column else RowsOfB.COLUMNS
@@ -131,7 +145,7 @@ def _operands(schedule: Schedule, block: str) -> _Operands:
         known = ", ".join(f"{dtype} summed in {own}" for dtype, own in SUMS.items())
         rule = f"operands must be {known}, got {' and '.join(sorted(found))} summed in {sums}"
         raise ScheduleError(f"tensor cores for {block}: {rule}")
-    return _Operands(a.buffer, b.buffer, rows, mma(found.pop(), rows))
+    return TensorCoreOperands(a.buffer, b.buffer, rows, mma(found.pop(), rows))
 
 
 def _extents(schedule: Schedule, block: str) -> tuple[int, int, int]:
@@ -209,7 +223,7 @@ def _fetch(schedule: Schedule, block: str, operand: str, step: str, tiles: Tenso
     tile = schedule.cache_read(block, operand, "shared")
     schedule.compute_at(tile, step)
     row, column = (loop.var for loop in block_nest(schedule.fn, tile).own[-2:])
-    lanes = _VECTOR_BYTES // storage_dtype(schedule.fn.buffers[tile].dtype).itemsize
+    lanes = VECTOR_BYTES // storage_dtype(schedule.fn.buffers[tile].dtype).itemsize
     extents = [loop.size for loop in block_nest(schedule.fn, tile).own[-2:]]
     vector, lane = schedule.split(column, factor=lanes)
     schedule.vectorize(lane)

@@ -18,7 +18,7 @@ from vdla.compiler.tune.grid.model import GridMachine, GridWork, modelled_cycles
 _WORK = tuple(field.name for field in fields(GridWork))
 KNOBS = (
     "rows", "columns", "depth", "blocks", "channels", "threads", "groups", "lanes",
-    "thread_rows", "thread_columns", "thread_channels",
+    "thread_rows", "thread_columns", "thread_channels", "warp_rows", "warp_columns",
 )  # fmt: skip
 """The fields of all tiles."""
 

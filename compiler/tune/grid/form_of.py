@@ -18,6 +18,7 @@ from vdla.compiler.operators.gpu.element_schedule import ElementTiles, contiguou
 from vdla.compiler.operators.gpu.matmul_schedule import MatmulTiles
 from vdla.compiler.operators.gpu.reduction_schedule import ReductionTiles
 from vdla.compiler.operators.gpu.row_schedule import RowTiles, row_loops, row_producers
+from vdla.compiler.operators.gpu.tensor_core_schedule import TensorCoreTiles, tensor_core_operands
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
 from vdla.compiler.tune.errors import TuneError
@@ -27,8 +28,9 @@ from vdla.compiler.tune.grid.flat_forms import ElementForm, ReductionForm
 from vdla.compiler.tune.grid.form import GridForm, GroupRoom, Tiles
 from vdla.compiler.tune.grid.matmul_form import MatmulForm
 from vdla.compiler.tune.grid.row_form import RowForm
+from vdla.compiler.tune.grid.tensor_core_form import TensorCoreForm
 
-OPERATORS = ("matmul", "conv2d", "depthwise_conv2d", "rows", "reduction", "elements")
+OPERATORS = ("matmul", "conv2d", "depthwise_conv2d", "rows", "reduction", "elements", "tensor_cores")
 """The kinds of forms."""
 
 
@@ -74,6 +76,8 @@ def _form(schedule: Schedule, block: str, default: Tiles, limits: GridLimits) ->
         return None
     nest = nests[-1]
     match default:
+        case TensorCoreTiles():
+            return TensorCoreForm.of(nest, tensor_core_operands(schedule, block), default, limits)
         case MatmulTiles():
             return MatmulForm.of(nest, default, limits)
         case Conv2dTiles():

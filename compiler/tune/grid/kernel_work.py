@@ -17,14 +17,12 @@ from vdla.compiler import ir
 from vdla.compiler.arith import AffineError, evaluate, var_names
 from vdla.compiler.ir import THREAD_AXES, GridKernel, LoopKind, storage_dtype
 from vdla.compiler.operators.cpu.block_nest import nominal_extent
-from vdla.compiler.tune.grid.model import WARP, GridWork
+from vdla.compiler.tune.grid.model import BANK_BYTES, BANKS, IN_FLIGHT, TENSOR_CORE_STEP, WARP, GridWork
 
 Ints = NDArray[np.int64]
 
 _SECTOR_BYTES = 32  # of memory: the least that is moved
-_BANKS, _BANK_BYTES = 32, 4
 _ACCESS_BYTES = 16  # that a thread moves by one instruction
-_IN_FLIGHT = 4  # iterations of a loop whose loads are waited for together
 _SHORT = 16  # iterations of a loop that a compiler unrolls: a value that is read again stays in a register
 _OWN_REGISTERS = 24  # for addresses and loop variables
 _LOCAL = ("local", "warp")
@@ -60,7 +58,7 @@ def _thread_values(kernel: GridKernel) -> dict[str, Ints]:
 def _local_registers(kernel: GridKernel) -> float:
     """The registers that hold a thread's own arrays."""
     own = (buffer for buffer in kernel.buffers.values() if buffer.scope in _LOCAL)
-    return sum(ceil(prod(b.dims) * storage_dtype(b.dtype).itemsize / _BANK_BYTES) for b in own)
+    return sum(ceil(prod(b.dims) * storage_dtype(b.dtype).itemsize / BANK_BYTES) for b in own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +89,9 @@ class _Access:
     @property
     def passes(self) -> int:
         """How often the busiest bank is accessed, of all warps together."""
-        warps, words = self._units(_BANK_BYTES)
-        counts = np.zeros((int(warps.max(initial=-1)) + 1, _BANKS), np.int64)
-        np.add.at(counts, (warps, words % _BANKS), 1)
+        warps, words = self._units(BANK_BYTES)
+        counts = np.zeros((int(warps.max(initial=-1)) + 1, BANKS), np.int64)
+        np.add.at(counts, (warps, words % BANKS), 1)
         return int(counts.max(axis=1, initial=0).sum())
 
 
@@ -109,6 +107,7 @@ class _Counts:
     barriers: float = 0.0
     conditions: list[ir.Expr] = field(default_factory=list)
     kept: set[ir.Load] = field(default_factory=set)  # in registers since the last barrier
+    fragments: set[tuple[str, tuple[ir.Expr, ...]]] = field(default_factory=set)  # likewise
     unrolled: dict[str, int] = field(default_factory=dict)  # short loops around, with their extents
 
     def visit(self, stmt: ir.Stmt, times: float, values: Mapping[str, Ints]) -> None:
@@ -130,6 +129,7 @@ class _Counts:
             case ir.Barrier():
                 self.barriers += times
                 self.kept.clear()
+                self.fragments.clear()
             case ir.Store():
                 self._store(stmt, times, values)
             case ir.Shuffle():
@@ -146,9 +146,9 @@ class _Counts:
         self.kept, self.unrolled = (set(kept), {**unrolled, var: extent}) if is_short else (set(), {})
         self.visit(body, times * extent, values)
         self.kept, self.unrolled = self.kept if is_short else kept, unrolled
-        is_innermost = not any(isinstance(inner, ir.For | ir.Barrier) for inner in ir.walk(body))
+        is_innermost = not any(_is_loop(inner) or isinstance(inner, ir.Barrier) for inner in ir.walk(body))
         if is_innermost and self.waits > before:
-            self.waits = before + times * ceil(extent / _IN_FLIGHT)
+            self.waits = before + times * ceil(extent / IN_FLIGHT)
 
     def _store(self, store: ir.Store, times: float, values: Mapping[str, Ints]) -> None:
         reads = [e for e in ir.walk_expr(store.value) if isinstance(e, ir.Load)]
@@ -199,18 +199,25 @@ class _Counts:
         return passing
 
     def _warp_step(self, match: ir.Match, times: float) -> None:
-        """A step on tensor cores: an instruction, and loads of its operands in shared memory."""
-        self.operations += times * self._warps
+        """A step on tensor cores, and loads of its operands in shared memory, each once."""
+        self.operations += times * self._warps * TENSOR_CORE_STEP
         for operand, name in match.buffers.items():
-            if self.kernel.buffers[name].scope not in _LOCAL:
+            fragment = name, match.entries[operand]
+            if self.kernel.buffers[name].scope not in _LOCAL and fragment not in self.fragments:
+                self.fragments.add(fragment)
                 tile = prod(match.intrinsic.fragments[operand].shape) * _itemsize(self.kernel.buffers[name])
                 self.operations += times * self._warps
-                self.passes += times * self._warps * ceil(tile / (_BANKS * _BANK_BYTES))
+                self.passes += times * self._warps * ceil(tile / (BANKS * BANK_BYTES))
 
     def _reads_memory(self, store: ir.Store) -> bool:
         """Whether a store reads a buffer in memory."""
         loads = (e for e in ir.walk_expr(store.value) if isinstance(e, ir.Load))
         return any(self.kernel.buffers[load.buffer].scope not in (*_LOCAL, "shared") for load in loads)
+
+
+def _is_loop(stmt: ir.Stmt) -> bool:
+    """Whether a statement is a loop, which lanes of a vector are not."""
+    return isinstance(stmt, ir.For) and stmt.kind is not LoopKind.VECTORIZE
 
 
 def _itemsize(buffer: ir.Buffer) -> int:

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 Numbers = float | NDArray[np.float64]
 
 WARP = 32
+BANKS, BANK_BYTES = 32, 4  # of shared memory, and of one bank's words
+IN_FLIGHT = 4  # iterations of a loop whose loads are waited for together
+TENSOR_CORE_STEP = 4.0  # operations in whose time a processor's tensor cores do one step of a warp
 _NOT_OVERLAPPED = 0.1  # of what takes less time than the longest part
 
 

@@ -10,6 +10,7 @@ from helpers.opencl_functions import needs_opencl
 
 import vdla
 from vdla.compiler import ir, operators, te
+from vdla.compiler.codegen.llvm.intrinsics.mma import RowsOfB
 from vdla.compiler.interpret import interpret_kernels
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.operators.gpu import grid_schedule
@@ -67,7 +68,7 @@ def test_a_large_product_has_one_barrier_and_large_fetches() -> None:
     assert (len(steps), len(barriers)) == (32, 1)
     vectors = [stmt.extent for stmt in ir.walk(kernel.body) if is_fetch(stmt)]
     assert vectors == [8, 8]
-    assert kernel.shared_bytes <= TensorCoreTiles(128, 128, 32, 64, 32).shared_bytes("float16")
+    assert kernel.shared_bytes == TensorCoreTiles(128, 128, 32, 64, 32).shared_bytes("float16", RowsOfB.TERMS)
 
 
 def is_fetch(stmt: ir.Stmt) -> bool:
@@ -126,6 +127,49 @@ def test_products_use_tensor_cores_where_a_device_has_them() -> None:
         (kernel,) = lower_kernels(grid_schedule(product_of(32, 32, 16, dtype).fn, limits).fn, limits)
         found = sum(isinstance(stmt, ir.IntrinsicCall) for stmt in ir.walk(kernel.body))
         assert (found, "a_shared" in kernel.buffers) == (steps, True)
+
+
+def own_product(*, dense: bool) -> ir.Function:
+    """Two products of int8 matrices, summed in int32 and clipped, as a user writes them."""
+    a = te.placeholder((2, 16, 64), "int8", "a")
+    b = te.placeholder((2, 32, 64) if dense else (2, 64, 32), "int8", "b")
+    k = te.reduce_axis(64, "k")
+
+    def total(n: te.Value, i: te.Value, j: te.Value) -> te.Value:
+        right = b[n, j, k] if dense else b[n, k, j]
+        return te.sum(te.cast("int32", a[n, i, k]) * te.cast("int32", right), axis=k)
+
+    sums = te.compute((2, 16, 32), total, "sums")
+    return te.create_function([a, b], [te.compute(sums.shape, lambda *i: te.maximum(sums[i], 0), "c")], "own")
+
+
+@pytest.mark.parametrize("dense", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_a_product_of_no_operator_uses_tensor_cores(dense: bool) -> None:
+    fn = own_product(dense=dense)
+    kernels = lower_kernels(grid_schedule(fn, LIMITS).fn, LIMITS)
+    steps = [stmt for stmt in ir.walk(kernels[0].body) if isinstance(stmt, ir.IntrinsicCall)]
+    assert {repr(step.match) for step in steps} == {"mma_int8_nk" if dense else "mma_int8"}
+    chance = np.random.default_rng(0)
+    arrays = {name: chance.integers(-128, 128, fn.buffers[name].dims).astype(np.int8) for name in "ab"}
+    left, right = (arrays[name].astype(np.int32) for name in "ab")
+    wanted = np.maximum(left @ (right.transpose(0, 2, 1) if dense else right), 0)
+    np.testing.assert_array_equal(interpret_kernels(kernels, arrays)["c"], wanted)
+
+
+def test_a_sum_with_other_axes_is_no_product() -> None:
+    x = te.placeholder((16, 20), "float16", "x")
+    w = te.placeholder((16, 5), "float16", "w")
+    k, t = te.reduce_axis(16, "k"), te.reduce_axis(5, "t")
+    terms = te.compute(
+        (16, 16),
+        lambda i, j: te.sum(te.cast("float32", x[k, j + t]) * te.cast("float32", w[i, t]), axis=[k, t]),
+        "y",
+    )
+    fn = te.create_function([x, w], [terms], "windows")
+    with pytest.raises(ScheduleError, match=r"^tensor cores for y: its axes must be rows, columns and terms, got "):
+        scheduled(Schedule(fn), "y")
+    (kernel,) = lower_kernels(grid_schedule(fn, LIMITS).fn, LIMITS)
+    assert not any(isinstance(stmt, ir.IntrinsicCall) for stmt in ir.walk(kernel.body))
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -87,6 +88,27 @@ def test_drafts_of_products_count_groups_and_shared_memory_exactly() -> None:
     exact, draft = kernel_work(kernel), task.form.form.work(task.tiles(task.default))
     assert (draft.groups, draft.shared_bytes) == (exact.groups, exact.shared_bytes)
     assert (draft.waits, draft.barriers) == (exact.waits, exact.barriers)
+
+
+TENSOR_CORES = GridLimits("tensor cores", warp=32, tensor_cores=True)
+
+
+@pytest.mark.parametrize(
+    ("operator", "terms"),
+    [(operators.matmul, "float16"), pytest.param(operators.dense, "bfloat16", marks=pytest.mark.long)],
+)
+def test_drafts_for_tensor_cores_are_what_the_kernel_does(
+    operator: Callable[[te.Tensor, te.Tensor], te.Tensor], terms: str
+) -> None:
+    x, w = (te.placeholder((128, 128), terms, name) for name in "xw")
+    task = grid_task(te.create_function([x, w], [operator(x, w)], "f"), TENSOR_CORES)
+    assert task.form.form.operator == "tensor_cores"
+    points = np.random.default_rng(0).choice(task.space.size, 2)
+    for point in (task.default, *(task.space.point(int(index)) for index in points)):
+        (kernel,) = lower_kernels(task.build(point), TENSOR_CORES)
+        exact, draft = kernel_work(kernel), task.form.form.work(task.tiles(point))
+        assert replace(draft, operations=exact.operations) == exact
+        assert draft.operations == pytest.approx(exact.operations, rel=0.05)
 
 
 def test_a_smaller_device_has_a_smaller_space() -> None:
