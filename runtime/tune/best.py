@@ -27,7 +27,7 @@ from vdla.compiler.tune.vdla_forms import Form, MappedForm, TemplateForm
 from vdla.compiler.tune.vdla_space import FORM, tiling_of
 from vdla.hardware.config import Config
 from vdla.runtime.tune.errors import TuningError
-from vdla.runtime.tune.grid_measurer import MODEL_LIMITS
+from vdla.runtime.tune.grid_measurer import MODEL_LIMITS, MODEL_LIMITS_CUDA
 from vdla.runtime.tune.log import TrialIndex, read_logs
 from vdla.runtime.tune.trial import Trial, best_trial
 
@@ -105,16 +105,18 @@ class TunedSchedules:
     def grid_function(self, function: ir.Function, limits: GridLimits) -> ir.Function | None:
         """A function with the best known tiles for a device of these limits; None without any.
 
-        What was measured on the device comes before what the cost model preferred.
+        What was measured on the device comes before what the cost model preferred, for a GPU like
+        it or for another one.
         """
         on_device = grid_task(function, limits)
-        for key in (on_device.key, grid_task(function, MODEL_LIMITS, costs=MODELLED).key):
-            found = self.index.confirmed(key) or self.best(key)
-            if found is not None and found.point and _is_legal(on_device, found.point):
-                self.used.append(key)
-                return on_device.build(found.point)
-            if found is not None:
+        models = sorted((MODEL_LIMITS, MODEL_LIMITS_CUDA), key=lambda model: model.tensor_cores != limits.tensor_cores)
+        for task in (on_device, *(grid_task(function, model, costs=MODELLED) for model in models)):
+            found = self.index.confirmed(task.key) or self.best(task.key)
+            if found is not None and not found.point:  # the default tiles are the best
                 return None
+            if found is not None and _is_legal(on_device, found.point):
+                self.used.append(task.key)
+                return on_device.build(found.point)
         return None
 
     def mapped(self, output: te.Tensor, config: Config, name: str = "") -> MappedOperator | None:

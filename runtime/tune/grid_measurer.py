@@ -7,7 +7,7 @@ process that it may kill.
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +28,8 @@ _MOST_REPEATS = 64
 _TASKS_KEPT = 2
 MODEL_LIMITS = GridLimits("model", warp=32)
 """The limits of modelled costs: what GPUs have in common."""
+MODEL_LIMITS_CUDA = replace(MODEL_LIMITS, tensor_cores=True)
+"""Those of NVIDIA's GPUs from capability 8.0 on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,14 @@ from functools import partial
 from pathlib import Path
 
 from vdla.compiler import ir
+from vdla.compiler.target import GridLimits
 from vdla.compiler.tune import Point
 from vdla.compiler.tune.grid import MEASURED, MODELLED, GridTask, grid_task
 from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
 from vdla.runtime.grid import GRID_DEVICES, open_grid_device
 from vdla.runtime.tune.confirm import MakeWorkers, confirmed, log_confirmed, logged_schedule, one_process
 from vdla.runtime.tune.errors import TuningError
-from vdla.runtime.tune.grid_measurer import MODEL_LIMITS, GridMeasurer, GridModelMeasurer
+from vdla.runtime.tune.grid_measurer import MODEL_LIMITS, MODEL_LIMITS_CUDA, GridMeasurer, GridModelMeasurer
 from vdla.runtime.tune.kernel_runs import KernelOptions, Progress
 from vdla.runtime.tune.log import TaskRun, TuningLog, read_logs
 from vdla.runtime.tune.transfer import prior_of
@@ -69,8 +70,8 @@ def tune_grid(
     With `costs` "measured", kernels run on the device of `target`, as in `vdla.compile`, in a
     process that a driver may crash; the default tiles stay unless others are faster when both are
     measured again. With "modelled", the model of a GPU says what lowered kernels cost, and no
-    device is needed. Trials that the log has are not repeated. `progress` is called with the best
-    so far, the number of trials done and of all.
+    device is needed; for the target "cuda" it has tensor cores. Trials that the log has are not
+    repeated. `progress` is called with the best so far, the number of trials done and of all.
 
     Raises:
         TuneError: an unknown search or kind of costs, or nothing to choose.
@@ -79,7 +80,7 @@ def tune_grid(
     """
     options = KernelOptions(trials, search, seed, timeout_s, read_logs(*prior) if prior else None)
     _check_target(target)
-    limits = MODEL_LIMITS if costs == MODELLED else open_grid_device(target).limits
+    limits = _model_limits(target) if costs == MODELLED else open_grid_device(target).limits
     task = grid_task(function, limits, costs=costs)
     run = TaskRun(task.key, task.name, limits.name, task.space.name, search, seed)
     measurer = GridModelMeasurer() if costs == MODELLED else GridMeasurer(target)
@@ -104,6 +105,11 @@ def _check_target(target: str) -> None:
     if target.partition(":")[0] not in GRID_DEVICES:
         known = " or ".join(f"{kind}[:NAME]" for kind in GRID_DEVICES)
         raise TuningError(f"tune: target of a grid must be {known}, got {target!r}")
+
+
+def _model_limits(target: str) -> GridLimits:
+    """The limits of the modelled GPU for a target."""
+    return MODEL_LIMITS_CUDA if target.partition(":")[0] == "cuda" else MODEL_LIMITS
 
 
 def _modelled(task: GridTask, report: TuningReport) -> TunedGrid:

@@ -52,6 +52,7 @@ def test_the_best_tiles_are_shown_beside_the_default_ones(capsys: pytest.Capture
     [
         (["--workers", "2"], "tune: --workers must be left out with --target opencl, got 2"),
         (["--threads", "2"], "tune: --threads must be left out with --target opencl, got 2"),
+        (["--dtype", "int8"], "tune mine.py:double: --dtype must be left out for a function, got int8"),
         (["--shape", "a=1"], "tune mine.py:double: --shape must be left out for a function, got a=1"),
     ],
 )
@@ -68,4 +69,26 @@ def test_what_is_no_function_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err.strip().endswith(rule)
     assert main(["tune", "C5", "--costs", "modelled"]) == 2
     rule = "tune: --target must be opencl or cuda with --costs modelled, got none"
+    assert capsys.readouterr().err.strip().endswith(rule)
+    assert main(["tune", "C5", "--target", "host", "--dtype", "int8"]) == 2
+    rule = "tune: --target must be opencl or cuda with --dtype int8, got host"
+    assert capsys.readouterr().err.strip().endswith(rule)
+
+
+@pytest.mark.usefixtures("inline")
+def test_tiles_of_tensor_cores_are_tuned_without_a_gpu_and_written_for_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["dense", "--shape", "rows=64", "in_features=64", "out_features=64", "--dtype", "float16"]
+    search = ["--costs", "modelled", "--search", "estimate", "--trials", "3", "--log", "half.jsonl"]
+    assert main(["tune", *words, "--target", "cuda", *search, "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["block"], found["point"] == found["default"]) == ("y_sum", False)
+    for option in ([], ["--tuned", "half.jsonl"]):
+        assert main(["native", *words, "--target", "sm_80", "-o", f"of{len(option)}", *option]) == 0
+    default, tuned = (Path(folder, "dense.ptx").read_text() for folder in ("of0", "of2"))
+    assert "mma.sync" in default and "mma.sync" in tuned and default != tuned
+    capsys.readouterr()
+    assert main(["native", *words, "--target", "sm_75", "--tuned", "half.jsonl"]) == 2
+    rule = "native: half.jsonl must have tiles of the operator for sm_75, got none"
     assert capsys.readouterr().err.strip().endswith(rule)

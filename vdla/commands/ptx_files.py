@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from vdla.commands import OK, CommandError
 from vdla.commands.files import write_files
+
+if TYPE_CHECKING:
+    from vdla.compiler import ir
+    from vdla.compiler.target import GridLimits
 
 _TENSOR_CORES = 80  # the capability from which on steps of tensor cores are written
 
@@ -23,7 +28,8 @@ def write_ptx(arguments: argparse.Namespace) -> int:
     _check(arguments)
     limits = GridLimits(arch, warp=32, tensor_cores=capability(arch) >= _TENSOR_CORES)
     fn = named_operator("native", arguments.operator or "", arguments.shape)(arguments.dtype, target_of(arch))
-    scheduled = replace(grid_schedule(fn, limits).fn, name=arguments.operator.lower())
+    best = _tuned(fn, limits, arguments.tuned) if arguments.tuned else grid_schedule(fn, limits).fn
+    scheduled = replace(best, name=arguments.operator.lower())
     source = emit_ptx(scheduled, limits, arch)
     base = arguments.output / scheduled.name
     files = {base.with_suffix(".ptx"): source.text.encode()}
@@ -39,8 +45,18 @@ def write_ptx(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _tuned(fn: ir.Function, limits: GridLimits, log: str) -> ir.Function:
+    """A function with the best tiles that a log knows."""
+    from vdla.runtime.tune import TunedSchedules
+
+    found = TunedSchedules.of(log).grid_function(fn, limits)
+    if found is None:
+        raise CommandError(f"native: {log} must have tiles of the operator for {limits.name}, got none")
+    return found
+
+
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse what only code for a CPU has."""
-    for option in ("tuned", "threads", "assembly", "llvm"):
+    for option in ("threads", "assembly", "llvm"):
         if getattr(arguments, option):
             raise CommandError(f"native: --{option} must be left out for the GPU {arguments.target}, got it")

@@ -17,7 +17,7 @@ from vdla.commands.console import output, progress
 from vdla.commands.device_options import device_names
 from vdla.commands.files import require_folder
 from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments
-from vdla.commands.tune_grid import add_grid_arguments, is_grid, run_grid
+from vdla.commands.tune_grid import add_grid_arguments, is_grid, refuse_grid_options, run_grid
 from vdla.commands.tune_kernels import add_kernel_arguments, refuse_kernel_options, run_kernels
 from vdla.commands.tune_picture import Curve, picture
 from vdla.commands.tune_schedule import run_schedule, schedule_of_file
@@ -80,10 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Tune, then show, write and draw."""
     if is_grid(arguments.target):
         return run_grid(arguments)
-    if arguments.costs:
-        raise CommandError(
-            f"tune: --target must be opencl or cuda with --costs {arguments.costs}, got {arguments.target or 'none'}"
-        )
+    refuse_grid_options(arguments)
     if arguments.target:
         return run_kernels(arguments)
     refuse_kernel_options(arguments)

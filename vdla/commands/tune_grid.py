@@ -34,6 +34,15 @@ def add_grid_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("options of kernels on a GPU (--target opencl or cuda)")
     text = "measured seconds of the device, or modelled cycles (default measured)"
     group.add_argument("--costs", choices=COSTS, metavar="KIND", help=text)
+    group.add_argument("--dtype", metavar="DTYPE", help="the element type of an operator (default float32)")
+
+
+def refuse_grid_options(arguments: argparse.Namespace) -> None:
+    """Refuse what has no meaning without a grid."""
+    for name in ("costs", "dtype"):
+        if value := getattr(arguments, name):
+            got = arguments.target or "none"
+            raise CommandError(f"tune: --target must be opencl or cuda with --{name} {value}, got {got}")
 
 
 def is_grid(target: str | None) -> bool:
@@ -89,12 +98,18 @@ def _function(arguments: argparse.Namespace) -> ir.Function:
     from vdla.commands.cpu_operators import named_operator
     from vdla.commands.plain_expressions import returned_by
     from vdla.compiler import ir
+    from vdla.compiler.codegen.ptx.architectures import target_of
+    from vdla.compiler.target import PTX_ARCHITECTURES
 
     name = arguments.operator
     if ".py" not in name:
-        return named_operator("tune", name, arguments.shape, others=" or FILE.py:NAME")("float32", None)
+        lanes_of = target_of(PTX_ARCHITECTURES[0]) if arguments.target.startswith("cuda") else None
+        build = named_operator("tune", name, arguments.shape, others=" or FILE.py:NAME")
+        return build(arguments.dtype or "float32", lanes_of)
     if arguments.shape:
         raise CommandError(f"tune {name}: --shape must be left out for a function, got {arguments.shape[0]}")
+    if arguments.dtype:
+        raise CommandError(f"tune {name}: --dtype must be left out for a function, got {arguments.dtype}")
     _, found = returned_by("tune", name)
     if not isinstance(found, ir.Function):
         rule = "the function must return that of te.create_function with --target"
