@@ -9,6 +9,8 @@ stay outside of these conditions.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 
 from vdla.compiler import ir
 from vdla.compiler.analysis import read_buffers, written_buffers
@@ -26,12 +28,13 @@ from vdla.compiler.operators.gpu.group_loops import (
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
 
-_SIDE = 16  # rows and columns of threads in a group, if the device has as many
+_SIDES = (16, 8, 4, 2, 1)  # rows and columns of threads in a group
+_FEWEST_THREADS = 64  # of a group, if the device has as many
 _OWN = (4, 2, 1)  # rows and columns of a thread
 _DEPTH = 16
 _DEPTHS = (16, 8, *range(32, 3, -1))  # the first that divides the terms
 _FEW_TERMS = 64  # for one step
-_MOST_WASTE = 1.25  # elements that a tile covers, over those of the matrix
+_SHARED_COST, _GLOBAL_COST = 4.0, 16.0  # of a load from a memory, over a multiply-add
 _FEWEST_ROWS = 4  # below, a product is a few sums
 
 
@@ -67,9 +70,10 @@ def default_matmul_tiles(schedule: Schedule, block: str, limits: GridLimits) -> 
     *_, row, column, term = (nominal_extent(axis.extent) for axis in nest.leaf.block.axes)
     if min(row, column) < _FEWEST_ROWS:
         raise ScheduleError(f"matmul on a grid: a product must have {_FEWEST_ROWS} rows, got {row} x {column}")
-    side = max(n for n in (_SIDE, 8, 4, 2, 1) if n * n <= limits.threads)
-    thread_rows, thread_columns = _own_elements(row, side), _own_elements(column, side)
-    tiles = MatmulTiles(side * thread_rows, side * thread_columns, _depth(term), thread_rows, thread_columns)
+    sides = _sides(limits)
+    parts = [(side, own) for side in sides for own in _OWN]
+    (rows, thread_rows), (columns, thread_columns) = min(product(parts, parts), key=partial(_cost, row, column))
+    tiles = MatmulTiles(rows * thread_rows, columns * thread_columns, _depth(term), thread_rows, thread_columns)
     while tiles.shared_bytes(nest.element_bytes) > limits.shared_bytes and tiles.depth > 1:
         tiles = MatmulTiles(tiles.rows, tiles.columns, tiles.depth // 2, thread_rows, thread_columns)
     return tiles
@@ -82,10 +86,20 @@ def _depth(terms: int) -> int:
     return next((depth for depth in _DEPTHS if terms % depth == 0), _DEPTH)
 
 
-def _own_elements(extent: int, side: int) -> int:
-    """The most elements of a thread with which tiles cover little outside of `extent`."""
-    waste = {own: padded_extent(extent, own * side) / extent for own in _OWN}
-    return next((own for own in _OWN if waste[own] <= _MOST_WASTE), min(_OWN, key=lambda own: (waste[own], -own)))
+def _sides(limits: GridLimits) -> list[int]:
+    """Rows or columns of threads, so that a group is neither too large nor too small."""
+    most = max(side for side in _SIDES if side * side <= limits.threads)
+    return [side for side in _SIDES if side <= most and side * side >= min(_FEWEST_THREADS, most * most)]
+
+
+def _cost(row: int, column: int, tile: tuple[tuple[int, int], tuple[int, int]]) -> float:
+    """Multiply-adds with their loads, for each of the product: rows and columns by threads and of
+    one thread."""
+    (rows, own_rows), (columns, own_columns) = tile
+    covered = padded_extent(row, rows * own_rows) * padded_extent(column, columns * own_columns)
+    shared = 1 / own_rows + 1 / own_columns
+    fetched = 1 / (rows * own_rows) + 1 / (columns * own_columns)
+    return covered / (row * column) * (1 + _SHARED_COST * shared + _GLOBAL_COST * fetched)
 
 
 def schedule_matmul(schedule: Schedule, block: str, tiles: MatmulTiles) -> None:

@@ -66,6 +66,10 @@ class MatmulForm:
             return False
         return self.room.holds(prod(tiles.threads.values()), tiles.shared_bytes(self.itemsize))
 
+    def _shared_bytes(self, tiles: MatmulTiles) -> int:
+        """Of a group: what lies outside of the matrices is not fetched."""
+        return tiles.depth * (min(tiles.rows, self.rows) + min(tiles.columns, self.columns)) * self.itemsize
+
     def work(self, tiles: MatmulTiles) -> GridWork:
         """Each step moves two tiles to shared memory; each term fills registers from them."""
         threads = prod(tiles.threads.values())
@@ -77,7 +81,7 @@ class MatmulForm:
         return GridWork(
             groups=float(self.batch * ceil_div(self.rows, tiles.rows) * ceil_div(self.columns, tiles.columns)),
             threads=float(threads),
-            shared_bytes=float(tiles.shared_bytes(self.itemsize)),
+            shared_bytes=float(self._shared_bytes(tiles)),
             registers=float(OWN_REGISTERS + sums),
             memory_bytes=float((moved + tiles.rows * tiles.columns) * self.itemsize),
             shared_passes=warps * loads + moved / WARP,

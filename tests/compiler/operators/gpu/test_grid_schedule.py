@@ -11,7 +11,7 @@ from vdla.compiler import operators, te
 from vdla.compiler.codegen.opencl import emit_opencl
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import matmul, softmax
-from vdla.compiler.operators.gpu import grid_schedule
+from vdla.compiler.operators.gpu import grid_schedule, grid_tiles
 from vdla.compiler.operators.gpu.matmul_schedule import MatmulTiles, default_matmul_tiles
 from vdla.compiler.operators.gpu.row_schedule import RowTiles, row_producers, schedule_rows
 from vdla.compiler.schedule import Schedule, ScheduleError
@@ -132,11 +132,20 @@ def test_one_result_of_many_terms_is_the_work_of_a_group():
 
 
 @pytest.mark.parametrize(
-    ("rows", "depth", "columns", "grid"),
-    [(128, 32, 192, (3, 2, 1)), (32, 8, 16, (1, 1, 1)), (48, 24, 96, (3, 3, 1))],
+    ("rows", "depth", "columns", "grid", "threads"),
+    [
+        (128, 32, 192, (3, 2, 1), (16, 16, 1)),
+        (32, 8, 16, (1, 1, 1), (8, 8, 1)),
+        (48, 24, 96, (3, 1, 1), (8, 16, 1)),
+        (100, 24, 72, (3, 2, 1), (8, 16, 1)),
+    ],
 )
-def test_tiles_of_a_product_divide_its_extents(rows: int, depth: int, columns: int, grid: tuple):
-    assert launches(grid_schedule(product(rows, depth, columns=columns))) == [(grid, (16, 16, 1))]
+def test_tiles_of_a_product_are_large_and_leave_little_outside(
+    rows: int, depth: int, columns: int, grid: tuple, threads: tuple
+):
+    schedule = grid_schedule(product(rows, depth, columns=columns))
+    assert launches(schedule) == [(grid, threads)]
+    assert grid_tiles(product(rows, depth, columns=columns))["c"].thread_rows == 4
 
 
 def test_a_tiled_product_equals_numpy():
@@ -147,7 +156,7 @@ def test_a_tiled_product_equals_numpy():
 
 
 def test_a_batch_is_along_z():
-    assert launches(grid_schedule(product(2, 16, 8, columns=16))) == [((1, 1, 2), (16, 16, 1))]
+    assert launches(grid_schedule(product(2, 16, 8, columns=16))) == [((1, 1, 2), (8, 8, 1))]
 
 
 def test_operands_come_as_vectors_through_shared_memory():
@@ -160,14 +169,14 @@ def test_operands_come_as_vectors_through_shared_memory():
 
 def test_shared_tiles_are_as_large_as_what_threads_fetch():
     """Of 256 threads, 64 fetch a tile of 16 x 16 as vectors of four."""
-    source = source_of(operators.matmul, (16, 16), (16, 16))
-    assert shared_bytes(source) == 2 * 16 * 16 * 4
+    schedule = grid_schedule(product(16, 16, dtype="float32"), tiles={"c": MatmulTiles(16, 16, 16, 1, 1)})
+    assert shared_bytes(emit_opencl(schedule.fn, LIMITS)) == 2 * 16 * 16 * 4
 
 
 def test_tiles_may_leave_the_matrices():
     """Threads skip what is outside, around which the barriers stay."""
     source = emit_opencl(grid_schedule(product(30, 37, columns=50)).fn, LIMITS)
-    assert [(launch.groups, launch.threads) for launch in source.launches] == [((1, 1, 1), (16, 16, 1))]
+    assert [(launch.groups, launch.threads) for launch in source.launches] == [((1, 1, 1), (16, 8, 1))]
     assert source.text.count("\n    barrier(") == 1  # of one step
 
 
