@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler import ir, operators, te
+from vdla.compiler.interpret import interpret_kernels
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.operators.gpu import grid_schedule, grid_tiles
 from vdla.compiler.operators.gpu.matmul_schedule import MatmulTiles
@@ -109,6 +110,25 @@ def test_drafts_for_tensor_cores_are_what_the_kernel_does(
         exact, draft = kernel_work(kernel), task.form.form.work(task.tiles(point))
         assert replace(draft, operations=exact.operations) == exact
         assert draft.operations == pytest.approx(exact.operations, rel=0.05)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(12))
+def test_random_tiles_for_tensor_cores_compute_the_product(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    rows, columns, terms = (16 * int(n) for n in chance.integers(1, 5, 3))
+    operator = (operators.matmul, operators.dense)[seed % 2]
+    x = te.placeholder((2, rows, terms), "float16", "x")
+    shape = (columns, terms) if operator is operators.dense else (terms, columns)
+    w, bias = te.placeholder(shape, "float16", "w"), te.placeholder((columns,), "float16", "bias")
+    task = grid_task(te.create_function([x, w, bias], [operator(x, w, bias, name="y")], "f"), TENSOR_CORES)
+    point = task.space.point(int(chance.integers(task.space.size)))
+    arrays = {
+        name: chance.integers(-3, 4, task.function.buffers[name].dims).astype(np.float16) for name in ("x", "w", "bias")
+    }
+    right = arrays["w"].T if operator is operators.dense else arrays["w"]
+    found = interpret_kernels(lower_kernels(task.build(point), TENSOR_CORES), arrays)["y"]
+    np.testing.assert_array_equal(found, arrays["x"] @ right + arrays["bias"], err_msg=str(point))
 
 
 def test_a_smaller_device_has_a_smaller_space() -> None:
