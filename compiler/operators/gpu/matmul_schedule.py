@@ -61,7 +61,8 @@ class MatmulTiles:
 
 
 def default_matmul_tiles(schedule: Schedule, block: str, limits: GridLimits) -> MatmulTiles:
-    """Tiles of a product that fit the device and cover little more than the matrix.
+    """The tiles with the fewest loads for each multiply-add that fit the device; what they cover
+    outside of the matrix counts as work.
 
     Raises:
         ScheduleError: it has so few rows or columns that a thread for each result is as good.
