@@ -90,5 +90,5 @@ def test_tiles_of_tensor_cores_are_tuned_without_a_gpu_and_written_for_one(
     assert "mma.sync" in default and "mma.sync" in tuned and default != tuned
     capsys.readouterr()
     assert main(["native", *words, "--target", "sm_75", "--tuned", "half.jsonl"]) == 2
-    rule = "native: half.jsonl must have tiles of the operator for sm_75, got none"
+    rule = "native: half.jsonl must have modelled tiles of the operator for sm_75, got none"
     assert capsys.readouterr().err.strip().endswith(rule)

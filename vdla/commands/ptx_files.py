@@ -46,12 +46,12 @@ def write_ptx(arguments: argparse.Namespace) -> int:
 
 
 def _tuned(fn: ir.Function, limits: GridLimits, log: str) -> ir.Function:
-    """A function with the best tiles that a log knows."""
+    """A function with the best modelled tiles of a log: measured ones are those of one device."""
     from vdla.runtime.tune import TunedSchedules
 
     found = TunedSchedules.of(log).grid_function(fn, limits)
     if found is None:
-        raise CommandError(f"native: {log} must have tiles of the operator for {limits.name}, got none")
+        raise CommandError(f"native: {log} must have modelled tiles of the operator for {limits.name}, got none")
     return found
 
 

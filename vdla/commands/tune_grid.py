@@ -103,9 +103,10 @@ def _function(arguments: argparse.Namespace) -> ir.Function:
 
     name = arguments.operator
     if ".py" not in name:
-        lanes_of = target_of(PTX_ARCHITECTURES[0]) if arguments.target.startswith("cuda") else None
+        # As `vdla native` builds it, so that the log serves both.
+        target = target_of(PTX_ARCHITECTURES[0]) if arguments.target.partition(":")[0] == "cuda" else None
         build = named_operator("tune", name, arguments.shape, others=" or FILE.py:NAME")
-        return build(arguments.dtype or "float32", lanes_of)
+        return build(arguments.dtype or "float32", target)
     if arguments.shape:
         raise CommandError(f"tune {name}: --shape must be left out for a function, got {arguments.shape[0]}")
     if arguments.dtype:

@@ -79,6 +79,8 @@ def test_modelled_tiles_are_compiled_where_nothing_was_measured(tmp_path: Path) 
     found = vdla.runtime.tune.TunedSchedules(read_logs(log))
     assert found.grid_function(function, small) is None
     assert str(found.grid_function(function, limits)) == str(tuned.built)
+    with_tensor_cores = GridLimits("another", warp=32, tensor_cores=True)
+    assert str(found.grid_function(function, with_tensor_cores)) == str(tuned.built)
 
 
 @needs_opencl
