@@ -294,6 +294,7 @@ CYCLES: dict[frozenset[str], str] = {
     frozenset({"compiler.ir.nodes", "compiler.ir.printer"}): "str(function) prints it; the printer takes nodes apart",
     frozenset({"compiler.graph.graph", "compiler.graph.text"}): "str(graph) prints it; the printer takes graphs apart",
     frozenset({"compiler.schedule.schedule", "compiler.schedule.trace"}): "a replay makes the schedule that it traces",
+    frozenset({"hardware.program.placement", "hardware.program.program"}): "link checks the placement of its program",
 }
 
 

@@ -28,7 +28,7 @@ from vdla.benchmarks.hostile.mutate_json import mutate_json
 from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.hardware.config import Config
-from vdla.hardware.program import STREAM, Program
+from vdla.hardware.program import Program, placed_sizes
 from vdla.runtime.remote import Limits, RemoteDevice
 from vdla.runtime.remote.framing import PREFIX, unpack
 from vdla.runtime.remote.messages import SERVICE, VERSION
@@ -112,7 +112,7 @@ class Fuzzer:
             self._wait()
         attacker = Attacker(header["token"], stream)
         self._upload(attacker, self._content)
-        sizes = {t.name: t.nbytes for t in self._program.tensors} | {STREAM: self._program.words.nbytes}
+        sizes = placed_sizes(self._program)
         reply = self._batch(attacker, [{"kind": "Allocate", "nbytes": size} for size in (4096, *sizes.values())])
         attacker.block, *places = reply["values"]
         attacker.places = dict(zip(sizes, places, strict=True))

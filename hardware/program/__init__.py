@@ -10,12 +10,11 @@ from vdla.hardware.program.arrays import (
 )
 from vdla.hardware.program.blocked_layout import pack_blocked, unpack_blocked
 from vdla.hardware.program.errors import ProgramError
+from vdla.hardware.program.placement import STREAM, place, placed_sizes, require_apart
 from vdla.hardware.program.program import (
-    STREAM,
     UOPS,
     Program,
     load,
-    place,
 )
 from vdla.hardware.program.tensor import ROLES, ROLES_WITH_DATA, ProgramTensor
 
@@ -35,6 +34,8 @@ __all__ = [
     "output_arrays",
     "pack_blocked",
     "place",
+    "placed_sizes",
+    "require_apart",
     "to_bytes",
     "unpack_blocked",
 ]

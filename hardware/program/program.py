@@ -20,13 +20,10 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, with_fields
 from vdla.hardware.program.errors import ProgramError
+from vdla.hardware.program.placement import BEATS, first_beats
 from vdla.hardware.program.tensor import UOP, ProgramTensor
-from vdla.hardware.timing import PAGE_BYTES
-from vdla.support.integers import is_int, to_python
 from vdla.support.sealed_file import FileFormat, Payload
 
-STREAM = "<stream>"
-"""The key of the instruction stream among addresses; no tensor can have this name."""
 UOPS = "uops"
 """The name of the constant that holds the micro-op table."""
 PROGRAM_FILE = FileFormat(magic=b"VDLAPROG", version=1, noun="program", error=ProgramError)
@@ -139,7 +136,11 @@ class Program:
         return digest.hexdigest()[:16]
 
     def link(self, addresses: Mapping[str, int]) -> Words:
-        """The words with absolute `dram` fields, for tensors at these byte addresses."""
+        """The words with absolute `dram` fields, for tensors at these byte addresses.
+
+        ProgramError where tensors, or a tensor and the stream, overlap, or where a tensor has no
+        address or one that the machine cannot reach.
+        """
         return with_fields(self.config, self.words, {"dram": self._absolute(addresses)})
 
     def linked_columns(self, addresses: Mapping[str, int]) -> NDArray[np.int64]:
@@ -150,29 +151,16 @@ class Program:
 
     def _absolute(self, addresses: Mapping[str, int]) -> NDArray[np.int64]:
         """The absolute `dram` field of each instruction."""
-        beats = np.array([self._beat(tensor, addresses) for tensor in self.tensors] + [0], np.int64)
+        beats = np.append(first_beats(self, addresses), 0)
         table = self.columns
         is_dma = np.isin(table[:, COL["opcode"]], (Opcode.LOAD, Opcode.STORE))
         has_data = (table[:, COL["y_size"]] > 0) & (table[:, COL["x_size"]] > 0)
         moved = np.where(is_dma & has_data, beats[self.tensor_of], 0) + table[:, COL["dram"]]
-        for row in np.flatnonzero(moved >= 1 << 32)[:1]:
+        for row in np.flatnonzero(moved >= BEATS)[:1]:
             raise ProgramError(
-                f"program {self.name}: instruction {row} must address a beat below {1 << 32}, got {moved[row]}"
+                f"program {self.name}: instruction {row} must address a beat below {BEATS}, got {moved[row]}"
             )
         return moved
-
-    def _beat(self, tensor: ProgramTensor, addresses: Mapping[str, int]) -> int:
-        where = f"program {self.name}: address of {tensor.name}"
-        if not isinstance(addresses, Mapping) or tensor.name not in addresses:
-            given = ", ".join(map(str, addresses)) if isinstance(addresses, Mapping) else ""
-            raise ProgramError(f"{where} must be given, got addresses of {given or 'nothing'}")
-        address = to_python(addresses[tensor.name])
-        if not is_int(address):
-            raise ProgramError(f"{where} must be an integer, got {address!r}")
-        beat, rest = divmod(int(address), self.config.axi_bytes)
-        if rest or beat < 0:
-            raise ProgramError(f"{where} must be a multiple of {self.config.axi_bytes} from 0, got {address}")
-        return int(beat)
 
     # --- files
 
@@ -255,14 +243,3 @@ def _tensors(described: list[dict[str, Any]], payload: Payload) -> Iterator[Prog
 def load(path: str | PathLike[str]) -> Program:
     """`Program.load(path)`."""
     return Program.load(path)
-
-
-def place(program: Program, base: int = 0) -> tuple[dict[str, int], int]:
-    """Page-aligned addresses of the tensors and the stream (STREAM) from `base`, and their end."""
-    addresses: dict[str, int] = {}
-    end = base
-    sizes = [(tensor.name, tensor.nbytes) for tensor in program.tensors] + [(STREAM, program.words.nbytes)]
-    for name, nbytes in sizes:
-        addresses[name] = -(-end // PAGE_BYTES) * PAGE_BYTES
-        end = addresses[name] + nbytes
-    return addresses, end

@@ -80,7 +80,10 @@ class MemoryDevice(ABC):
     # --- programs
 
     def run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
-        """Run a program to its end; VerifyError, SimulationError or DeviceError where it cannot."""
+        """Run a program to its end.
+
+        ProgramError, VerifyError, SimulationError or DeviceError where it cannot.
+        """
         where, memory = f"device {self.name}", self._open()
         require_program(where, program)
         require_addresses(where, self.config, program, addresses, memory.window)

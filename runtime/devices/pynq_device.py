@@ -121,7 +121,7 @@ class PynqDevice:
     # --- programs
 
     def run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
-        """Run a program to its end; VerifyError or DeviceError where it cannot."""
+        """Run a program to its end; ProgramError, VerifyError or DeviceError where it cannot."""
         where, memory = self.driver.where, self._open()
         require_program(where, program)
         require_addresses(where, self.config, program, addresses, memory.require_window)

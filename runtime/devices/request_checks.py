@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.program import STREAM, Program
+from vdla.hardware.program import STREAM, Program, placed_sizes
 from vdla.runtime.devices.device import DeviceError
 from vdla.support.integers import is_int
 
@@ -78,8 +78,7 @@ def require_addresses(
     mismatch = program.config.mismatch(config)
     if mismatch is not None:
         raise DeviceError(f"{where}: {mismatch}")
-    sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
-    for name, nbytes in sizes.items():
+    for name, nbytes in placed_sizes(program).items():
         if not isinstance(addresses, Mapping) or name not in addresses:
             given = ", ".join(map(str, addresses)) if isinstance(addresses, Mapping) else ""
             raise DeviceError(f"{where}: addresses must include {name}, got {given or 'none'}")

@@ -10,13 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, Opcode
-from vdla.hardware.program import STREAM, Program, ProgramError, ProgramTensor
+from vdla.hardware.program import Program, ProgramError, ProgramTensor, placed_sizes, require_apart
 from vdla.runtime.devices import Device, DeviceError
 from vdla.runtime.remote.content_cache import ContentCache
 from vdla.runtime.remote.errors import DEVICE, RemoteError
@@ -98,7 +97,11 @@ def _program(operation: Run, contents: ContentCache, config: Config) -> Program:
     if mismatch is not None:
         raise DeviceError(f"program {program.name}: {mismatch}")
     require_verified(program)
-    _require_apart(program, operation)
+    missing = [name for name in placed_sizes(program) if name not in operation.addresses]
+    if missing:
+        given = ", ".join(operation.addresses) or "none"
+        raise DeviceError(f"program {program.name}: addresses must include {missing[0]}, got {given}")
+    require_apart(program, operation.addresses)
     return program
 
 
@@ -113,32 +116,12 @@ def _parsed(sha256: str, content: bytes, contents: ContentCache) -> Program:
     return program
 
 
-def _sizes(program: Program) -> dict[str, int]:
-    return {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
-
-
 def _micro_ops(program: Program) -> list[ProgramTensor]:
     """The constants from which the program loads micro-ops; their content was verified."""
     table = program.columns
     loads = (table[:, COL["opcode"]] == Opcode.LOAD) & (table[:, COL["buffer"]] == Buffer.UOP)
     numbers = sorted({int(number) for number in program.tensor_of[loads]} - {-1})
     return [program.tensors[number] for number in numbers if program.tensors[number].data is not None]
-
-
-def _require_apart(program: Program, operation: Run) -> None:
-    """DeviceError unless every tensor and the stream has a place of its own."""
-    sizes = _sizes(program)
-    for name in sizes:
-        if name not in operation.addresses:
-            given = ", ".join(operation.addresses) or "none"
-            raise DeviceError(f"program {program.name}: addresses must include {name}, got {given}")
-    places = sorted((operation.addresses[name], nbytes, name) for name, nbytes in sizes.items() if nbytes)
-    for (start, nbytes, name), (after, _, other) in pairwise(places):
-        if after < start + nbytes:
-            raise DeviceError(
-                f"program {program.name}: places of {name} and {other} must not overlap, "
-                f"got {nbytes} bytes at {start} and {after}"
-            )
 
 
 # --- in the thread of the device
@@ -199,8 +182,8 @@ class BatchExecution:
 
     def _run(self, operation: Run, program: Program) -> None:
         device = self.device
-        addresses = {name: operation.addresses[name] for name in _sizes(program)}
-        for name, nbytes in _sizes(program).items():
+        addresses = {name: operation.addresses[name] for name in placed_sizes(program)}
+        for name, nbytes in placed_sizes(program).items():
             self.memory.require(device, self.session, addresses[name], nbytes)
         for tensor in _micro_ops(program):
             device.write(addresses[tensor.name], np.frombuffer(tensor.data or b"", np.uint8))

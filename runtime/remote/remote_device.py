@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.program import STREAM, Program
+from vdla.hardware.program import STREAM, Program, placed_sizes
 from vdla.runtime.devices import DeviceError
 from vdla.runtime.remote.address import Address
 from vdla.runtime.remote.client_memory import ClientMemory, as_bytes
@@ -216,7 +216,7 @@ class RemoteDevice:
         mismatch = program.config.mismatch(self.config)
         if mismatch is not None:
             raise DeviceError(f"{where}: {mismatch}")
-        sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
+        sizes = placed_sizes(program)
         places = {}
         for name, nbytes in sizes.items():
             if not isinstance(addresses, Mapping) or name not in addresses:

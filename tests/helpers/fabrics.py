@@ -15,7 +15,7 @@ from vdla.boards.virtual.fabrics import build_fabric
 from vdla.boards.virtual.memory import BASE_ADDRESS
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import OFFSETS, REGISTERS
-from vdla.hardware.program import STREAM, Program, initial_contents
+from vdla.hardware.program import STREAM, Program, initial_contents, placed_sizes
 
 PAGE = 4096
 MEMORY = 1 << 22
@@ -70,7 +70,7 @@ class Bench:
 
     def upload(self, program: Program, arrays: Mapping[str, NDArray]) -> dict[str, int]:
         """The addresses of tensors and stream; each has a window of its own, and a gap behind."""
-        sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
+        sizes = placed_sizes(program)
         places, at = {}, 0
         for name, nbytes in sizes.items():
             places[name] = MemoryWindow(BASE_ADDRESS + at, -(-nbytes // PAGE) * PAGE, at)

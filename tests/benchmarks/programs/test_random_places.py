@@ -10,7 +10,7 @@ from vdla.benchmarks.programs.random_machines import MACHINES
 from vdla.benchmarks.programs.random_places import HIGHEST, LOWEST, random_places
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.config import Config
-from vdla.hardware.program import STREAM
+from vdla.hardware.program import STREAM, placed_sizes
 from vdla.hardware.timing import PAGE_BYTES
 
 WORD = 1 << 32
@@ -19,7 +19,7 @@ WORD = 1 << 32
 @pytest.mark.parametrize("config", MACHINES, ids=lambda config: config.name)
 def test_places_are_disjoint_and_reachable(config: Config) -> None:
     program = random_verified_program(config, 1, 20)
-    sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
+    sizes = placed_sizes(program)
     drawn = [random_places(program, seed) for seed in range(200)]
     placed = [places for places in drawn if places is not None]
     assert 0.65 < len(placed) / len(drawn) < 0.85

@@ -12,7 +12,7 @@ import pytest
 from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.commands.arrays import with_random
 from vdla.hardware.config import Config
-from vdla.hardware.program import STREAM
+from vdla.hardware.program import STREAM, ProgramError
 from vdla.runtime.devices import ALIGNMENT, DeviceError, MemoryDevice
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.sim import SimDevice
@@ -112,3 +112,22 @@ def test_a_machine_reaches_nothing_beside_placed_blocks(name: str) -> None:
             device.write(addresses[STREAM], linked.reshape(-1)[: -TINY.axi_bytes])
         with pytest.raises(DeviceError, match=r"AXI (read|write) error"):
             device.execute(addresses[STREAM], len(PROGRAM))
+
+
+@pytest.mark.parametrize(("name", "other"), [("out", "inp"), ("out", "wgt"), ("uops", "scl"), ("out", STREAM)])
+def test_overlapping_places_are_refused_and_nothing_is_written(device: MemoryDevice, name: str, other: str) -> None:
+    """The host may give any allocated addresses; the verifier takes tensors and stream as apart."""
+    with ExitStack() as stack:
+        addresses = upload(PROGRAM, ARRAYS, device, stack)
+        before = device.memory.copy()
+        shared = {**addresses, name: addresses[other]}
+        with pytest.raises(ProgramError, match=f"^program {PROGRAM.name}: places of .* must not overlap, got "):
+            device.run(PROGRAM, shared)
+        assert np.array_equal(device.memory, before)
+
+
+def test_a_tensor_that_crosses_the_last_beat_is_refused(device: MemoryDevice) -> None:
+    """The machine's addresses would wrap to beat 0 within a transfer."""
+    places = {**PLACES, "out": LAST_BEAT - OUT + TINY.axi_bytes}
+    with pytest.raises(ProgramError, match=f"^program {PROGRAM.name}: address of out must be at most {PLACES['out']}"):
+        placed(device, places)

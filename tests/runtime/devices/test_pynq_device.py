@@ -125,9 +125,9 @@ def test_only_what_changed_is_flushed_and_only_what_the_machine_wrote_is_invalid
 
 
 def upload(device) -> dict[str, int]:
-    from vdla.hardware.program import STREAM
+    from vdla.hardware.program import placed_sizes
 
-    sizes = {tensor.name: tensor.nbytes for tensor in PROGRAM.tensors} | {STREAM: PROGRAM.words.nbytes}
+    sizes = placed_sizes(PROGRAM)
     return {name: device.allocate(nbytes) for name, nbytes in sizes.items()}
 
 

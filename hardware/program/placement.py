@@ -1,0 +1,89 @@
+"""Where a program lies in memory: an address for each tensor and for the stream (STREAM).
+
+The invariant of a placement: tensors and stream share no byte, since the verifier takes them as
+apart, and a tensor ends where the machine can still address its last beat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.program.errors import ProgramError
+from vdla.hardware.program.tensor import ProgramTensor
+from vdla.hardware.timing import PAGE_BYTES
+from vdla.support.integers import is_int, to_python
+
+if TYPE_CHECKING:
+    from vdla.hardware.program.program import Program
+
+STREAM = "<stream>"
+"""The key of the instruction stream among addresses; no tensor can have this name."""
+BEATS = 1 << 32
+"""The beats that an instruction can address: its `dram` field has 32 bits."""
+
+
+def placed_sizes(program: Program) -> dict[str, int]:
+    """The bytes of each tensor and of the stream, by their keys among addresses."""
+    return {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
+
+
+def place(program: Program, base: int = 0) -> tuple[dict[str, int], int]:
+    """Page-aligned addresses of the tensors and the stream (STREAM) from `base`, and their end."""
+    addresses: dict[str, int] = {}
+    end = base
+    for name, nbytes in placed_sizes(program).items():
+        addresses[name] = -(-end // PAGE_BYTES) * PAGE_BYTES
+        end = addresses[name] + nbytes
+    return addresses, end
+
+
+def first_beats(program: Program, addresses: Mapping[str, int]) -> NDArray[np.int64]:
+    """The beat at which each tensor begins; ProgramError where the addresses break the invariant.
+
+    The stream is checked where its address is given: a program can be linked without it.
+    """
+    beats = [_beat(program, tensor, addresses) for tensor in program.tensors]
+    require_apart(program, addresses)
+    return np.array(beats, np.int64)
+
+
+def require_apart(program: Program, addresses: Mapping[str, int]) -> None:
+    """ProgramError where two tensors, or a tensor and the stream, share a byte."""
+    sizes = placed_sizes(program).items()
+    places = sorted((_address(program, name, addresses), n, name) for name, n in sizes if n and name in addresses)
+    for (start, nbytes, name), (after, _, other) in pairwise(places):
+        if after < start + nbytes:
+            raise ProgramError(
+                f"program {program.name}: places of {name} and {other} must not overlap, "
+                f"got {nbytes} bytes at {start} and {after}"
+            )
+
+
+def _address(program: Program, name: str, addresses: Mapping[str, int]) -> int:
+    where = f"program {program.name}: address of {name}"
+    if not isinstance(addresses, Mapping) or name not in addresses:
+        given = ", ".join(map(str, addresses)) if isinstance(addresses, Mapping) else ""
+        raise ProgramError(f"{where} must be given, got addresses of {given or 'nothing'}")
+    address = to_python(addresses[name])
+    if not is_int(address):
+        raise ProgramError(f"{where} must be an integer, got {address!r}")
+    return int(address)
+
+
+def _beat(program: Program, tensor: ProgramTensor, addresses: Mapping[str, int]) -> int:
+    where, width = f"program {program.name}: address of {tensor.name}", program.config.axi_bytes
+    address = _address(program, tensor.name, addresses)
+    beat, rest = divmod(address, width)
+    if rest or beat < 0:
+        raise ProgramError(f"{where} must be a multiple of {width} from 0, got {address}")
+    if address + tensor.nbytes > BEATS * width:
+        raise ProgramError(
+            f"{where} must be at most {BEATS * width - tensor.nbytes}, so that its {tensor.nbytes} bytes "
+            f"lie in the {BEATS * width} that the machine addresses, got {address}"
+        )
+    return beat
