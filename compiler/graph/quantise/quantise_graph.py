@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from vdla.compiler.graph.graph import Graph
 from vdla.compiler.graph.quantise.bias import layer_bias
 from vdla.compiler.graph.quantise.errors import QuantiseError
+from vdla.compiler.graph.quantise.fit import least_scales
 from vdla.compiler.graph.quantise.insert import QuantisedParameters
 from vdla.compiler.graph.quantise.parameters import ActivationParameters, activation_parameters, quantise_weight
 from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer
@@ -52,7 +53,8 @@ def choose_parameters(
         axis = layer.axis if per_channel else None
         where = f"quantise: weight {layer.weight}"
         bits = (weight_bits or {}).get(layer.name, 8)
-        weights[layer.name] = quantise_weight(where, graph.constants[layer.weight], axis, method == "mse", bits)
+        least = least_scales(graph, layer, axis, activations[_data(plan, layer)])
+        weights[layer.name] = quantise_weight(where, graph.constants[layer.weight], axis, method == "mse", bits, least)
         means = statistics[_data(plan, layer)].means if correct_biases else None
         bias = layer_bias(graph, layer, weights[layer.name], means)
         if bias is not None:
