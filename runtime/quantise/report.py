@@ -146,7 +146,8 @@ def _notes(plan: QuantisationPlan, parameters: QuantisedParameters) -> tuple[str
 def _outputs(weight: WeightParameters) -> str:
     if weight.scale.size == 1:
         return "all outputs"
-    return f"outputs {indices(weight.raised)} of {weight.scale.size}"
+    noun = "outputs" if len(weight.raised) > 1 else "output"
+    return f"{noun} {indices(weight.raised)} of {weight.scale.size}"
 
 
 def _run(graph: Graph, samples: Sequence[Batch], wanted: Sequence[str]) -> list[dict[str, Array]]:

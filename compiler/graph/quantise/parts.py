@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from vdla.compiler.graph.graph import Graph
-from vdla.compiler.graph.integer import is_movement
+from vdla.compiler.graph.integer import is_movement, is_spatial_mean
 from vdla.compiler.graph.quantise.parameters import ActivationParameters, activation_parameters
 from vdla.compiler.graph.quantise.plan import QuantisationPlan
 from vdla.compiler.graph.quantise.ranges import METHODS
@@ -20,7 +20,13 @@ from vdla.compiler.graph.quantise.statistics import ValueStatistics
 LEAST_DB = 20.0
 """A part with less is lost: errors are a tenth of its values."""
 _ONE_BIT_DB = 6.0
-_LET_PASS = ("Relu", "Clip", "LeakyRelu")
+_LET_PASS = frozenset(
+    {
+        "AveragePool", "Celu", "Clip", "Elu", "Gelu", "GlobalAveragePool", "HardSwish", "LeakyRelu", "Mish", "PRelu",
+        "Relu", "Selu", "Swish", "ThresholdedRelu",
+    }
+)  # fmt: skip
+"""What leaves parts in the order of magnitude that they have."""
 
 
 def parts_of(graph: Graph, name: str) -> tuple[str, ...]:
@@ -39,9 +45,9 @@ def parts_of(graph: Graph, name: str) -> tuple[str, ...]:
 
 
 def _joined(graph: Graph, name: str) -> tuple[str, ...]:
-    """The operands of the node that joins a value, behind nodes that move or bound elements."""
+    """The operands of the node that joins a value, behind nodes that move, bound or average."""
     node = graph.producers.get(name)
-    while node is not None and (node.op in _LET_PASS or is_movement(graph, node)):
+    while node is not None and (node.op in _LET_PASS or is_movement(graph, node) or is_spatial_mean(graph, node)):
         node = graph.producers.get(node.inputs[0])
     if node is None:
         return ()

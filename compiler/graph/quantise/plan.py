@@ -155,7 +155,7 @@ class _Planner:
         if node.op == "ConvTranspose" and options.get("group", 1) > 1:
             axis = None  # a channel of the weight stands for one result of each group
         bias = node.inputs[2] if len(node.inputs) > 2 else ""
-        if bias and self.graph.constant(bias) is None:
+        if bias and (self.graph.constant(bias) is None or (node.op == "Gemm" and not is_bias(self.graph, bias, node))):
             return None
         added, result = self._biased(node, bias)
         return QuantisedLayer(node, node.inputs[:1], self._end(result), node.inputs[1], axis, added)

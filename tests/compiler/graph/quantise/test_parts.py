@@ -70,12 +70,24 @@ def balanced(b: QdqBuilder, x: str, result: str, boxes: int) -> None:
     factors = np.full(b.types[x].extents[1], 1.0)
     factors[:boxes] = 1 / 300
     weight = np.random.default_rng(5).standard_normal((3, len(factors), 1, 1)) * factors.reshape(1, -1, 1, 1)
-    b.add("Conv", x, b.constant(weight.astype(np.float32)), shape=(2, 3, 6, 6), result=result)
+    shape = (2, 3, *b.types[x].extents[2:])
+    b.add("Conv", x, b.constant(weight.astype(np.float32)), shape=shape, result=result)
 
 
 def middle(b: QdqBuilder, boxes: str, scores: str) -> None:
     """In the middle of a network, and an output as well."""
     balanced(b, joined(b, 1, boxes, scores), "after", 4)
+
+
+def behind(op: str, **options: object) -> Tail:
+    """A convolution of what an operator makes of both."""
+
+    def tail(b: QdqBuilder, boxes: str, scores: str) -> None:
+        shape = (2, 8, 1, 1) if op == "GlobalAveragePool" else (2, 8, 6, 6)
+        x = b.add(op, joined(b, 1, boxes, scores), shape=shape, **options)
+        balanced(b, x, "after", 4)
+
+    return tail
 
 
 def split(b: QdqBuilder, boxes: str, scores: str) -> None:
@@ -112,6 +124,9 @@ CASES: dict[str, tuple[Tail, tuple[str, ...]]] = {
     "nested": (nested, ("joined",)),
     "bounded": (bounded, ("bounded",)),
     "middle": (middle, ("joined", "after")),
+    "behind a function": (behind("LeakyRelu", alpha=0.1), ("after",)),
+    "behind a mean": (behind("GlobalAveragePool"), ("after",)),
+    "behind a maximum": (behind("MaxPool", kernel_shape=(3, 3), pads=(1, 1, 1, 1)), ("after",)),
     "split": (split, ("of_upper", "of_lower")),
     "padded": (padded, ("inside",)),
     "chosen": (chosen, ("unchosen",)),
