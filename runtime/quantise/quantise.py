@@ -23,6 +23,7 @@ from vdla.compiler.graph.quantise import (
     equalise,
     insert_qdq,
     plan_quantisation,
+    separate_parts,
     value_statistics,
 )
 from vdla.runtime.evaluate import PREPARATION, Evaluator
@@ -86,6 +87,7 @@ def quantise(
         evaluator.run(batch, observe=lambda name, value: statistics[name].update(value) if name in statistics else None)
     if not kept.batches:
         raise QuantiseError("quantise: calibration must have at least one batch, got none")
+    plan = separate_parts(graph, plan, statistics, method, keep_float)
     parameters = choose_parameters(
         graph,
         plan,

@@ -17,10 +17,20 @@ from vdla.compiler.graph.quantise import (
     QuantisationPlan,
     QuantisedLayer,
     QuantisedParameters,
+    WeightParameters,
     insert_qdq,
 )
 from vdla.runtime.evaluate import Evaluator, evaluate_node
 from vdla.runtime.quantise.batches import Batch
+from vdla.runtime.quantise.part_reports import (
+    PartReport,
+    Runs,
+    concatenations,
+    indices,
+    lost_channels,
+    parts_of_concatenations,
+)
+from vdla.runtime.quantise.ratio import Ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +53,27 @@ class LayerReport:
 
 @dataclass(frozen=True, slots=True)
 class QuantisationReport:
-    """All layers in the order of the network; `outputs` are the ratios of its outputs in dB."""
+    """All layers in the order of the network; `outputs` are the ratios of its outputs in dB.
+
+    `parts` are the inputs of concatenations, and channels of outputs that the ratio of the whole
+    hides. `notes` say what the quantiser did to keep values that plain scales would lose.
+    """
 
     network: str
     layers: tuple[LayerReport, ...]
     outputs: Mapping[str, float]
+    parts: tuple[PartReport, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence for each part that loses more than the ratio of the whole says."""
+        return tuple(
+            f"{part.value}: {part.snr_db:.1f} dB in {part.part}, where the whole has {part.whole_db:.1f} dB; "
+            "keep the layers that make it float"
+            for part in self.parts
+            if part.is_lost
+        )
 
     @property
     def costliest(self) -> tuple[LayerReport, ...]:
@@ -62,33 +88,13 @@ class QuantisationReport:
             alone = "-" if layer.alone_db is None else f"{layer.alone_db:.1f}"
             rows.append(f"{layer.name:{width}}  {layer.snr_db:6.1f}  {100 * layer.saturated:7.3f} %  {alone:>8}")
         rows += [f"{name:{width}}  {ratio:6.1f}  (output)" for name, ratio in self.outputs.items()]
+        rows += [f"note: {text}" for text in self.notes] + [f"warning: {text}" for text in self.warnings]
         return "\n".join(rows)
 
 
 @dataclass(slots=True)
-class _Ratio:
-    """Sums of signal and noise."""
-
-    signal: float = 0.0
-    noise: float = 0.0
-
-    def add(self, exact: Array, found: Array) -> None:
-        """Adds a batch."""
-        wide = exact.astype(np.float64)
-        self.signal += float((wide**2).sum())
-        self.noise += float(((found.astype(np.float64) - wide) ** 2).sum())
-
-    @property
-    def db(self) -> float:
-        """The ratio; infinite without noise."""
-        if not self.noise:
-            return float("inf")
-        return 10 * float(np.log10(max(self.signal, 1e-300) / self.noise))
-
-
-@dataclass(slots=True)
 class _Measured:
-    ratio: _Ratio = field(default_factory=_Ratio)
+    ratio: Ratio = field(default_factory=Ratio)
     outside: int = 0
     elements: int = 0
 
@@ -97,8 +103,10 @@ def make_report(
     graph: Graph, plan: QuantisationPlan, parameters: QuantisedParameters, samples: Sequence[Batch], sensitivity: bool
 ) -> QuantisationReport:
     """The report of a quantised float graph."""
-    wanted = list(dict.fromkeys([*(layer.result for layer in plan.layers), *graph.outputs]))
-    exact = [Evaluator(graph, prefer="size").run(batch, values=wanted) for batch in samples]
+    joined = concatenations(graph, plan)
+    wanted = list(dict.fromkeys([*(layer.result for layer in plan.layers), *joined, *graph.outputs]))
+    operands = [name for node in joined.values() for name in node.inputs]
+    exact = [Evaluator(graph, prefer="size").run(batch, values=[*wanted, *operands]) for batch in samples]
     whole = _run(insert_qdq(graph, plan, parameters), samples, wanted)
     layers = []
     for layer in plan.layers:
@@ -115,7 +123,31 @@ def make_report(
                 alone_db=_alone(graph, plan, parameters, layer, samples, exact) if sensitivity else None,
             )
         )
-    return QuantisationReport(graph.name, tuple(layers), {name: _output(name, exact, whole) for name in graph.outputs})
+    return QuantisationReport(
+        network=graph.name,
+        layers=tuple(layers),
+        outputs={name: _output(name, exact, whole) for name in graph.outputs},
+        parts=(*parts_of_concatenations(joined, exact, whole), *lost_channels(graph.outputs, exact, whole)),
+        notes=_notes(plan, parameters),
+    )
+
+
+def _notes(plan: QuantisationPlan, parameters: QuantisedParameters) -> tuple[str, ...]:
+    """What stays float and which scales are greater so that nothing is lost."""
+    mixed = [f"{value} stays float, since one scale would lose {part} in it" for value, part in plan.mixed.items()]
+    raised = [
+        f"{layer.name}: the weight scale of {_outputs(made)} is raised so that bias and sums fit into int32"
+        for layer in plan.layers
+        if (made := parameters.weights.get(layer.name)) is not None and made.raised
+    ]
+    return (*mixed, *raised)
+
+
+def _outputs(weight: WeightParameters) -> str:
+    if weight.scale.size == 1:
+        return "all outputs"
+    noun = "outputs" if len(weight.raised) > 1 else "output"
+    return f"{noun} {indices(weight.raised)} of {weight.scale.size}"
 
 
 def _run(graph: Graph, samples: Sequence[Batch], wanted: Sequence[str]) -> list[dict[str, Array]]:
@@ -133,10 +165,7 @@ def _of(plan: QuantisationPlan, parameters: QuantisedParameters, name: str) -> A
     return parameters.activations[plan.values[name]]
 
 
-_Runs = Sequence[Mapping[str, Array]]
-
-
-def _measure(name: str, parameters: ActivationParameters, exact: _Runs, found: _Runs) -> _Measured:
+def _measure(name: str, parameters: ActivationParameters, exact: Runs, found: Runs) -> _Measured:
     measured = _Measured()
     low, high = parameters.range
     half = float(parameters.scale) / 2
@@ -149,14 +178,14 @@ def _measure(name: str, parameters: ActivationParameters, exact: _Runs, found: _
 
 def snr_db(exact: Mapping[str, Array], found: Mapping[str, Array]) -> float:
     """The ratio of arrays by name, taken together."""
-    ratio = _Ratio()
+    ratio = Ratio()
     for name, value in exact.items():
         ratio.add(value, found[name])
     return ratio.db
 
 
-def _output(name: str, exact: _Runs, found: _Runs) -> float:
-    ratio = _Ratio()
+def _output(name: str, exact: Runs, found: Runs) -> float:
+    ratio = Ratio()
     for one, other in zip(exact, found, strict=True):
         ratio.add(one[name], other[name])
     return ratio.db
@@ -168,12 +197,12 @@ def _alone(
     parameters: QuantisedParameters,
     layer: QuantisedLayer,
     samples: Sequence[Batch],
-    exact: _Runs,
+    exact: Runs,
 ) -> float:
     """The ratio of all outputs if only one layer is quantised."""
     names = (*layer.activations, layer.result)
     only = replace(plan, layers=(layer,), values={name: plan.values[name] for name in names})
-    ratio = _Ratio()
+    ratio = Ratio()
     for one, other in zip(exact, _run(insert_qdq(graph, only, parameters), samples, graph.outputs), strict=True):
         for name in graph.outputs:
             if np.issubdtype(one[name].dtype, np.floating):

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import onnx
 import pytest
+from onnx.parser import parse_model
 
 from vdla.benchmarks.networks.digits import digits
 from vdla.benchmarks.networks.digits_images import training_digits
@@ -57,6 +58,22 @@ def test_several_files_are_batches(folder: Path, capsys: Capture) -> None:
     assert main([*words, "--data", "a.npz", "b.npz", "-o", "two.onnx"]) == OK
     assert main([*words, "--data", "images.npy", "-o", "one.onnx"]) == OK
     assert onnx.load("one.onnx").graph == onnx.load("two.onnx").graph
+
+
+def test_notes_and_warnings_follow_the_table(capsys: Capture) -> None:
+    weight = np.array([1e-8, 1, 1e-3]).reshape(3, 1, 1, 1)
+    biases = np.array([1, 0, 0], np.float32)
+    made = parse_model('<ir_version: 8, opset_import: ["" : 17]> g (float[1,1,4,4] x) => (float[1,3,4,4] y)'
+                       "{ y = Conv(x, w, b) }")  # fmt: skip
+    for name, value in (("w", weight), ("b", biases)):
+        made.graph.initializer.append(onnx.numpy_helper.from_array(value.astype(np.float32), name))
+    onnx.save(made, "channels.onnx")
+    np.save("x.npy", np.linspace(-1, 1, 16, dtype=np.float32).reshape(1, 1, 4, 4))
+    assert main(["quantise", "channels.onnx", "--data", "x.npy", "--fast"]) == OK
+    *_, note, warning, last = capsys.readouterr().out.splitlines()
+    assert note == "y: the weight scale of output 0 of 3 is raised so that bias and sums fit into int32"
+    assert warning.startswith("warning: y: 0.0 dB in channel 2 of dimension 1, where the whole has ")
+    assert last == "channels_int8.onnx: 1 layers quantised"
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.integer.affine import (
@@ -92,6 +94,8 @@ def fuse_matmul(result: QuantisedResult, node: Node, added: str = "") -> Replace
     if added:
         decline("have a constant weight, since a bias is added")
     a, b = (activation(graph, name) for name in node.inputs)
+    depth = (graph.tensor(node.inputs[0]).shape or ())[-1]
+    _check_sums((depth if isinstance(depth, int) else 1) * _reach(a.zero_point) * _reach(b.zero_point))
     attributes = {
         "a_zero_point": a.zero_point,
         "b_zero_point": b.zero_point,
@@ -161,13 +165,34 @@ def _with_constants(
     factors: QuantisedWeight,
     sums: Float32,
     bias_name: str,
-    attributes: dict[str, object],
+    attributes: dict[str, Any],
 ) -> Replacement:
     graph = result.graph
+    added = bias(graph, bias_name, sums, len(sums))
+    channel = 1 if op == "vdla.QConvTranspose" else 0
+    _check_sums(_greatest(factors.values, added, attributes["x_zero_point"], channel))
     values: dict[str, Array] = {
         fresh_name(graph, f"{result.name}_weight"): factors.values,
-        fresh_name(graph, f"{result.name}_bias"): bias(graph, bias_name, sums, len(sums)),
+        fresh_name(graph, f"{result.name}_bias"): added,
     }
     types = {name: TensorType(value.dtype.name, value.shape) for name, value in values.items()}
     made = Replacement(constants=values, types=types)
     return result.becomes(op, (x, *values), {**attributes, **multipliers(result.from_scale(sums))}, (node,), made)
+
+
+def _greatest(weight: npt.NDArray[np.int8], added: npt.NDArray[np.int32], x_zero_point: int, channel: int) -> int:
+    """The greatest magnitude of a sum; `channel` is the dimension of the weight's outputs."""
+    taps = np.abs(np.moveaxis(weight, channel, 0).astype(np.int64)).reshape(weight.shape[channel], -1)
+    sums = taps.sum(axis=1) * _reach(x_zero_point)
+    return int((np.abs(added.astype(np.int64)).reshape(-1, len(sums)) + sums).max(initial=0))
+
+
+def _reach(zero_point: int) -> int:
+    """The greatest distance of an int8 number from its zero point."""
+    return max(127 - zero_point, zero_point + 128)
+
+
+def _check_sums(greatest: int) -> None:
+    """Refuses sums that could wrap; a saturated bias is at the limit itself."""
+    if greatest >= 2**31 - 1:
+        decline(f"have sums within int32, got up to {greatest}")

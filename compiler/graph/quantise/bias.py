@@ -53,26 +53,21 @@ def _shape(layer: QuantisedLayer, given: Array | None, outputs: int) -> tuple[in
 
 def _mean_error(graph: Graph, layer: QuantisedLayer, weight: WeightParameters, means: Float64) -> Float64:
     """The mean of the sums' error for each output; 0 where the means do not fit the weight."""
-    node, exact = layer.node, graph.constants[layer.weight].astype(np.float64)
+    exact = graph.constants[layer.weight].astype(np.float64)
     sides = [1] * exact.ndim
     if layer.axis is not None:
         sides[layer.axis] = -1
-    error = weight.values * weight.scale.astype(np.float64).reshape(sides) - exact
-    groups = int(node.attributes.get("group", 1))
-    match node.op:
-        case "Conv":
-            taps = error.reshape(groups, len(error) // groups, error.shape[1], -1).sum(axis=3)
-            return _by_group(taps, means, groups)
-        case "ConvTranspose":
-            taps = error.reshape(groups, len(error) // groups, error.shape[1], -1).sum(axis=3).swapaxes(1, 2)
-            return _by_group(taps, means, groups)
-        case _:
-            rows = error if layer.axis == 0 else error.T
-            return rows @ means if len(means) == rows.shape[1] else np.zeros(len(rows))
+    error = taps_of(layer, weight.values * weight.scale.astype(np.float64).reshape(sides) - exact)
+    groups, outputs, inputs = error.shape
+    if len(means) != groups * inputs:
+        return np.zeros(groups * outputs)
+    return np.asarray(np.einsum("goi,gi->go", error, means.reshape(groups, -1)).reshape(-1))
 
 
-def _by_group(taps: Float64, means: Float64, groups: int) -> Float64:
-    """[groups, outputs, inputs] times the means of the inputs."""
-    if len(means) != groups * taps.shape[2]:
-        return np.zeros(groups * taps.shape[1])
-    return np.asarray(np.einsum("goi,gi->go", taps, means.reshape(groups, -1)).reshape(-1))
+def taps_of(layer: QuantisedLayer, weight: Float64) -> Float64:
+    """A weight, summed over its window, as [groups, outputs, inputs]."""
+    if layer.node.op not in ("Conv", "ConvTranspose"):
+        return (weight if layer.axis == 0 else weight.T)[np.newaxis]
+    groups = int(layer.node.attributes.get("group", 1))
+    taps = np.asarray(weight.reshape(groups, len(weight) // groups, weight.shape[1], -1).sum(axis=3))
+    return taps if layer.node.op == "Conv" else taps.swapaxes(1, 2)

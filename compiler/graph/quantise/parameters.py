@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.quantise.ranges import LEVELS, Range
-from vdla.compiler.graph.quantise.statistics import check_finite
+from vdla.compiler.graph.quantise.statistics import Float64, check_finite
 
 Float32 = npt.NDArray[np.float32]
 _LARGEST = 127
@@ -29,13 +29,21 @@ class ActivationParameters:
         """The least and the greatest value that integers stand for."""
         return float((-128 - self.zero_point) * self.scale), float((_LARGEST - self.zero_point) * self.scale)
 
+    @property
+    def reach(self) -> int:
+        """The greatest distance of an integer from the zero point."""
+        return max(self.zero_point + 128, _LARGEST - self.zero_point)
+
 
 @dataclass(frozen=True, slots=True)
 class WeightParameters:
-    """Integers, and a scale for each output."""
+    """Integers, and a scale for each output; `raised` are the outputs whose scale is greater than
+    their weights ask for, so that sums fit into int32.
+    """
 
     values: npt.NDArray[np.int8]
     scale: Float32
+    raised: tuple[int, ...] = ()
 
 
 def activation_parameters(given: Range) -> ActivationParameters:
@@ -49,10 +57,12 @@ def activation_parameters(given: Range) -> ActivationParameters:
 
 
 def quantise_weight(
-    where: str, weight: Array, axis: int | None, least_squares: bool, bits: int = 8
+    where: str, weight: Array, axis: int | None, least_squares: bool, bits: int = 8, least: Float64 | None = None
 ) -> WeightParameters:
-    """A weight with a scale along `axis`, or with one scale; by its maximum or by squared error.
-    Integers are symmetric, of so many bits.
+    """A weight with a scale along `axis`, or with one scale; by its maximum or by squared error,
+    but not below `least`. Integers are symmetric, of so many bits.
+
+    Weights that are all 0 have the scale `least`, or 1 where that is 0.
 
     Raises:
         QuantiseError: the weight contains NaN or infinity.
@@ -61,20 +71,21 @@ def quantise_weight(
     rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1) if axis is not None else weight.reshape(1, -1)
     rows, largest = rows.astype(np.float64), 2 ** (bits - 1) - 1
     scale = np.abs(rows).max(axis=1, initial=0) / largest
-    scale = np.where(scale < _LEAST_SCALE, 1.0, scale)
+    least = np.zeros(len(rows)) if least is None else least
+    used = scale >= _LEAST_SCALE
+    scale = np.where(used, scale, 1.0)
     if least_squares:
         scale = _least_squares(rows, scale, largest)
-    scale = scale.astype(np.float32)
+    raised = used & (scale < least)
+    scale = np.where(raised | (~used & (least > 0)), np.maximum(least, _LEAST_SCALE), scale).astype(np.float32)
     sides = [1] * weight.ndim
     if axis is not None:
         sides[axis] = -1
     values = np.clip(np.rint(weight / scale.reshape(sides)), -largest, largest).astype(np.int8)
-    return WeightParameters(values, scale)
+    return WeightParameters(values, scale, tuple(np.flatnonzero(raised).tolist()))
 
 
-def _least_squares(
-    rows: npt.NDArray[np.float64], scale: npt.NDArray[np.float64], largest: int
-) -> npt.NDArray[np.float64]:
+def _least_squares(rows: Float64, scale: Float64, largest: int) -> Float64:
     """For each row the scale of the least squared error among shrunk ones."""
     best, least = scale, np.full(len(rows), np.inf)
     for shrink in _SHRINK:

@@ -8,7 +8,7 @@ are quantised for their neighbours, and become tables. Everything else stays flo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.compiler.graph.integer import is_bias, is_movement, is_spatial_mean
@@ -45,14 +45,26 @@ class QuantisedLayer:
 
 @dataclass(frozen=True, slots=True)
 class QuantisationPlan:
-    """`values` maps each quantised value to the one whose parameters it has."""
+    """`values` maps each quantised value to the one whose parameters it has.
+
+    `mixed` are values that stay float since one scale would lose a part of them, and that part.
+    """
 
     layers: tuple[QuantisedLayer, ...]
     values: Mapping[str, str]
+    mixed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def layer_values(self) -> tuple[str, ...]:
+        """The values that layers read or make."""
+        return tuple(dict.fromkeys(name for layer in self.layers for name in (*layer.activations, layer.result)))
 
 
-def plan_quantisation(graph: Graph, keep_float: Sequence[str] = ()) -> QuantisationPlan:
-    """The layers of a float graph; those named by `keep_float` stay as they are.
+def plan_quantisation(
+    graph: Graph, keep_float: Sequence[str] = (), mixed: Mapping[str, str] | None = None
+) -> QuantisationPlan:
+    """The layers of a float graph; those named by `keep_float`, and those that read or make one of
+    the values `mixed`, stay as they are.
 
     Raises:
         QuantiseError: no node has a name of `keep_float`.
@@ -62,17 +74,17 @@ def plan_quantisation(graph: Graph, keep_float: Sequence[str] = ()) -> Quantisat
         if name not in known:
             hint = did_you_mean(name, sorted(known))
             raise QuantiseError(f"quantise: keep_float must name nodes of {graph.name}, got {name!r}{hint}")
-    planner = _Planner(graph, frozenset(keep_float))
+    planner = _Planner(graph, frozenset(keep_float), frozenset(mixed or ()))
     for node in graph.nodes:
         planner.add(node)
-    return QuantisationPlan(tuple(planner.layers), planner.values)
+    return QuantisationPlan(tuple(planner.layers), planner.values, mixed or {})
 
 
 class _Planner:
     """The plan of the nodes seen so far."""
 
-    def __init__(self, graph: Graph, keep: frozenset[str]) -> None:
-        self.graph, self.keep = graph, keep
+    def __init__(self, graph: Graph, keep: frozenset[str], mixed: frozenset[str]) -> None:
+        self.graph, self.keep, self.mixed = graph, keep, mixed
         self.functions = functions_of_one_value(graph)
         self.layers: list[QuantisedLayer] = []
         self.values: dict[str, str] = {}
@@ -85,6 +97,8 @@ class _Planner:
         if is_movement(self.graph, node):
             self._move(node)
         elif not self._kept(node) and (layer := self._layer(node)) is not None:
+            if not self.mixed.isdisjoint((*layer.activations, layer.result)):
+                return
             self.layers.append(layer)
             for name in (*layer.activations, layer.result):
                 self.values.setdefault(name, name)
@@ -141,7 +155,7 @@ class _Planner:
         if node.op == "ConvTranspose" and options.get("group", 1) > 1:
             axis = None  # a channel of the weight stands for one result of each group
         bias = node.inputs[2] if len(node.inputs) > 2 else ""
-        if bias and self.graph.constant(bias) is None:
+        if bias and (self.graph.constant(bias) is None or (node.op == "Gemm" and not is_bias(self.graph, bias, node))):
             return None
         added, result = self._biased(node, bias)
         return QuantisedLayer(node, node.inputs[:1], self._end(result), node.inputs[1], axis, added)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from vdla.compiler.graph.graph import Graph
 from vdla.compiler.graph.quantise.bias import layer_bias
 from vdla.compiler.graph.quantise.errors import QuantiseError
+from vdla.compiler.graph.quantise.fit import least_scales
 from vdla.compiler.graph.quantise.insert import QuantisedParameters
 from vdla.compiler.graph.quantise.parameters import ActivationParameters, activation_parameters, quantise_weight
-from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer
+from vdla.compiler.graph.quantise.parts import mixed_values, parts_of
+from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer, plan_quantisation
 from vdla.compiler.graph.quantise.ranges import METHODS
 from vdla.compiler.graph.quantise.statistics import ValueStatistics
 
@@ -17,15 +19,31 @@ Statistics = Mapping[str, ValueStatistics]
 
 
 def value_statistics(graph: Graph, plan: QuantisationPlan) -> dict[str, ValueStatistics]:
-    """Statistics of the values whose parameters must be found: of constants full, else empty."""
+    """Statistics of the values whose parameters must be found: of constants full, else empty.
+
+    Where values have parts, these are judged, and every value of a layer may need its own
+    parameters.
+    """
     rows = {layer.activations[0] for layer in plan.layers if layer.node.op in ("Gemm", "MatMul")}
-    found = {}
-    for name in dict.fromkeys(plan.values.values()):
-        found[name] = ValueStatistics(name, -1 if name in rows else 1)
-        value = graph.constant(name)
-        if value is not None:
-            found[name].update(value)
+    found = {name: ValueStatistics(name, -1 if name in rows else 1) for name in plan.values.values()}
+    values = plan.layer_values
+    parts = [name for value in values for name in parts_of(graph, value) if name != value]
+    for name in (*values, *parts) if parts else ():
+        found.setdefault(name, ValueStatistics(name, finite=name in plan.values))
+    for name, statistics in found.items():
+        constant = graph.constant(name)
+        if constant is not None:
+            statistics.update(constant)
     return found
+
+
+def separate_parts(
+    graph: Graph, plan: QuantisationPlan, statistics: Statistics, method: str = "mse", keep_float: Sequence[str] = ()
+) -> QuantisationPlan:
+    """The plan without the values of which one scale would lose a part."""
+    while found := mixed_values(graph, plan, statistics, method):
+        plan = plan_quantisation(graph, keep_float, {**plan.mixed, **found})
+    return plan
 
 
 def choose_parameters(
@@ -52,7 +70,8 @@ def choose_parameters(
         axis = layer.axis if per_channel else None
         where = f"quantise: weight {layer.weight}"
         bits = (weight_bits or {}).get(layer.name, 8)
-        weights[layer.name] = quantise_weight(where, graph.constants[layer.weight], axis, method == "mse", bits)
+        least = least_scales(graph, layer, axis, activations[_data(plan, layer)])
+        weights[layer.name] = quantise_weight(where, graph.constants[layer.weight], axis, method == "mse", bits, least)
         means = statistics[_data(plan, layer)].means if correct_biases else None
         bias = layer_bias(graph, layer, weights[layer.name], means)
         if bias is not None:

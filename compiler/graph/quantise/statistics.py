@@ -23,11 +23,12 @@ _FIRST_BINS = 2048  # at least, over the range of the first batch
 class ValueStatistics:
     """The range, the histogram and the means along one dimension of one value.
 
-    `counts[i]` elements lie in bin `first + i`.
+    `counts[i]` elements lie in bin `first + i`. Unless all must be `finite`, others do not count.
     """
 
     name: str
     channel_axis: int = 1
+    finite: bool = True
     low: float = np.inf
     high: float = -np.inf
     elements: int = 0
@@ -43,7 +44,10 @@ class ValueStatistics:
         Raises:
             QuantiseError: the batch contains NaN or infinity.
         """
-        check_finite(f"calibration: {self.name}", values)
+        if self.finite:
+            check_finite(f"calibration: {self.name}", values)
+        elif not np.isfinite(values).all():
+            values = values[np.isfinite(values)].reshape(-1, 1)
         if not values.size:
             return
         flat = values.astype(np.float64).reshape(-1)

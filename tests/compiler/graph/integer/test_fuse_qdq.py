@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -115,6 +116,42 @@ def test_gemm_and_matmul_become_dense():
     made = transposed.add("MatMul", x, turned, shape=(2, 5))
     [node] = fuse_qdq(transposed.graph(transposed.quantise(made, 0.1))).nodes
     assert node.op == "vdla.QDense"
+
+
+@pytest.mark.parametrize(
+    ("bias", "dtype"), [(2**31 - 1, np.int32), (-(2**31), np.int32), (2**31 - 20000, np.int32), (5e5, np.float32)]
+)
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose", "Gemm", "MatMul"])
+def test_biases_with_which_sums_could_wrap_stay_float(op, bias, dtype):
+    """Of 100 * 227 and the bias; scales are powers of two, and the float results the right ones."""
+    b, image = QdqBuilder(), "Conv" in op
+    x = b.dequantise(b.input("x", (2, 1, 1, 1) if image else (2, 1)), 2.0**-6, -100)
+    w = b.dequantise(b.constant(np.full((1, 1, 1, 1) if image else (1, 1), 100, np.int8)), 2.0**-7)
+    added = b.constant(np.array([bias], dtype))
+    if dtype == np.int32:
+        added = b.dequantise(added, 2.0**-13)
+    product = b.add("Add", b.add(op, x, w), added) if op == "MatMul" else b.add(op, x, w, added)
+    explained = explain_fusion(b.graph(b.quantise(product, 2.0**12)))
+    [reason] = explained.reasons.values()
+    assert re.fullmatch(r"have sums within int32, got up to 2147\d{6}", reason)
+    data = np.array([127, -128], np.int8).reshape(explained.graph.tensor("x").extents)
+    exact = (100 * (data + 100.0) + bias * (1 if dtype == np.int32 else 2**13)) / 2**25
+    np.testing.assert_array_equal(run(explained.graph, {"x": data})["y"], np.clip(np.rint(exact), -128, 127))
+
+
+def test_biases_with_which_no_sum_wraps_become_integers():
+    b = QdqBuilder()
+    x = b.dequantise(b.input("x", (2, 1, 1, 1)), 2.0**-6, -100)
+    w = b.dequantise(b.constant(np.full((1, 1, 1, 1), 100, np.int8)), 2.0**-7)
+    bias = b.dequantise(b.constant(np.array([2**31 - 2 - 100 * 227], np.int32)), 2.0**-13)
+    assert operators(fuse_qdq(b.graph(b.quantise(b.add("Conv", x, w, bias), 2.0**12)))) == ["vdla.QConv"]
+
+
+def test_products_of_activations_whose_sums_could_wrap_stay_float():
+    b, depth = QdqBuilder(), 2**31 // 128**2
+    a, c = b.dequantise(b.input("a", (1, depth)), 0.5), b.dequantise(b.input("c", (depth, 1)), 0.5)
+    reasons = explain_fusion(b.graph(b.quantise(b.add("MatMul", a, c, shape=(1, 1)), 2.0))).reasons
+    assert list(reasons.values()) == ["have sums within int32, got up to 2147483648"]
 
 
 def test_product_of_two_activations():

@@ -161,3 +161,17 @@ def test_concatenated_values_share_parameters():
     assert [node.op for node in integer.nodes] == [
         "QuantizeLinear", "vdla.QConv", "vdla.QConv", "Concat", "vdla.QAveragePool", "Flatten", "DequantizeLinear",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("shape", "layers"), [((), 1), ((1,), 1), ((5,), 1), ((1, 5), 1), ((2, 1), 0), ((2, 5), 0)], ids=str
+)
+def test_a_bias_has_one_number_for_each_output(shape, layers):
+    """What Gemm adds may be a matrix: that stays float."""
+    b = QdqBuilder()
+    x, w, c = b.input("x", (2, 3), "float32"), b.constant(normal(3, 5)), b.constant(np.ones(shape, np.float32))
+    b.add("Gemm", x, w, c, shape=(2, 5), result="y")
+    graph = b.graph("y")
+    assert len(plan_quantisation(graph).layers) == layers
+    ops = [node.op for node in fuse_qdq(quantised(graph, [normal(2, 3)])).nodes]
+    assert ops == (["QuantizeLinear", "vdla.QDense", "DequantizeLinear"] if layers else ["Gemm"])

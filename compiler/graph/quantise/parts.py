@@ -1,0 +1,102 @@
+"""Values that nodes join from parts, and which of them one scale would not serve.
+
+A concatenation of boxes in pixels and scores up to 1 has a scale for the boxes: in it, all scores
+are 0, and the signal-to-noise ratio of the whole does not show it. So each part is judged alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from vdla.compiler.graph.graph import Graph
+from vdla.compiler.graph.integer import is_movement, is_spatial_mean
+from vdla.compiler.graph.quantise.parameters import ActivationParameters, activation_parameters
+from vdla.compiler.graph.quantise.plan import QuantisationPlan
+from vdla.compiler.graph.quantise.ranges import METHODS
+from vdla.compiler.graph.quantise.statistics import ValueStatistics
+
+LEAST_DB = 20.0
+"""A part with less is lost: errors are a tenth of its values."""
+_ONE_BIT_DB = 6.0
+_LET_PASS = frozenset(
+    {
+        "AveragePool", "Celu", "Clip", "Elu", "Gelu", "GlobalAveragePool", "HardSwish", "LeakyRelu", "Mish", "PRelu",
+        "Relu", "Selu", "Swish", "ThresholdedRelu",
+    }
+)  # fmt: skip
+"""What leaves parts in the order of magnitude that they have."""
+
+
+def parts_of(graph: Graph, name: str) -> tuple[str, ...]:
+    """The values that nodes join to make a value; the value itself if none do."""
+    found: dict[str, None] = {}
+    seen, pending = set(), [name]
+    while pending:
+        value = pending.pop()
+        operands = _joined(graph, value)
+        if not operands:
+            found[value] = None
+        elif value not in seen:
+            seen.add(value)
+            pending.extend(reversed(operands))
+    return tuple(found)
+
+
+def _joined(graph: Graph, name: str) -> tuple[str, ...]:
+    """The operands of the node that joins a value, behind nodes that move, bound or average."""
+    node = graph.producers.get(name)
+    while node is not None and (node.op in _LET_PASS or is_movement(graph, node) or is_spatial_mean(graph, node)):
+        node = graph.producers.get(node.inputs[0])
+    if node is None:
+        return ()
+    match node.op:
+        case "Concat":
+            return node.inputs
+        case "Where":
+            return node.inputs[1:]
+        case "ScatterElements" | "ScatterND":
+            return node.inputs[0], node.inputs[2]
+        case "Pad":
+            return node.inputs[0], *filter(None, node.inputs[2:3])
+        case _:
+            return ()
+
+
+def mixed_values(
+    graph: Graph, plan: QuantisationPlan, statistics: Mapping[str, ValueStatistics], method: str
+) -> dict[str, str]:
+    """The quantised values with a part that their scale would lose, and which part that is."""
+    found: dict[str, str] = {}
+    for value in plan.layer_values:
+        parts, owner = parts_of(graph, value), plan.values[value]
+        if len(parts) == 1 or owner in found or set(parts) != set(parts_of(graph, owner)):
+            continue  # its scale is that of a value that is judged itself
+        scale = activation_parameters(METHODS[method](statistics[owner]))
+        for part in parts:
+            if _is_lost(statistics[part], statistics[value], scale, method) and not _is_scalar(graph, part):
+                found.setdefault(value, part)
+    return found
+
+
+def _is_scalar(graph: Graph, name: str) -> bool:
+    value = graph.constant(name)
+    return value is not None and value.size == 1
+
+
+def _is_lost(part: ValueStatistics, whole: ValueStatistics, shared: ActivationParameters, method: str) -> bool:
+    """Whether a part keeps less than LEAST_DB, and would keep a bit more in a scale of its own."""
+    if not part.elements or part.low == part.high == 0:
+        return False
+    kept = _kept_db(part, whole, shared)
+    own = activation_parameters(METHODS[method](part))
+    return kept < LEAST_DB and kept < _kept_db(part, whole, own) - _ONE_BIT_DB
+
+
+def _kept_db(part: ValueStatistics, whole: ValueStatistics, given: ActivationParameters) -> float:
+    """The signal-to-noise ratio of a part, of which the whole has what lies in its range."""
+    values, scale = np.clip(part.centres, whole.low, whole.high), float(given.scale)
+    rounded = (np.clip(np.rint(values / scale) + given.zero_point, -128, 127) - given.zero_point) * scale
+    signal, noise = ((part.counts * each**2).sum() for each in (values, rounded - values))
+    return 10 * float(np.log10(max(signal, 1e-300) / max(noise, 1e-300)))
