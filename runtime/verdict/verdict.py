@@ -181,7 +181,7 @@ def evaluate(
         types_before=plain,
         types_after=own,
         steps_before=config.macs_per_cycle,
-        steps_after=max(config.macs_per_cycle, *rates),
+        steps_after=max([config.macs_per_cycle, *rates]),
         trials=trials,
         part=part,
         area=added_area(config, after, added, part, progress if synthesise else None),
