@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _reasons(artifact: Artifact) -> Iterator[str]:
     """Operators with the same reason stand together."""
-    from vdla.commands.placement_tables import placed_rows
+    from vdla.commands.placement_tables import placed_rows, to_change
 
     groups: dict[tuple[str, str, str], list[str]] = {}
     for row in placed_rows(artifact):
@@ -60,8 +60,7 @@ def _reasons(artifact: Artifact) -> Iterator[str]:
             key = (row.device, row.operator.reason, row.operator.change)
             groups.setdefault(key, []).append(row.operator.name)
     for (device, reason, change), names in groups.items():
-        moved = f"; to change it: {change}" if change else ""
-        yield f"{', '.join(names)} on {device}: {reason}{moved}"
+        yield f"{', '.join(names)} on {device}: {reason}{to_change(change)}"
 
 
 def _memory(artifact: Artifact) -> str:

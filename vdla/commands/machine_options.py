@@ -116,6 +116,12 @@ def key_and_value(option: str, setting: str) -> tuple[str, str]:
     return key, value
 
 
+def name_and_value(option: str, setting: str) -> tuple[str, str]:
+    """The two sides of NAME=VALUE, whose name may contain `=`."""
+    name, _, value = setting.rpartition("=")
+    return (name, value) if name else key_and_value(option, setting)
+
+
 def natural(value: str) -> int:
     """The type of an option whose value is an integer from 0."""
     if not value.isdecimal():
