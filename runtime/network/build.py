@@ -42,7 +42,9 @@ def build_artifact(
     """
     kinds = [graph.types[name] for name in graph.inputs]
     symbols = frozenset(symbol for kind in kinds if isinstance(kind, TensorType) for symbol in kind.symbols)
-    parts = ArtifactParts(target, background, time, points, on_grid, symbols)
+    parts = ArtifactParts(
+        target=target, background=background, time=time, points=points, on_grid=on_grid, symbols=symbols
+    )
     builders = [PlanBuilder(each, parts, why) for each, why in ((graph, decisions or {}), *variants)]
     for building in builders:
         nodes = sorted(enumerate(building.graph.nodes), key=lambda place: place[1].op == ACCELERATED)  # kernels first

@@ -12,7 +12,7 @@ from vdla.commands import OK, CommandError
 from vdla.commands.calibration import calibration_data
 from vdla.commands.console import output, progress
 from vdla.commands.files import require_folder
-from vdla.commands.machine_options import DEFAULT_PRESET, integer, name_and_value, read_config
+from vdla.commands.machine_options import DEFAULT_PRESET, integer, name_and_value, read_config, with_extensions
 from vdla.commands.tuned_option import best_known
 
 if TYPE_CHECKING:
@@ -112,7 +112,17 @@ def _check_options(arguments: argparse.Namespace) -> None:
 
 
 def _target(arguments: argparse.Namespace) -> Config | str:
-    return read_config(arguments.config) if arguments.config else arguments.target or DEFAULT_PRESET
+    """The target; a machine with its extensions."""
+    target = read_config(arguments.config) if arguments.config else arguments.target or DEFAULT_PRESET
+    if not arguments.extension:
+        return target
+    from vdla.hardware.config import PRESETS
+    from vdla.support.suggest import did_you_mean
+
+    if isinstance(target, str) and target not in PRESETS:
+        rule = f"--target must be a machine ({', '.join(PRESETS)}) with --extension {arguments.extension[0]}"
+        raise CommandError(f"compile: {rule}, got {target}{did_you_mean(target, PRESETS)}")
+    return with_extensions(PRESETS[target] if isinstance(target, str) else target, arguments.extension)
 
 
 def _extents(settings: Sequence[str]) -> dict[str, list[int]]:

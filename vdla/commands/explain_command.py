@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vdla.commands import OK
 from vdla.commands.console import output
+from vdla.commands.machine_options import add_extension_argument
 
 if TYPE_CHECKING:
     from vdla.runtime.artifact import Artifact
@@ -23,6 +24,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="a compiled network, made by vdla compile")
+    add_extension_argument(parser, "an extension that the network needs")
     parser.add_argument("--json", action="store_true", help="JSON instead of tables")
 
 

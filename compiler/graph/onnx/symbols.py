@@ -6,7 +6,7 @@ under which it can be given a number. Symbols that ONNX's inference invents mean
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any
 
@@ -58,7 +58,7 @@ def _values(graph: GraphProto) -> Iterator[ValueInfoProto]:
                 yield from _values(body)
 
 
-def _dims(kind: TypeProto) -> Iterable[Any]:
+def _dims(kind: TypeProto) -> Any:  # noqa: ANN401  classes of protobuf
     """The extents of a tensor, or of the tensors in a sequence or optional."""
     match kind.WhichOneof("value"):
         case "tensor_type":
