@@ -19,7 +19,7 @@ from vdla.compiler.graph.accelerator.cost import (
 )
 from vdla.compiler.graph.accelerator.operator_call import reads_quantised
 from vdla.compiler.graph.accelerator.partition import SCATTERED, AcceleratorCandidates, Regions, without_scattered_joins
-from vdla.compiler.graph.graph import Graph, Node
+from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.compiler.graph.macs import macs_of
 from vdla.hardware.config import Config
 
@@ -177,8 +177,11 @@ class _Choosing:
         """What would let the accelerator run a node."""
         if node.op.startswith("vdla.Q"):
             return "a template"
-        is_float = node.op in _QUANTISABLE and not reads_quantised(self.graph, node)
-        return "quantisation, as with --calibration FILE" if is_float else ""
+        kind = self.graph.types.get(node.outputs[0])
+        is_float = isinstance(kind, TensorType) and kind.dtype.startswith("float")
+        if node.op not in _QUANTISABLE or not is_float or reads_quantised(self.graph, node):
+            return ""
+        return "quantisation, as with --calibration FILE"
 
 
 _QUANTISABLE = frozenset(

@@ -17,7 +17,7 @@ from vdla.compiler.graph.accelerator.elementwise_calls import add, elementwise, 
 from vdla.compiler.graph.accelerator.errors import NotAcceleratedError, decline
 from vdla.compiler.graph.accelerator.matmul_call import matmul
 from vdla.compiler.graph.accelerator.packing import PackedLayout
-from vdla.compiler.graph.graph import Graph, Node
+from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.compiler.operators.vdla import TemplateError
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import NumericsError
@@ -34,6 +34,9 @@ MOVEMENTS = (
     "Transpose",
     "Unsqueeze",
 )
+
+_OF_NO_FLOATS = ("bool", "int16", "int32", "int64", "uint16", "uint32", "uint64", "str")
+"""Element types that quantisation does not change."""
 
 
 def operator_call(
@@ -64,6 +67,9 @@ def _why_not(graph: Graph, node: Node) -> str:
         return "compute; it converts between floats and integers only"
     if reads_quantised(graph, node):
         return "compute in integers; its operands are quantised, its result is not"
+    kind = graph.types.get(node.outputs[0])
+    if isinstance(kind, TensorType) and kind.dtype in _OF_NO_FLOATS:
+        return f"compute in integers of 8 bits, got {kind.dtype}"
     return "compute in integers; it is not quantised"
 
 

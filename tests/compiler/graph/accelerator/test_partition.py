@@ -168,6 +168,18 @@ def test_reasons_of_float_operators_in_a_quantised_graph(graph, reason):
     assert {(each.reason, each.change) for each in others} == {(f"on the accelerator it must {CONVERTS}", "")}
 
 
+@pytest.mark.parametrize("dtype", ["int64", "bool", "float32"])
+def test_only_floats_are_to_be_quantised(dtype):
+    types = dict.fromkeys(("x", "y"), TensorType(dtype, (4, 4)))
+    graph = check_graph(Graph("g", ("x",), ("y",), (Node("Add", ("x", "x"), ("y",)),), {}, types))
+    found = decisions(graph).decisions["y"]
+    if dtype == "float32":
+        wanted = ("compute in integers; it is not quantised", "quantisation, as with --calibration FILE")
+    else:
+        wanted = (f"compute in integers of 8 bits, got {dtype}", "")
+    assert (found.reason.removeprefix("on the accelerator it must "), found.change) == wanted
+
+
 def test_figures_are_those_of_the_cpu_that_runs_the_rest():
     assert modelled_cpu(CONFIG, "cortex-a53") is CPU_MODELS["cortex-a53"]
     assert modelled_cpu(CONFIG, "cortex-a9") is board_cpu(CONFIG)
