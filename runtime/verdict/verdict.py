@@ -256,10 +256,11 @@ def _steps_a_cycle(extension: Extension, plug_in: PlugIn) -> float:
 
 
 def _points(stage: Stage) -> int:
-    """Those of a sum that is written out are its terms."""
-    reduced = stage.reduction.axes if stage.reduction else ()
-    extents = [int(extent) for extent in (*stage.shape, *(axis.extent for axis in reduced))]
-    return prod(extents) * max(1, _terms(stage.value.expr))
+    """Those of a sum that is written out, without axes of a reduction, are its terms."""
+    terms = max(1, _terms(stage.value.expr))
+    if stage.reduction is not None:
+        terms = prod(int(axis.extent) for axis in stage.reduction.axes)
+    return prod(map(int, stage.shape)) * terms
 
 
 def _terms(expr: ir.Expr) -> int:
