@@ -147,7 +147,9 @@ ROOMS: dict[str, str] = {
         "runtime.devices runtime.native runtime.grid runtime.evaluate runtime.executor "
         "runtime.network runtime.tune"
     ),
-    "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph compiler.templates",
+    "compiler.graph.accelerator": (
+        "hardware compiler.operators.vdla compiler.graph compiler.graph.integer compiler.templates"
+    ),
     "compiler.graph.grid": ("compiler.graph compiler.graph.accelerator compiler.graph.layouts compiler.graph.rules"),
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target "

@@ -82,6 +82,7 @@ def _command_of(words: Sequence[str]) -> str | None:
 
 def _execute(parsed: argparse.Namespace) -> int:
     try:
+        _check_machine(parsed)
         code: int = parsed.run(parsed)
         if sys.stdout is not None:  # it is None where the shell closed it
             sys.stdout.flush()
@@ -90,6 +91,17 @@ def _execute(parsed: argparse.Namespace) -> int:
         raise
     except Exception as error:
         return _report(error, parsed.debug)
+
+
+def _check_machine(parsed: argparse.Namespace) -> None:
+    """Load the extensions and read the machine that options name, whatever the command does with
+    them: a file that cannot be used is an error everywhere.
+    """
+    extensions, config = getattr(parsed, "extension", None), getattr(parsed, "config", None)
+    if extensions or config:
+        from vdla.commands.machine_options import check_machine
+
+        check_machine(extensions or [], config)
 
 
 # --- parsers --------------------------------------------------------------------------------------

@@ -50,6 +50,11 @@ class TensorType:
             raise GraphError(f"tensor type: every extent must be a number, got {self}")
         return tuple(int(extent) for extent in self.shape if extent is not None)
 
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The extents that are symbols."""
+        return tuple(extent for extent in self.shape or () if isinstance(extent, str))
+
     def __str__(self) -> str:
         if self.shape is None:
             return f"{self.dtype}[...]"

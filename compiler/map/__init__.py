@@ -6,10 +6,11 @@ operator = found.found[0].with_best_tiles(threads=2)
 
 from vdla.compiler.map.applications import Applications, applications
 from vdla.compiler.map.candidates import MappingCandidates, candidates
-from vdla.compiler.map.errors import MapError
+from vdla.compiler.map.errors import MapError, Refusal
 from vdla.compiler.map.gather import gather, is_gather
 from vdla.compiler.map.mapped_operator import MappedOperator
-from vdla.compiler.map.mapping import Mapping, Refusal
+from vdla.compiler.map.mapping import Mapping
+from vdla.compiler.map.staged import why_not_staged
 
 __all__ = [
     "Applications",
@@ -22,4 +23,5 @@ __all__ = [
     "candidates",
     "gather",
     "is_gather",
+    "why_not_staged",
 ]

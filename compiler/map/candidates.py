@@ -13,10 +13,10 @@ from vdla.compiler import te
 from vdla.compiler.map.computation import Computation, contractions
 from vdla.compiler.map.cores import Core, machine_cores, of_intrinsics
 from vdla.compiler.map.element_wise import element_wise
-from vdla.compiler.map.errors import MapError
+from vdla.compiler.map.errors import MapError, Refusal
 from vdla.compiler.map.expression_parts import looked_up, sums_of, viewed
 from vdla.compiler.map.mapped_operator import MappedOperator
-from vdla.compiler.map.mapping import Mapping, Refusal, mappings
+from vdla.compiler.map.mapping import Mapping, mappings
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.vdla.operator import TemplateError
@@ -67,10 +67,10 @@ def candidates(
             _try(found, refused, mapping, request)
     named = [Refusal(", ".join(names), reason) for reason, names in others.items()]
     if not found and not refused:
-        why = "; ".join(f"{other.mapping}: {other.reason}" for other in named)
-        raise MapError(f"map {name}: some intrinsic must cover the expression, got none; {why}")
+        why = "; ".join(map(str, named))
+        raise MapError(f"map {name}: some intrinsic must cover the expression, got none; {why}", others=tuple(named))
     if not found:
-        raise MapError(f"map {name}: some mapping must be legal, got none; {refused[0].mapping}: {refused[0].reason}")
+        raise MapError(f"map {name}: some mapping must be legal, got none; {refused[0]}", refused=tuple(refused))
     ordered = sorted(found, key=lambda operator: operator.rough_cost)
     return MappingCandidates(tuple(ordered), tuple(refused), tuple(named))
 

@@ -76,14 +76,6 @@ class Mapping:
         return f"{names}: {', '.join(parts)}{pieces} ({reads}; {self.used:.0%} of the lanes used)"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A mapping that is not legal, and the first reason."""
-
-    mapping: str
-    reason: str
-
-
 def _plain(axes: tuple[str, ...]) -> list[str]:
     """The axes by the names that the user gave."""
     return [axis.removeprefix("v") for axis in axes]

@@ -14,7 +14,7 @@ from vdla.compiler.map.errors import MapError
 from vdla.compiler.map.mapping import Mapping, intrinsic_extents, require_covered
 from vdla.compiler.map.outer_loops import ROW_BLOCKS, OuterLoops
 from vdla.compiler.map.packed_operand import PackedOperand, pack_operand
-from vdla.compiler.map.table import Table, is_table
+from vdla.compiler.map.table import Table, tables_of
 from vdla.compiler.operators.vdla.roles import WINDOW, Role
 from vdla.compiler.operators.vdla.schedule import TileAxes
 from vdla.compiler.te import Stage
@@ -134,7 +134,7 @@ class PackedForm:
     @cached_property
     def stage(self) -> Intrinsic | None:
         """The intrinsic of the machine's stage, if results are looked up on their way out."""
-        tables = () if self.raw else _tables(self.epilogue)
+        tables = () if self.raw else tables_of(self.epilogue)
         if not tables:
             return None
         if self.config.stage is None:
@@ -154,7 +154,7 @@ class PackedForm:
         """The program's tensor of the table of the stage, and the table."""
         if self.stage is None:
             return None
-        (name,), (operand,) = _tables(self.epilogue), self.stage.tables
+        (name,), (operand,) = tables_of(self.epilogue), self.stage.tables
         source = next(tensor for tensor in self.epilogue.reads if tensor.name == name)
         entry = self.stage.behaviour.buffers[operand]
         if source.stage is not None or source.dtype != entry.dtype or prod(source.shape) != prod(entry.dims):
@@ -219,9 +219,3 @@ class PackedForm:
         extents = {**self.computation.extents, ROW_BLOCKS: self.mapping.blocks(self.axes[0])}
         placed = zip(_TILED, self.loops.tiled, strict=True)
         return {name: 1 if axis is None else extents[axis] for name, axis in placed}
-
-
-def _tables(stage: Stage) -> tuple[str, ...]:
-    """The tensors that a stage reads at indices of data."""
-    loads = (e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load))
-    return tuple(dict.fromkeys(load.buffer for load in loads if is_table(load)))

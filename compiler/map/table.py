@@ -57,6 +57,12 @@ def is_table(load: ir.Load) -> bool:
     return any(ir.reads_memory(index) for index in load.indices)
 
 
+def tables_of(stage: te.Stage) -> tuple[str, ...]:
+    """The tensors that a stage reads at indices of data."""
+    loads = (e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load))
+    return tuple(dict.fromkeys(load.buffer for load in loads if is_table(load)))
+
+
 def index_pairs(pattern: ir.Load, entry: Sequence[int], target: ir.Load, source: te.Tensor) -> list[Pairs]:
     """The ways to compare the indices of a table in a pattern and in an expression: each pair must
     be equal in form. None where the tables have different elements.

@@ -2,7 +2,8 @@
 
 The compute unit decides: a cycle counts for the operator whose instruction it runs or waits for, so
 that the cycles of all operators sum to those of the run. Loads of the next operator that run under
-the present one cost nothing.
+the present one cost nothing, and the bytes that a channel moves count for the operator in whose
+cycles it does: no operator moves more than its cycles allow.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from vdla.hardware.program import Program
 from vdla.simulator.stats import UNKNOWN, RunStats, gemm_macs, moved_bytes
 
 Ints = npt.NDArray[np.integer[Any]]
+_TRANSFERS = (Opcode.LOAD, Opcode.STORE)
+_ROUNDING = 1e-6  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorCycles:
-    """The cycles of one operator, the bytes it loads and stores, what its compute unit waited for.
+    """The cycles of one operator, the bytes of tensors that the channels move in them, what its
+    compute unit waited for.
 
     `macs` are the multiply-accumulates that the matrix unit executes: with those of padded blocks,
     without products with padding that the program leaves out.
@@ -61,19 +65,20 @@ def operator_cycles(program: Program, stats: RunStats, lines: Sequence[int]) -> 
     compute = np.flatnonzero(program.columns[:, COL["unit"]] == Unit.COMPUTE)
     owner_of_compute = _filled(owner[compute])
     count = len(lines)
-    cycles = np.zeros(count, np.int64)
-    if len(compute):
-        spans = np.diff(stats.ends[compute] + 1, prepend=0)
-        np.add.at(cycles, owner_of_compute, spans)
-    cycles[-1] += stats.total_cycles - cycles.sum()  # the last results are stored
+    ends = np.append(stats.ends[compute] + 1, stats.total_cycles)
+    owner_of_span = np.append(owner_of_compute, count - 1).astype(np.intp)  # the last results are stored
+    cycles = _by_operator(owner_of_span, np.diff(ends, prepend=0), count)
     stalls = np.zeros((count, len(COUNTERS)), np.int64)
     if stats.waits is not None:
         np.add.at(stalls, owner_of_compute, stats.waits[compute])
     stalls[:, COUNTERS.index("busy")] = 0
     opcodes, moved = program.columns[:, COL["opcode"]], moved_bytes(program.config, program.columns)
-    read, written = (np.where(opcodes == opcode, moved, 0) for opcode in (Opcode.LOAD, Opcode.STORE))
-    figures = (_summed(owner, each, count) for each in (gemm_macs(program.config, program.columns), read, written))
-    rows = zip(cycles.tolist(), *figures, map(_named, stalls), strict=True)
+    rate = program.config.peak_bytes_per_cycle
+    transfers = (_moved_before(ends, stats.ends, np.where(opcodes == op, moved, 0), rate) for op in _TRANSFERS)
+    read, written = (_by_operator(owner_of_span, np.diff(each, prepend=0), count) for each in transfers)
+    macs = gemm_macs(program.config, program.columns)
+    figures = (cycles, _by_operator(owner[owner >= 0], macs[owner >= 0], count), read, written)
+    rows = zip(*(each.tolist() for each in figures), map(_named, stalls), strict=True)
     return tuple(OperatorCycles(*row) for row in rows)
 
 
@@ -91,8 +96,26 @@ def _filled(owner: Ints) -> Ints:
     return filled
 
 
-def _summed(owner: Ints, values: Ints, count: int) -> list[int]:
-    """The sums of a value of every instruction, by operator."""
+def _moved_before(times: Ints, ends: Ints, nbytes: Ints, rate: float) -> Ints:
+    """The bytes that a channel has moved before each of some times, which are in order.
+
+    Each transfer is taken to be as late as its end and those behind it allow, at the full rate of
+    the channel: so no span of time has more bytes than fit into it.
+    """
+    order = np.argsort(ends, kind="stable")
+    total = np.cumsum(nbytes[order])
+    spare = (ends[order] + 1) * rate - total
+    late = np.minimum.accumulate(spare[::-1])[::-1]
+    finished = (total + late) / rate
+    begun = finished - nbytes[order] / rate
+    points = np.column_stack([begun, finished]).reshape(-1)
+    moved = np.column_stack([total - nbytes[order], total]).reshape(-1)
+    found: Ints = np.floor(np.interp(times, points, moved, left=0) + _ROUNDING).astype(np.int64)
+    return found
+
+
+def _by_operator(owner: Ints, values: Ints, count: int) -> Ints:
+    """The sums of values by operator."""
     total = np.zeros(count, np.int64)
-    np.add.at(total, owner[owner >= 0], values[owner >= 0])
-    return total.tolist()
+    np.add.at(total, owner, values)
+    return total

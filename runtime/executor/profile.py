@@ -27,7 +27,9 @@ class OperatorProfile:
     `macs` are those of its definition. `utilisation`, from 0 to 1, is the share of its cycles in
     which the matrix unit multiplies: programs leave out products with padding, and compute blocks
     of channels whole. `step` is the index of its step; `stalls` has the cycles in which the compute
-    unit waited, by counter.
+    unit waited, by counter. `nbytes` are those that its step reads and writes; on the accelerator
+    those that the channels read and write in its cycles, which `bytes_read` and `bytes_written`
+    have apart.
     """
 
     op: str
@@ -39,11 +41,17 @@ class OperatorProfile:
     cycles: int | None = None
     utilisation: float | None = None
     nbytes: int = 0
+    bytes_read: int | None = None
+    bytes_written: int | None = None
     stalls: Mapping[str, int] = field(default_factory=dict)
 
     def executed_operations(self, config: Config) -> float:
         """Multiplications and additions of the matrix unit; 0 on the CPU."""
         return 2 * (self.utilisation or 0.0) * (self.cycles or 0) * config.macs_per_cycle
+
+    def operations_a_byte(self, config: Config) -> float:
+        """Those for each byte of the busier direction: reads and writes have a channel each."""
+        return self.executed_operations(config) / max(1, self.bytes_read or 0, self.bytes_written or 0)
 
     @property
     def main_stall(self) -> str | None:
@@ -121,6 +129,8 @@ class NetworkProfile:
             "cycles": each.cycles,
             "utilisation": each.utilisation,
             "bytes": each.nbytes,
+            "bytes_read": each.bytes_read,
+            "bytes_written": each.bytes_written,
             "stalls": dict(each.stalls),
         }
 
@@ -185,5 +195,7 @@ def _on_accelerator(row: OperatorProfile, cycles: OperatorCycles, config: Config
         cycles=cycles.cycles,
         utilisation=cycles.macs / possible if possible else 0.0,
         nbytes=cycles.bytes_read + cycles.bytes_written,
+        bytes_read=cycles.bytes_read,
+        bytes_written=cycles.bytes_written,
         stalls=cycles.stalls,
     )

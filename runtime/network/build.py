@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from vdla.compiler.graph import Graph
+from vdla.compiler.graph import Graph, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, Decision
 from vdla.compiler.target import Target
 from vdla.runtime.artifact import Artifact, Cpu
@@ -40,7 +40,11 @@ def build_artifact(
     Raises:
         ModelError: nodes that no device can run; the message lists all of them with reasons.
     """
-    parts = ArtifactParts(target=target, background=background, time=time, points=points, on_grid=on_grid)
+    kinds = [graph.types[name] for name in graph.inputs]
+    symbols = frozenset(symbol for kind in kinds if isinstance(kind, TensorType) for symbol in kind.symbols)
+    parts = ArtifactParts(
+        target=target, background=background, time=time, points=points, on_grid=on_grid, symbols=symbols
+    )
     builders = [PlanBuilder(each, parts, why) for each, why in ((graph, decisions or {}), *variants)]
     for building in builders:
         nodes = sorted(enumerate(building.graph.nodes), key=lambda place: place[1].op == ACCELERATED)  # kernels first

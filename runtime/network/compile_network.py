@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.graph import Graph
-from vdla.compiler.graph.accelerator import Decision, board_cpu, candidates, choose, partition
+from vdla.compiler.graph.accelerator import CpuModel, Decision, board_cpu, candidates, choose, modelled_cpu, partition
 from vdla.compiler.graph.grid import HOST_MODEL
 from vdla.compiler.graph.groups import body_of
 from vdla.compiler.graph.layouts import choose_layouts
@@ -150,7 +150,7 @@ def _devices(
     machine = target_of(target, ModelError)
     if gpu is None:
         return machine, None
-    beside = board_cpu(machine) if isinstance(machine, Config) else HOST_MODEL
+    beside = modelled_cpu(machine, _beside(machine, cpu).cpu) if isinstance(machine, Config) else HOST_MODEL
     return machine, GridChoices(GridKernelTable(gpu, open_grid_device(gpu)), beside, place)
 
 
@@ -193,7 +193,7 @@ def _placed(
         _check_places(graph, place, [name for name, has in _has(config, on_grid).items() if has])
     own = {node.outputs[0] for node in graph.nodes}
     if config is not None:
-        graph, decisions = _on_devices(graph, config, place, observe, on_grid)
+        graph, decisions = _on_devices(graph, config, modelled_cpu(config, host.cpu), place, observe, on_grid)
     if on_grid is not None:
         own -= {name for name, why in decisions.items() if why.device == "vdla"}  # those that unpack are not own
         graph, decisions = _on_grid(graph, on_grid, own, decisions, observe)
@@ -227,12 +227,17 @@ def _quantised(
 
 
 def _on_devices(
-    graph: Graph, config: Config, place: Mapping[str, str], observe: Observer | None, on_grid: GridChoices | None
+    graph: Graph,
+    config: Config,
+    cpu: CpuModel,
+    place: Mapping[str, str],
+    observe: Observer | None,
+    on_grid: GridChoices | None,
 ) -> tuple[Graph, Mapping[str, Decision]]:
     """The graph in regions of the accelerator, and the decision on each node."""
     elsewhere = {} if on_grid is None else on_grid.decisions(graph)
     on_gpu = {name: why.gpu_seconds for name, why in elsewhere.items() if why.device == "gpu" and why.gpu_seconds}
-    choice = choose(graph, config, candidates(graph, config), board_cpu(config), place, on_gpu)
+    choice = choose(graph, config, candidates(graph, config), cpu, place, on_gpu)
     passes = (
         GraphPass("partition", lambda graph: partition(graph, config, choice.calls)),
         *REGIONS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -52,7 +53,8 @@ class ArtifactParts:
     """What the plans of an artifact share; `refused` says why nodes run on no device.
 
     `time` times a program, `points` are the best known schedules of kernels, `on_grid` has those
-    of a GPU. Kernels of the CPU are compiled in the background.
+    of a GPU, `symbols` are the extents that can be given numbers. Kernels of the CPU are compiled
+    in the background.
     """
 
     target: Target
@@ -60,6 +62,7 @@ class ArtifactParts:
     time: TimeProgram | None
     points: KernelPoints | None = None
     on_grid: GridKernelTable | None = None
+    symbols: frozenset[str] = frozenset()
     programs: list[Program] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
@@ -118,7 +121,7 @@ class PlanBuilder:
             if node.op not in HOST_OPERATORS:
                 self.parts.refused.append(str(error))
                 return
-            self.placed[position] = self._numpy_step(node, str(error))
+            self.placed[position] = self._numpy_step(node, str(error).removeprefix(f"{node.label}: "))
 
     def _kernel_step(self, node: Node) -> KernelStep:
         self._require_kernel_types(node)
@@ -188,9 +191,9 @@ class PlanBuilder:
         for name in filter(None, (*node.inputs, *node.outputs)):
             kind = self.graph.types[name]
             if not isinstance(kind, TensorType) or not kind.static:
-                raise DeclinedError(f"{node.label}: extents of {name} must be known, got {kind}")
+                raise DeclinedError(f"{node.label}: extents must be known, got {kind} for {name}")
             if kind.dtype not in DTYPES:
-                raise DeclinedError(f"{node.label}: element type of {name} must be one of kernels, got {kind}")
+                raise DeclinedError(f"{node.label}: element types must be those of kernels, got {kind} for {name}")
 
     def _numpy_step(self, node: Node, reason: str) -> NumpyStep:
         return NumpyStep(
@@ -211,10 +214,10 @@ class PlanBuilder:
         return name if value is None else self.parts.constant(f"{name}.constant", value)
 
     def _placement(self, node: Node, device: str, reason: str = "") -> Placement:
-        """Where a node runs; `reason` is for nodes without a decision."""
+        """Where a node runs; `reason` is for nodes without a decision, or without a kernel."""
         group = node.attributes[BODY] if node.op in (FUSED, ACCELERATED, GRID) else None
         inner = (node,) if group is None else group.nodes
-        operators = tuple(self._placed(group or self.graph, each, reason) for each in inner)
+        operators = tuple(self._placed(group or self.graph, each, device, reason) for each in inner)
         values = dict.fromkeys(name for name in (*node.inputs, *node.outputs) if name)
         return Placement(device=device, operators=operators, nbytes=sum(map(self._bytes, values)))
 
@@ -223,15 +226,44 @@ class PlanBuilder:
         return self.decisions.get(node.outputs[0]) or self.decisions.get(node.name)
 
     def _wanted_extents(self, node: Node) -> str:
-        """The numbers that would make kernels of a node with symbols in its shapes."""
-        kinds = (self.graph.types.get(name) for name in (*node.inputs, *node.outputs))
-        shapes = (kind.shape or () for kind in kinds if isinstance(kind, TensorType))
-        symbols = dict.fromkeys(extent for shape in shapes for extent in shape if isinstance(extent, str))
-        return f"numbers for {', '.join(symbols)}, as in --extent {next(iter(symbols))}=1" if symbols else ""
+        """The numbers that would make the extents of a node known: of symbols in its shapes, and
+        of those in the inputs that other extents are computed from.
+        """
+        values = list(filter(None, (*node.inputs, *node.outputs)))
+        kinds = [self.graph.types.get(name) for name in values]
+        if all(isinstance(kind, TensorType) and kind.static for kind in kinds):
+            return ""
+        if not all(isinstance(kind, TensorType) and kind.shape and None not in kind.shape for kind in kinds):
+            values += self._sources(node)
+        given = dict.fromkeys(symbol for name in values for symbol in self._symbols(name))
+        options = " ".join(shlex.quote(f"{name}=1") for name in given)
+        return f"numbers for {', '.join(given)}, as in --extent {options}" if given else ""
 
-    def _placed(self, graph: Graph, node: Node, reason: str) -> PlacedOperator:
+    def _symbols(self, name: str) -> list[str]:
+        kind = self.graph.types.get(name)
+        symbols = kind.symbols if isinstance(kind, TensorType) else ()
+        return [symbol for symbol in symbols if symbol in self.parts.symbols]
+
+    def _sources(self, node: Node) -> list[str]:
+        """The inputs of the graph that a node depends on."""
+        names, waiting = dict.fromkeys(node.inputs), [*node.inputs]
+        while waiting:
+            maker = self.graph.producers.get(waiting.pop())
+            new = [name for name in maker.inputs if name not in names] if maker is not None else []
+            names |= dict.fromkeys(new)
+            waiting += new
+        return [name for name in self.graph.inputs if name in names]
+
+    def _placed(self, graph: Graph, node: Node, device: str, reason: str) -> PlacedOperator:
+        """A node on a device; where it has no kernel, `reason` says why, before the decision."""
         decision = None if node.op in REPACKS else self._decision(node)
-        why, change = (reason, self._wanted_extents(node)) if decision is None else (decision.reason, decision.change)
+        if decision is None:
+            why, change = reason, self._wanted_extents(node)
+        elif device == "numpy":
+            why, wanted = f"{reason}; {decision.reason}", (self._wanted_extents(node), decision.change)
+            change = "; ".join(filter(None, wanted))
+        else:
+            why, change = decision.reason, decision.change
         return PlacedOperator(
             op=node.op,
             name=node.name or node.outputs[0],

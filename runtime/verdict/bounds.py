@@ -64,7 +64,7 @@ def network_point(verdict: ExtensionVerdict, after: bool) -> Point | None:
     if not verdict.compared:
         return None
     return Point(
-        steps=sum(layer.count * layer.steps for layer in verdict.compared),
+        steps=sum(layer.count * (layer.chosen_steps if after else layer.steps_before) for layer in verdict.compared),
         cycles=verdict.total(lambda one: one.cycles, after),
         bytes_read=verdict.total(lambda one: one.bytes_read, after),
         bytes_written=verdict.total(lambda one: one.bytes_written, after),

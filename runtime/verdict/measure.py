@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.compiler import te
 from vdla.compiler.extensions import extension_intrinsic, extension_of, load_extension
-from vdla.compiler.map import MapError, MappedOperator, Refusal, candidates
+from vdla.compiler.map import MapError, MappedOperator, Refusal, candidates, why_not_staged
 from vdla.compiler.map.skipped_padding import share_read
 from vdla.compiler.tune import TuneError, expression_task
 from vdla.compiler.tune.vdla_forms import ExpressionSource, Form, MappedForm
 from vdla.compiler.tune.vdla_task import VdlaTask
 from vdla.hardware.config import Config
+from vdla.hardware.isa import PlugIn
 from vdla.hardware.program import Program
 from vdla.runtime.verdict.written_program import WrittenProgram
 from vdla.support.errors import Error
@@ -99,10 +100,17 @@ class MeasureJob:
     @property
     def mapped(self) -> bool:
         """Whether the mapper can have a use for what the job is about."""
-        stage = self.config.stage
-        own = [plug_in for plug_in in self.config.extensions if plug_in.name in self.names]
-        staged = stage is not None and stage.name in self.names
-        return staged or not self.names or not self.written or any(not plug_in.states for plug_in in own)
+        return self.staged or not self.names or not self.written or any(not each.states for each in self.own)
+
+    @property
+    def staged(self) -> bool:
+        """Whether the stage of the machine is one of the extensions."""
+        return self.config.stage is not None and self.config.stage.name in self.names
+
+    @property
+    def own(self) -> list[PlugIn]:
+        """The instructions of the extensions."""
+        return [plug_in for plug_in in self.config.extensions if plug_in.name in self.names]
 
 
 def measured(job: MeasureJob) -> LayerOutcome:
@@ -137,7 +145,7 @@ def _of_mappings(job: MeasureJob) -> LayerOutcome:
         first = _of_program(operator.program, operator.extra_cycles, str(operator.mapping), needed)
         tuned = _tuned(job, needed) if job.trials else None
     except (MapError, TuneError) as error:
-        return LayerOutcome(None, _first_of(str(error)))
+        return LayerOutcome(None, _first_of(error))
     return LayerOutcome(tuned if tuned is not None and tuned.total < first.total else first)
 
 
@@ -161,9 +169,9 @@ def _first(job: MeasureJob) -> tuple[MappedOperator, float]:
 
     try:
         report = explore_mappings(job.output, job.config, THREADS, name=job.name)
-    except MapError:
+    except MapError as error:
         if job.names:
-            raise MapError(_reason_alone(job)) from None
+            raise MapError(_reason_alone(job, error)) from None
         raise
     using = [operator for operator in report.operators if not job.names or uses(operator, job.names)]
     if not using:
@@ -190,7 +198,8 @@ def uses(operator: MappedOperator, names: tuple[str, ...]) -> bool:
 
 def _reason(job: MeasureJob, report: MappingReport) -> str:
     """Why no mapping uses an extension: the first refused one, or what else it computes."""
-    return next(_told((*report.refused, *report.others), job.names), "") or _reason_alone(job)
+    told = () if job.staged else _told((*report.refused, *report.others), job.names)
+    return next(iter(told), "") or _reason_alone(job)
 
 
 def _told(refusals: tuple[Refusal, ...], names: tuple[str, ...]) -> Iterator[str]:
@@ -200,28 +209,37 @@ def _told(refusals: tuple[Refusal, ...], names: tuple[str, ...]) -> Iterator[str
             yield refusal.reason
 
 
-def _reason_alone(job: MeasureJob) -> str:
-    """The reason of the first of the extensions, tried without other instructions."""
-    stage = job.config.stage
-    if stage is not None and stage.name in job.names:
-        return f"results must be looked up in a table to go through stage {stage.name}, got none that are"
-    plug_in = next(each for each in job.config.extensions if each.name in job.names)
+def _reason_alone(job: MeasureJob, error: MapError | None = None) -> str:
+    """The reason of the first of the extensions, tried without other instructions; of a stage also
+    those of the instructions beside it. `error` is why the machine has no program at all.
+    """
+    if not job.staged:
+        return _reason_of_instruction(job, job.own[0])
+    of_stage = why_not_staged(job.output, job.config) or ("" if error is None else _first_of(error))
+    alone = [_reason_of_instruction(job, plug_in) for plug_in in job.own if not plug_in.states]
+    return "; ".join(filter(None, [of_stage, *alone]))
+
+
+def _reason_of_instruction(job: MeasureJob, plug_in: PlugIn) -> str:
     extension = extension_of(job.config, plug_in)
     if plug_in.states:
         return f"{plug_in.name} must have a program, as what it computes depends on private state, got none"
     try:
         candidates(job.output, job.config, THREADS, [extension_intrinsic(extension, job.config)], job.name)
+    except MapError as error:
+        refusals = (*error.refused, *error.others)
+        return refusals[0].reason if refusals else str(error)
     except Error as error:
-        return _first_of(str(error), f"{plug_in.name}: ")
+        return str(error)
     return f"{plug_in.name} must be a step of the mapper, got an instruction that schedules alone can use"
 
 
-def _first_of(message: str, label: str = "") -> str:
-    """The first reason of those that a message of the mapper lists, or that behind a label."""
-    reasons = message.partition("got none; ")[2] or message
-    if "lanes used): " in reasons:  # of a mapping, whose text has a semicolon
-        return reasons.partition("lanes used): ")[2]
-    return reasons[reasons.find(label) + len(label) :].partition("; ")[0]
+def _first_of(error: MapError | TuneError) -> str:
+    """The first reason of those that an error of the mapper has; intrinsics have a name."""
+    if not isinstance(error, MapError):
+        return str(error)
+    reasons = [*(each.reason for each in error.refused), *map(str, error.others), str(error)]
+    return reasons[0]
 
 
 # --- trials ---------------------------------------------------------------------------------------

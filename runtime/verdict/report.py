@@ -58,7 +58,7 @@ def _layer(verdict: ExtensionVerdict, layer: LayerVerdict) -> dict[str, Any]:
         "used": layer.helps,
         "speedup": layer.speedup,
         "baseline_error": layer.baseline_error,
-        "before": _outcome(layer.before, layer.steps, verdict.steps_before, verdict.before),
+        "before": _outcome(layer.before, layer.steps_before, verdict.steps_before, verdict.before),
         "after": _outcome(layer.after, layer.steps, verdict.steps_after, verdict.after),
         "error": None if error is None else {"before": error.before, "after": error.after},
     }

@@ -12,6 +12,7 @@ from functools import partial
 from math import prod
 from os import fspath
 
+from vdla.compiler import ir
 from vdla.compiler.extensions import Extension, Source, extend, extension_of
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
@@ -36,7 +37,8 @@ Progress = Callable[[str, int, int], None]
 class LayerVerdict:
     """A layer before and after; an outcome without a cost has the reason.
 
-    `steps` are the points of its loop nest that do not read padding, such as multiply-accumulates.
+    `steps` are the points of its loop nest that do not read padding, such as multiply-accumulates;
+    `baseline_steps` those of another formulation before, None if both are the same.
     No program takes fewer than `least_cycles`, in which the machine with the extension reads the
     operands once, or writes the results. `baseline_error` is the largest difference between its
     results and those of another formulation before, on random data; None if both are the same.
@@ -50,6 +52,7 @@ class LayerVerdict:
     after: LayerOutcome
     accuracy: Accuracy | None
     baseline_error: float | None = None
+    baseline_steps: int | None = None
 
     @property
     def applies(self) -> bool:
@@ -66,6 +69,16 @@ class LayerVerdict:
     def chosen(self) -> LayerCost | None:
         """What the machine with the extension would run."""
         return self.after.cost if self.helps else self.before.cost
+
+    @property
+    def steps_before(self) -> int:
+        """The points of the loop nest that the machine computes before."""
+        return self.steps if self.baseline_steps is None else self.baseline_steps
+
+    @property
+    def chosen_steps(self) -> int:
+        """Those of what the machine with the extension would run."""
+        return self.steps if self.helps else self.steps_before
 
     @property
     def gain(self) -> float | None:
@@ -181,7 +194,7 @@ def evaluate(
         types_before=plain,
         types_after=own,
         steps_before=config.macs_per_cycle,
-        steps_after=max(config.macs_per_cycle, *rates),
+        steps_after=max([config.macs_per_cycle, *rates]),
         trials=trials,
         part=part,
         area=added_area(config, after, added, part, progress if synthesise else None),
@@ -207,16 +220,17 @@ def _judged(
     seed: int,
 ) -> LayerVerdict:
     """The verdict on a layer; its error where the types differ."""
-    output = layer.expression(plain)
+    output, baseline = layer.expression(plain), layer.baseline
     return LayerVerdict(
         name=layer.name,
         count=layer.count,
-        steps=_needed(steps_of(output), before, after),
+        steps=_needed(steps_of(output), *([before, after] if baseline is None else [after])),
         least_cycles=least_cycles(layer.definition(own), config),
         before=before,
         after=after,
         accuracy=None if own == plain else accuracy_of(terms_of(output), plain, own, seed),
-        baseline_error=None if layer.baseline is None else largest_difference(output, layer.baseline, seed),
+        baseline_error=None if baseline is None else largest_difference(output, baseline, seed),
+        baseline_steps=None if baseline is None else _needed(steps_of(baseline), before),
     )
 
 
@@ -237,13 +251,26 @@ def _needed(steps: int, *outcomes: LayerOutcome) -> int:
 
 def _steps_a_cycle(extension: Extension, plug_in: PlugIn) -> float:
     """Points of the behaviour's loop nest over the least interval of its steps."""
-    points = max(_points(stage) for stage in stages_of(extension))
+    points = max((_points(stage) for stage in stages_of(extension)), default=0)
     return float(points / max(1, plug_in.interval.value(lambda name: 0)))
 
 
 def _points(stage: Stage) -> int:
-    reduced = stage.reduction.axes if stage.reduction else ()
-    return prod(int(extent) for extent in (*stage.shape, *(axis.extent for axis in reduced)))
+    """Those of a sum that is written out, without axes of a reduction, are its terms."""
+    terms = max(1, _terms(stage.value.expr))
+    if stage.reduction is not None:
+        terms = prod(int(axis.extent) for axis in stage.reduction.axes)
+    return prod(map(int, stage.shape)) * terms
+
+
+def _terms(expr: ir.Expr) -> int:
+    """The computed operands of a sum, or of a maximum or minimum."""
+    match expr:
+        case ir.Load() | ir.Const():
+            return 0
+        case ir.Binary(op="add" | "max" | "min", a=a, b=b):
+            return _terms(a) + _terms(b)
+    return 1
 
 
 def _outcomes(jobs: Sequence[MeasureJob], workers: int | None, progress: Progress) -> list[LayerOutcome]:

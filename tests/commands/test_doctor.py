@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 from helpers.stub_cuda import StubCuda
+from packaging import markers
 
 from vdla.cli import main
 from vdla.commands import FINDING, OK, console, doctor_command
@@ -76,6 +78,53 @@ def test_a_missing_extra_is_not_a_finding(monkeypatch: Patch, capsys: Capture) -
     said = lines(capsys)
     assert 'opencl missing nowhere pip install "vdla[opencl]"' in said
     assert "dev complete: numpy" in said
+
+
+REQUIREMENTS = [
+    "numpy>=1.26",
+    "nowhere-a>=2; python_version < '3.10'",
+    "tomli>=2; python_version < '3.11' and extra == 'remote'",
+    'nowhere-b; sys_platform == "linux" and platform_machine == "x86_64" and extra == "opencl"',
+    "nowhere-c; (sys_platform == 'none' or implementation_name == 'none') and extra == 'opencl'",
+    "nowhere-d[full]!=3,>=2; extra == 'tune' or extra == 'ray'",
+    "nowhere-e ; 'linux' not in sys_platform and extra == 'ray'",
+    "rich; platform_system != 'Darwin' and extra == 'tune'",
+    "nowhere-f; extra != 'tune' and extra == 'none'",
+]
+ENVIRONMENTS = {
+    "3.10": (["nowhere-b"], ["tomli"], ["nowhere-d", "rich"]),
+    "3.11": (["nowhere-b"], [], ["nowhere-d", "rich"]),
+    "3.14": (["nowhere-b"], [], ["nowhere-d", "rich"]),
+}
+
+
+@pytest.mark.parametrize("python", ENVIRONMENTS)
+def test_a_requirement_of_another_python_or_machine_is_not_needed(python: str, monkeypatch: Patch) -> None:
+    own = {**markers.default_environment(), "python_version": python, "sys_platform": "linux"}
+    own |= {"platform_machine": "x86_64", "platform_system": "Linux"}
+    monkeypatch.setattr(markers, "default_environment", lambda: own)
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: REQUIREMENTS)
+    needed = tuple(doctor_command._requirements(extra) for extra in ("opencl", "remote", "tune"))
+    assert needed == ENVIRONMENTS[python]
+    assert doctor_command._requirements("ray") == ["nowhere-d"]
+    assert doctor_command._requirements("") == ["numpy"]
+    monkeypatch.setattr(doctor_command, "_version", lambda name: None)
+    remote = doctor_command._extra("remote").state
+    assert remote == ("missing tomli" if python == "3.10" else "needs nothing here")
+
+
+def test_without_packaging_the_doctor_says_so(monkeypatch: Patch, capsys: Capture) -> None:
+    version = importlib.metadata.version
+
+    def without_packaging(name: str) -> str:
+        if name == "packaging":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setitem(sys.modules, "packaging.requirements", None)
+    monkeypatch.setattr(importlib.metadata, "version", without_packaging)
+    assert main(["doctor"]) == FINDING
+    assert "packaging missing pip install packaging" in lines(capsys)
 
 
 def test_sources_that_are_not_installed_are_a_finding(monkeypatch: Patch, capsys: Capture) -> None:

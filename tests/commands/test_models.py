@@ -8,7 +8,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from helpers.open_network import open_network
 from PIL import Image
 
 from vdla.cli import main
@@ -56,7 +58,28 @@ def test_a_model_wholly_on_the_cpu_says_why(digits: Path, tmp_path: Path, capsys
     text = said(capsys, "compile", str(digits / "digits.onnx"), "-o", str(tmp_path / "m.vdla"))
     assert "digits runs wholly on the CPU" in text
     reason = "on the accelerator it must compute in integers; it is not quantised"
-    assert re.search(rf"^  \d+ operators: {reason}$", text, re.MULTILINE)
+    change = "quantisation, as with --calibration FILE"
+    assert re.search(rf"^  \d+ operators: {reason}; to change it: {change}$", text, re.MULTILINE)
+
+
+def test_the_cause_of_a_model_in_numpy_is_said_once_with_the_option(tmp_path: Path, capsys: Capture) -> None:
+    source, made = tmp_path / "open.onnx", str(tmp_path / "m.vdla")
+    onnx.save(open_network([None, 2, "?", "?"]), source)
+    text = said(capsys, "compile", str(source), "--target", "host", "-o", made)
+    options = "--extent x.0=1 x.2=1 x.3=1"
+    causes = [line for line in text.splitlines() if line.startswith("  ")]
+    assert causes == [f"  3 operators: extents must be known; to change it: numbers for x.0, x.2, x.3, as in {options}"]
+    assert options in said(capsys, "explain", made)
+    numbers = options.replace("=1", "=6").split()
+    assert "--extent" not in said(capsys, "compile", str(source), "--target", "host", "-o", made, *numbers)
+    twice = refused(capsys, "compile", str(source), "--extent", "x.0=1", "x.0=2")
+    assert twice == "compile: --extent: x.0 must be given once, got it twice"
+
+
+def test_explain_says_which_option_moves_an_operator(model: str, capsys: Capture) -> None:
+    lines = said(capsys, "explain", model).splitlines()
+    moved = [line for line in lines if " on vdla: " in line]
+    assert moved and all(line.endswith(" on the board's cortex-a9; to change it: --place NODE=cpu") for line in moved)
 
 
 @pytest.mark.parametrize(("words", "message"), [
@@ -178,7 +201,8 @@ def test_explain_gives_a_reason_for_every_operator(model: str, capsys: Capture) 
     assert all(count > 0 for count in cycles)
     text = said(capsys, "explain", model)
     assert document["summary"] in text
-    assert "image_quantise, logits_dequantise on cpu: on the accelerator it must compute in integers" in text
+    rule = "on the accelerator it must compute; it converts between floats and integers only"
+    assert f"image_quantise, logits_dequantise on cpu: {rule}" in text
 
 
 def test_tables_fit_a_terminal_and_are_whole_in_a_pipe(

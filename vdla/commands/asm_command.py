@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Assemble; nothing is written when the text has an error."""
     if arguments.text.suffix != ASSEMBLY:
         raise CommandError(f"asm: name of the text must end in {ASSEMBLY}, got {arguments.text}")
-    program = read_program(arguments.text, arguments.extension)
+    program = read_program(arguments.text)
     target = arguments.output or arguments.text.with_suffix(".vdla")
     program.save(target)
     print(f"{target}: {len(program)} instructions, hash {program.hash}")

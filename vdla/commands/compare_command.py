@@ -11,7 +11,7 @@ from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.arrays import read_inputs, with_random
 from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress, table
-from vdla.commands.files import is_model, load_extensions, read_program
+from vdla.commands.files import is_model, read_program
 from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, natural, positive, with_dram
 from vdla.commands.model_inputs import model_inputs
 
@@ -59,7 +59,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(f"compare: --assertions must be left out without rtl, got {' and '.join(names)}")
     if arguments.bitstream and not any(map(_is_board, names)):
         raise CommandError(f"compare: --bitstream must be left out without a board, got {' and '.join(names)}")
-    load_extensions(arguments.extension)
     return _run_network(arguments) if is_model(arguments.program) else _run_program(arguments)
 
 

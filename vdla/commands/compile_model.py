@@ -12,7 +12,7 @@ from vdla.commands import OK, CommandError
 from vdla.commands.calibration import calibration_data
 from vdla.commands.console import output, progress
 from vdla.commands.files import require_folder
-from vdla.commands.machine_options import DEFAULT_PRESET, integer, key_and_value, read_config
+from vdla.commands.machine_options import DEFAULT_PRESET, integer, name_and_value, read_config, with_extensions
 from vdla.commands.tuned_option import best_known
 
 if TYPE_CHECKING:
@@ -112,14 +112,26 @@ def _check_options(arguments: argparse.Namespace) -> None:
 
 
 def _target(arguments: argparse.Namespace) -> Config | str:
-    return read_config(arguments.config) if arguments.config else arguments.target or DEFAULT_PRESET
+    """The target; a machine with its extensions."""
+    target = read_config(arguments.config) if arguments.config else arguments.target or DEFAULT_PRESET
+    if not arguments.extension:
+        return target
+    from vdla.hardware.config import PRESETS
+    from vdla.support.suggest import did_you_mean
+
+    if isinstance(target, str) and target not in PRESETS:
+        rule = f"--target must be a machine ({', '.join(PRESETS)}) with --extension {arguments.extension[0]}"
+        raise CommandError(f"compile: {rule}, got {target}{did_you_mean(target, PRESETS)}")
+    return with_extensions(PRESETS[target] if isinstance(target, str) else target, arguments.extension)
 
 
 def _extents(settings: Sequence[str]) -> dict[str, list[int]]:
     """Numbers by symbol."""
     extents: dict[str, list[int]] = {}
     for setting in settings:
-        name, text = key_and_value("--extent", setting)
+        name, text = name_and_value("--extent", setting)
+        if name in extents:
+            raise CommandError(f"compile: --extent: {name} must be given once, got it twice")
         extents[name] = [integer(f"compile: --extent: {name}", number) for number in text.split(",")]
         if min(extents[name]) < 1:
             raise CommandError(f"compile: --extent: {name} must be at least 1, got {text}")
@@ -127,12 +139,10 @@ def _extents(settings: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _places(settings: Sequence[str]) -> dict[str, str]:
-    """Devices by node; a node's name may contain `=`."""
+    """Devices by node."""
     places: dict[str, str] = {}
     for setting in settings:
-        name, _, device = setting.rpartition("=")
-        if not name:
-            key_and_value("--place", setting)
+        name, device = name_and_value("--place", setting)
         if name in places:
             raise CommandError(f"compile: --place: {name} must be given once, got it twice")
         places[name] = device

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print or write the text, which assembles to the same bytes."""
     from vdla.hardware.asm import disassemble
 
-    text = disassemble(read_program(arguments.program, arguments.extension), numbered=arguments.numbers)
+    text = disassemble(read_program(arguments.program), numbered=arguments.numbers)
     if arguments.output:
         write_text(arguments.output, text)
     else:

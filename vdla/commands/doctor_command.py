@@ -6,17 +6,20 @@ import argparse
 import importlib.metadata
 import os
 import platform
-import re
 import shutil
 import sys
 import sysconfig
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK
 from vdla.commands.console import output, table
 from vdla.commands.self_test import DoctorFinding
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 EXAMPLES = """\
   vdla doctor        exit code 1 when a requirement is missing or a test fails
@@ -108,18 +111,25 @@ def _extra(extra: str) -> DoctorFinding:
     missing = [name for name, version in versions.items() if version is None]
     if missing:
         return DoctorFinding(extra, f"missing {', '.join(missing)}", advice=f'pip install "vdla[{extra}]"')
-    return DoctorFinding(extra, f"complete: {', '.join(versions)}")
+    return DoctorFinding(extra, f"complete: {', '.join(versions)}" if versions else "needs nothing here")
 
 
 def _requirements(extra: str) -> list[str]:
-    """The distributions that an extra needs; of an empty name, those that vdla itself needs."""
+    """The distributions that an extra needs here; of an empty name, those that vdla needs."""
     try:
         lines = importlib.metadata.requires("vdla") or []
+        from packaging.requirements import Requirement
     except importlib.metadata.PackageNotFoundError:
         return []  # reported by `_extras`
-    marks = {line: re.search(r"extra == ['\"]([^'\"]+)['\"]", line) for line in lines}
-    chosen = [line for line, mark in marks.items() if (mark.group(1) if mark else "") == extra]
-    return [re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in chosen]
+    except ImportError:
+        return ["packaging"]  # what is known without it
+    needed = [Requirement(line) for line in lines]
+    return [each.name for each in needed if _applies(each, extra) and not (extra and _applies(each, ""))]
+
+
+def _applies(requirement: Requirement, extra: str) -> bool:
+    """Whether a requirement holds for this Python, on this machine, with an extra."""
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
 def _version(distribution: str) -> str | None:

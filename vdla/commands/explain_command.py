@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vdla.commands import OK
 from vdla.commands.console import output
+from vdla.commands.machine_options import add_extension_argument
 
 if TYPE_CHECKING:
     from vdla.runtime.artifact import Artifact
@@ -23,6 +24,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="a compiled network, made by vdla compile")
+    add_extension_argument(parser, "an extension that the network needs")
     parser.add_argument("--json", action="store_true", help="JSON instead of tables")
 
 
@@ -52,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _reasons(artifact: Artifact) -> Iterator[str]:
     """Operators with the same reason stand together."""
-    from vdla.commands.placement_tables import placed_rows
+    from vdla.commands.placement_tables import placed_rows, to_change
 
     groups: dict[tuple[str, str, str], list[str]] = {}
     for row in placed_rows(artifact):
@@ -60,8 +62,7 @@ def _reasons(artifact: Artifact) -> Iterator[str]:
             key = (row.device, row.operator.reason, row.operator.change)
             groups.setdefault(key, []).append(row.operator.name)
     for (device, reason, change), names in groups.items():
-        moved = f"; to change it: {change}" if change else ""
-        yield f"{', '.join(names)} on {device}: {reason}{moved}"
+        yield f"{', '.join(names)} on {device}: {reason}{to_change(change)}"
 
 
 def _memory(artifact: Artifact) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,23 +49,11 @@ def is_model(path: Path) -> bool:
         return file.read(len(ARTIFACT_FILE.magic)) == ARTIFACT_FILE.magic
 
 
-def load_extensions(sources: Sequence[str]) -> None:
-    """Make extensions known, for files that name them."""
-    if sources:
-        from vdla.compiler.extensions import load_extension
-
-        for source in sources:
-            load_extension(source)
-
-
-def read_program(path: Path, extensions: Sequence[str] = ()) -> Program:
-    """The program in a program file, or in assembly text when the name ends in .s; `extensions` are
-    loaded first.
-    """
+def read_program(path: Path) -> Program:
+    """The program in a program file, or in assembly text when the name ends in .s."""
     from vdla.hardware.asm import AsmError, assemble
     from vdla.hardware.program import Program
 
-    load_extensions(extensions)
     if path.suffix != ASSEMBLY:
         return Program.load(path)
     try:

@@ -35,6 +35,17 @@ def add_extension_argument(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--extension", action="append", default=[], metavar="FILE", help=help_text)
 
 
+def check_machine(extensions: Sequence[str], config: Path | None) -> None:
+    """Make extensions known, for files that name them, and read the file of a machine."""
+    if extensions:
+        from vdla.compiler.extensions import load_extension
+
+        for source in extensions:
+            load_extension(source)
+    if config is not None:
+        read_config(config)
+
+
 def preset_names() -> list[str]:
     """The presets, for completion."""
     from vdla.hardware.config import PRESETS
@@ -45,11 +56,16 @@ def preset_names() -> list[str]:
 def machine(arguments: argparse.Namespace) -> Config:
     """The configuration that the options name, with its extensions."""
     config = read_config(arguments.config) if arguments.config else Config.preset(arguments.preset or DEFAULT_PRESET)
-    if not arguments.extension:
+    return with_extensions(config, arguments.extension)
+
+
+def with_extensions(config: Config, extensions: Sequence[str]) -> Config:
+    """The configuration with the extensions that --extension names."""
+    if not extensions:
         return config
     from vdla.compiler.extensions import extend
 
-    return extend(config, *arguments.extension)
+    return extend(config, *extensions)
 
 
 def read_config(path: Path) -> Config:
@@ -114,6 +130,12 @@ def key_and_value(option: str, setting: str) -> tuple[str, str]:
     if not sign or not key:
         raise CommandError(f"{option}: setting must look like KEY=VALUE, got {setting!r}")
     return key, value
+
+
+def name_and_value(option: str, setting: str) -> tuple[str, str]:
+    """The two sides of NAME=VALUE, whose name may contain `=`."""
+    name, _, value = setting.rpartition("=")
+    return (name, value) if name else key_and_value(option, setting)
 
 
 def natural(value: str) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from vdla.commands import OK
 from vdla.commands.arrays import read_inputs, write_outputs
 from vdla.commands.files import read_program
+from vdla.commands.machine_options import add_extension_argument
 
 EXAMPLES = """\
   vdla pack conv.vdla --input data=x.npy weight=w.npy -o packed
@@ -17,6 +18,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The program, the arrays, the folder."""
     parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file")
+    add_extension_argument(parser, "an extension that the program needs")
     parser.add_argument(
         "--input", nargs="+", required=True, metavar="NAME=FILE", help="plain arrays as .npy files, such as NCHW"
     )

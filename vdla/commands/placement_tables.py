@@ -146,13 +146,25 @@ def _count(number: int, noun: str, nouns: str = "") -> str:
 
 
 def why_cpu(artifact: Artifact) -> list[str]:
-    """The commonest reasons why operators are not on the accelerator, each with its count."""
-    reasons = Counter(row.operator.reason for row in placed_rows(artifact) if row.device in ("cpu", "numpy"))
-    del reasons[""]
-    common = reasons.most_common(_MOST_REASONS)
-    lines = [f"{_count(count, 'operator')}: {reason}" for reason, count in common]
-    rest = sum(reasons.values()) - sum(count for _, count in common)
+    """The commonest causes for which operators are not on the accelerator or have no kernel, each
+    with its count and what would change it.
+    """
+    rows = (row for row in placed_rows(artifact) if row.device in ("cpu", "numpy") and row.operator.reason)
+    causes = Counter((_cause(row.operator.reason), row.operator.change) for row in rows)
+    common = causes.most_common(_MOST_REASONS)
+    lines = [f"{_count(count, 'operator')}: {cause}{to_change(change)}" for (cause, change), count in common]
+    rest = sum(causes.values()) - sum(count for _, count in common)
     return [*lines, f"{_count(rest, 'operator')}: other reasons (vdla explain)"] if rest else lines
+
+
+def _cause(reason: str) -> str:
+    """The rule of a reason, without what this operator has instead."""
+    return "; ".join(part.partition(", got")[0] for part in reason.split("; "))
+
+
+def to_change(change: str) -> str:
+    """What would move an operator, behind its reason."""
+    return f"; to change it: {change}" if change else ""
 
 
 def document(artifact: Artifact) -> dict[str, Any]:

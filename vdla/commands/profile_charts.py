@@ -63,12 +63,14 @@ def _hover(profile: NetworkProfile, each: OperatorProfile) -> str:
 
 
 def operator_roofline(config: Config, operators: Iterable[OperatorProfile]) -> str:
-    """The operations of each accelerator operator a second, over those a byte moved."""
-    points = [each for each in operators if each.utilisation and each.nbytes]
+    """The operations of each accelerator operator a second, over those for each byte.
+
+    Both are of its cycles, so that no point is above the roof.
+    """
+    points = [each for each in operators if each.utilisation]
     knee = 2 * config.macs_per_cycle / config.peak_bytes_per_cycle
-    executed = [each.executed_operations(config) for each in points]
-    at = [count / each.nbytes for count, each in zip(executed, points, strict=True)]
-    speeds = [count / each.seconds / 1e9 for count, each in zip(executed, points, strict=True)]
+    at = [each.operations_a_byte(config) for each in points]
+    speeds = [each.executed_operations(config) / each.seconds / 1e9 for each in points]
     x = LogScale(min([*at, knee]) / 4, max([*at, knee]) * 4, LEFT, RIGHT)
     y = LogScale(min([*speeds, config.peak_gops / 16]) / 2, config.peak_gops * 2, _HEIGHT - _AXIS, 12)
     begin = max(x.low, knee * y.low / config.peak_gops)
@@ -79,7 +81,7 @@ def operator_roofline(config: Config, operators: Iterable[OperatorProfile]) -> s
     labelled: list[tuple[float, float]] = []  # labels that would overlap one are left to the hover text
     for each, where, speed in zip(points, at, speeds, strict=True):
         limit = config.peak_gops * min(1.0, where / knee)
-        title = f"{each.name}: {speed:,.1f} GOPS, {share(speed, limit)} of the roof"
+        title = f"{each.name}: {speed:,.1f} GOPS, {where:,.1f} operations a byte, {share(speed, limit)} of the roof"
         hover = element("title", escape(title))
         parts.append(element("circle", hover, cx=x(where), cy=y(speed), r=5, class_="vdla"))
         if all(abs(x(where) - a) > _LABEL or abs(y(speed) - b) > 12 for a, b in labelled):

@@ -12,7 +12,7 @@ from vdla.commands import OK
 from vdla.commands.console import output, progress
 from vdla.commands.device_options import add_device_arguments, device_options, opened
 from vdla.commands.files import require_folder
-from vdla.commands.machine_options import positive
+from vdla.commands.machine_options import add_extension_argument, positive
 from vdla.commands.model_inputs import add_input_arguments, read_model_inputs
 from vdla.support.atomic import write_text
 
@@ -30,6 +30,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, its inputs, the files."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="a compiled network, made by vdla compile")
+    add_extension_argument(parser, "an extension that the network needs")
     add_input_arguments(parser)
     parser.add_argument("--runs", type=positive, default=3, metavar="N", help="runs after a first one (default 3)")
     add_device_arguments(parser)

@@ -47,7 +47,10 @@ def render(artifact: Artifact, profile: NetworkProfile) -> str:
     if profile.config is not None and any(each.cycles and each.macs for each in profile.operators):
         parts += [
             element("h2", "Roofline"),
-            _note("Speed of each operator below the machine's limit, by operations for each byte it moves."),
+            _note(
+                "Speed of each operator below the machine's limit, by operations for each byte of the busier "
+                "direction, read or written in its cycles."
+            ),
             operator_roofline(profile.config, profile.operators),
         ]
     parts += [
@@ -77,7 +80,19 @@ def _memory(artifact: Artifact) -> str:
 
 
 def _table(profile: NetworkProfile) -> str:
-    titles = ("operator", "name", "device", "cycles", "time", "share", "utilised", "bytes", "waits for")
+    titles = (
+        "operator",
+        "name",
+        "device",
+        "cycles",
+        "time",
+        "share",
+        "utilised",
+        "bytes",
+        "read",
+        "written",
+        "waits for",
+    )
     head = element("thead", _row(titles, "th"))
     return element("table", head + element("tbody", "".join(_rows(profile))))
 
@@ -87,7 +102,9 @@ def _rows(profile: NetworkProfile) -> Iterable[str]:
         cycles = "" if each.cycles is None else f"{each.cycles:,}"
         used = "" if not each.utilisation else f"{100 * each.utilisation:.1f} %"
         figures = (cycles, milliseconds(each.seconds), share(each.seconds, profile.seconds), used)
-        yield _row((operator_label(each), each.name, each.device, *figures, f"{each.nbytes:,}", stall_text(each)), "td")
+        moved = (each.nbytes, each.bytes_read, each.bytes_written)
+        nbytes = ("" if count is None else f"{count:,}" for count in moved)
+        yield _row((operator_label(each), each.name, each.device, *figures, *nbytes, stall_text(each)), "td")
 
 
 def _row(cells: Sequence[str], name: str) -> str:

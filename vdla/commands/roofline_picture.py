@@ -75,8 +75,8 @@ def _moved(verdict: ExtensionVerdict) -> Iterator[_Moved]:
         yield _Moved("all layers", network_point(verdict, after=False), network_point(verdict, after=True), whole=True)
     few = len(verdict.layers) <= _MOST_NAMED
     for layer in verdict.layers:
-        found = (layer.before.cost, layer.after.cost)
-        before, after = (None if one is None else point_of(layer.steps, one) for one in found)
+        found = ((layer.steps_before, layer.before.cost), (layer.steps, layer.after.cost))
+        before, after = (None if one is None else point_of(steps, one) for steps, one in found)
         yield _Moved(layer.name, before, after, named=few or layer.helps)
 
 

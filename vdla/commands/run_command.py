@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.timing_only:
         _refuse_data(arguments)
     _check_device(arguments)
-    program = read_program(arguments.program, arguments.extension)
+    program = read_program(arguments.program)
     with progress(f"run {program.name}") as show:
         show("simulating" if arguments.device == "sim" else f"on {arguments.device}", 0, 1)
         outputs, stats = _execute(program, arguments)

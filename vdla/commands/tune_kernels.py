@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vdla.commands import OK, CommandError
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import require_folder
-from vdla.commands.machine_options import integer, key_and_value, positive
+from vdla.commands.machine_options import integer, name_and_value, positive
 from vdla.commands.tune_search import check_search
 from vdla.support.atomic import write_text
 
@@ -135,7 +135,7 @@ def _shown(value: object) -> str:
 
 
 def _extents(settings: Sequence[str]) -> dict[str, int]:
-    pairs = (key_and_value("--extent", setting) for setting in settings)
+    pairs = (name_and_value("--extent", setting) for setting in settings)
     return {name: integer(f"tune: --extent: {name}", text) for name, text in pairs}
 
 

@@ -59,7 +59,8 @@ def layer_rows(verdict: ExtensionVerdict) -> Iterator[list[str]]:
         own = layer.after.cost
         cells = [layer.name, str(layer.count), _cycles(layer.before.cost), _cycles(own)]
         speedup = _ratio(layer) if layer.applies else "not used"
-        used = [_used(layer, layer.before.cost, verdict.steps_before), _used(layer, own, verdict.steps_after)]
+        before = _used(layer.steps_before, layer.before.cost, verdict.steps_before)
+        used = [before, _used(layer.steps, own, verdict.steps_after)]
         shares = " > ".join(share for share in used if share) or "-"
         yield [*cells, speedup, shares, _limits(verdict, layer)]
 
@@ -72,14 +73,16 @@ def _ratio(layer: LayerVerdict) -> str:
     return "-" if layer.gain is None else f"{layer.gain:.2f}"
 
 
-def _used(layer: LayerVerdict, found: LayerCost | None, rate: float) -> str:
-    return "" if found is None else f"{100 * layer.steps / (rate * found.cycles):.1f}"
+def _used(steps: int, found: LayerCost | None, rate: float) -> str:
+    return "" if found is None else f"{100 * steps / (rate * found.cycles):.1f}"
 
 
 def _limits(verdict: ExtensionVerdict, layer: LayerVerdict) -> str:
     """What sets the bound before and after, once where it is the same."""
-    both = ((layer.before.cost, verdict.steps_before), (layer.after.cost, verdict.steps_after))
-    found = [point_of(layer.steps, one).bound(rate, verdict.before).by for one, rate in both if one is not None]
+    before = (layer.before.cost, layer.steps_before, verdict.steps_before)
+    both = (before, (layer.after.cost, layer.steps, verdict.steps_after))
+    points = [(point_of(steps, one), rate) for one, steps, rate in both if one is not None]
+    found = [point.bound(rate, verdict.before).by for point, rate in points]
     return " > ".join(dict.fromkeys(found)) or "-"
 
 

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("verify") as show:
         for index, path in enumerate(arguments.programs):
             show(path.name, index, len(arguments.programs))
-            verdicts.append(verify(read_program(path, arguments.extension), device))
+            verdicts.append(verify(read_program(path), device))
     for verdict in verdicts:
         print(verdict)
     return OK if all(verdict.ok for verdict in verdicts) else FINDING

@@ -2,7 +2,14 @@
 
 from vdla.compiler.graph.accelerator.call import OperatorCall
 from vdla.compiler.graph.accelerator.choose import Choice, Decision, choose, milliseconds
-from vdla.compiler.graph.accelerator.cost import CPU_MODELS, CpuModel, board_cpu, cpu_seconds, tensor_bytes
+from vdla.compiler.graph.accelerator.cost import (
+    CPU_MODELS,
+    CpuModel,
+    board_cpu,
+    cpu_seconds,
+    modelled_cpu,
+    tensor_bytes,
+)
 from vdla.compiler.graph.accelerator.errors import NotAcceleratedError
 from vdla.compiler.graph.accelerator.operator_call import operator_call
 from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, candidates, partition
@@ -24,6 +31,7 @@ __all__ = [
     "choose",
     "cpu_seconds",
     "milliseconds",
+    "modelled_cpu",
     "operator_call",
     "partition",
     "tensor_bytes",

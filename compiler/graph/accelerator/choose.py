@@ -17,8 +17,9 @@ from vdla.compiler.graph.accelerator.cost import (
     cpu_seconds,
     handover_seconds,
 )
+from vdla.compiler.graph.accelerator.operator_call import reads_quantised
 from vdla.compiler.graph.accelerator.partition import SCATTERED, AcceleratorCandidates, Regions, without_scattered_joins
-from vdla.compiler.graph.graph import Graph, Node
+from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.compiler.graph.macs import macs_of
 from vdla.hardware.config import Config
 
@@ -147,7 +148,8 @@ class _Choosing:
         times = (sum(self.on_cpu[name] for name in group), sum(self.on_accelerator[name] for name in group))
         cpu, accelerator = map(milliseconds, times)
         handover = milliseconds(self._handover(group, calls) + PROGRAM_SECONDS)
-        return f"{self._without(group)} takes {cpu}; the accelerator {accelerator}, and {handover} to hand over"
+        took = f"{accelerator} there and {handover} to hand over, {cpu} on {self._without(group)}"
+        return f"on the accelerator it must take less time, got {took}"
 
     def _without(self, names: Iterable[str]) -> str:
         """What runs nodes if the accelerator does not."""
@@ -161,21 +163,25 @@ class _Choosing:
         times = {"accelerator_seconds": self.on_accelerator.get(name), "cpu_seconds": cpu}
         if name in calls:
             fast, slow = milliseconds(self.on_accelerator[name]), milliseconds(self.on_cpu[name])
-            return Decision("vdla", f"{fast} there, {slow} on {self._without([name])}", "a faster CPU", **times)
+            return Decision("vdla", f"{fast} there, {slow} on {self._without([name])}", "--place NODE=cpu", **times)
         if name in dropped:
             is_join = self.found.calls[name].operator is None
-            change = "other readers of its operands" if is_join else "more work for each tensor handed over"
+            more = "more work for each tensor handed over, or --place NODE=vdla"
+            change = "other readers of its operands" if is_join else more
             return Decision("cpu", dropped[name], change, **times)
         if name in self.found.calls:
-            return Decision("cpu", "named to stay on the CPU", "naming it no longer", **times)
-        return Decision("cpu", self.found.reasons[name], _change(node), **times)
+            return Decision("cpu", "named to stay on the CPU", "leaving out --place", **times)
+        return Decision("cpu", self.found.reasons[name], self._change(node), **times)
 
-
-def _change(node: Node) -> str:
-    """What would let the accelerator run a node."""
-    if node.op.startswith("vdla.Q"):
-        return "a template"
-    return "quantisation" if node.op in _QUANTISABLE else "nothing"
+    def _change(self, node: Node) -> str:
+        """What would let the accelerator run a node."""
+        if node.op.startswith("vdla.Q"):
+            return "a template"
+        kind = self.graph.types.get(node.outputs[0])
+        is_float = isinstance(kind, TensorType) and kind.dtype.startswith("float")
+        if node.op not in _QUANTISABLE or not is_float or reads_quantised(self.graph, node):
+            return ""
+        return "quantisation, as with --calibration FILE"
 
 
 _QUANTISABLE = frozenset(

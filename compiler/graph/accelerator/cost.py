@@ -7,7 +7,7 @@ exact ones afterwards. CPUs are described by a few rates.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from vdla.compiler.graph.accelerator.call import OperatorCall
@@ -53,6 +53,14 @@ PROGRAM_SECONDS = 50e-6
 def board_cpu(config: Config) -> CpuModel:
     """The CPU that is beside a machine on its board."""
     return CPU_MODELS[BOARD_CPUS.get(config.name, "cortex-a9")]
+
+
+def modelled_cpu(config: Config, cpu: str) -> CpuModel:
+    """The CPU that runs what a machine does not: `cpu` where there is a model of it, or else the
+    one on the board of the machine.
+    """
+    board = board_cpu(config)
+    return CPU_MODELS.get(cpu) or replace(board, name=f"the board's {board.name}")
 
 
 def accelerator_seconds(call: OperatorCall, config: Config) -> float:

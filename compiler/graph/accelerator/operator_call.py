@@ -17,12 +17,12 @@ from vdla.compiler.graph.accelerator.elementwise_calls import add, elementwise, 
 from vdla.compiler.graph.accelerator.errors import NotAcceleratedError, decline
 from vdla.compiler.graph.accelerator.matmul_call import matmul
 from vdla.compiler.graph.accelerator.packing import PackedLayout
-from vdla.compiler.graph.graph import Graph, Node
+from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.compiler.operators.vdla import TemplateError
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import NumericsError
 
-_MOVEMENTS = (
+MOVEMENTS = (
     "Expand",
     "Flatten",
     "Gather",
@@ -34,6 +34,9 @@ _MOVEMENTS = (
     "Transpose",
     "Unsqueeze",
 )
+
+_OF_NO_FLOATS = ("bool", "int16", "int32", "int64", "uint16", "uint32", "uint64", "str")
+"""Element types that quantisation does not change."""
 
 
 def operator_call(
@@ -48,19 +51,32 @@ def operator_call(
     """
     make = _CALLS.get(node.op)
     if make is None:
-        decline(_why_not(node))
+        decline(_why_not(graph, node))
     try:
         return make(MachineNode(graph, node, config, made or {}))
     except (TemplateError, NumericsError) as error:
         raise NotAcceleratedError(f"fit a template; {error}") from error
 
 
-def _why_not(node: Node) -> str:
+def _why_not(graph: Graph, node: Node) -> str:
     if node.op.startswith("vdla.Q"):
         return f"be an operator with a template, got {node.op.removeprefix('vdla.')}"
-    if node.op in _MOVEMENTS:
+    if node.op in MOVEMENTS:
         return "compute; it moves data only"
+    if node.op in ("QuantizeLinear", "DequantizeLinear"):
+        return "compute; it converts between floats and integers only"
+    if reads_quantised(graph, node):
+        return "compute in integers; its operands are quantised, its result is not"
+    kind = graph.types.get(node.outputs[0])
+    if isinstance(kind, TensorType) and kind.dtype in _OF_NO_FLOATS:
+        return f"compute in integers of 8 bits, got {kind.dtype}"
     return "compute in integers; it is not quantised"
+
+
+def reads_quantised(graph: Graph, node: Node) -> bool:
+    """Whether a node computes with a value that a DequantizeLinear makes."""
+    makers = (graph.producers.get(name) for name in node.inputs)
+    return any(maker is not None and maker.op == "DequantizeLinear" for maker in makers)
 
 
 _CALLS: Mapping[str, Callable[[MachineNode], OperatorCall]] = {

@@ -135,16 +135,18 @@ class _Choosing:
     def _decision(self, name: str, on_grid: set[str]) -> Decision:
         forced = self.forced.get(name) or self.forced.get(self.nodes[name].name)
         if name in self.reasons:
-            return Decision(CPU, f"on the GPU it must {self.reasons[name]}", "nothing")
+            return Decision(CPU, f"on the GPU it must {self.reasons[name]}")
         gpu = self._gpu_seconds(name)
         cpu = None if self.cpu is None else cpu_seconds(self.graph, self.nodes[name], self._macs(name), self.cpu)
         times = {"gpu_seconds": gpu, "cpu_seconds": cpu}
         if forced is not None:
             device = GPU if name in on_grid else CPU
-            return Decision(device, f"named to run on the {device.upper()}", "naming it no longer", **times)
+            return Decision(device, f"named to run on the {device.upper()}", "leaving out --place", **times)
         if self.cpu is None or cpu is None:
-            return Decision(GPU, "the target is the GPU", 'place={"NODE": "cpu"}', **times)
+            return Decision(GPU, "the target is the GPU", "--place NODE=cpu", **times)
         compared = f"{milliseconds(gpu)} on the GPU, {milliseconds(cpu)} on {self.cpu.name}"
         if name in on_grid:
-            return Decision(GPU, compared, "a faster CPU", **times)
-        return Decision(CPU, f"{compared}, and copies between them", "more work for each value copied", **times)
+            return Decision(GPU, compared, "--place NODE=cpu", **times)
+        return Decision(
+            CPU, f"{compared}, and copies between them", "more work for each value copied, or --place NODE=gpu", **times
+        )

@@ -75,7 +75,7 @@ def specialise(graph: Graph, extents: Mapping[str, int]) -> Graph:
     Raises:
         OnnxError: a symbol that no input has, or numbers that contradict the graph.
     """
-    given = {extent for name in graph.inputs for extent in _shape(graph, name) if isinstance(extent, str)}
+    given = {symbol for name in graph.inputs for symbol in _symbols(graph, name)}
     unknown = sorted(set(extents) - given)
     if unknown:
         known = ", ".join(sorted(given)) or "none"
@@ -88,9 +88,9 @@ def specialise(graph: Graph, extents: Mapping[str, int]) -> Graph:
     return infer_graph_types(replace(graph, types=types))
 
 
-def _shape(graph: Graph, name: str) -> tuple[Extent, ...]:
+def _symbols(graph: Graph, name: str) -> tuple[str, ...]:
     kind = graph.types[name]
-    return kind.shape or () if isinstance(kind, TensorType) else ()
+    return kind.symbols if isinstance(kind, TensorType) else ()
 
 
 def _extent(extent: Extent, extents: Mapping[str, int]) -> Extent:

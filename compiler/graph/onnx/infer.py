@@ -12,6 +12,7 @@ from vdla.compiler.graph.graph import Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.onnx.errors import OnnxError
 from vdla.compiler.graph.onnx.export import export_types
 from vdla.compiler.graph.onnx.load import LoadedModel
+from vdla.compiler.graph.onnx.symbols import forget_symbols, symbols
 from vdla.compiler.graph.onnx.values import type_of
 
 _LONG = 1 << 20  # elements of a vector
@@ -25,12 +26,13 @@ def infer_types(loaded: LoadedModel) -> LoadedModel:
     """
     try:
         content = loaded.model.SerializeToString()
-        values = has_short_vectors(loaded.model.graph)
+        values, known = has_short_vectors(loaded.model.graph), symbols(loaded.model.graph)
         typed = shape_inference.infer_shapes(content, check_type=True, strict_mode=True, data_prop=values)
     except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError, MemoryError) as error:
         text = " ".join(str(error).split())
         raise OnnxError(f"{loaded.name}: types of all values must follow from the inputs, got: {text}") from error
     assert isinstance(typed, onnx.ModelProto)
+    forget_symbols(typed.graph, known)
     return loaded.with_model(typed)
 
 

@@ -18,6 +18,7 @@ from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.onnx.errors import OnnxError
 from vdla.compiler.graph.onnx.external import with_data
 from vdla.compiler.graph.onnx.structure import check_functions, check_structure, check_types
+from vdla.compiler.graph.onnx.symbols import name_extents
 from vdla.compiler.graph.onnx.values import array_dtype, array_of, dense_of, dtype_code
 
 LARGE = 1024  # elements; type inference reads the contents of smaller constants only
@@ -54,6 +55,7 @@ def load_model(source: ModelProto | bytes | str | Path, *, name: str | None, ext
     for name_, array in weights.items():
         model.graph.input.append(helper.make_tensor_value_info(name_, dtype_code(array_dtype(array)), array.shape))
     check_types(model.graph)
+    name_extents(model.graph, inputs)
     _specialise(model.graph, extents, label)
     return LoadedModel(label, model, weights, inputs)
 
@@ -152,11 +154,12 @@ def _specialise(graph: GraphProto, extents: Mapping[str, int], place: str) -> No
     """Replaces symbols in declared shapes by numbers."""
     if not extents:
         return
-    missing = set(extents)
-    for value in (*graph.input, *graph.output, *graph.value_info):
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_param in extents:
-                missing.discard(dim.dim_param)
-                dim.dim_value = extents[dim.dim_param]
-    if missing:
-        raise OnnxError(f"{place}: extents must name symbols of the model's shapes, got {', '.join(sorted(missing))}")
+    values = (*graph.input, *graph.output, *graph.value_info)
+    dims = [dim for value in values for dim in value.type.tensor_type.shape.dim if dim.dim_param]
+    known = {dim.dim_param for dim in dims}
+    if missing := sorted(set(extents) - known):
+        rule = f"extents must name symbols of the model's shapes ({', '.join(sorted(known)) or 'none'})"
+        raise OnnxError(f"{place}: {rule}, got {', '.join(missing)}")
+    for dim in dims:
+        if dim.dim_param in extents:
+            dim.dim_value = extents[dim.dim_param]

@@ -16,6 +16,9 @@ from vdla.compiler.graph.rules import HOST_OPERATORS, RULES
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 _CONSTANT = "Constant"
 _REPLACED = frozenset({"Scatter", "Upsample"})  # by their successors, at import
+_RUNTIME = "com.microsoft"  # the domain of ONNX Runtime's own operators, or its beginning
+_QUANTISED = ("QLinear", "QGemm", "QAttention", "QEmbed", "QOrdered")  # of its format QOperator
+_OF_ALL_QDQ = 21  # the first opset whose QuantizeLinear has 4 and 16 bits
 _MAPS = "values are tensors, sequences and optionals, not maps"
 _REASONS = {
     ("ai.onnx.preview.training", "Gradient"): "models are run, not trained: nothing differentiates a graph",
@@ -47,13 +50,25 @@ def why_unsupported(domain: str, op: str) -> str:
         return ""
     known = "" if domain == "ai.onnx" else domain
     if known not in {schema_domain for schema_domain, _ in _schema_names()}:
-        return f"operators of the domain {domain} are unknown"
+        return _why_unknown(domain, op)
     if (known, op) not in _schema_names():
         return "ONNX has no such operator"
     schema = defs.get_schema(op, domain=known)
     if _has_definition(schema):
         return ""
     return _REASONS.get((known, op), "the operator has neither a kernel nor a function on the host")
+
+
+def _why_unknown(domain: str, op: str) -> str:
+    """Why an operator of a foreign domain cannot run; of ONNX Runtime's own, what to do."""
+    unknown = f"operators of the domain {domain} are unknown"
+    if not domain.startswith(_RUNTIME):
+        return unknown
+    if op.startswith(_QUANTISED):
+        return f"{unknown}; quantise the float model with quant_format=QuantFormat.QDQ instead of QOperator"
+    if op in ("QuantizeLinear", "DequantizeLinear"):
+        return f"{unknown}; quantise a model of opset {_OF_ALL_QDQ} or later, whose own operators have these types"
+    return f"{unknown}; save the model without the extended optimisations of ONNX Runtime (ORT_ENABLE_BASIC)"
 
 
 def _has_definition(schema: object) -> bool:

@@ -1,15 +1,18 @@
 """The cycles of a chain are divided among its operators without a rest."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers.quantiser import to_qdq
 
 from vdla.benchmarks.networks.registry import NETWORKS
-from vdla.hardware.isa import COL, COUNTERS, Unit
+from vdla.hardware.isa import COL, COUNTERS, Opcode, Unit
 from vdla.runtime.artifact import ArtifactError, ProgramStep
 from vdla.runtime.executor import operator_cycles
 from vdla.runtime.executor.operator_cycles import operator_of
 from vdla.runtime.network import compile_network
+from vdla.simulator.stats import moved_bytes
 from vdla.simulator.timing import time_program
 
 
@@ -25,18 +28,20 @@ def step(artifact):
     return next(step for step in artifact.plan.steps if isinstance(step, ProgramStep))
 
 
-def naive(program, stats, lines):
+def owners_of_cycles(program, stats, lines):
     """Cycle by cycle: the operator whose compute instruction ends next owns the cycle."""
     owner = operator_of(program, lines)
     compute = [k for k in range(len(program)) if program.columns[k, COL["unit"]] == Unit.COMPUTE]
     owners = [next((owner[j] for j in compute[i:] if owner[j] >= 0), owner[compute[-1]]) for i in range(len(compute))]
-    cycles = [0] * len(lines)
     position = 0
     for cycle in range(stats.total_cycles):
         while position < len(compute) and stats.ends[compute[position]] < cycle:
             position += 1
-        cycles[owners[position] if position < len(compute) else len(lines) - 1] += 1
-    return cycles
+        yield owners[position] if position < len(compute) else len(lines) - 1
+
+
+def naive(program, stats, lines):
+    return np.bincount(list(owners_of_cycles(program, stats, lines)), minlength=len(lines)).tolist()
 
 
 def test_cycles_are_those_of_the_naive_count(artifact, step):
@@ -74,8 +79,6 @@ def test_an_operator_that_never_waits_has_no_main_stall(artifact, step):
 
 @pytest.mark.parametrize("lines", [(), (1,), "negative"])
 def test_lines_that_do_not_fit_are_refused(artifact, step, lines):
-    from dataclasses import replace
-
     count, total = len(step.lines), sum(step.lines)
     if lines == "negative":
         lines = (total + 1, -1, *([0] * (count - 2)))
@@ -93,6 +96,35 @@ def test_the_sum_of_bytes_is_that_of_the_run(artifact, step):
     program = artifact.programs[step.program]
     stats = time_program(program)
     found = operator_cycles(program, stats, step.lines)
-    uops_and_stream = stats.bytes_read - sum(each.bytes_read for each in found)
-    assert 0 < uops_and_stream < stats.bytes_read
+    stream = stats.bytes_read - sum(each.bytes_read for each in found)
+    assert stream == program.words.nbytes
     assert np.all([each.bytes_read > 0 for each in found])
+
+
+def naive_bytes(program, stats, lines, opcode):
+    """Beat by beat, the last transfer first: each beat in the last free cycle before its end."""
+    moved, taken, per_cycle = moved_bytes(program.config, program.columns), {}, program.config.peak_bytes_per_cycle
+    for k in np.argsort(stats.ends, kind="stable")[::-1]:
+        rest = moved[k] if program.columns[k, COL["opcode"]] == opcode else 0
+        cycle = min([stats.ends[k], *([min(taken)] if taken else [])])
+        while rest > 0:
+            share = min(rest, per_cycle - taken.get(cycle, 0))
+            taken[cycle] = taken.get(cycle, 0) + share
+            rest, cycle = rest - share, cycle - 1
+    found = [0] * len(lines)
+    for cycle, owner in enumerate(owners_of_cycles(program, stats, lines)):
+        found[owner] += taken.get(cycle, 0)
+    return found
+
+
+@pytest.mark.parametrize("dram", [{}, {"beat_cycles": 2}, {"read_latency": 300}])
+def test_bytes_count_for_the_operator_in_whose_cycles_they_are_moved(artifact, step, dram):
+    program = artifact.programs[step.program]
+    config = replace(program.config, dram=replace(program.config.dram, **dram))
+    program = replace(program, config=config)
+    stats = time_program(program, config)
+    found = operator_cycles(program, stats, step.lines)
+    assert [each.bytes_read for each in found] == naive_bytes(program, stats, step.lines, Opcode.LOAD)
+    assert [each.bytes_written for each in found] == naive_bytes(program, stats, step.lines, Opcode.STORE)
+    for each in found:
+        assert max(each.bytes_read, each.bytes_written) <= each.cycles * config.peak_bytes_per_cycle

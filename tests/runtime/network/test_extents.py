@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.open_network import open_network
 
 from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.runtime.artifact import ArtifactError, KernelStep
@@ -48,6 +49,21 @@ def test_a_model_without_numbers_says_which_would_make_kernels():
     artifact = compile_network(NETWORK.build(batch="batch")).artifact
     placed = [op for step in artifact.plan.steps for op in step.placement.operators]
     assert {op.change for op in placed} == {"numbers for batch, as in --extent batch=1"}
+
+
+@pytest.mark.parametrize("target", ["host", "tiny"])
+def test_the_numbers_that_are_advised_make_kernels(target):
+    model, extents = open_network([None, 2, "?", "?"]), {}
+    placed = [op for step in compile_network(model, target).artifact.plan.steps for op in step.placement.operators]
+    advice = "numbers for x.0, x.2, x.3, as in --extent x.0=1 x.2=1 x.3=1"
+    assert all(op.change.startswith(advice) for op in placed)
+    assert placed[0].reason.startswith("extents must be known, got float32[x.0, 2, x.2, x.3] for x")
+    for setting in re.findall(r"(\S+)=1", placed[0].change):
+        extents[setting] = 6
+    made = compile_network(model, target, extents=extents)
+    assert [step.placement.device for step in made.artifact.plan.steps] == ["cpu", "numpy"]
+    assert "--extent" not in made.artifact.plan.steps[-1].placement.operators[0].change
+    assert made(np.ones((6, 2, 6, 6), np.float32))[0].shape == (6, 2, 4, 4)
 
 
 def test_other_shapes_are_refused_with_those_there_are(model):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.stateful import negated
 from onnx import TensorProto, helper
 
 import vdla
 from vdla import te
+from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
 from vdla.hardware.config import Config
 from vdla.runtime.verdict import (
     EvaluatedLayer,
@@ -188,10 +191,19 @@ def declare_table(config: Config) -> vdla.EmitStage | list[Any]:
     return [vdla.EmitStage(name="look", doc="A table.", output=te.compute(x.shape, value, "y"), scopes=scopes), load]
 
 
-def looked_up() -> EvaluatedLayer:
-    dense = vdla.definitions.dense(rows=6, in_features=8, out_features=8, raw=False).output
-    table = te.placeholder((256,), "int8", "table")
-    return layer_of("looked", te.compute(dense.shape, lambda n, o: table[wide(dense[n, o]) + 128], "looked"))
+def looked_up(values: int = 256, sums: te.Tensor | None = None) -> EvaluatedLayer:
+    """Results of a product, or others, as elements of a table."""
+    if sums is None:
+        result = vdla.definitions.dense(rows=6, in_features=8, out_features=8, raw=False).output
+    else:
+        scale = te.placeholder((sums.shape[1],), "int64", "scale")
+        result = te.compute(sums.shape, lambda n, o: requantisation(sums[n, o], scale[o], 0, -128, 127, "int8"), "q")
+    table = te.placeholder((values,), "int8", "table")
+    return layer_of("looked", te.compute(result.shape, lambda n, o: table[wide(result[n, o]) + 128], "looked"))
+
+
+def pooled() -> EvaluatedLayer:
+    return layer_of("pooled", vdla.definitions.pooling(batch=1, channels=4, size=(4, 4), kernel=2, kind="max").output)
 
 
 def test_a_stage_is_judged_by_the_layers_that_go_through_it() -> None:
@@ -199,6 +211,35 @@ def test_a_stage_is_judged_by_the_layers_that_go_through_it() -> None:
     assert looked.steps == 6 * 8 * 8
     assert looked.applies and looked.before.reason.endswith("must have a stage on the way out, got none")
     assert dense.after.reason == "results must be looked up in a table to go through stage look, got none that are"
+
+
+def differences_beside_a_stage(config: Config) -> list[Any]:
+    return [negated(config), declare_differences(config)]
+
+
+FORM = "the value must have the form abs(int32(inp[vb, vi]) - int32(wgt[vo, vi]))"
+UNTABLED = "stage negated must have one table for the mapper to use it, got none"
+NO_TABLE = "results must be looked up in a table to go through stage look, got none that are"
+NO_PRODUCT = "gemm: the value must have the form int32(inp[vb, vi]) * int32(wgt[vo, vi]), got abs"
+UNUSED = [
+    (negated, small_dense, UNTABLED),
+    (negated, looked_up, UNTABLED),
+    (differences_beside_a_stage, small_dense, f"{UNTABLED}; {FORM}, got "),
+    (declare_table, small_dense, NO_TABLE),
+    (declare_table, lambda: layer_of("distance", distances()), NO_TABLE),
+    (declare_table, lambda: looked_up(512), "table must be an input of 256 elements of int8, got int8[512]"),
+    (declare_table, lambda: looked_up(sums=distances()), NO_PRODUCT),
+    (declare_differences, pooled, "the stage must accumulate by sum from 0, got max"),
+]
+
+
+@pytest.mark.parametrize(("declare", "layer", "reason"), UNUSED)
+def test_a_layer_that_does_not_use_an_extension_has_the_whole_reason(
+    declare: Any, layer: Callable[[], EvaluatedLayer], reason: str
+) -> None:
+    verdict = evaluate(declare, [layer()], TINY)
+    assert verdict.layers[0].after.reason.startswith(reason)
+    assert verdict.steps_after >= verdict.steps_before == TINY.macs_per_cycle
 
 
 # --- accuracy -------------------------------------------------------------------------------------

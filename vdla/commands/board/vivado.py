@@ -8,7 +8,7 @@ from pathlib import Path
 from vdla.commands import OK
 from vdla.commands.completion import complete_with
 from vdla.commands.files import make_folder
-from vdla.commands.machine_options import preset_names, read_config
+from vdla.commands.machine_options import add_extension_argument, preset_names, read_config, with_extensions
 from vdla.support.atomic import write_text
 
 EXAMPLES = """\
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     preset = group.add_argument("--preset", metavar="NAME", help="one of the board's presets (default: its first)")
     complete_with(preset, preset_names)
     group.add_argument("--config", type=Path, metavar="FILE", help="another machine, like vdla config NAME --json")
+    add_extension_argument(parser, "an instruction to add to the machine")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the files")
 
 
@@ -43,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     board = load_board(arguments.board)
     config = read_config(arguments.config) if arguments.config else board.config(arguments.preset)
+    config = with_extensions(config, arguments.extension)
     files = flow_files(board, config)
     make_folder(arguments.output)
     for name, text in files.items():

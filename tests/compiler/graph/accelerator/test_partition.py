@@ -1,11 +1,23 @@
 """Partitioning: which nodes form a region, what is packed around it, which nodes stay and why."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers.graphs import operators_of
+from helpers.qdq_graphs import QdqBuilder
 
 from vdla.compiler.graph import Graph, Node, TensorType, check_graph
-from vdla.compiler.graph.accelerator import ACCELERATED, REGION, board_cpu, candidates, choose, partition
+from vdla.compiler.graph.accelerator import (
+    ACCELERATED,
+    CPU_MODELS,
+    REGION,
+    board_cpu,
+    candidates,
+    choose,
+    modelled_cpu,
+    partition,
+)
 from vdla.compiler.graph.groups import BODY
 from vdla.hardware.config import Config
 
@@ -126,6 +138,52 @@ def test_the_user_decides():
 def test_reasons_to_stay(node, reason):
     decision = decisions(graph_of(node)).decisions["y"]
     assert (decision.device, decision.reason) == ("cpu", f"on the accelerator it must {reason}")
+
+
+def qdq_case(op, dtype="int8", quantised=True):
+    """An operator behind a DequantizeLinear, and before a QuantizeLinear if its result is too."""
+    b = QdqBuilder()
+    real = b.dequantise(b.input("x", (1, 4, 8, 8), dtype), 0.1)
+    found = b.add(op, real, result="found")
+    return b.graph(b.quantise(found, 0.1) if quantised else found)
+
+
+CONVERTS = "compute; it converts between floats and integers only"
+
+
+@pytest.mark.parametrize(
+    ("graph", "reason"),
+    [
+        (qdq_case("Softmax"), "be an operator of integers, got Softmax"),
+        (qdq_case("Softmax", quantised=False), "compute in integers; its operands are quantised, its result is not"),
+        (qdq_case("LeakyRelu", "int16"), "read activations of 8 bits, got int16 for v0"),
+        (qdq_case("Transpose", "int16"), "compute; it moves data only"),
+    ],
+)
+def test_reasons_of_float_operators_in_a_quantised_graph(graph, reason):
+    found = decisions(graph).decisions
+    assert found["found"].reason == f"on the accelerator it must {reason}"
+    others = [found[node.outputs[0]] for node in graph.nodes if node.op == "DequantizeLinear"]
+    others += [found[node.outputs[0]] for node in graph.nodes if node.op == "QuantizeLinear"]
+    assert {(each.reason, each.change) for each in others} == {(f"on the accelerator it must {CONVERTS}", "")}
+
+
+@pytest.mark.parametrize("dtype", ["int64", "bool", "float32"])
+def test_only_floats_are_to_be_quantised(dtype):
+    types = dict.fromkeys(("x", "y"), TensorType(dtype, (4, 4)))
+    graph = check_graph(Graph("g", ("x",), ("y",), (Node("Add", ("x", "x"), ("y",)),), {}, types))
+    found = decisions(graph).decisions["y"]
+    if dtype == "float32":
+        wanted = ("compute in integers; it is not quantised", "quantisation, as with --calibration FILE")
+    else:
+        wanted = (f"compute in integers of 8 bits, got {dtype}", "")
+    assert (found.reason.removeprefix("on the accelerator it must "), found.change) == wanted
+
+
+def test_figures_are_those_of_the_cpu_that_runs_the_rest():
+    assert modelled_cpu(CONFIG, "cortex-a53") is CPU_MODELS["cortex-a53"]
+    assert modelled_cpu(CONFIG, "cortex-a9") is board_cpu(CONFIG)
+    assert modelled_cpu(CONFIG, "znver4") == replace(board_cpu(CONFIG), name="the board's cortex-a9")
 
 
 def test_transposed_convolutions_of_groups_stay():

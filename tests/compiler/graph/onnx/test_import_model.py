@@ -83,6 +83,28 @@ def test_unsupported_nodes_are_all_listed():
     assert raised.value.reasons == {"Gather2 pick": reason, "Sort z": reason}
 
 
+QOPERATOR = "quantise the float model with quant_format=QuantFormat.QDQ instead of QOperator"
+TYPES = "quantise a model of opset 21 or later, whose own operators have these types"
+OPTIMISED = "save the model without the extended optimisations of ONNX Runtime (ORT_ENABLE_BASIC)"
+
+
+@pytest.mark.parametrize(
+    ("domain", "op", "remedy"),
+    [
+        ("com.microsoft", "QLinearAdd", QOPERATOR),
+        ("com.microsoft", "QLinearGlobalAveragePool", QOPERATOR),
+        ("com.microsoft", "QGemm", QOPERATOR),
+        ("com.microsoft", "DequantizeLinear", TYPES),
+        ("com.microsoft", "FusedConv", OPTIMISED),
+        ("com.microsoft.nchwc", "Conv", OPTIMISED),
+    ],
+)
+def test_operators_of_onnx_runtime_are_refused_with_the_remedy(domain, op, remedy):
+    with pytest.raises(UnsupportedError) as raised:
+        import_model(model([helper.make_node(op, ["x", "x"], ["y"], domain=domain)], domains=(domain,)))
+    assert raised.value.reasons == {f"{op} y": f"operators of the domain {domain} are unknown; {remedy}"}
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [
