@@ -113,6 +113,7 @@ class FakeBoard:
         if name == "STATUS":
             if self._status & BUSY and self._left == 0 and self.polls is not None:
                 self._status = self.end_status
+                self.registers["DISPATCHED"] = self.registers.get("COUNT", 0)
             self._left = max(0, self._left - 1)
             return self._status
         return self.cycles if name == "CYCLES_LO" else self.registers.get(name, 0)
@@ -127,6 +128,9 @@ class FakeBoard:
         self.registers[name] = value
         if name == "CONTROL" and value & 1:
             self._status, self._left = BUSY, self.polls or 0
+            self.registers["DISPATCHED"] = 0
+        if name == "INTERRUPT":
+            self.registers[name] = value & 1  # writing `pending` clears it
         if name == "CONTROL" and value & 2 and self.resets_to_idle:
             self._status = 0
 
