@@ -93,6 +93,9 @@ class FakeBoard:
         assert path == "/proc/meminfo"
         return MEMINFO.encode()
 
+    def exists_file(self, path: str) -> Any:
+        return SimpleNamespace(exists=False)
+
     # --- memory
 
     def allocate(self, shape: tuple[int], dtype: type, target: object, cacheable: int) -> FakeBuffer:
@@ -160,6 +163,9 @@ class FakeBoard:
                 self.device = device
                 self.ip_dict = {"vdla_0": {"type": board.ip_type, "parameters": board.parameters}}
                 self.vdla_0 = DefaultIP()
+
+            def download(self) -> None:
+                board.call(f"upload {self.binfile_name}")
 
         module.Overlay, module.DefaultIP, module.allocate = Overlay, DefaultIP, board.allocate
         module.Device = SimpleNamespace(active_device=board)
