@@ -14,12 +14,14 @@ from itertools import count
 
 import pytest
 from helpers.shared_board import Interleaved, SharedBoard
-from helpers.sole_runs import THEIRS, TINY, outcome
+from helpers.sole_runs import OURS, PROGRAM, THEIRS, TINY, outcome
 
 from vdla.boards.virtual.fabric import BusError
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import OFFSETS
 from vdla.runtime.devices import DeviceError
+from vdla.runtime.devices.sole_run import TakenError
+from vdla.runtime.run import run
 
 OTHER = Config.preset("int4")
 
@@ -74,6 +76,13 @@ def overwrite(board: SharedBoard) -> None:
     for each in board.memory.buffers:
         if each.address == address:
             board.memory.contents(each)[:4] ^= 0xFF
+
+
+def start_long(board: SharedBoard) -> None:
+    """A stream of another client that takes long."""
+    board.busy = 1000
+    board.download(TINY)
+    write("CONTROL", 1)(board)
 
 
 FOREIGN: dict[str, Callable[[SharedBoard], None]] = {
@@ -179,4 +188,25 @@ def test_memory_that_is_handed_out_twice_is_refused(board, clients):
     assert str(error.value) == (
         f"device pynq: contiguous memory must be handed out once, got {first:#x} again; "
         "restart the server of PYNQ.remote on the board"
+    )
+
+
+@pytest.mark.parametrize(
+    ("access", "action", "got"),
+    [
+        ("STATUS", start_long, "a machine that runs the stream of another one"),
+        ("READ_LATENCY", write("STREAM_HI", 1), "0x1 in register STREAM_HI in place of 0x0"),
+        ("CYCLES_LO", write("CONTROL", 2), "0x0 in register STATUS in place of 0x2"),
+        ("CYCLES_LO", write("COUNT", 3), "0x3 in register COUNT in place of 0x0"),
+        ("CYCLES_LO", overwrite, "other instructions in the memory of the stream, at 0x1680a000"),
+    ],
+)
+def test_the_sentence_says_what_was_found_and_what_to_do(board, clients, access, action, got):
+    once = iter([action])
+    board.before = lambda client, offset: offset == OFFSETS[access] and next(once, lambda board: None)(board)
+    with pytest.raises(TakenError) as error:
+        run(PROGRAM, OURS, clients[0])
+    assert str(error.value) == (
+        f"device pynq: board must have one client during a run, got {got}; the run has no result: "
+        "end the other client, or let all of them use one vdla board serve --listen, and run again"
     )
