@@ -7,12 +7,13 @@ checked. The Vivado flow, the hardware handoff file and the driver take their fa
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from vdla.boards.family import FAMILIES, Family
 from vdla.hardware.config import PRESETS, Config
 from vdla.support.errors import Error
 from vdla.support.integers import is_int
@@ -20,11 +21,6 @@ from vdla.support.suggest import did_you_mean
 
 FOLDER = Path(__file__).resolve().parent
 FILE = "board.json"
-
-PROCESSORS = {"zynq7": 32, "zynqmp": 40}
-"""The kinds of processing systems, each with the bits of its addresses."""
-
-CPUS = {"zynq7": "cortex-a9", "zynqmp": "cortex-a53"}
 
 LOW_DRAM_BYTES = 0x8000_0000
 HIGH_DRAM_BASE = 0x8_0000_0000
@@ -74,8 +70,9 @@ class Board:
 
     def __post_init__(self) -> None:
         _check_types(self)
-        _check_processor(self)
-        _check_addresses(self)
+        family = _check_processor(self)
+        _check_ports(self, family)
+        _check_addresses(self, family)
         for preset in self.presets:
             self.config(preset)
 
@@ -209,7 +206,8 @@ def _check_types(board: Board) -> None:
     for name in _LISTS:
         value = getattr(board, name)
         if not isinstance(value, tuple) or not value or not all(isinstance(one, str) and one for one in value):
-            raise BoardError(f"{where}: {name} must be a list of at least one name, got {value!r}")
+            got = list(value) if isinstance(value, tuple) else value
+            raise BoardError(f"{where}: {name} must be a list of at least one name, got {got!r}")
         if len(set(value)) < len(value):
             raise BoardError(f"{where}: {name} must differ from each other, got {', '.join(value)}")
     for name in ("memory_port_bits", "address_bits", *_ADDRESSES):
@@ -223,30 +221,65 @@ def _check_types(board: Board) -> None:
         raise BoardError(f"{where}: coherent must be true or false, got {board.coherent!r}")
 
 
-def _check_processor(board: Board) -> None:
+def _check_processor(board: Board) -> Family:
+    """The family of the processor, with its CPU, addresses and FPGA."""
     where = f"board {board.name}"
-    if board.processor not in PROCESSORS:
-        got = f"{board.processor}{did_you_mean(board.processor, PROCESSORS)}"
-        raise BoardError(f"{where}: processor must be one of {', '.join(PROCESSORS)}, got {got}")
-    for name, table in (("address_bits", PROCESSORS), ("cpu", CPUS)):
-        rule, got = table[board.processor], getattr(board, name)
+    _check_choice(where, "processor", board.processor, FAMILIES)
+    family, beside = FAMILIES[board.processor], f" with a processor {board.processor}"
+    for name, rule in (("address_bits", family.address_bits), ("cpu", family.cpu)):
+        got = getattr(board, name)
         if got != rule:
-            raise BoardError(f"{where}: {name} must be {rule} with a processor {board.processor}, got {got}")
-    if board.memory_port_bits not in (32, 64, 128):
-        raise BoardError(f"{where}: memory_port_bits must be 32, 64 or 128, got {board.memory_port_bits}")
+            raise BoardError(f"{where}: {name} must be {rule}{beside}, got {got}")
+    _check_choice(where, "fpga", board.fpga, family.fpgas, beside)
+    if not family.is_part(board.part, board.fpga):
+        devices = " or ".join(family.fpgas[board.fpga])
+        raise BoardError(
+            f"{where}: part must be {devices} with package and speed, for fpga {board.fpga}, got {board.part}"
+        )
+    if board.dram_bytes % _PAGE_BYTES or board.dram_bytes > family.most_dram_bytes:
+        raise BoardError(
+            f"{where}: dram_bytes must be a multiple of {_PAGE_BYTES} of at most {family.most_dram_bytes:#x}{beside}, "
+            f"got {board.dram_bytes:#x}"
+        )
+    return family
 
 
-def _check_addresses(board: Board) -> None:
+def _check_ports(board: Board, family: Family) -> None:
+    where, beside = f"board {board.name}", f" with a processor {board.processor}"
+    for port in board.memory_ports:
+        _check_choice(where, "memory_ports", port, family.memory_ports, beside)
+    bits = [str(width) for width in family.memory_port_bits]
+    _check_choice(where, "memory_port_bits", str(board.memory_port_bits), bits, beside)
+    _check_choice(where, "control_port", board.control_port, family.control_ports, beside)
+    _check_choice(where, "interrupt", board.interrupt, family.interrupts, beside)
+    if board.coherent:
+        raise BoardError(
+            f"{where}: coherent must be false with the memory_ports {', '.join(board.memory_ports)}, "
+            "since HP ports do not see the processor's caches, got true"
+        )
+
+
+def _check_choice(where: str, field: str, value: str, choices: Iterable[str], beside: str = "") -> None:
+    if value not in choices:
+        got = f"{value}{did_you_mean(value, choices)}"
+        raise BoardError(f"{where}: {field} must be one of {', '.join(choices)}{beside}, got {got}")
+
+
+def _check_addresses(board: Board, family: Family) -> None:
     where = f"board {board.name}"
     if board.control_bytes % _PAGE_BYTES or board.control_bytes & (board.control_bytes - 1):
         raise BoardError(
             f"{where}: control_bytes must be a power of two of at least {_PAGE_BYTES}, got {board.control_bytes}"
         )
+    ranges = family.control_ports[board.control_port]
+    said = " or ".join(f"{low:#x} to {high - 1:#x}" for low, high in ranges)
     for name in ("control_base", "interrupt_controller_base"):
         base = getattr(board, name)
-        if base % max(board.control_bytes, _PAGE_BYTES) or base + board.control_bytes > 1 << board.address_bits:
+        reached = any(low <= base and base + board.control_bytes <= high for low, high in ranges)
+        if base % board.control_bytes or not reached:
             raise BoardError(
-                f"{where}: {name} must be a multiple of control_bytes within {board.address_bits} bits, got {base:#x}"
+                f"{where}: {name} must be a multiple of control_bytes in {said}, where {board.control_port} reaches, "
+                f"got {base:#x}"
             )
     if board.control_base == board.interrupt_controller_base:
         raise BoardError(

@@ -2,8 +2,8 @@
 
     pip install vdla_board-0.1.0-py3-none-any.whl
 
-It needs NumPy only, and the PYNQ of the board's image for the device `pynq`. Its bytes depend on
-the sources alone.
+It needs NumPy 1.21 or later only, and the PYNQ of the board's image for the device `pynq`. Its
+bytes depend on the sources alone.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _metadata(version: str) -> str:
     return (
         f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version}\n"
         "Summary: The part of VDLA that runs on a board: the driver, compiled networks and the verifier\n"
-        "License: Apache-2.0\nRequires-Python: >=3.10\nRequires-Dist: numpy>=1.26\n"
+        "License: Apache-2.0\nRequires-Python: >=3.10\nRequires-Dist: numpy>=1.21\n"
     )
 
 

@@ -49,9 +49,7 @@ class BoardFiles:
         self._programming = Lock()
 
     def exists(self, path: str) -> bool:
-        """Whether a file exists; False for firmware, so that a client uploads what has changed."""
-        if path.startswith(FIRMWARE):
-            return False
+        """Whether a file exists; a client uploads a bitstream only where it does not."""
         try:
             self.read(path)
         except FileRefusal:

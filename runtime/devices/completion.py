@@ -83,11 +83,12 @@ class Completion:
             raise RunTimeoutError(f"has not ended after {limits.cycles} cycles")
 
     def reset(self) -> bool:
-        """Soft reset; whether the machine is idle afterwards."""
+        """Soft reset; whether the machine is idle afterwards, with no stream to start."""
         self._driver.request_reset()
         end = time.monotonic() + _RESET_S
         while self._busy():
             if time.monotonic() > end:
                 return False
             time.sleep(_RESET_PAUSE_S)
+        self._driver.disarm()
         return True

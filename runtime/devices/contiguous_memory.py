@@ -110,6 +110,13 @@ class ContiguousMemory:
                 f"{self._link.where}: address of contiguous memory must be a multiple of {ALIGNMENT} below 2**40, "
                 f"got {address:#x}"
             )
+        if any(
+            address < block.address + block.nbytes and block.address < address + size for block in self._blocks.values()
+        ):
+            raise DeviceError(
+                f"{self._link.where}: contiguous memory must be handed out once, got {address:#x} again; "
+                "restart the server of PYNQ.remote on the board"
+            )
 
     def free(self, address: int) -> None:
         """Free the block at an address; where the connection is lost, `close` tries it again."""
@@ -181,6 +188,13 @@ class ContiguousMemory:
         """From now on, the machine's copies of the blocks at addresses are the valid ones."""
         for block in self._blocks_at(addresses):
             block.newer = Newer.MACHINE
+
+    def holds(self, address: int, data: Bytes) -> bool:
+        """Whether the machine finds these bytes at an address."""
+        if not len(data):
+            return True
+        self.machine_writes([address])
+        return np.array_equal(self.read(address, len(data)), data)
 
     def _blocks_at(self, addresses: Iterable[int]) -> list[BoardBlock]:
         found = {block.address: block for block in (self.require_window(address, 0) for address in addresses)}

@@ -27,6 +27,10 @@ from vdla.runtime.devices.identity import Builds, Identity, require_identity
 from vdla.simulator.stats import MachineState
 
 _BITS = {(register.name, bit.name): 1 << bit.position for register in REGISTERS for bit in register.bits}
+DONE = _BITS["STATUS", "done"]
+"""STATUS of a machine that has run a stream to its end."""
+INTERRUPT_ENABLED = _BITS["INTERRUPT", "enable"]
+"""INTERRUPT of a machine that has not ended a stream since it was cleared."""
 
 
 def is_set(value: int, register: str, bit: str) -> bool:
@@ -53,6 +57,18 @@ class Stream:
     read_latency: int
     read_limit: int
     write_limit: int
+
+    @property
+    def registers(self) -> dict[str, int]:
+        """The registers that set it up, by name."""
+        return {
+            "STREAM_LO": self.address & 0xFFFFFFFF,
+            "STREAM_HI": self.address >> 32,
+            "COUNT": self.count,
+            "READ_LATENCY": self.read_latency,
+            "READ_LIMIT": self.read_limit,
+            "WRITE_LIMIT": self.write_limit,
+        }
 
 
 class Driver:
@@ -98,27 +114,35 @@ class Driver:
             return Identity(number, version, 0, 0)
         return Identity(number, version, self.read_wide("FINGERPRINT"), self.read_wide("BUILD"))
 
-    def identify(self, config: Config, builds: Builds | None = None) -> None:
-        """DeviceError unless the machine is a VDLA of this configuration, and of these builds."""
-        require_identity(self.where, self.identity(), config, builds or Builds())
+    def identify(self, config: Config, builds: Builds | None = None) -> Identity:
+        """What the machine says that it is; DeviceError unless it is a VDLA of this configuration,
+        and of these builds.
+        """
+        identity = self.identity()
+        require_identity(self.where, identity, config, builds or Builds())
+        return identity
 
     def start(self, stream: Stream) -> None:
         """Start a stream; the interrupt line signals its end."""
-        values = {
-            "STREAM_LO": stream.address & 0xFFFFFFFF,
-            "STREAM_HI": stream.address >> 32,
-            "COUNT": stream.count,
-            "READ_LATENCY": stream.read_latency,
-            "READ_LIMIT": stream.read_limit,
-            "WRITE_LIMIT": stream.write_limit,
-            "INTERRUPT": _BITS["INTERRUPT", "enable"] | _BITS["INTERRUPT", "pending"],
-            "CONTROL": _BITS["CONTROL", "start"],
-        }
-        self.write_all(values)
+        self.write_all(stream.registers)
+        self.enable_interrupt()
+        self.start_armed()
+
+    def enable_interrupt(self) -> None:
+        """Enable the interrupt, and clear that of an earlier run."""
+        self.write("INTERRUPT", INTERRUPT_ENABLED | _BITS["INTERRUPT", "pending"])
+
+    def start_armed(self) -> None:
+        """Start the stream that is set up."""
+        self.write("CONTROL", _BITS["CONTROL", "start"])
+
+    def disarm(self) -> None:
+        """Set the machine up with no instructions; refused while it is busy."""
+        self.write("COUNT", 0)
 
     def finish(self) -> None:
         """Clear the interrupt after a run; DeviceError where the machine stopped early."""
-        self.write("INTERRUPT", _BITS["INTERRUPT", "enable"] | _BITS["INTERRUPT", "pending"])
+        self.enable_interrupt()
         status = self.read("STATUS")
         if is_set(status, "STATUS", "error"):
             raise DeviceError(self.error())

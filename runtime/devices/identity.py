@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vdla.hardware.config import PRESETS, Config
-from vdla.hardware.generate.registers import ID, VERSION
+from vdla.hardware.generate.registers import ID, REGISTER_BITS, VERSION
 from vdla.runtime.devices.device import DeviceError
 
 UNKNOWN_BUILD = "0" * 12
@@ -23,6 +23,12 @@ class Identity:
     fingerprint: int
     build: int
 
+    @property
+    def registers(self) -> dict[str, int]:
+        """The registers that tell one machine from another, by name."""
+        wide = {"FINGERPRINT": self.fingerprint, "BUILD": self.build}
+        return {f"{name}_{half}": word for name, value in wide.items() for half, word in _halves(value)}
+
 
 @dataclass(frozen=True, slots=True)
 class Builds:
@@ -36,6 +42,10 @@ class Builds:
     handoff_fingerprint: str | None = None
     sources: str | None = None
     accepted: str | None = None
+
+
+def _halves(value: int) -> tuple[tuple[str, int], tuple[str, int]]:
+    return ("LO", value & 0xFFFFFFFF), ("HI", value >> REGISTER_BITS)
 
 
 def source_build(config: Config) -> str | None:

@@ -6,6 +6,7 @@ PYNQ.remote, and every access is a call to the board.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -31,6 +32,8 @@ OVERLAYS = "VDLA_OVERLAYS"
 
 _CALL_S = 120.0  # a simulated board may take long to answer
 _MEMINFO = "/proc/meminfo"
+_FIRMWARE = "/lib/firmware/"
+_HASH_DIGITS = 12
 _NO_INTERRUPT = "Interrupts are not yet implemented for remote devices|Interrupt .* not created"
 
 
@@ -107,10 +110,12 @@ def load_overlay(link: BoardLink, bitstream: Path, target: object = None, *, dow
         limit_calls(device, _CALL_S)
         await_board(device)
         _forget_clocks(pynq, device)
-        overlay = pynq.Overlay(str(bitstream), download=download, device=device)
+        remote = "REMOTE" in getattr(device, "capabilities", {})
+        overlay = pynq.Overlay(str(bitstream), download=download and not remote, device=device)
+        if download and remote:
+            _upload(overlay, device, bitstream)
         name = _accelerator(link.where, overlay.ip_dict, bitstream)
         instance = _instance(overlay, name)
-        remote = "REMOTE" in getattr(device, "capabilities", {})
         return LoadedOverlay(
             mmio=instance.mmio,
             allocate=partial(_allocate, pynq, device),
@@ -127,6 +132,25 @@ def load_overlay(link: BoardLink, bitstream: Path, target: object = None, *, dow
             f"{link.where}: bitstream {bitstream.name} must load, got {type(error).__name__}: {one_line(error)}"
             f"{_hint(error)}"
         ) from error
+
+
+def _upload(overlay: Any, device: Any, bitstream: Path) -> None:  # noqa: ANN401  of PYNQ
+    """Load an overlay on a remote board, which keeps the files that it was sent.
+
+    PYNQ sends a bitstream only where the board has none of its name, so the name has a hash of the
+    content. A file that the board cannot load may be the part that an interrupted upload left.
+    """
+    digest = hashlib.sha256(bitstream.read_bytes()).hexdigest()
+    overlay.binfile_name = f"{bitstream.stem}-{digest[:_HASH_DIGITS]}.bin"
+    path = _FIRMWARE + overlay.binfile_name
+    was_there = device.exists_file(path).exists
+    try:
+        overlay.download()
+    except Exception:
+        if not was_there:
+            raise
+        device.write_file(path, overlay.parser.bin_data)
+        overlay.download()
 
 
 def _import_pynq(where: str) -> Any:  # noqa: ANN401  a module without types

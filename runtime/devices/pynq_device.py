@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ from vdla.runtime.devices.request_checks import (
     require_memory_bytes,
     require_timeout,
 )
+from vdla.runtime.devices.sole_run import SoleRun, TakenError
 from vdla.simulator.stats import RunStats, Times, macs_of, moved_bytes
 from vdla.simulator.support.errors import require_program
 from vdla.simulator.verify import require_verified
@@ -79,7 +81,8 @@ class PynqDevice:
         self.timeout_cycles = require_timeout(where, timeout_cycles)
         self.timeout_s = _seconds(where, timeout_s)
         limit = require_memory_bytes(where, memory_bytes)
-        self._lock, self._link, self._stuck = RLock(), BoardLink(where), False
+        self._lock, self._link = RLock(), BoardLink(where)
+        self._unended: SoleRun | None = None  # a run that may go on, since its reset did not work
         overlay = load_overlay(self._link, find_bitstream(where, config, bitstream), target, download=download)
         self._bus = BoardBus(self._link, overlay.mmio, remote=overlay.remote)
         self.driver = BoardDriver(where, self._bus)
@@ -96,7 +99,7 @@ class PynqDevice:
         """Identify the machine, and end what an earlier process left running on it."""
         parameters = overlay.parameters
         builds = Builds(parameters.get("BUILD"), parameters.get("FINGERPRINT"), source_build(self.config), accept_build)
-        self.driver.identify(self.config, builds)
+        self._machine = self.driver.identify(self.config, builds)
         if self.driver.flag("STATUS", "busy") and not self.completion.reset():
             raise DeviceError(f"{self.driver.where}: {_STUCK}")
 
@@ -133,47 +136,68 @@ class PynqDevice:
             self._require_idle()
             memory.flush(addresses[name] for name in _names(program))
             memory.machine_writes(addresses[name] for name in _stored(program))
-            self._execute(addresses[STREAM], words)
-            return self._statistics(program)
+            return self._execute(memory, program, addresses[STREAM], flat_bytes(where, words))
 
-    def _execute(self, address: int, words: Bytes) -> None:
+    def _execute(self, memory: ContiguousMemory, program: Program, address: int, words: Bytes) -> RunStats:
         dram = self.config.dram
-        stream = Stream(address, len(words), dram.read_latency, dram.outstanding_reads, dram.outstanding_writes)
+        stream = Stream(address, len(program), dram.read_latency, dram.outstanding_reads, dram.outstanding_writes)
+        holds_stream = partial(memory.holds, address, words)
+        run = self._unended = SoleRun(self.driver, self._machine, stream, holds_stream)
         self.completion.stop_asked.clear()
         try:
-            self.driver.start(stream)
+            run.start()
             self.completion.wait(RunLimits(self.timeout_s, self.timeout_cycles))
-            self.driver.finish()
-        except RunTimeoutError as limit:
-            raise DeviceError(self._late(limit, words)) from None
+            run.finish()
+            statistics = self._statistics(program)
+            run.confirm()
+        except (DeviceError, RunTimeoutError) as error:
+            failure = self._failure(run, error, words)
+            if failure is error:
+                raise
+            raise failure from (None if isinstance(error, RunTimeoutError) else error)
         except BaseException:
             with suppress(DeviceError):
-                self._recover()
+                self._end(run)
             raise
+        self._unended = None
+        return statistics
 
     def stop(self) -> None:
         """End the run in progress with DeviceError, from another thread; a soft reset follows."""
         self.completion.stop_asked.set()
 
-    def _late(self, limit: RunTimeoutError, words: Bytes) -> str:
+    def _failure(self, run: SoleRun, error: DeviceError | RunTimeoutError, words: Bytes) -> Exception:
+        """The error to raise for one in a run: that another client used the board, if it did."""
+        try:
+            taken = error if isinstance(error, TakenError) else run.taken()
+            if taken is None and isinstance(error, RunTimeoutError):
+                return DeviceError(self._late(run, error, words))
+            self._end(run)
+            return taken or error
+        except DeviceError:  # the connection is lost, as the first error says
+            return error
+
+    def _late(self, run: SoleRun, limit: RunTimeoutError, words: Bytes) -> str:
         """The message of a run that is ended, with the machine's state; the machine is reset."""
         fields = columns(self.config, words.reshape(-1, instruction_bytes(self.config)))
         try:
             cycle, state = self.driver.read_wide("CYCLES"), self.driver.state().describe(self.config, fields)
         finally:
-            self._recover()
+            self._end(run)
         message = f"{self.driver.where}: the program {limit} (cycle {cycle})\n{state}"
-        return f"{message}\n  {_STUCK}" if self._stuck else message
+        return message if self._unended is None else f"{message}\n  {_STUCK}"
 
-    def _recover(self) -> None:
-        """Soft reset, after which the next run works, unless the machine is stuck."""
-        self._stuck = True
-        self._stuck = not self.completion.reset()
+    def _end(self, run: SoleRun) -> None:
+        """Reset the machine, after which the next run works, unless it runs for another client."""
+        self._unended = run
+        if not run.is_own() or self.completion.reset():
+            self._unended = None
 
     def _require_idle(self) -> None:
-        if self._stuck and self.driver.flag("STATUS", "busy"):
+        run = self._unended
+        if run is not None and self.driver.flag("STATUS", "busy") and run.is_own():
             raise DeviceError(f"{self.driver.where}: {_STUCK}")
-        self._stuck = False
+        self._unended = None
 
     def _alone(self) -> AbstractContextManager[None]:
         return one_thread(self.driver.where, self._lock)
@@ -213,8 +237,9 @@ class PynqDevice:
         if memory is not None:
             if memory.holds_any and self._link.lost is not None:
                 self._link.reconnect(self._answer)
-            if self._stuck:
-                self._link.release("reset the machine", self.completion.reset)
+            run = self._unended
+            if run is not None:
+                self._link.release("reset the machine", lambda: self._end(run))
             memory.close()
         self._bus.close()
 

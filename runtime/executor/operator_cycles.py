@@ -19,7 +19,7 @@ from vdla.hardware.isa import COL, COUNTERS, Opcode, Unit
 from vdla.hardware.program import Program
 from vdla.simulator.stats import UNKNOWN, RunStats, gemm_macs, moved_bytes
 
-Ints = npt.NDArray[np.integer[Any]]
+Ints = npt.NDArray[Any]
 _TRANSFERS = (Opcode.LOAD, Opcode.STORE)
 _ROUNDING = 1e-6  # bytes
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vdla.boards.board import FOLDER, BoardError, board_from_dict, board_names, load_board
+from vdla.boards.family import FAMILIES
+from vdla.boards.vivado.settings import render_settings
 from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.fpga.parts import PARTS, part_of_preset
+
+WITH = " with a processor zynq7"
 
 
 def document(name: str = "pynq_z2") -> dict[str, Any]:
@@ -88,13 +93,49 @@ def test_a_file_without_a_description_is_refused(text: str, error: str, tmp_path
         ("title", "", "board: title must be printable text, got ''"),
         ("part", 7, "board: part must be printable text, got 7"),
         ("name", "a b", "board: name must be letters, digits and underscores, got 'a b'"),
-        ("presets", [], "board pynq_z2: presets must be a list of at least one name, got ()"),
+        ("presets", [], "board pynq_z2: presets must be a list of at least one name, got []"),
         ("presets", ["a", "a"], "board pynq_z2: presets must differ from each other, got a, a"),
         ("presets", ["kv26"], "board pynq_z2: presets must be known to vdla config, got kv26 (did you mean kv260?)"),
         ("presets", ["ultra96"], "board pynq_z2: clock of ultra96 must be 100 MHz, got 166.667 MHz"),
         ("memory_ports", "HP0", "board pynq_z2: memory_ports must be a list of at least one name, got 'HP0'"),
         ("memory_port_bits", 32, "board pynq_z2: a memory port of pynq_z2 must have at most 32 bits, got 64"),
-        ("memory_port_bits", 96, "board pynq_z2: memory_port_bits must be 32, 64 or 128, got 96"),
+        ("memory_port_bits", 96, f"board pynq_z2: memory_port_bits must be one of 32, 64{WITH}, got 96"),
+        ("memory_port_bits", 128, f"board pynq_z2: memory_port_bits must be one of 32, 64{WITH}, got 128"),
+        (
+            "coherent", True,
+            "board pynq_z2: coherent must be false with the memory_ports S_AXI_HP0, S_AXI_HP2, "
+            "since HP ports do not see the processor's caches, got true",
+        ),
+        ("fpga", "zu1cg", f"board pynq_z2: fpga must be one of xc7z010, xc7z020, xc7z045{WITH}, got zu1cg"),
+        ("fpga", "zu3eg", f"board pynq_z2: fpga must be one of xc7z010, xc7z020, xc7z045{WITH}, got zu3eg"),
+        (
+            "fpga", "xc7z045",
+            "board pynq_z2: part must be xc7z045 with package and speed, for fpga xc7z045, got xc7z020clg400-1",
+        ),
+        (
+            "part", "xc7z999foo",
+            "board pynq_z2: part must be xc7z020 with package and speed, for fpga xc7z020, got xc7z999foo",
+        ),
+        (
+            "memory_ports", ["S_AXI_ACP"],
+            f"board pynq_z2: memory_ports must be one of S_AXI_HP0, S_AXI_HP1, S_AXI_HP2, S_AXI_HP3{WITH}, "
+            "got S_AXI_ACP (did you mean S_AXI_HP3?)",
+        ),
+        (
+            "control_port", "M_AXI_GP1",
+            "board pynq_z2: control_base must be a multiple of control_bytes in 0x80000000 to 0xbfffffff, "
+            "where M_AXI_GP1 reaches, got 0x43c00000",
+        ),
+        ("interrupt", "FOO", f"board pynq_z2: interrupt must be one of IRQ_F2P{WITH}, got FOO"),
+        (
+            "dram_bytes", "0x80000000",
+            f"board pynq_z2: dram_bytes must be a multiple of 4096 of at most 0x40000000{WITH}, got 0x80000000",
+        ),
+        (
+            "control_base", "0x10000000",
+            "board pynq_z2: control_base must be a multiple of control_bytes in 0x40000000 to 0x7fffffff, "
+            "where M_AXI_GP0 reaches, got 0x10000000",
+        ),
         ("memory_port_bits", True, "board pynq_z2: memory_port_bits must be an integer above 0, got True"),
         ("clock_mhz", 0, "board pynq_z2: clock_mhz must be a number above 0 and at most 1000, got 0"),
         ("clock_mhz", 50, "board pynq_z2: clock of pynq_z2 must be 50 MHz, got 100 MHz"),
@@ -106,7 +147,8 @@ def test_a_file_without_a_description_is_refused(text: str, error: str, tmp_path
         (
             "control_base",
             "0x43C00800",
-            "board pynq_z2: control_base must be a multiple of control_bytes within 32 bits, got 0x43c00800",
+            "board pynq_z2: control_base must be a multiple of control_bytes in 0x40000000 to 0x7fffffff, "
+            "where M_AXI_GP0 reaches, got 0x43c00800",
         ),
         ("control_base", "0x", "board: control_base must be an integer or text such as 0x1000, got '0x'"),
         (
@@ -143,3 +185,32 @@ def test_a_machine_with_too_many_ports_is_refused() -> None:
     with pytest.raises(BoardError) as caught:
         load_board("pynq_z1").check_config(config)
     assert str(caught.value) == "board pynq_z1: wide must have at most 2 memory ports, got 4"
+
+
+def test_every_fpga_of_a_family_is_one_of_the_area_report() -> None:
+    assert sorted(fpga for family in FAMILIES.values() for fpga in family.fpgas) == sorted(PARTS)
+
+
+ODD: list[Any] = [
+    None, True, False, 0, -1, 1, 32, 64, 96, 128, 4096, 1 << 31, 10**30, 1.5, float("nan"), "", "x", "0x", "0x1000",
+    "-1", "zynq7", "zynqmp", "cortex-a53", "zu3eg", "xc7z010", "M_AXI_GP1", "S_AXI_ACP", "pl_ps_irq0", "tiny", "a b",
+    "\ud800", [], {}, [1], [[]], ["pynq_z1"], ["tiny"], ["S_AXI_HPC0_FPD"], ["S_AXI_HP0", "S_AXI_HP1"], {"a": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_edited_descriptions_are_boards_or_one_sentence(name: str, tmp_path: Path) -> None:
+    """A description with one to three odd values makes a flow, or an error that names the file."""
+    path, rng, refused = tmp_path / "board.json", random.Random(name), 0
+    for _ in range(300):
+        edited = document(name)
+        for field in rng.sample(sorted(edited), rng.randint(1, 3)):
+            edited[field] = rng.choice(ODD)
+        path.write_text(json.dumps(edited))
+        try:
+            board = load_board(path)
+            render_settings(board, board.config(), [])
+        except BoardError as error:
+            assert str(error).startswith(f"{path}: board") and "\n" not in str(error)
+            refused += 1
+    assert 200 < refused < 300

@@ -93,6 +93,9 @@ class FakeBoard:
         assert path == "/proc/meminfo"
         return MEMINFO.encode()
 
+    def exists_file(self, path: str) -> Any:
+        return SimpleNamespace(exists=False)
+
     # --- memory
 
     def allocate(self, shape: tuple[int], dtype: type, target: object, cacheable: int) -> FakeBuffer:
@@ -113,6 +116,7 @@ class FakeBoard:
         if name == "STATUS":
             if self._status & BUSY and self._left == 0 and self.polls is not None:
                 self._status = self.end_status
+                self.registers["DISPATCHED"] = self.registers.get("COUNT", 0)
             self._left = max(0, self._left - 1)
             return self._status
         return self.cycles if name == "CYCLES_LO" else self.registers.get(name, 0)
@@ -127,6 +131,9 @@ class FakeBoard:
         self.registers[name] = value
         if name == "CONTROL" and value & 1:
             self._status, self._left = BUSY, self.polls or 0
+            self.registers["DISPATCHED"] = 0
+        if name == "INTERRUPT":
+            self.registers[name] = value & 1  # writing `pending` clears it
         if name == "CONTROL" and value & 2 and self.resets_to_idle:
             self._status = 0
 
@@ -156,6 +163,9 @@ class FakeBoard:
                 self.device = device
                 self.ip_dict = {"vdla_0": {"type": board.ip_type, "parameters": board.parameters}}
                 self.vdla_0 = DefaultIP()
+
+            def download(self) -> None:
+                board.call(f"upload {self.binfile_name}")
 
         module.Overlay, module.DefaultIP, module.allocate = Overlay, DefaultIP, board.allocate
         module.Device = SimpleNamespace(active_device=board)

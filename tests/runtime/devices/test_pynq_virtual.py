@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import hashlib
 import json
 import threading
 
@@ -86,6 +87,45 @@ def test_a_bitstream_of_other_sources_is_refused_unless_it_is_accepted(pynq_boar
     assert "got abcdef012345; build the bitstream again (vdla board vivado), or accept this one" in text
     with PynqDevice(TINY, bitstream=bitstream, accept_build="abcdef012345") as device:
         assert (run(PROGRAM, INPUTS, device).outputs["out"] == EXPECTED).all()
+
+
+def test_a_bitstream_that_was_built_again_under_its_name_is_the_one_that_is_loaded(pynq_board, tmp_path):
+    for build in ("abcdef012345", "012345abcdef", "abcdef012345"):
+        bitstream = write_bitstream(tmp_path, TINY, build=build)
+        with PynqDevice(TINY, bitstream=bitstream, accept_build=build) as device:
+            assert device.driver.read_wide("BUILD") == int(build, 16)
+            assert (run(PROGRAM, INPUTS, device).outputs["out"] == EXPECTED).all()
+
+
+def test_a_bitstream_is_sent_once(pynq_board, tmp_path, monkeypatch):
+    import pynq
+
+    board, sent = pynq.Device.active_device, []
+    monkeypatch.setattr(board, "write_file", recorded(board.write_file, sent))
+    bitstream = write_bitstream(tmp_path, TINY, build="00000000abcd")
+    for _ in range(2):
+        with PynqDevice(TINY, bitstream=bitstream, accept_build="00000000abcd"):
+            pass
+    assert len([path for path in sent if path.startswith("/lib/firmware/tiny-")]) == 1
+
+
+def recorded(write_file, sent):
+    def record(path, content):
+        sent.append(path)
+        return write_file(path, content)
+
+    return record
+
+
+def test_a_bitstream_whose_upload_was_interrupted_is_sent_again(pynq_board, tmp_path):
+    import pynq
+
+    board = pynq.Device.active_device
+    bitstream = write_bitstream(tmp_path, TINY, build="00000000abce")
+    digest = hashlib.sha256(bitstream.read_bytes()).hexdigest()[:12]
+    board.write_file(f"/lib/firmware/tiny-{digest}.bin", b"part")
+    with PynqDevice(TINY, bitstream=bitstream, accept_build="00000000abce") as device:
+        assert device.driver.read_wide("BUILD") == 0xABCE
 
 
 def test_a_full_memory_says_how_much_there_is(with_fault):
