@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import onnx
-from onnx import GraphProto, checker, shape_inference
+from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto, checker, shape_inference
 
 from vdla.compiler.graph.graph import Graph, Node, TensorType, ValueType
-from vdla.compiler.graph.onnx.errors import OnnxError
+from vdla.compiler.graph.onnx.declared import Types, clear_bodies, refines, sound_declarations
+from vdla.compiler.graph.onnx.errors import OnnxError, OnnxWarning
 from vdla.compiler.graph.onnx.export import export_types
 from vdla.compiler.graph.onnx.load import LoadedModel
 from vdla.compiler.graph.onnx.values import type_of
@@ -20,9 +22,48 @@ _LONG = 1 << 20  # elements of a vector
 def infer_types(loaded: LoadedModel) -> LoadedModel:
     """The model with the types of its values, as far as they follow from those of the inputs.
 
+    Where they do not, what the model declares counts. What it declares otherwise is stale: a
+    warning names it.
+
     Raises:
         OnnxError: shapes or element types contradict each other.
     """
+    typed = _inferred_whatever_bodies_declare(loaded)
+    found = _types(typed.graph)
+    known = {name: proto for name, proto in loaded.declared.items() if name not in _data_dependent(loaded)}
+    sound = sound_declarations(known, found, _symbols(loaded.model.graph), loaded.name)
+    loaded = replace(loaded, declared=sound)
+    if not any(refines(proto, found.get(name)) for name, proto in sound.items()):
+        return loaded.with_model(typed)
+    try:
+        return loaded.with_model(_inferred(loaded.with_model(_declaring(typed, sound))))
+    except OnnxError:  # what is declared here contradicts what follows from it
+        return loaded.with_model(typed)
+
+
+def _inferred_whatever_bodies_declare(loaded: LoadedModel) -> ModelProto:
+    try:
+        return _inferred(loaded)
+    except OnnxError:
+        bare = ModelProto()
+        bare.CopyFrom(loaded.model)
+        if not clear_bodies(bare.graph):
+            raise
+    typed = _inferred(loaded.with_model(bare))
+    rule = "declared types in bodies must follow from the inputs, got stale ones, which are ignored"
+    warnings.warn(f"{loaded.name}: {rule}", OnnxWarning, 2)
+    return typed
+
+
+def _data_dependent(loaded: LoadedModel) -> frozenset[str]:
+    """The results of reshapes to computed shapes: a stale extent would not be noticed there."""
+    nodes = loaded.model.graph.node
+    fixed = {tensor.name for tensor in loaded.model.graph.initializer} | set(loaded.weights)
+    fixed |= {node.output[0] for node in nodes if node.op_type == "Constant"}
+    return frozenset(node.output[0] for node in nodes if node.op_type == "Reshape" and node.input[1] not in fixed)
+
+
+def _inferred(loaded: LoadedModel) -> ModelProto:
     try:
         content = loaded.model.SerializeToString()
         values = has_short_vectors(loaded.model.graph)
@@ -31,7 +72,30 @@ def infer_types(loaded: LoadedModel) -> LoadedModel:
         text = " ".join(str(error).split())
         raise OnnxError(f"{loaded.name}: types of all values must follow from the inputs, got: {text}") from error
     assert isinstance(typed, onnx.ModelProto)
-    return loaded.with_model(typed)
+    return typed
+
+
+def _types(graph: GraphProto) -> dict[str, TypeProto]:
+    return {value.name: value.type for value in (*graph.value_info, *graph.output) if value.type.WhichOneof("value")}
+
+
+def _symbols(graph: GraphProto) -> Iterator[str]:
+    """The symbols in the shapes of the inputs."""
+    return (dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim if dim.dim_param)
+
+
+def _declaring(typed: ModelProto, sound: Types) -> ModelProto:
+    """The model with declarations where inference leaves types open."""
+    model, found = ModelProto(), _types(typed.graph)
+    model.CopyFrom(typed)
+    del model.graph.value_info[:]
+    said = {name: proto for name, proto in sound.items() if refines(proto, found.get(name))}
+    for value in model.graph.output:
+        value.ClearField("type")
+        if value.name in said:
+            value.type.CopyFrom(said.pop(value.name))
+    model.graph.value_info.extend(ValueInfoProto(name=name, type=proto) for name, proto in said.items())
+    return model
 
 
 def has_short_vectors(graph: GraphProto) -> bool:
