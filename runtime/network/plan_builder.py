@@ -191,6 +191,8 @@ class PlanBuilder:
                 raise DeclinedError(f"{node.label}: extents of {name} must be known, got {kind}")
             if kind.dtype not in DTYPES:
                 raise DeclinedError(f"{node.label}: element type of {name} must be one of kernels, got {kind}")
+            if 0 in kind.extents:
+                raise DeclinedError(f"{node.label}: {name} must have elements, got {kind}")
 
     def _numpy_step(self, node: Node, reason: str) -> NumpyStep:
         return NumpyStep(

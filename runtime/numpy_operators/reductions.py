@@ -60,8 +60,11 @@ def _position(function: Callable[..., Any]) -> Function:
 
     def operator(attributes: Attributes, x: Array) -> tuple[Array]:
         axis, wide = attributes.get("axis", 0), widened(x)
+        lines = [extent for d, extent in enumerate(x.shape) if d != axis % x.ndim]
+        if 0 in lines:  # NumPy refuses lines without elements, even if there are no lines
+            wide = np.zeros([extent or int(d == axis % x.ndim) for d, extent in enumerate(x.shape)])
         if attributes.get("select_last_index", 0):
-            place = x.shape[axis] - 1 - function(np.flip(wide, axis), axis)
+            place = wide.shape[axis] - 1 - function(np.flip(wide, axis), axis)
         else:
             place = function(wide, axis)
         kept = np.expand_dims(place, axis) if attributes.get("keepdims", 1) else place
@@ -79,8 +82,10 @@ def _cumulative(function: Callable[..., Any], start: int) -> Function:
         line = np.flip(x, along) if backwards else x
         result = function(line, along, dtype=x.dtype)
         if attributes.get("exclusive", 0):
-            first = np.full_like(result.take([0], along), start)
-            result = np.concatenate([first, result.take(range(result.shape[along] - 1), along)], along)
+            before = np.full_like(result, start)
+            places: Any = (*(slice(None),) * (along % x.ndim), slice(1, None))
+            before[places] = result.take(range(result.shape[along] - 1), along)
+            result = before
         return np.asarray(np.flip(result, along) if backwards else result)
 
     return in_float32(total)
