@@ -22,7 +22,7 @@ def _split(attributes: Attributes, x: Array, lengths: Array | None = None) -> tu
     if lengths is None:
         count = attributes["num_outputs"]
         each = -(-x.shape[axis] // count)
-        return tuple(np.split(x, range(each, each * count, each), axis))
+        return tuple(np.split(x, [each * part for part in range(1, count)], axis))
     return tuple(np.split(x, np.cumsum(lengths)[:-1], axis))
 
 

@@ -31,7 +31,9 @@ def _softmax(attributes: Attributes, x: Array) -> tuple[Array]:
 
 def log_softmax(x: Array, axis: int) -> Array:
     """log(softmax(x)) along an axis."""
-    shifted = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    if not x.size:
+        return x
+    shifted = x - np.max(x, axis=axis, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True)))
 
 

@@ -33,6 +33,11 @@ def _sum(x: Array, **options: Any) -> Any:  # noqa: ANN401  the options and the 
     return np.sum(x, dtype=x.dtype, **options)
 
 
+def _mean(x: Array, **options: Any) -> Any:  # noqa: ANN401  as of _sum
+    """The mean; of no elements 0, as in ONNX Runtime."""
+    return np.mean(x, **options) if x.size else _sum(x, **options)
+
+
 def log_sum_exp(x: Array, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: ANN401
     """log(sum(exp(x))) without overflow."""
     largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
@@ -101,7 +106,7 @@ REDUCTIONS: Mapping[str, Function] = {
     "ReduceLogSum": _of(lambda x, **options: np.log(_sum(x, **options))),
     "ReduceLogSumExp": _of(log_sum_exp),
     "ReduceMax": _of(_extreme(np.max, -np.inf, False)),
-    "ReduceMean": _of(np.mean),
+    "ReduceMean": _of(_mean),
     "ReduceMin": _of(_extreme(np.min, np.inf, True)),
     "ReduceProd": _of(lambda x, **options: np.prod(x, dtype=x.dtype, **options)),
     "ReduceSum": _of(_sum),

@@ -11,9 +11,7 @@ from onnx import NodeProto, TypeProto
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 _OPTIONS: Mapping[str, tuple[int, ...]] = {
-    "NonMaxSuppression": (2, 3, 4),  # its limits
     "Resize": (1, 2, 3),  # roi, scales, sizes
-    "Split": (1,),  # the lengths
     "Squeeze": (1,),  # axes
     **{f"Reduce{name}": (1,) for name in _REDUCTIONS},  # axes
 }

@@ -164,3 +164,38 @@ def test_a_symbol_is_zero_or_not():
         model = model_of(nodes, arrays, shapes={"past": [1, "past", 4]})
         compiled = compiled or compile_network(model, extents={"past": (0, 2)})
         np.testing.assert_allclose(compiled.run(arrays).outputs["y"], peer(model, arrays)[0], rtol=1e-5)
+
+
+LAYERS = [
+    ("Conv", ["x", "w"], ["a"], {"pads": [1] * 4}),
+    ("Relu", ["a"], ["b"], {}),
+    ("ConvTranspose", ["b", "v"], ["c"], {"strides": [2, 2]}),
+    ("MaxPool", ["c"], ["d"], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    ("GlobalAveragePool", ["d"], ["e"], {}),
+    ("Flatten", ["e"], ["f"], {}),
+    ("MatMul", ["f", "u"], ["y"], {}),
+]
+
+
+@pytest.mark.parametrize("target", ["host", "pynq_z1"])
+@pytest.mark.parametrize("extents", [{}, {"n": 0}, {"n": (0, 1)}])
+def test_quantised_layers_of_no_images(extents, target, tmp_path):
+    """The batch is open, 0, or 0 and others."""
+    weights = {"w": floats(16, 16, 3, 3), "v": floats(16, 16, 2, 2), "u": floats(16, 10)}
+    model = model_of(LAYERS, {"x": floats(0, 16, 6, 6)}, weights, shapes={"x": ["n", 16, 6, 6]})
+    compiled = compile_network(model, target, calibration=[{"x": floats(2, 16, 6, 6)}], extents=extents)
+    compiled.save(tmp_path / "m.vdla")
+    for each in (compiled, Model.load(tmp_path / "m.vdla")):
+        assert each.run({"x": floats(0, 16, 6, 6)}).outputs["y"].shape == (0, 10)
+
+
+def test_a_result_is_empty_or_not():
+    """Each plan has its own, although a file keeps constants for all of them."""
+    nodes = [("Relu", ["x"], ["y"], {}), ("Shape", ["x"], ["z"], {})]
+    arrays = {f"{n}": {"x": floats(n, 2)} for n in (0, 1, 3)}
+    model = model_of(nodes, arrays["1"], outputs=("y", "z"), shapes={"x": ["n", 2]})
+    compiled = compile_network(model, extents={"n": (0, 1, 3)})
+    for given in arrays.values():
+        results = compiled.run(given).outputs
+        np.testing.assert_array_equal(results["y"], np.maximum(given["x"], 0))
+        np.testing.assert_array_equal(results["z"], given["x"].shape)
