@@ -59,8 +59,9 @@ def _data_dependent(loaded: LoadedModel) -> frozenset[str]:
     """The results of reshapes to computed shapes: a stale extent would not be noticed there."""
     nodes = loaded.model.graph.node
     fixed = {tensor.name for tensor in loaded.model.graph.initializer} | set(loaded.weights)
-    fixed |= {node.output[0] for node in nodes if node.op_type == "Constant"}
-    return frozenset(node.output[0] for node in nodes if node.op_type == "Reshape" and node.input[1] not in fixed)
+    fixed |= {name for node in nodes if node.op_type == "Constant" for name in node.output}
+    reshapes = (node for node in nodes if node.op_type == "Reshape" and fixed.isdisjoint(node.input[1:]))
+    return frozenset(name for node in reshapes for name in node.output)
 
 
 def _inferred(loaded: LoadedModel) -> ModelProto:

@@ -118,7 +118,8 @@ def _constant_types(nodes: Iterable[NodeProto]) -> dict[str, TypeProto]:
     for node in nodes:
         if node.op_type == "Constant" and len(node.attribute) == 1 and node.attribute[0].HasField("t"):
             tensor = node.attribute[0].t
-            found[node.output[0]] = helper.make_tensor_type_proto(tensor.data_type, tuple(tensor.dims))
+            kind = helper.make_tensor_type_proto(tensor.data_type, tuple(tensor.dims))
+            found |= dict.fromkeys(node.output, kind)
     return found
 
 

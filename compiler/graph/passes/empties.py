@@ -8,12 +8,15 @@ folded like any other constant.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import ml_dtypes
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.rewriting import fresh_name
+
+_MOST_ELEMENTS = 1 << 40  # that the other extents of an array may have: NumPy refuses more
 
 
 def settle_empties(graph: Graph) -> Graph:
@@ -46,6 +49,8 @@ def _empty(graph: Graph, name: str) -> Array | None:
     """The value, if it has no elements whatever is computed."""
     kind = graph.types.get(name)
     if not isinstance(kind, TensorType) or not kind.static or 0 not in kind.extents:
+        return None
+    if prod(extent or 1 for extent in kind.extents) > _MOST_ELEMENTS:
         return None
     dtype = object if kind.dtype == "str" else getattr(ml_dtypes, kind.dtype, kind.dtype)
     return np.empty(kind.extents, dtype)
