@@ -54,6 +54,12 @@ def refines(declared: TypeProto, inferred: TypeProto | None) -> bool:
     )
 
 
+def is_static(inferred: TypeProto | None) -> bool:
+    """Whether inference knows all extents of a tensor."""
+    found = None if inferred is None else type_of(inferred)
+    return isinstance(found, TensorType) and found.static
+
+
 def clear_bodies(graph: GraphProto) -> bool:
     """Removes declared types of results and shapes of inputs in bodies; whether there are any."""
     bodies = [a.g for node in graph.node for a in node.attribute if a.type == AttributeProto.GRAPH]

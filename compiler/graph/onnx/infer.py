@@ -10,13 +10,14 @@ import onnx
 from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto, checker, shape_inference
 
 from vdla.compiler.graph.graph import Graph, Node, TensorType, ValueType
-from vdla.compiler.graph.onnx.declared import Types, clear_bodies, refines, sound_declarations
+from vdla.compiler.graph.onnx.declared import Types, clear_bodies, is_static, refines, sound_declarations
 from vdla.compiler.graph.onnx.errors import OnnxError, OnnxWarning
 from vdla.compiler.graph.onnx.export import export_types
 from vdla.compiler.graph.onnx.load import LoadedModel
 from vdla.compiler.graph.onnx.values import type_of
 
 _LONG = 1 << 20  # elements of a vector
+_DATA_DEPENDENT = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 
 
 def infer_types(loaded: LoadedModel) -> LoadedModel:
@@ -30,7 +31,8 @@ def infer_types(loaded: LoadedModel) -> LoadedModel:
     """
     typed = _inferred_whatever_bodies_declare(loaded)
     found = _types(typed.graph)
-    known = {name: proto for name, proto in loaded.declared.items() if name not in _data_dependent(loaded)}
+    unverifiable = _unverifiable(loaded, found)
+    known = {name: proto for name, proto in loaded.declared.items() if name not in unverifiable or name not in found}
     sound = sound_declarations(known, found, _symbols(loaded.model.graph), loaded.name)
     loaded = replace(loaded, declared=sound)
     if not any(refines(proto, found.get(name)) for name, proto in sound.items()):
@@ -55,13 +57,20 @@ def _inferred_whatever_bodies_declare(loaded: LoadedModel) -> ModelProto:
     return typed
 
 
-def _data_dependent(loaded: LoadedModel) -> frozenset[str]:
-    """The results of reshapes to computed shapes: a stale extent would not be noticed there."""
-    nodes = loaded.model.graph.node
-    fixed = {tensor.name for tensor in loaded.model.graph.initializer} | set(loaded.weights)
-    fixed |= {name for node in nodes if node.op_type == "Constant" for name in node.output}
-    reshapes = (node for node in nodes if node.op_type == "Reshape" and fixed.isdisjoint(node.input[1:]))
-    return frozenset(name for node in reshapes for name in node.output)
+def _unverifiable(loaded: LoadedModel, found: Types) -> frozenset[str]:
+    """Results whose extents depend on data, and what follows from them as far as it is open.
+
+    A stale extent would be noticed there only when the model runs, or in a reshape not at all.
+    """
+    graph = loaded.model.graph
+    fixed = {tensor.name for tensor in graph.initializer} | set(loaded.weights)
+    fixed |= {name for node in graph.node if node.op_type == "Constant" for name in node.output}
+    moving: set[str] = set()
+    for node in graph.node:
+        depends = node.op_type in _DATA_DEPENDENT or not moving.isdisjoint(node.input)
+        if depends or (node.op_type == "Reshape" and fixed.isdisjoint(node.input[1:])):
+            moving |= {name for name in node.output if not is_static(found.get(name))}
+    return frozenset(moving)
 
 
 def _inferred(loaded: LoadedModel) -> ModelProto:

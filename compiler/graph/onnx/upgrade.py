@@ -114,7 +114,7 @@ def _tensor_types(tensors: Iterable[TensorProto]) -> dict[str, TypeProto]:
 
 def _constant_types(nodes: Iterable[NodeProto]) -> dict[str, TypeProto]:
     """The types of Constant nodes, which those of bodies and functions have no others for."""
-    found = {}
+    found: dict[str, TypeProto] = {}
     for node in nodes:
         if node.op_type == "Constant" and len(node.attribute) == 1 and node.attribute[0].HasField("t"):
             tensor = node.attribute[0].t

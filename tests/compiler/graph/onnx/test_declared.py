@@ -81,6 +81,22 @@ def test_what_inference_leaves_open_is_as_declared():
     assert str(import_model(model).types["y"]) == "float32[4, 3]"
 
 
+@pytest.mark.parametrize("stale", [5, 12])
+def test_extents_that_depend_on_data_are_not_taken_as_declared(stale):
+    nodes = [helper.make_node("NonZero", ["x"], ["h"]), helper.make_node("Cast", ["h"], ["y"], to=FLOAT)]
+    model = model_of(nodes, [info("x", FLOAT, 2, 6)], [info("y", FLOAT, 2, stale)], values=[info("h", INT64, 2, 5)])
+    arrays = {"x": floats(2, 6)}
+    np.testing.assert_array_equal(compile_network(model).run(arrays).outputs["y"], peer(model, arrays)[0])
+
+
+def test_reshapes_to_computed_shapes_are_not_taken_as_declared():
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+    inputs = [info("x", FLOAT, 2, 6), info("s", INT64, 2)]
+    model = model_of(nodes, inputs, [info("y", FLOAT, 6, 2)], values=[info("h", FLOAT, 6, 2)])
+    arrays = {"x": floats(2, 6), "s": np.array([3, 4])}
+    np.testing.assert_array_equal(compile_network(model).run(arrays).outputs["y"], peer(model, arrays)[0])
+
+
 def test_stale_types_in_bodies():
     bodies = [
         helper.make_graph([helper.make_node(op, ["x"], [name])], "body", [], [info(name, FLOAT, 9, 3)])
