@@ -97,7 +97,7 @@ ROOMS: dict[str, str] = {
     "compiler.graph.layouts": "compiler.ir compiler.target compiler.operators compiler.graph compiler.graph.rules",
     "compiler.graph.integer": "hardware compiler.operators compiler.graph compiler.graph.passes",
     "compiler.graph.quantise": "support compiler.graph compiler.graph.integer",
-    "compiler.graph.onnx": "compiler.graph compiler.graph.rules",
+    "compiler.graph.onnx": "support compiler.graph compiler.graph.rules",
     "compiler.templates": (
         "support hardware compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
     ),

@@ -9,11 +9,12 @@ import argparse
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from vdla.commands import BAD_INPUT, COMMANDS, EXIT_CODES, FAULT, INTERRUPTED, OK, Command, load
-from vdla.support.errors import Error
+from vdla.support.errors import Error, Notice
 from vdla.support.suggest import did_you_mean
 
 EXAMPLES = """\
@@ -83,7 +84,10 @@ def _command_of(words: Sequence[str]) -> str | None:
 def _execute(parsed: argparse.Namespace) -> int:
     try:
         _check_machine(parsed)
-        code: int = parsed.run(parsed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", Notice)
+            warnings.showwarning = _warn
+            code: int = parsed.run(parsed)
         if sys.stdout is not None:  # it is None where the shell closed it
             sys.stdout.flush()
         return code
@@ -171,6 +175,12 @@ def _report(error: Exception, debug: bool) -> int:
         return _complain(f"out of memory: {_one_line(str(error)) or 'an allocation failed'}", BAD_INPUT)
     hint = "" if debug else "; please report it with the output of the same command with --debug"
     return _complain(f"internal error: {type(error).__name__}: {_one_line(str(error))}{hint}", FAULT)
+
+
+def _warn(message: Warning | str, category: type[Warning], *place: object, **options: object) -> None:
+    """One line for a warning, without the place in our sources."""
+    known = issubclass(category, Notice)
+    _complain(f"warning: {'' if known else f'{category.__name__}: '}{_one_line(str(message))}", OK)
 
 
 def _complain(message: str, code: int) -> int:

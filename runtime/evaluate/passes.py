@@ -11,6 +11,7 @@ from vdla.compiler.graph.passes import (
     fold_batch_norm,
     fold_constants,
     merge_common_subexpressions,
+    settle_empties,
     simplify,
 )
 from vdla.runtime.evaluate.nodes import evaluate_node
@@ -21,6 +22,7 @@ def _evaluate(node: Node, inputs: Sequence[Array | None]) -> Sequence[Array]:
 
 
 PREPARATION = (
+    GraphPass("settle_empties", settle_empties),
     GraphPass("fold_constants", lambda graph: fold_constants(graph, _evaluate)),
     GraphPass("simplify", simplify),
     GraphPass("fold_batch_norm", fold_batch_norm),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from vdla.compiler.graph import Graph, TensorType
+from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, Decision
+from vdla.compiler.graph.rewriting import fresh_name
 from vdla.compiler.target import Target
 from vdla.runtime.artifact import Artifact, Cpu
 from vdla.runtime.executor import ModelError
@@ -45,7 +47,10 @@ def build_artifact(
     parts = ArtifactParts(
         target=target, background=background, time=time, points=points, on_grid=on_grid, symbols=symbols
     )
-    builders = [PlanBuilder(each, parts, why) for each, why in ((graph, decisions or {}), *variants)]
+    plans = [(graph, decisions or {}), *variants]
+    if variants:
+        plans = [(_with_copied_constants(each), why) for each, why in plans]
+    builders = [PlanBuilder(each, parts, why) for each, why in plans]
     for building in builders:
         nodes = sorted(enumerate(building.graph.nodes), key=lambda place: place[1].op == ACCELERATED)  # kernels first
         for done, (position, node) in enumerate(nodes):
@@ -67,3 +72,13 @@ def build_artifact(
         origin=origin or {},
     )
     return made.check()
+
+
+def _with_copied_constants(graph: Graph) -> Graph:
+    """The graph whose outputs are no constants, as these may depend on the extents."""
+    names = {name: fresh_name(graph, f"{name}_constant") for name in graph.outputs if name in graph.constants}
+    constants = {names.get(name, name): value for name, value in graph.constants.items()}
+    types = {**graph.types, **{fresh: graph.types[name] for name, fresh in names.items()}}
+    nodes = [replace(node, inputs=tuple(names.get(name, name) for name in node.inputs)) for node in graph.nodes]
+    copies = [Node("Identity", (fresh,), (name,)) for name, fresh in names.items()]
+    return graph.replace(nodes=(*nodes, *copies), constants=constants, types=types)

@@ -101,7 +101,7 @@ def compile_network(
         progress("import", 0, 1)
         graph = _imported(source, fixed)
         graph = run_passes(graph, PREPARATION, observe)
-        if calibration is not None:
+        if calibration is not None and graph.nodes:  # all results may be constants
             graph = _quantised(graph, calibration, method or "mse", keep_float, observe)
         specialised = _specialised(graph, several, observe)
         placed = [_placed(each, config, host, place or {}, observe, on_grid) for each in specialised]

@@ -17,7 +17,7 @@ def combinations(extents: Extents) -> tuple[dict[str, int], list[dict[str, int]]
     """The symbols with one number, and every combination of the numbers of the others.
 
     Raises:
-        ModelError: numbers that are no positive integers, a number twice, or too many combinations.
+        ModelError: numbers that are no integers from 0, a number twice, or too many combinations.
     """
     numbers = {name: _numbers(name, given) for name, given in extents.items()}
     fixed = {name: given[0] for name, given in numbers.items() if len(given) == 1}
@@ -30,7 +30,7 @@ def combinations(extents: Extents) -> tuple[dict[str, int], list[dict[str, int]]
 
 def _numbers(name: str, given: int | Sequence[int]) -> list[int]:
     numbers = list(given) if isinstance(given, list | tuple | range) else [given]
-    valid = numbers and all(is_int(number) and number >= 1 for number in numbers)
+    valid = numbers and all(is_int(number) and number >= 0 for number in numbers)
     if not valid or len(set(numbers)) < len(numbers):
-        raise ModelError(f"compile: extents of {name} must be different integers from 1, got {given!r}")
+        raise ModelError(f"compile: extents of {name} must be different integers from 0, got {given!r}")
     return [int(number) for number in numbers]  # type: ignore[arg-type]

@@ -194,6 +194,8 @@ class PlanBuilder:
                 raise DeclinedError(f"{node.label}: extents must be known, got {kind} for {name}")
             if kind.dtype not in DTYPES:
                 raise DeclinedError(f"{node.label}: element types must be those of kernels, got {kind} for {name}")
+            if 0 in kind.extents:
+                raise DeclinedError(f"{node.label}: values must have elements, got {kind} for {name}")
 
     def _numpy_step(self, node: Node, reason: str) -> NumpyStep:
         return NumpyStep(

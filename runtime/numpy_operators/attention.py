@@ -59,7 +59,7 @@ def _attention(
 
 def _scores(attributes: Attributes, query: Array, key: Array) -> Array:
     """The scaled products of queries and keys; groups of heads share keys."""
-    scale = attributes.get("scale") or 1 / math.sqrt(query.shape[-1])
+    scale = attributes.get("scale") or 1 / math.sqrt(query.shape[-1] or 1)
     keys = np.repeat(widened(key), query.shape[1] // key.shape[1], 1)
     root = math.sqrt(scale)
     return np.asarray(np.matmul(widened(query) * root, np.swapaxes(keys * root, 2, 3)))
@@ -132,7 +132,7 @@ def _linear_attention(
     query, key, value = (split_heads(widened(x), n) for x, n in ((q, q_heads), (k, kv_heads), (v, kv_heads)))
     rule = attributes.get("update_rule", "gated_delta")
     batch, _, steps, size = key.shape
-    scale = attributes.get("scale", 0.0) or 1 / math.sqrt(query.shape[-1])
+    scale = attributes.get("scale", 0.0) or 1 / math.sqrt(query.shape[-1] or 1)
     shape = (batch, kv_heads, size, value.shape[-1])
     state = np.zeros(shape, key.dtype) if past is None else widened(past)
     gates = None if decay is None else np.exp(split_heads(widened(decay), kv_heads))  # [B, H, T, 1 or size]
@@ -147,7 +147,8 @@ def _linear_attention(
         state = state + key[:, :, t, :, None] * target[:, :, None, :]
         seen = np.repeat(state, q_heads // kv_heads, 1)
         rows.append(scale * np.einsum("bhk,bhkv->bhv", query[:, :, t], seen))
-    return joined_heads(np.stack(rows, 2)).astype(q.dtype), state.astype(q.dtype if past is None else past.dtype)
+    made = np.stack(rows, 2) if rows else np.zeros((batch, q_heads, 0, value.shape[-1]))
+    return joined_heads(made).astype(q.dtype), state.astype(q.dtype if past is None else past.dtype)
 
 
 ATTENTION: Mapping[str, Function] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +19,11 @@ def convolve(attributes: Attributes, x: Array, weight: Array, bias: Array | None
     groups, batch = attributes.get("group", 1), x.shape[0]
     windows = windows_of(attributes, x.shape[2:], weight.shape[2:])
     padded = windows.padded(x, 0)
-    total = np.zeros((batch, groups, weight.shape[0] // groups, int(np.prod(windows.counts))), x.dtype)
-    kernels: Array = weight.reshape(groups, -1, *weight.shape[1:])
+    count = math.prod(windows.counts)
+    total = np.zeros((batch, groups, weight.shape[0] // groups, count), x.dtype)
+    kernels: Array = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
     for tap in windows.taps():
-        under = windows.under(padded, tap).reshape(batch, groups, weight.shape[1], -1)
+        under = windows.under(padded, tap).reshape(batch, groups, weight.shape[1], count)
         place: Any = (..., *tap)
         total += np.matmul(kernels[place], under)
     result = total.reshape(batch, weight.shape[0], *windows.counts)
@@ -29,7 +31,7 @@ def convolve(attributes: Attributes, x: Array, weight: Array, bias: Array | None
 
 
 def _per_channel(bias: Array, rank: int) -> Array:
-    return bias.reshape(-1, *(1,) * (rank - 2))
+    return bias.reshape(bias.size, *(1,) * (rank - 2))
 
 
 def _conv_transpose(attributes: Attributes, x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -41,13 +43,13 @@ def _conv_transpose(attributes: Attributes, x: Array, weight: Array, bias: Array
     shape, before = _result(attributes, x, weight)
     span = [(x.shape[2 + d] - 1) * strides[d] + (weight.shape[2 + d] - 1) * dilations[d] + 1 for d in range(rank)]
     whole = np.zeros((x.shape[0], outputs, *(max(s, b + n) for s, b, n in zip(span, before, shape, strict=True))))
-    parts = x.reshape(x.shape[0], groups, -1, int(np.prod(x.shape[2:])))
-    kernels: Array = weight.reshape(groups, -1, *weight.shape[1:])
+    parts = x.reshape(x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:]))
+    kernels: Array = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
     for tap in np.ndindex(*weight.shape[2:]):
         taken = kernels[(..., *tap)].transpose(0, 2, 1)
         terms = np.matmul(taken, parts).reshape(x.shape[0], outputs, *x.shape[2:])
         places = [
-            slice(t * gap, t * gap + (extent - 1) * stride + 1, stride)
+            slice(t * gap, t * gap + max((extent - 1) * stride + 1, 0), stride)
             for t, gap, extent, stride in zip(tap, dilations, x.shape[2:], strides, strict=True)
         ]
         whole[(slice(None), slice(None), *places)] += terms
@@ -64,19 +66,16 @@ def _result(attributes: Attributes, x: Array, weight: Array) -> tuple[list[int],
     extra = attributes.get("output_padding", (0,) * rank)
     pads = attributes.get("pads", (0,) * (2 * rank)) if auto == "NOTSET" else (0,) * (2 * rank)
     wanted = attributes.get("output_shape")
-    if wanted is not None:
-        wanted = wanted[-rank:]
-    elif auto.startswith("SAME"):
-        wanted = [extent * stride for extent, stride in zip(x.shape[2:], strides, strict=True)]
     shape, before = [], []
     for d in range(rank):
-        whole = strides[d] * (x.shape[2 + d] - 1) + extra[d] + (weight.shape[2 + d] - 1) * dilations[d] + 1
-        if wanted is None:
+        extent = x.shape[2 + d]
+        whole = strides[d] * (extent - 1) + extra[d] + (weight.shape[2 + d] - 1) * dilations[d] + 1
+        if wanted is None and not auto.startswith("SAME"):
             shape.append(whole - pads[d] - pads[rank + d])
             before.append(pads[d])
             continue
-        cut = max(whole - wanted[d], 0)
-        shape.append(wanted[d])
+        shape.append(min(whole, extent * strides[d]) if wanted is None else wanted[d - rank])
+        cut = max(whole - shape[d], 0)
         before.append(cut // 2 if auto == "SAME_UPPER" else cut - cut // 2)
     return shape, before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -37,10 +38,14 @@ def _gather_elements(attributes: Attributes, x: Array, indices: Array) -> tuple[
 
 def _gather_nd(attributes: Attributes, x: Array, indices: Array) -> tuple[Array]:
     shared = attributes.get("batch_dims", 0)
-    points = indices.reshape(-1, *indices.shape[shared:])
-    rows = x.reshape(-1, *x.shape[shared:])
+    count, depth = math.prod(x.shape[:shared]), indices.shape[-1]
+    points = indices.reshape(count, *indices.shape[shared:])
+    rows = x.reshape(count, *x.shape[shared:])
+    shape = (*x.shape[:shared], *indices.shape[shared:-1], *x.shape[shared + depth :])
     found = [row[tuple(np.moveaxis(point, -1, 0))] for row, point in zip(rows, points, strict=True)]
-    return (np.stack(found).reshape(*x.shape[:shared], *found[0].shape),)
+    if not depth:  # every point is the whole row
+        found = [np.broadcast_to(row, shape[shared:]) for row in rows]
+    return (np.array(found, x.dtype).reshape(shape),)
 
 
 def _scatter_elements(attributes: Attributes, x: Array, indices: Array, updates: Array) -> tuple[Array]:
@@ -78,7 +83,9 @@ def _tensor_scatter(attributes: Attributes, past: Array, update: Array, starts: 
 
 
 def _compress(attributes: Attributes, x: Array, condition: Array) -> tuple[Array]:
-    return (np.compress(condition, x, attributes.get("axis")),)
+    axis = attributes.get("axis")
+    extent = x.size if axis is None else x.shape[axis]
+    return (np.compress(condition[:extent], x, axis),)
 
 
 def _one_hot(attributes: Attributes, indices: Array, depth: Array, values: Array) -> tuple[Array]:

@@ -24,7 +24,7 @@ def _loss(attributes: Attributes, logs: Array, target: Array, weight: Array | No
             return np.asarray(losses)
         case "sum":
             return np.asarray(losses.sum())
-    return np.asarray(losses.sum() / weights.sum())
+    return np.asarray(losses.sum() / (weights.sum() if losses.size else 1))
 
 
 def _likelihood(attributes: Attributes, x: Array, target: Array, weight: Array | None = None) -> tuple[Array]:

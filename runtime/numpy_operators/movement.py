@@ -22,7 +22,7 @@ def _split(attributes: Attributes, x: Array, lengths: Array | None = None) -> tu
     if lengths is None:
         count = attributes["num_outputs"]
         each = -(-x.shape[axis] // count)
-        return tuple(np.split(x, range(each, each * count, each), axis))
+        return tuple(np.split(x, [each * part for part in range(1, count)], axis))
     return tuple(np.split(x, np.cumsum(lengths)[:-1], axis))
 
 
@@ -75,9 +75,9 @@ def _depth_to_space(attributes: Attributes, x: Array) -> tuple[Array]:
     n, c, h, w = x.shape
     size, deep = attributes["blocksize"], attributes.get("mode", "DCR") == "DCR"
     if deep:
-        moved = x.reshape(n, size, size, -1, h, w).transpose(0, 3, 4, 1, 5, 2)
+        moved = x.reshape(n, size, size, c // size**2, h, w).transpose(0, 3, 4, 1, 5, 2)
     else:
-        moved = x.reshape(n, -1, size, size, h, w).transpose(0, 1, 4, 2, 5, 3)
+        moved = x.reshape(n, c // size**2, size, size, h, w).transpose(0, 1, 4, 2, 5, 3)
     return (moved.reshape(n, c // size**2, h * size, w * size),)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,7 +13,7 @@ from vdla.runtime.numpy_operators.function import Array, Attributes, Function
 
 def softmax(x: Array, axis: int) -> Array:
     """exp(x) / sum(exp(x)) along an axis."""
-    powers = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    powers = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
     return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
 
 
@@ -22,19 +23,24 @@ def _softmax(attributes: Attributes, x: Array) -> tuple[Array]:
     if not is_short_float(x.dtype):
         return (softmax(x, axis),)
     wide = widened(x)
-    powers = np.exp(widened((wide - wide.max(axis=axis, keepdims=True)).astype(x.dtype))).astype(x.dtype)
+    largest = wide.max(axis=axis, keepdims=True, initial=-np.inf)
+    powers = np.exp(widened((wide - largest).astype(x.dtype))).astype(x.dtype)
     total = widened(powers).sum(axis=axis, keepdims=True).astype(x.dtype)
     return ((widened(powers) / widened(total)).astype(x.dtype),)
 
 
 def log_softmax(x: Array, axis: int) -> Array:
     """log(softmax(x)) along an axis."""
+    if not x.size:
+        return x
     shifted = x - np.max(x, axis=axis, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True)))
 
 
 def _hardmax(attributes: Attributes, x: Array) -> tuple[Array]:
     axis = attributes.get("axis", -1)
+    if not x.size:
+        return (x,)
     place = np.expand_dims(np.argmax(widened(x), axis), axis)
     result = np.zeros(x.shape, x.dtype)
     np.put_along_axis(result, place, np.ones((), x.dtype), axis)
@@ -92,7 +98,7 @@ def _instance_norm(attributes: Attributes, x: Array, scale: Array, bias: Array) 
 
 
 def _group_norm(attributes: Attributes, x: Array, scale: Array, bias: Array) -> Array:
-    groups = x.reshape(x.shape[0], attributes["num_groups"], -1)
+    groups = x.reshape(x.shape[0], attributes["num_groups"], math.prod(x.shape[1:]) // attributes["num_groups"])
     centred = groups - groups.mean(2, keepdims=True)
     normal = centred / np.sqrt(groups.var(2, keepdims=True) + attributes.get("epsilon", 1e-5))
     return np.asarray(normal.reshape(x.shape) * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim))

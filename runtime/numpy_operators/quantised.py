@@ -76,7 +76,7 @@ def _dequantise(attributes: Attributes, x: Array, scale: Array, zero: Array | No
 def _dynamic_quantise(attributes: Attributes, x: Array) -> tuple[Array, Array, Array]:
     """uint8 over the range of the data, 0 included."""
     low, high = np.minimum(x.min(initial=0), 0), np.maximum(x.max(initial=0), 0)
-    scale = np.float32((high - low) / 255)
+    scale = np.float32((high - low) / 255 if x.size else 1)
     zero = np.uint8(0) if scale == 0 else np.uint8(np.clip(np.rint(-low / scale), 0, 255))
     ratio = np.zeros_like(x) if scale == 0 else x / scale
     result = _saturated(np.rint(ratio), int(zero), np.dtype(np.uint8))

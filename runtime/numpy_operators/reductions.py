@@ -33,6 +33,11 @@ def _sum(x: Array, **options: Any) -> Any:  # noqa: ANN401  the options and the 
     return np.sum(x, dtype=x.dtype, **options)
 
 
+def _mean(x: Array, **options: Any) -> Any:  # noqa: ANN401  as of _sum
+    """The mean; of no elements 0, as in ONNX Runtime."""
+    return np.mean(x, **options) if x.size else _sum(x, **options)
+
+
 def log_sum_exp(x: Array, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: ANN401
     """log(sum(exp(x))) without overflow."""
     largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
@@ -60,8 +65,11 @@ def _position(function: Callable[..., Any]) -> Function:
 
     def operator(attributes: Attributes, x: Array) -> tuple[Array]:
         axis, wide = attributes.get("axis", 0), widened(x)
+        lines = [extent for d, extent in enumerate(x.shape) if d != axis % x.ndim]
+        if 0 in lines:  # NumPy refuses lines without elements, even if there are no lines
+            wide = np.zeros([extent or int(d == axis % x.ndim) for d, extent in enumerate(x.shape)])
         if attributes.get("select_last_index", 0):
-            place = x.shape[axis] - 1 - function(np.flip(wide, axis), axis)
+            place = wide.shape[axis] - 1 - function(np.flip(wide, axis), axis)
         else:
             place = function(wide, axis)
         kept = np.expand_dims(place, axis) if attributes.get("keepdims", 1) else place
@@ -79,8 +87,10 @@ def _cumulative(function: Callable[..., Any], start: int) -> Function:
         line = np.flip(x, along) if backwards else x
         result = function(line, along, dtype=x.dtype)
         if attributes.get("exclusive", 0):
-            first = np.full_like(result.take([0], along), start)
-            result = np.concatenate([first, result.take(range(result.shape[along] - 1), along)], along)
+            before = np.full_like(result, start)
+            places: Any = (*(slice(None),) * (along % x.ndim), slice(1, None))
+            before[places] = result.take(range(result.shape[along] - 1), along)
+            result = before
         return np.asarray(np.flip(result, along) if backwards else result)
 
     return in_float32(total)
@@ -96,7 +106,7 @@ REDUCTIONS: Mapping[str, Function] = {
     "ReduceLogSum": _of(lambda x, **options: np.log(_sum(x, **options))),
     "ReduceLogSumExp": _of(log_sum_exp),
     "ReduceMax": _of(_extreme(np.max, -np.inf, False)),
-    "ReduceMean": _of(np.mean),
+    "ReduceMean": _of(_mean),
     "ReduceMin": _of(_extreme(np.min, np.inf, True)),
     "ReduceProd": _of(lambda x, **options: np.prod(x, dtype=x.dtype, **options)),
     "ReduceSum": _of(_sum),

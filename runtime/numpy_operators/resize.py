@@ -85,7 +85,8 @@ def _axes(
             for n, s, (a, b) in zip(extents, scales, spans, strict=True)
         ]
     else:
-        assert sizes is not None
+        if sizes is None:
+            raise ValueError("scales or sizes must be given, got none")
         ratios, given = _fitted(attributes.get("keep_aspect_ratio_policy", "stretch"), extents, sizes)
     return {
         axis: ResizedAxis(extent, size, ratio, *span)
@@ -95,7 +96,7 @@ def _axes(
 
 def _fitted(policy: str, extents: list[int], sizes: Array) -> tuple[list[Fraction], list[int]]:
     """Scales and extents for sizes; a kept aspect ratio has one scale."""
-    ratios = [Fraction(int(size), extent) for size, extent in zip(sizes, extents, strict=True)]
+    ratios = [Fraction(int(size), extent or 1) for size, extent in zip(sizes, extents, strict=True)]
     if policy == "stretch":
         return ratios, [int(size) for size in sizes]
     one = min(ratios) if policy == "not_larger" else max(ratios)

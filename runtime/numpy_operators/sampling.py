@@ -84,7 +84,7 @@ def _grid_sample(attributes: Attributes, x: Array, grid: Array) -> tuple[Array]:
                 place = np.clip(_reflected(place, *ends), 0, extent - 1)
             places.append(place)
         rows.append(_interpolate(image.astype(np.float64), places, mode, padding, align))
-    result = np.stack(rows)
+    result = np.array(rows).reshape(*x.shape[:2], *grid.shape[1:-1])
     return ((result if is_floating(x.dtype) else np.trunc(result)).astype(x.dtype),)
 
 
@@ -191,11 +191,12 @@ def _deform_conv(
         image = data[n, part * per : (part + 1) * per].astype(np.float64)
         sampled = _interpolate(image, places, "linear", "zeros")
         columns[n, part * per : (part + 1) * per, t] = sampled if kept is None else sampled * kept[n, part, t]
-    flat = columns.reshape(x.shape[0], groups, -1, math.prod(windows.counts))
-    result = np.matmul(kernel.reshape(groups, weight.shape[0] // groups, -1), flat)
+    depth = x.shape[1] // groups * len(taps)
+    flat = columns.reshape(x.shape[0], groups, depth, math.prod(windows.counts))
+    result = np.matmul(kernel.reshape(groups, weight.shape[0] // groups, depth), flat)
     result = result.reshape(x.shape[0], weight.shape[0], *windows.counts)
     if bias is not None:
-        result = result + widened(bias).reshape(-1, *(1,) * rank)
+        result = result + widened(bias).reshape(bias.size, *(1,) * rank)
     return (result.astype(x.dtype),)
 
 
@@ -203,7 +204,7 @@ def _col2im(attributes: Attributes, x: Array, image_shape: Array, block_shape: A
     """The sum of all blocks at their places in the image."""
     extents, kernel = tuple(map(int, image_shape)), tuple(map(int, block_shape))
     windows = windows_of(attributes, extents, kernel)
-    columns = x.reshape(x.shape[0], -1, *kernel, *windows.counts)
+    columns = x.reshape(x.shape[0], x.shape[1] // math.prod(kernel), *kernel, *windows.counts)
     whole = windows.padded(np.zeros((*columns.shape[:2], *extents), widened(x).dtype), 0)
     for tap in windows.taps():
         place: Any = (slice(None), slice(None), *tap)

@@ -56,7 +56,7 @@ def _flatten(attributes: Attributes, x: Array) -> tuple[Array]:
 
 
 def _squeeze(attributes: Attributes, x: Array, axes: Array | None = None) -> tuple[Array]:
-    return (np.squeeze(x, None if axes is None else tuple(map(int, axes))),)
+    return (np.squeeze(x, None if axes is None or not axes.size else tuple(map(int, axes))),)
 
 
 def _unsqueeze(attributes: Attributes, x: Array, axes: Array) -> tuple[Array]:

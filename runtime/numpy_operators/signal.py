@@ -36,6 +36,11 @@ def _dft(attributes: Attributes, x: Array, length: Array | None = None, axis: Ar
     along = (-2 if axis is None else int(axis.item())) % x.ndim
     inverse, half = attributes.get("inverse", 0), attributes.get("onesided", 0)
     signal = _complex(x)
+    if not x.size:
+        points = 2 * (x.shape[along] - 1) if inverse and half else x.shape[along]
+        points = points if length is None else int(length.item())
+        bins, last = points // 2 + 1 if half and not inverse else points, 1 if inverse and half else 2
+        return (np.zeros((*x.shape[:along], bins, *x.shape[along + 1 : -1], last), x.dtype),)
     count = None if length is None else int(length.item())
     if inverse and half:
         return (np.fft.irfft(signal, count, along)[..., None].astype(x.dtype),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -71,7 +72,7 @@ def _tf_idf(attributes: Attributes, x: Array) -> tuple[Array]:
     """How often the n-grams of the pool occur in each row, weighted as the mode says."""
     grams, places = _ngrams(attributes), attributes["ngram_indexes"]
     weights = attributes.get("weights") or (1.0,) * len(places)
-    rows = x.reshape(-1, x.shape[-1]) if x.ndim > 1 else x.reshape(1, -1)
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     result = np.zeros((len(rows), max(places) + 1), np.float32)
     for row, words in zip(result, rows.tolist(), strict=True):
         for gram in _occurrences(attributes, words):
@@ -79,7 +80,7 @@ def _tf_idf(attributes: Attributes, x: Array) -> tuple[Array]:
                 row[places[grams[gram]]] += 1
         for number in grams.values():
             row[places[number]] = _weighted(attributes["mode"], row[places[number]], weights[number])
-    return (result.reshape(*x.shape[:-1], -1),)
+    return (result.reshape(*x.shape[:-1], result.shape[-1]),)
 
 
 def _weighted(mode: str, count: float, weight: float) -> float:

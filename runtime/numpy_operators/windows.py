@@ -40,7 +40,7 @@ class SlidingWindows:
     def under(self, padded: Array, tap: Sequence[int]) -> Array:
         """[N, C, windows...]: the padded elements under one tap."""
         places = [
-            slice(t * gap, t * gap + (count - 1) * stride + 1, stride)
+            slice(t * gap, t * gap + max((count - 1) * stride + 1, 0), stride)
             for t, gap, count, stride in zip(tap, self.dilations, self.counts, self.strides, strict=True)
         ]
         return padded[(slice(None), slice(None), *places)]

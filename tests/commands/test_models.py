@@ -91,7 +91,7 @@ def test_explain_says_which_option_moves_an_operator(model: str, capsys: Capture
     ("--float conv1", "compile: --calibration must be given with --float conv1, got none"),
     ("--extent batch", "--extent: setting must look like KEY=VALUE, got 'batch'"),
     ("--extent batch=x", "compile: --extent: batch must be an integer, got 'x'"),
-    ("--extent batch=0", "compile: --extent: batch must be at least 1, got 0"),
+    ("--extent batch=-1", "compile: --extent: batch must be at least 0, got -1"),
     ("--place pool", "--place: setting must look like KEY=VALUE, got 'pool'"),
     ("--place pool=cpu pool=vdla", "compile: --place: pool must be given once, got it twice"),
     ("-o absent/m.vdla", "compile: folder of --output must exist, got absent"),
@@ -107,7 +107,7 @@ def test_options_of_models_are_refused_for_operators(capsys: Capture) -> None:
 
 def test_an_unknown_pass_is_refused(digits: Path, capsys: Capture) -> None:
     message = refused(capsys, "compile", str(digits / "digits.onnx"), "--print-after", "fusee")
-    assert message.startswith("compile: --print-after must be one of fold_constants, ")
+    assert message.startswith("compile: --print-after must be one of settle_empties, ")
     assert message.endswith(", all, got fusee (did you mean fuse?)")
 
 

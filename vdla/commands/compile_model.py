@@ -133,8 +133,8 @@ def _extents(settings: Sequence[str]) -> dict[str, list[int]]:
         if name in extents:
             raise CommandError(f"compile: --extent: {name} must be given once, got it twice")
         extents[name] = [integer(f"compile: --extent: {name}", number) for number in text.split(",")]
-        if min(extents[name]) < 1:
-            raise CommandError(f"compile: --extent: {name} must be at least 1, got {text}")
+        if min(extents[name]) < 0:
+            raise CommandError(f"compile: --extent: {name} must be at least 0, got {text}")
     return extents
 
 

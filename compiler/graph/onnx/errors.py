@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.compiler.graph.errors import GraphError
+from vdla.support.errors import Notice
 
 
 class OnnxError(GraphError):
     """A file that is no valid ONNX model; the message names the model, node or tensor."""
+
+
+class OnnxWarning(Notice):
+    """A model that is taken otherwise than it stands: a stale type, a result of another type."""
 
 
 class UnsupportedError(OnnxError):

@@ -2,28 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import onnx
-from onnx import GraphProto, checker, shape_inference
+from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto, checker, shape_inference
 
 from vdla.compiler.graph.graph import Graph, Node, TensorType, ValueType
-from vdla.compiler.graph.onnx.errors import OnnxError
+from vdla.compiler.graph.onnx.declared import Types, clear_bodies, is_static, refines, sound_declarations
+from vdla.compiler.graph.onnx.errors import OnnxError, OnnxWarning
 from vdla.compiler.graph.onnx.export import export_types
 from vdla.compiler.graph.onnx.load import LoadedModel
 from vdla.compiler.graph.onnx.symbols import forget_symbols, symbols
 from vdla.compiler.graph.onnx.values import type_of
 
 _LONG = 1 << 20  # elements of a vector
+_DATA_DEPENDENT = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 
 
 def infer_types(loaded: LoadedModel) -> LoadedModel:
     """The model with the types of its values, as far as they follow from those of the inputs.
 
+    Where they do not, what the model declares counts. What it declares otherwise is stale: a
+    warning names it.
+
     Raises:
         OnnxError: shapes or element types contradict each other.
     """
+    typed = _inferred_whatever_bodies_declare(loaded)
+    found = _types(typed.graph)
+    unverifiable = _unverifiable(loaded, found)
+    known = {name: proto for name, proto in loaded.declared.items() if name not in unverifiable or name not in found}
+    sound = sound_declarations(known, found, _symbols(loaded.model.graph), loaded.name)
+    loaded = replace(loaded, declared=sound)
+    if not any(refines(proto, found.get(name)) for name, proto in sound.items()):
+        return loaded.with_model(typed)
+    try:
+        return loaded.with_model(_inferred(loaded.with_model(_declaring(typed, sound))))
+    except OnnxError:  # what is declared here contradicts what follows from it
+        return loaded.with_model(typed)
+
+
+def _inferred_whatever_bodies_declare(loaded: LoadedModel) -> ModelProto:
+    try:
+        return _inferred(loaded)
+    except OnnxError:
+        bare = ModelProto()
+        bare.CopyFrom(loaded.model)
+        if not clear_bodies(bare.graph):
+            raise
+    typed = _inferred(loaded.with_model(bare))
+    rule = "declared types in bodies must follow from the inputs, got stale ones, which are ignored"
+    warnings.warn(f"{loaded.name}: {rule}", OnnxWarning, 2)
+    return typed
+
+
+def _unverifiable(loaded: LoadedModel, found: Types) -> frozenset[str]:
+    """Results whose extents depend on data, and what follows from them as far as it is open.
+
+    A stale extent would be noticed there only when the model runs, or in a reshape not at all.
+    """
+    graph = loaded.model.graph
+    fixed = {tensor.name for tensor in graph.initializer} | set(loaded.weights)
+    fixed |= {name for node in graph.node if node.op_type == "Constant" for name in node.output}
+    moving: set[str] = set()
+    for node in graph.node:
+        depends = node.op_type in _DATA_DEPENDENT or not moving.isdisjoint(node.input)
+        if depends or (node.op_type == "Reshape" and fixed.isdisjoint(node.input[1:])):
+            moving |= {name for name in node.output if not is_static(found.get(name))}
+    return frozenset(moving)
+
+
+def _inferred(loaded: LoadedModel) -> ModelProto:
     try:
         content = loaded.model.SerializeToString()
         values, known = has_short_vectors(loaded.model.graph), symbols(loaded.model.graph)
@@ -33,7 +84,30 @@ def infer_types(loaded: LoadedModel) -> LoadedModel:
         raise OnnxError(f"{loaded.name}: types of all values must follow from the inputs, got: {text}") from error
     assert isinstance(typed, onnx.ModelProto)
     forget_symbols(typed.graph, known)
-    return loaded.with_model(typed)
+    return typed
+
+
+def _types(graph: GraphProto) -> dict[str, TypeProto]:
+    return {value.name: value.type for value in (*graph.value_info, *graph.output) if value.type.WhichOneof("value")}
+
+
+def _symbols(graph: GraphProto) -> Iterator[str]:
+    """The symbols in the shapes of the inputs."""
+    return (dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim if dim.dim_param)
+
+
+def _declaring(typed: ModelProto, sound: Types) -> ModelProto:
+    """The model with declarations where inference leaves types open."""
+    model, found = ModelProto(), _types(typed.graph)
+    model.CopyFrom(typed)
+    del model.graph.value_info[:]
+    said = {name: proto for name, proto in sound.items() if refines(proto, found.get(name))}
+    for value in model.graph.output:
+        value.ClearField("type")
+        if value.name in said:
+            value.type.CopyFrom(said.pop(value.name))
+    model.graph.value_info.extend(ValueInfoProto(name=name, type=proto) for name, proto in said.items())
+    return model
 
 
 def has_short_vectors(graph: GraphProto) -> bool:

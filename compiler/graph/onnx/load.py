@@ -7,16 +7,17 @@ inference, which copies the model, does not copy them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.onnx.errors import OnnxError
 from vdla.compiler.graph.onnx.external import with_data
+from vdla.compiler.graph.onnx.maps import unwrap_maps
 from vdla.compiler.graph.onnx.structure import check_functions, check_structure, check_types
 from vdla.compiler.graph.onnx.symbols import name_extents
 from vdla.compiler.graph.onnx.values import array_dtype, array_of, dense_of, dtype_code
@@ -26,16 +27,20 @@ LARGE = 1024  # elements; type inference reads the contents of smaller constants
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model in work: `model` has every `weights` as an input, which are none of `inputs`."""
+    """A model in work: `model` has every `weights` as an input, which are none of `inputs`.
+
+    `declared` are the types that the model declares for its results, which may be stale.
+    """
 
     name: str
     model: ModelProto
     weights: Mapping[str, Array]
     inputs: tuple[str, ...]
+    declared: Mapping[str, TypeProto] = field(default_factory=dict)
 
     def with_model(self, model: ModelProto) -> LoadedModel:
         """The same weights around another model."""
-        return LoadedModel(self.name, model, self.weights, self.inputs)
+        return replace(self, model=model)
 
 
 def load_model(source: ModelProto | bytes | str | Path, *, name: str | None, extents: Mapping[str, int]) -> LoadedModel:
@@ -54,10 +59,20 @@ def load_model(source: ModelProto | bytes | str | Path, *, name: str | None, ext
     inputs = _inputs(proto.graph)
     for name_, array in weights.items():
         model.graph.input.append(helper.make_tensor_value_info(name_, dtype_code(array_dtype(array)), array.shape))
+    unwrap_maps(model.graph, label)
     check_types(model.graph)
     name_extents(model.graph, inputs)
     _specialise(model.graph, extents, label)
-    return LoadedModel(label, model, weights, inputs)
+    return LoadedModel(label, model, weights, inputs, _without_declarations(model.graph))
+
+
+def _without_declarations(graph: GraphProto) -> dict[str, TypeProto]:
+    """The declared types of results, which the graph does not have afterwards."""
+    declared = {value.name: value.type for value in (*graph.value_info, *graph.output)}
+    outputs = [value.name for value in graph.output]
+    del graph.value_info[:], graph.output[:]
+    graph.output.extend(ValueInfoProto(name=name) for name in outputs)
+    return declared
 
 
 def _parsed(source: ModelProto | bytes | str | Path) -> tuple[ModelProto, Path | None, str]:

@@ -35,6 +35,10 @@ class OldNode:
         attribute = self.attributes.pop(name, None)
         return default if attribute is None else helper.get_attribute_value(attribute)
 
+    def peek(self, name: str, default: Any) -> Any:  # noqa: ANN401  of any type of attributes
+        """An attribute's value, which the new node keeps."""
+        return helper.get_attribute_value(self.attributes[name]) if name in self.attributes else default
+
     def set(self, name: str, value: Any) -> None:  # noqa: ANN401
         """Give the new node an attribute."""
         self.attributes[name] = helper.make_attribute(name, value)
@@ -43,6 +47,13 @@ class OldNode:
         """The rank of a value, None if it is unknown."""
         kind = self.types.get(name)
         return len(kind.tensor_type.shape.dim) if kind is not None and kind.tensor_type.HasField("shape") else None
+
+    def extents(self, name: str) -> list[Any] | None:
+        """The extents of a value, each None if it is unknown; None if its rank is."""
+        if self.rank(name) is None:
+            return None
+        dims = self.types[name].tensor_type.shape.dim
+        return [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in dims]
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """The element type of a value."""

@@ -24,7 +24,7 @@ _REASONS = {
     ("ai.onnx.preview.training", "Gradient"): "models are run, not trained: nothing differentiates a graph",
     ("ai.onnx.ml", "CastMap"): _MAPS,
     ("ai.onnx.ml", "DictVectorizer"): _MAPS,
-    ("ai.onnx.ml", "ZipMap"): _MAPS,
+    ("ai.onnx.ml", "ZipMap"): f"{_MAPS}; as an output of the model it is the tensor that it takes (zipmap=False)",
 }
 
 

@@ -40,6 +40,13 @@ one at import. A node runs as
 
 A model with a node that runs in none of these ways is refused; the error lists all such nodes with
 the reason.
+
+Values follow ONNX's definitions. Where these leave something open, they are ONNX Runtime's: a
+`ConvTranspose` with `auto_pad` SAME_UPPER or SAME_LOWER cuts its result to the input times the
+stride, `output_padding` included, and does not extend a shorter one.
+
+Types that a model declares for its results may be stale. What follows from the inputs counts, and a
+warning names the others.
 """
 
 

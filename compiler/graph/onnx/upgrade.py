@@ -13,6 +13,7 @@ from onnx import (
     ModelProto,
     NodeProto,
     OperatorSetIdProto,
+    TensorProto,
     TypeProto,
     checker,
     defs,
@@ -22,6 +23,7 @@ from onnx import (
 
 from vdla.compiler.graph.graph import OPSET
 from vdla.compiler.graph.onnx.check_nodes import check_nodes
+from vdla.compiler.graph.onnx.empty_options import without_empty_options
 from vdla.compiler.graph.onnx.errors import OnnxError
 from vdla.compiler.graph.onnx.infer import has_short_vectors
 from vdla.compiler.graph.onnx.inline import inlined
@@ -65,8 +67,7 @@ def upgrade_model(loaded: LoadedModel) -> LoadedModel:
     model = ModelProto()
     model.ir_version = IR_VERSION
     model.graph.CopyFrom(loaded.model.graph)
-    types = _types(loaded.model) if versions.get("", OPSET) < OPSET else {}
-    upgrader = _Upgrader(functions, types)
+    upgrader = _Upgrader(functions, _types(loaded))
     upgrader.graph(model.graph, versions)
     used = {domain for domain in versions if domain and not any(key[0] == domain for key in functions)}
     used |= upgrader.domains
@@ -94,25 +95,42 @@ def _newest(domain: str, versions: Mapping[str, int]) -> int:
     return max(version, _ML_OPSET) if domain == "ai.onnx.ml" else version
 
 
-def _types(model: ModelProto) -> dict[str, TypeProto]:
-    """Types of the values of an older model, as far as they are easily known."""
+def _types(loaded: LoadedModel) -> dict[str, TypeProto]:
+    """Types of the values of a model, as far as they are easily known."""
+    model = loaded.model
     try:
         typed = shape_inference.infer_shapes(model, data_prop=has_short_vectors(model.graph))
     except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError, MemoryError):
-        return {}
+        return dict(loaded.declared)
     graph = typed.graph
     found = {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
-    tensors = {t.name: helper.make_tensor_type_proto(t.data_type, tuple(t.dims)) for t in graph.initializer}
-    return {**found, **tensors}
+    known = {name: kind for name, kind in found.items() if kind.tensor_type.HasField("shape")}
+    return {**found, **loaded.declared, **known, **_tensor_types(graph.initializer)}
+
+
+def _tensor_types(tensors: Iterable[TensorProto]) -> dict[str, TypeProto]:
+    return {t.name: helper.make_tensor_type_proto(t.data_type, tuple(t.dims)) for t in tensors}
+
+
+def _constant_types(nodes: Iterable[NodeProto]) -> dict[str, TypeProto]:
+    """The types of Constant nodes, which those of bodies and functions have no others for."""
+    found: dict[str, TypeProto] = {}
+    for node in nodes:
+        if node.op_type == "Constant" and len(node.attribute) == 1 and node.attribute[0].HasField("t"):
+            tensor = node.attribute[0].t
+            kind = helper.make_tensor_type_proto(tensor.data_type, tuple(tensor.dims))
+            found |= dict.fromkeys(node.output, kind)
+    return found
 
 
 class _Upgrader:
     def __init__(self, functions: _Functions, types: Mapping[str, TypeProto]) -> None:
-        self.functions, self.types = functions, types
+        self.functions, self.types = functions, dict(types)
         self.domains: set[str] = set()
 
     def graph(self, graph: GraphProto, versions: Mapping[str, int], depth: int = 0) -> None:
         """Upgrades the nodes of a graph in place."""
+        self.types |= _tensor_types(graph.initializer)
         made = self.nodes(graph.node, versions, depth)
         copies = [NodeProto.FromString(node.SerializeToString()) for node in made]
         del graph.node[:]
@@ -120,6 +138,8 @@ class _Upgrader:
 
     def nodes(self, nodes: Iterable[NodeProto], versions: Mapping[str, int], depth: int) -> list[NodeProto]:
         """The nodes, each upgraded or replaced by the body of its function."""
+        nodes = list(nodes)
+        self.types |= _constant_types(nodes)
         if depth > _DEPTH:
             raise OnnxError(f"functions of the model must not call themselves, got more than {_DEPTH} nested calls")
         return [made for node in nodes for made in self._node(node, versions, depth)]
@@ -135,6 +155,7 @@ class _Upgrader:
         domain = "" if node.domain == "ai.onnx" else node.domain
         self.domains.add(domain)
         name = f"{domain}.{node.op_type}" if domain else node.op_type
+        node = without_empty_options(node, self.types)
         upgrades = UPGRADES.get(name, {})
         if not upgrades:
             return [node]

@@ -1,4 +1,4 @@
-"""Upgrades of operators of networks: normalisations, softmax, scans."""
+"""Upgrades of operators of networks: normalisations, softmax, scans, transposed convolutions."""
 
 from __future__ import annotations
 
@@ -74,6 +74,38 @@ def _mean_variance_normalization(old: OldNode) -> list[NodeProto]:
     return old.final("MeanVarianceNormalization", old.node.input)
 
 
+def _conv_transpose(old: OldNode) -> list[NodeProto]:
+    """With the pads that `auto_pad` or `output_shape` means written out, where they are known.
+
+    As in ONNX Runtime, SAME cuts results to the input times the stride and does not extend them.
+    ONNX's inference adds `output_padding` to that, and loses the rank of results that are smaller
+    than the input.
+    """
+    mode, wanted = old.peek("auto_pad", b"NOTSET"), old.peek("output_shape", None)
+    kernel = old.peek("kernel_shape", (old.extents(old.input(1)) or [])[2:])
+    rank = len(kernel)
+    strides, gaps = old.peek("strides", [1] * rank), old.peek("dilations", [1] * rank)
+    extra = old.peek("output_padding", [0] * rank)
+    if wanted is not None:
+        spatial = (old.extents(old.input(0)) or [])[2:]
+        wanted = wanted[-rank:]
+    elif mode.startswith(b"SAME"):
+        spatial, wanted = [1] * rank, strides  # whatever the extent, as much is cut
+    else:
+        return [old.node]
+    options = (spatial, kernel, strides, gaps, extra, wanted)
+    if None in (*kernel, *spatial) or not rank or any(len(each) != rank for each in options):
+        return [old.node]
+    cut = [(n - 1) * s + (k - 1) * g + 1 + e - out for n, k, s, g, e, out in zip(*options, strict=True)]
+    if old.take("output_shape") is not None:
+        old.set("output_padding", [e - min(each, 0) for e, each in zip(extra, cut, strict=True)])
+    cut = [max(each, 0) for each in cut]
+    before = [each // 2 if mode == b"SAME_UPPER" else each - each // 2 for each in cut]
+    old.take("auto_pad")
+    old.set("pads", [*before, *(each - first for each, first in zip(cut, before, strict=True))])
+    return old.final("ConvTranspose", old.node.input)
+
+
 def _scatter(old: OldNode) -> list[NodeProto]:
     return old.final("ScatterElements", old.node.input)
 
@@ -81,6 +113,7 @@ def _scatter(old: OldNode) -> list[NodeProto]:
 NETWORKS: Mapping[str, Mapping[int, Upgrade]] = {
     **{name: {1: _softmax, 11: _softmax} for name in ("Hardmax", "LogSoftmax", "Softmax")},
     "BatchNormalization": {7: _batch_normalization, 9: _batch_normalization},
+    "ConvTranspose": {1: _conv_transpose, 11: _conv_transpose, 22: _conv_transpose},
     "GroupNormalization": {18: _group_normalization},
     "MeanVarianceNormalization": {9: _mean_variance_normalization, 13: _mean_variance_normalization},
     "Scan": {8: _scan},

@@ -2,6 +2,7 @@
 
 from vdla.compiler.graph.passes.batch_norm import fold_batch_norm
 from vdla.compiler.graph.passes.common_subexpressions import is_random, merge_common_subexpressions
+from vdla.compiler.graph.passes.empties import settle_empties
 from vdla.compiler.graph.passes.fold_constants import Evaluate, fold_constants
 from vdla.compiler.graph.passes.pipeline import GraphPass, Observer, changes, run_passes
 from vdla.compiler.graph.passes.simplify import simplify
@@ -16,5 +17,6 @@ __all__ = [
     "is_random",
     "merge_common_subexpressions",
     "run_passes",
+    "settle_empties",
     "simplify",
 ]

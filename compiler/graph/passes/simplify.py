@@ -175,21 +175,24 @@ def _clip(graph: Graph, node: Node) -> Replacement | None:
 
 
 def _absorb_output_copies(graph: Graph) -> Graph:
-    """A node computes an output under the output's name, where only an Identity stood between."""
-    for copy in [node for node in graph.nodes if node.op == "Identity" and node.outputs[0] in graph.outputs]:
-        source, name = copy.inputs[0], copy.outputs[0]
+    """A node computes an output under the output's name, where only an Identity stood between.
+
+    Of several copies of one value, one is absorbed: the others copy what it names.
+    """
+    renamed: dict[str, str] = {}
+    absorbed = set()
+    for copy in graph.nodes:
+        source, name = copy.inputs[0] if copy.inputs else "", copy.outputs[0]
+        if copy.op != "Identity" or name not in graph.outputs or source in renamed:
+            continue
         if source in graph.producers and source not in graph.outputs:
-            graph = _rename_value(graph, copy, source, name)
-    return graph
+            renamed[source] = name
+            absorbed.add(id(copy))
+    if not renamed:
+        return graph
 
+    def names(values: Sequence[str]) -> tuple[str, ...]:
+        return tuple(renamed.get(name, name) for name in values)
 
-def _rename_value(graph: Graph, copy: Node, old: str, new: str) -> Graph:
-    def renamed(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(new if name == old else name for name in names)
-
-    nodes = tuple(
-        replace(node, inputs=renamed(node.inputs), outputs=renamed(node.outputs))
-        for node in graph.nodes
-        if node is not copy
-    )
-    return graph.replace(nodes=nodes)
+    kept = [node for node in graph.nodes if id(node) not in absorbed]
+    return graph.replace(nodes=tuple(replace(n, inputs=names(n.inputs), outputs=names(n.outputs)) for n in kept))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vdla.compiler.graph.graph import Graph, Node, TensorType
+from vdla.compiler.graph.graph import Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.groups import replace_groups
 from vdla.compiler.graph.rules.rule import FusionClass
 from vdla.compiler.graph.rules.table import RULES
@@ -43,14 +43,16 @@ def fuse(graph: Graph, fusible: Fusible = lambda node: True) -> Graph:
 
 
 def fusion_class(graph: Graph, node: Node) -> FusionClass:
-    """The class of a node; opaque without a rule, with several results or unknown extents."""
+    """The class of a node; opaque without a rule, with several results, unknown or no extents."""
     rule = RULES.get(node.op)
     values = [name for name in (*node.inputs, *node.outputs) if name]
     if rule is None or len(node.outputs) != 1 or node.bodies:
         return FusionClass.OPAQUE
-    if not all(isinstance(kind := graph.types[name], TensorType) and kind.static for name in values):
-        return FusionClass.OPAQUE
-    return rule.fusion
+    return rule.fusion if all(_has_elements(graph.types[name]) for name in values) else FusionClass.OPAQUE
+
+
+def _has_elements(kind: ValueType) -> bool:
+    return isinstance(kind, TensorType) and kind.static and all(kind.extents)
 
 
 class _Grouping:

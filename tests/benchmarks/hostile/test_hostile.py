@@ -19,6 +19,7 @@ from vdla.runtime.artifact import Artifact, Step
 from vdla.runtime.executor import Model
 
 
+@pytest.mark.filterwarnings("ignore::vdla.compiler.graph.onnx.errors.OnnxWarning")
 @pytest.mark.parametrize("first", range(0, 1000, 250))
 def test_mutated_models_are_read_or_refused(first):
     case = SOURCES["onnx"].case

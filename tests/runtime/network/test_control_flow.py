@@ -74,7 +74,7 @@ def loop(trips="n", condition=""):
     return model(outer, inputs, [info("last"), info("seen_all", INT), info("rows")])
 
 
-def scan(backwards=0):
+def scan(backwards=0, length=5):
     """A running product of sums with the state of a cell."""
     body = graph(
         "body",
@@ -89,7 +89,7 @@ def scan(backwards=0):
     )
     node_ = node("Scan", "h0 x", "last rows", body=body, num_scan_inputs=1, scan_input_directions=[backwards],
                  scan_output_axes=[1])  # fmt: skip
-    return model([node_], [info("h0", F, [4]), info("x", F, [5, 4])], [info("last"), info("rows")])
+    return model([node_], [info("h0", F, [4]), info("x", F, [length, 4])], [info("last"), info("rows")])
 
 
 def nested():
@@ -117,6 +117,50 @@ def nested():
     return model(outer, [info("x", F, [3]), info("n", INT, [])], [info("last"), info("rows")])
 
 
+def copies():
+    """Bodies two of whose results are copies of one value."""
+    branches = [
+        graph(name, [node("Relu", source, "r"), node("Identity", "r", "p"), node("Identity", "r", "q")], [],
+              [info("p"), info("q")])
+        for name, source in (("then", "x"), ("else", "s"))
+    ]  # fmt: skip
+    body = graph(
+        "body",
+        [
+            node("Add", "s x", "t"),
+            helper.make_node("If", ["c"], ["u", "v"], then_branch=branches[0], else_branch=branches[1]),
+            node("Identity", "t", "next"),
+            node("Identity", "t", "row"),
+            node("Identity", "c", "go"),
+        ],
+        [info("i", INT, []), info("c", B, []), info("s", F, [2, 3])],
+        [info("go", B, []), info("next"), info("row"), info("u"), info("v")],
+    )
+    outer = [const("three", np.int64(3)), node("Loop", "three  x", "last rows u v", body=body)]
+    outer[1].input[:] = ["three", "", "x"]
+    return model(outer, [info("x", F, [2, 3])], [info("last"), info("rows"), info("u"), info("v")])
+
+
+def empty_state():
+    """A state that has no elements in any iteration, beside one that has."""
+    body = graph(
+        "body",
+        [
+            node("Relu", "e", "e_next"),
+            node("Concat", "e s", "s_next", axis=0),
+            node("Neg", "s_next", "row"),
+            node("Identity", "c", "go"),
+        ],
+        [info("i", INT, []), info("c", B, []), info("e", F, [0, 3]), info("s", F, [2, 3])],
+        [info("go", B, []), info("e_next"), info("s_next"), info("e_next"), info("row")],
+    )
+    outer = [
+        const("three", np.int64(3)),
+        helper.make_node("Loop", ["three", "", "e0", "x"], ["e", "s", "es", "rows"], body=body),
+    ]
+    return model(outer, [info("e0", F, [0, 3]), info("x", F, [2, 3])], [info("e"), info("s"), info("es"), info("rows")])
+
+
 def rng(*shape):
     return np.random.default_rng(1).normal(size=shape).astype(np.float32)
 
@@ -130,6 +174,8 @@ CASES = {
     "no iteration": (nested, {"x": rng(3), "n": np.array(0)}),
     "scan": (scan, {"h0": rng(4), "x": rng(5, 4)}),
     "scan backwards": (lambda: scan(1), {"h0": rng(4), "x": rng(5, 4)}),
+    "copies": (copies, {"x": rng(2, 3)}),
+    "empty state": (empty_state, {"e0": rng(0, 3), "x": rng(2, 3)}),
     "nested": (nested, {"x": rng(3), "n": np.array(5)}),
 }
 
@@ -150,6 +196,13 @@ def test_models_equal_onnx_runtime(case, tmp_path):
         for name, wanted in zip(names, session.run(names, inputs), strict=True):
             assert results[name].shape == wanted.shape and results[name].dtype == wanted.dtype
             assert np.allclose(results[name], wanted, rtol=1e-5, atol=1e-5), name
+
+
+def test_scan_of_nothing(tmp_path):
+    """ONNX Runtime refuses it."""
+    results = compiled(scan(length=0), tmp_path).run({"h0": rng(4), "x": rng(0, 4)}).outputs
+    assert np.array_equal(results["last"], rng(4))
+    assert results["rows"].shape == (4, 0)
 
 
 def test_bodies_are_compiled_where_states_keep_their_shape(tmp_path):

@@ -87,10 +87,10 @@ def test_a_quantised_model_is_calibrated_once():
 
 
 WRONG = [
-    ({"batch": (1, 1)}, "compile: extents of batch must be different integers from 1, got (1, 1)"),
-    ({"batch": ()}, "compile: extents of batch must be different integers from 1, got ()"),
-    ({"batch": 0}, "compile: extents of batch must be different integers from 1, got 0"),
-    ({"batch": (1, "2")}, "compile: extents of batch must be different integers from 1, got (1, '2')"),
+    ({"batch": (1, 1)}, "compile: extents of batch must be different integers from 0, got (1, 1)"),
+    ({"batch": ()}, "compile: extents of batch must be different integers from 0, got ()"),
+    ({"batch": -1}, "compile: extents of batch must be different integers from 0, got -1"),
+    ({"batch": (1, "2")}, "compile: extents of batch must be different integers from 0, got (1, '2')"),
     ({"batch": range(1, 18)}, "compile: extents must give at most 16 plans, got 17"),
 ]
 

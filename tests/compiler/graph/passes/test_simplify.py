@@ -89,3 +89,14 @@ def test_relu_before_a_clip_from_zero():
     assert operators_of(simplified(*nodes, **limits)) == ["Clip"]
     limits["low"] = np.float32(-1).reshape(())
     assert operators_of(simplified(*nodes, **limits)) == ["Relu", "Clip"]
+
+
+def test_copies_of_several_results_are_absorbed():
+    copies = [Node("Identity", (source,), (name,)) for source, name in (("a", "y"), ("a", "z"), ("b", "w"), ("b", "v"))]
+    outputs = ("y", "z", "w", "v")
+    graph = simplified(Node("Split", ("x",), ("a", "b"), {"axis": 0, "num_outputs": 2}), *copies, outputs=outputs)
+    assert [(node.op, node.inputs, node.outputs) for node in graph.nodes] == [
+        ("Split", ("x",), ("y", "w")),
+        ("Identity", ("y",), ("z",)),
+        ("Identity", ("w",), ("v",)),
+    ]

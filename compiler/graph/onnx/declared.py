@@ -1,0 +1,91 @@
+"""The types that a model declares for its results, against those that follow from its inputs.
+
+Tools that change the shape of an input, or cut a model, leave the declarations behind it as they
+were.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+
+from onnx import AttributeProto, GraphProto, TypeProto
+
+from vdla.compiler.graph.graph import Extent, TensorType, ValueType
+from vdla.compiler.graph.onnx.errors import OnnxWarning
+from vdla.compiler.graph.onnx.values import type_of
+
+_MOST_NAMED = 3
+
+Types = Mapping[str, TypeProto]
+
+
+def sound_declarations(declared: Types, inferred: Types, symbols: Iterable[str], place: str) -> dict[str, TypeProto]:
+    """The declarations that agree with what inference knows; a warning names the others.
+
+    `symbols` are those of the inputs; inference makes up others for what it does not know.
+    """
+    known, sound, stale = frozenset(symbols), {}, []
+    for name, proto in declared.items():
+        said = type_of(proto)
+        found = type_of(inferred[name]) if name in inferred else None
+        if said is None:
+            continue
+        if found is None or _agree(said, found, known):
+            sound[name] = proto
+        else:
+            stale.append(f"{name} is {found}, not {said}")
+    if stale:
+        others = f" and {len(stale) - _MOST_NAMED} others" if len(stale) > _MOST_NAMED else ""
+        rule = f"declared types must follow from the inputs, got stale ones, which are ignored ({len(stale)})"
+        warnings.warn(f"{place}: {rule}: {'; '.join(stale[:_MOST_NAMED])}{others}", OnnxWarning, 2)
+    return sound
+
+
+def refines(declared: TypeProto, inferred: TypeProto | None) -> bool:
+    """Whether a sound declaration says more than inference knows."""
+    said, found = type_of(declared), None if inferred is None else type_of(inferred)
+    if not isinstance(said, TensorType) or not isinstance(found, TensorType):
+        return found is None
+    if found.shape is None or said.shape is None:
+        return said.shape is not None
+    return any(
+        isinstance(one, int) and not isinstance(two, int) for one, two in zip(said.shape, found.shape, strict=True)
+    )
+
+
+def is_static(inferred: TypeProto | None) -> bool:
+    """Whether inference knows all extents of a tensor."""
+    found = None if inferred is None else type_of(inferred)
+    return isinstance(found, TensorType) and found.static
+
+
+def clear_bodies(graph: GraphProto) -> bool:
+    """Removes declared types of results and shapes of inputs in bodies; whether there are any."""
+    bodies = [a.g for node in graph.node for a in node.attribute if a.type == AttributeProto.GRAPH]
+    for body in bodies:
+        clear_bodies(body)
+        del body.value_info[:]
+        for value in body.output:
+            value.ClearField("type")
+        for value in body.input:
+            value.type.tensor_type.ClearField("shape")
+    return bool(bodies)
+
+
+def _agree(said: ValueType, found: ValueType, symbols: frozenset[str]) -> bool:
+    if not isinstance(said, TensorType) or not isinstance(found, TensorType):
+        return type(said) is type(found)
+    if said.dtype != found.dtype:
+        return False
+    if said.shape is None or found.shape is None:
+        return True
+    pairs = zip(said.shape, found.shape, strict=False)
+    return len(said.shape) == len(found.shape) and all(_fit(one, two, symbols) for one, two in pairs)
+
+
+def _fit(said: Extent, found: Extent, symbols: frozenset[str]) -> bool:
+    """Whether a declared extent may be that of inference: a number is no symbol of the inputs."""
+    if isinstance(said, int):
+        return said == found if isinstance(found, int) else found not in symbols
+    return True
