@@ -150,6 +150,6 @@ def _blocked(operator: Operator, parameter: str, layout: Layout) -> Layout:
     """The layout in the blocks of a parameter of the operator's function."""
     dims = operator.function.buffers[parameter].dims
     found = replace(layout, block=dims[-1]) if isinstance(layout, PackedLayout) else layout
-    if prod(found.packed_shape) != prod(dims):
+    if operator.layouts[parameter].gaps or prod(found.packed_shape) != prod(dims):
         decline(f"have channels that fill their blocks without gaps, got {list(dims)} for {list(layout.shape)}")
     return found
