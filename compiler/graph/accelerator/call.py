@@ -90,7 +90,9 @@ class MachineNode:
 
     def _layout(self, channels: Channels, name: str, block: int) -> PackedLayout:
         shape = self.shape(name)
-        if channels is Channels.IMAGE and not 2 <= len(shape) <= 4:
+        if channels is Channels.IMAGE and len(shape) < 2:
+            decline(f"have a batch and channels, got {list(shape)}")
+        if channels is Channels.IMAGE and len(shape) > 4:
             decline(f"read an image of one or two dimensions, got {len(shape) - 2}")
         return PackedLayout(channels, shape, self.config.batch, block)
 

@@ -5,7 +5,7 @@ import pytest
 from helpers.accelerated_graph import run_accelerated
 from helpers.integer_layers import LAYERS, IntegerLayers
 
-from vdla.compiler.graph import check_graph
+from vdla.compiler.graph import TensorType, check_graph
 from vdla.compiler.graph.accelerator import board_cpu, candidates, choose, partition
 from vdla.hardware.config import Config
 from vdla.runtime.evaluate import evaluate
@@ -54,6 +54,15 @@ def test_a_first_layer_of_few_channels_reads_patches_of_a_signal(preset):
     layers = IntegerLayers(3, (2, 2, 40))
     layers.layer("conv")
     assert agrees(layers, preset, 0).calls
+
+
+@pytest.mark.parametrize("shape", [(), (8,)])
+def test_what_is_no_image_is_a_reason(shape):
+    layers = IntegerLayers(0, (1, 1))
+    layers.types["x"] = TensorType("int8", shape)
+    layers.layer("rescale")
+    reason = candidates(layers.graph(), Config.preset("pynq_z1")).reasons["v0"]
+    assert reason == f"on the accelerator it must have a batch and channels, got {list(shape)}"
 
 
 def test_three_dimensions_are_a_reason():
