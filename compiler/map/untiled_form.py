@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -46,6 +46,19 @@ class UntiledForm:
             MapError: the epilogue does not fit the mapping.
         """
         return tiling_problem(self.form, self.scale)
+
+    @cached_property
+    def timed_problem(self) -> TilingProblem:
+        """The problem with what its program takes and the search for tiles, whose order of tiles
+        hardly depends on it, leaves out.
+
+        These are the steps of a term, unless they wait for as many operands to be loaded beside
+        them, and the entries of windows in the accumulator, which are as wide as results.
+        """
+        problem, config, steps = self.problem, self.form.config, len(self.form.computation.steps)
+        waits = steps <= problem.inputs and not problem.through_acc
+        entry = config.out_entry_bytes / config.inp_entry_bytes if problem.through_acc else 1.0
+        return replace(problem, step=problem.step if waits else max(problem.step, steps), entry=entry)
 
     @cached_property
     def staged(self) -> StagedFunction:

@@ -41,11 +41,16 @@ class ChannelSections:
         return self.inputs * self.merged, self.outputs * self.merged
 
     @property
+    def gaps(self) -> tuple[bool, bool]:
+        """Whether input channels, and output channels, have padding between sections."""
+        inputs, outputs = (count % block > 0 for count, block in zip(self.channels, self.lanes, strict=True))
+        return self.count > 1 and inputs, self.count > 1 and outputs
+
+    @property
     def cost(self) -> tuple[int, bool]:
         """Pairs of blocks that are multiplied; whether channels have padding between sections."""
         inputs, outputs = (blocks(count, block) for count, block in zip(self.channels, self.lanes, strict=True))
-        gaps = any(count % block for count, block in zip(self.channels, self.lanes, strict=True))
-        return self.count * inputs * outputs, self.count > 1 and gaps
+        return self.count * inputs * outputs, any(self.gaps)
 
     # --- arrays
 

@@ -101,8 +101,11 @@ class ConvolutionForm(SlidingWindow):
             SCALE: scale_layout(config, "CO", classes),
             OUTPUT: result_layout(config),
         }
+        if not several:
+            return plain
         places = {DATA: 1, WEIGHT: 0, SCALE: 0, OUTPUT: 1}
-        return {role: in_sections(plain[role], at) for role, at in places.items()} if several else plain
+        gaps = dict(zip((DATA, OUTPUT), self.sections.gaps, strict=True))
+        return {role: in_sections(plain[role], at, gaps=gaps.get(role, False)) for role, at in places.items()}
 
     def pack(
         self, data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None

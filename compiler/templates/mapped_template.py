@@ -78,6 +78,8 @@ def mapped_template(
             unpack=definition.unpack,
             layouts=definition.layouts,
             problem=problem,
+            timed=definition.packed.timed_problem,
+            tiling=tiles,
             with_tiles=tiled,
             description=f"{note}{tiles}",
         )

@@ -82,9 +82,10 @@ def pack_patches(
 ) -> Int8:
     """[N, C, H, W] to [N / batch, KH * KW * C / block, OH, OW, batch, block]: windows as channels.
 
-    C is innermost; zeros fill the last blocks.
+    C is innermost; zeros fill the last blocks. [N, C, W] is one row.
     """
-    windows = windows_of(x, kernel_shape, strides, pads, dilations, padding)  # [N, C, OH, OW, KH, KW]
+    image = x.reshape(*x.shape[:2], *(1, *x.shape[2:])[-2:])
+    windows = windows_of(image, kernel_shape, strides, pads, dilations, padding)  # [N, C, OH, OW, KH, KW]
     count, _, rows, columns, *_ = windows.shape
     channels = windows.transpose(0, 4, 5, 1, 2, 3).reshape(count, -1, rows, columns)
     whole = np.pad(channels, [(0, -count % batch), (0, -channels.shape[1] % block), (0, 0), (0, 0)])

@@ -90,7 +90,9 @@ class MachineNode:
 
     def _layout(self, channels: Channels, name: str, block: int) -> PackedLayout:
         shape = self.shape(name)
-        if channels is Channels.IMAGE and not 2 <= len(shape) <= 4:
+        if channels is Channels.IMAGE and len(shape) < 2:
+            decline(f"have a batch and channels, got {list(shape)}")
+        if channels is Channels.IMAGE and len(shape) > 4:
             decline(f"read an image of one or two dimensions, got {len(shape) - 2}")
         return PackedLayout(channels, shape, self.config.batch, block)
 
@@ -150,6 +152,6 @@ def _blocked(operator: Operator, parameter: str, layout: Layout) -> Layout:
     """The layout in the blocks of a parameter of the operator's function."""
     dims = operator.function.buffers[parameter].dims
     found = replace(layout, block=dims[-1]) if isinstance(layout, PackedLayout) else layout
-    if prod(found.packed_shape) != prod(dims):
+    if operator.layouts[parameter].gaps or prod(found.packed_shape) != prod(dims):
         decline(f"have channels that fill their blocks without gaps, got {list(dims)} for {list(layout.shape)}")
     return found

@@ -1,7 +1,7 @@
 """What an operator costs on each device, in seconds: the basis of the choice between them.
 
-Cycles of the accelerator are those of its bound, by multipliers or by memory; the simulator has the
-exact ones afterwards. CPUs are described by a few rates.
+Cycles of the accelerator are those that the search for tiles expects; the simulator has the exact
+ones afterwards. CPUs are described by a few rates.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from vdla.compiler.graph.accelerator.call import OperatorCall
 from vdla.compiler.graph.accelerator.packing import InputLayout
 from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.hardware.config import Config
-
-_START_CYCLES = 400  # of an operator: filling the pipeline, the latency of its first loads
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +62,8 @@ def modelled_cpu(config: Config, cpu: str) -> CpuModel:
 
 
 def accelerator_seconds(call: OperatorCall, config: Config) -> float:
-    """The bound of an operator on the accelerator."""
-    if call.operator is None:
-        return 0.0
-    nbytes = call.output.nbytes + sum(layout.nbytes for _, layout in call.inputs.values())
-    nbytes += sum(array.nbytes for array in call.constants.values())
-    cycles = max(call.macs / config.macs_per_cycle, nbytes / config.peak_bytes_per_cycle)
-    return (cycles + _START_CYCLES) / (config.clock_mhz * 1e6)
+    """The time of an operator on the accelerator; what joins tensors in their places takes none."""
+    return 0.0 if call.operator is None else call.operator.estimated_cycles / (config.clock_mhz * 1e6)
 
 
 def cpu_seconds(graph: Graph, node: Node, macs: int, cpu: CpuModel) -> float:

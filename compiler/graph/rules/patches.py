@@ -2,7 +2,7 @@
 
 Channel (ky * KW + kx) * C + c of a window is channel c of the image at kernel position (ky, kx).
 The result [N / batch, KH * KW * C / block, OH, OW, batch, block] has the channels and the images in
-blocks, with zeros behind the last ones.
+blocks, with zeros behind the last ones. An image [N, C, W] is one row.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ def _pack_patches(call: NodeCall) -> te.Tensor:
 def _padded(call: NodeCall) -> te.Tensor:
     """The image with its padding, a stage of its own: each of its elements is read many times."""
     x, (top, left, bottom, right) = call.tensor(0), call.attribute("pads")
-    count, channels, height, width = x.shape
+    count, channels, *spatial = x.shape
+    height, width = (1, *spatial)[-2:]
 
     def value(n: te.Value, c: te.Value, h: te.Value, w: te.Value) -> te.Value:
         inside = te.all_of(h >= top, h < top + height, w >= left, w < left + width)
-        return te.select(inside, x[n, c, h - top, w - left], te.const(call.attribute("padding"), x.dtype))
+        element = x[(n, c, *(h - top, w - left)[-len(spatial) :])]
+        return te.select(inside, element, te.const(call.attribute("padding"), x.dtype))
 
     shape = (count, channels, top + height + bottom, left + width + right)
     return te.compute(shape, value, f"{call.name()}_padded", PLACED)

@@ -14,10 +14,14 @@ from vdla.hardware.config import Config
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A layout by name, and its dimensions as the program's tensors describe them."""
+    """A layout by name, and its dimensions as the program's tensors describe them.
+
+    With `gaps`, sections of channels are not whole blocks, and have padding between them.
+    """
 
     name: str
     dimensions: str
+    gaps: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -75,8 +79,8 @@ def scale_layout(config: Config, channels: str = "C", classes: tuple[str, str] =
     return Layout(name, f"{channels}/block_out{classes[1]}, block_out: bias, multiplier, shift")
 
 
-def in_sections(layout: Layout, at: int) -> Layout:
+def in_sections(layout: Layout, at: int, *, gaps: bool = False) -> Layout:
     """The layout with a dimension G of sections of channels, of this place: 1 behind a batch."""
     sides = layout.dimensions.split(", ")
     dimensions = ", ".join([*sides[:at], "sections", *sides[at:]])
-    return Layout(f"{layout.name[:at]}G{layout.name[at:]}", dimensions)
+    return Layout(f"{layout.name[:at]}G{layout.name[at:]}", dimensions, gaps)

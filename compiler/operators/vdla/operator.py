@@ -17,6 +17,8 @@ from vdla.compiler import ir
 from vdla.compiler.codegen.vdla import compile_function
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.roles import SCALE, WEIGHT
+from vdla.compiler.operators.vdla.tile_candidates import Candidates
+from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
@@ -49,8 +51,9 @@ class Operator:
     `pack_inputs` takes the activations alone and `pack_constants` all that `pack` takes after them:
     `pack` gives both. `layouts`
     has the layout of each tensor. `macs` counts the multiply-accumulates of the definition, without
-    padding. `problem` is what its tiles cut up; `description` names the chosen tiling, and
-    `with_tiles` gives the operator with another one that fits.
+    padding. `problem` is what its tiles cut up, and `timed` the same with all that takes cycles;
+    `tiling` is the chosen one, which `description` names, and `with_tiles` gives the operator with
+    another one that fits.
     """
 
     name: str
@@ -63,6 +66,8 @@ class Operator:
     unpack: Callable[[Mapping[str, Array]], Array]
     layouts: Mapping[str, Layout]
     problem: TilingProblem
+    timed: TilingProblem
+    tiling: Tiling
     with_tiles: Callable[[Tiling], Operator]
     description: str = ""
     origin: OperatorOrigin | None = None
@@ -74,6 +79,15 @@ class Operator:
     def dimensions(self) -> dict[str, str]:
         """The dimensions of each tensor's layout, as the program's tensors describe them."""
         return {name: layout.dimensions for name, layout in self.layouts.items()}
+
+    @cached_property
+    def estimated_cycles(self) -> float:
+        """Cycles of the program alone, by the coarse run that the search for tiles ranks with.
+
+        Most are within a tenth of the simulator's, but for programs of few cycles, and machines
+        whose bursts cannot keep the memory busy.
+        """
+        return float(timeline(self.config, self.timed, Candidates.of(self.tiling))[0])
 
     @cached_property
     def program(self) -> Program:

@@ -157,10 +157,11 @@ def _window(config: Config, problem: TilingProblem, c: Candidates, steps: TileSt
     high, wide = _window_size(problem, steps)
     latency = config.dram.read_latency + timing.read_delay(config)
     windows = problem.window_blocks(steps.out_blocks, steps.in_blocks) * problem.inputs
-    moved = windows * (high * wide - padding) * problem.unit * config.inp_entry_bytes * _per_byte(config)
+    entry = problem.unit * problem.entry * config.inp_entry_bytes
+    moved = windows * (high * wide - padding) * entry * _per_byte(config)
     whole_rows = (c.cols == problem.cols) & (problem.row_step == problem.col_step)  # follow one another
     runs = np.where(whole_rows, 1, high)
-    beats = (high * wide - padding) / runs * problem.unit * config.inp_entry_bytes / config.axi_bytes
+    beats = (high * wide - padding) / runs * entry / config.axi_bytes
     bursts = windows * runs * np.ceil(beats / config.burst_beats)
     loads = windows * _pieces(problem, c, steps, high)
     moved = np.maximum(moved, bursts * latency / timing.outstanding_reads(config))

@@ -29,7 +29,8 @@ class TilingProblem:
     another step, so that a computation becomes several instructions. `chained`: another operator
     hides the loads of the first tile.
     `sections`: such problems one after the other, each with output blocks and weights of its own.
-    `sums`: entries of the accumulator for one result. `step`: cycles of one term, `pause`: cycles
+    `sums`: entries of the accumulator for one result. `entry`: bytes that are read for an entry of
+    a window, over those of the input buffer. `step`: cycles of one term, `pause`: cycles
     of an instruction beside its terms, where an extension computes them.
     """
 
@@ -57,6 +58,7 @@ class TilingProblem:
     chained: bool = False
     sections: int = 1
     sums: int = 1
+    entry: float = 1.0
     step: int = 1
     pause: int = 0
 

@@ -135,6 +135,48 @@ def test_a_concatenation_costs_nothing():
     check(network, machine, place)
 
 
+@cache
+def signal():
+    """Convolutions over a signal of two channels, as `quantised` gives them."""
+    rng, x = np.random.default_rng(0), helper.make_tensor_value_info("x", 1, [1, 2, 80])
+    shapes = {"first": (20, 2, 9), "depthwise": (20, 1, 3), "last": (5, 20, 1)}
+    arrays = {name: rng.normal(size=shape) / np.prod(shape[1:]) ** 0.5 for name, shape in shapes.items()}
+    weights = [numpy_helper.from_array(array.astype(np.float32), name) for name, array in arrays.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "first"], ["a"], strides=[2], pads=[4, 3]),
+        helper.make_node("Conv", ["a", "depthwise"], ["b"], group=20, dilations=[2]),
+        helper.make_node("MaxPool", ["b"], ["c"], kernel_shape=[3], strides=[3]),
+        helper.make_node("Conv", ["c", "last"], ["d"]),
+        helper.make_node("GlobalAveragePool", ["d"], ["y"]),
+    ]
+    y = helper.make_tensor_value_info("y", 1, [1, 5, 1])
+    graph = helper.make_graph(nodes, "signal", [x], [y], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    data = [{"x": rng.normal(size=(1, 2, 80)).astype(np.float32)} for _ in range(3)]
+    model = to_qdq(model, data[1:])
+    return model, data[0], expected(model, data[0])
+
+
+@pytest.mark.parametrize("preset", ["pynq_z1", "batch4"])
+def test_a_signal_of_two_channels(preset, tmp_path):
+    model, inputs, wanted = signal()
+    place = dict.fromkeys(possible(model, Config.preset(preset)), "vdla")
+    assert len(place) == 5
+    compiled = compile_network(model, preset, place=place)
+    compiled.save(tmp_path / "m.vdla")
+    with compiled, Model.load(tmp_path / "m.vdla") as loaded:
+        for each in (compiled, loaded):
+            assert np.array_equal(each.run(inputs).outputs["y"], wanted["y"])
+
+
+@pytest.mark.rtl
+def test_the_rtl_runs_a_signal():
+    model, inputs, wanted = signal()
+    place = dict.fromkeys(possible(model, Config.preset("pynq_z1")), "vdla")
+    with Model(compile_network(model, "pynq_z1", place=place).artifact, "rtl") as verilated:
+        assert np.array_equal(verilated.run(inputs).outputs["y"], wanted["y"])
+
+
 def test_a_saved_model_runs_the_same(tmp_path):
     model, inputs, _ = quantised("digits")
     place = dict.fromkeys(possible(model, Config.preset("pynq_z1")), "vdla")

@@ -68,3 +68,14 @@ def test_patches_agree_with_their_rule():
         assert wanted[n, g, i, j, m, b] == (padded[m, c, 2 * i + ky, j + 2 * kx] if inside else 0)
     kinds = (TensorType("int8", wanted.shape),)
     assert np.array_equal(evaluate_node(node, [x], [False], kinds, prefer="kernel")[0], wanted)
+
+
+@pytest.mark.parametrize("prefer", ["numpy", "kernel"])
+def test_patches_of_a_signal_are_those_of_an_image_of_one_row(prefer):
+    window = {"kernel_shape": (1, 3), "strides": (1, 2), "pads": (0, 2, 0, 1), "dilations": (1, 2)}
+    node = Node("vdla.PackPatches", ("x",), ("y",), {**window, "padding": 5, "block": 16, "batch": 1})
+    x = np.random.default_rng(0).integers(-128, 128, (2, 3, 11), np.int8)
+    kinds = (TensorType("int8", (2, 1, 1, 5, 1, 16)),)
+    wanted = evaluate_node(node, [x[:, :, None]], [False], kinds, prefer="numpy")[0]
+    assert wanted.shape == kinds[0].extents
+    assert np.array_equal(evaluate_node(node, [x], [False], kinds, prefer=prefer)[0], wanted)
