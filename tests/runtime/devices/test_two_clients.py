@@ -118,7 +118,11 @@ def require_right_or_sentence(board, device, every: bool, action: Callable[[], o
     return found
 
 
-@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize(
+    "name",
+    ["another stream", "no instructions", "the interrupt is taken", "a start", "a reset", "another bitstream",
+     "the memory of the stream"],
+)  # fmt: skip
 def test_one_foreign_access_at_any_place_of_a_run(board, clients, name):
     found = require_right_or_sentence(board, clients[0], False, lambda: FOREIGN[name](board))
     assert (found == {"right"}) == (name in HARMLESS), found
@@ -127,7 +131,8 @@ def test_one_foreign_access_at_any_place_of_a_run(board, clients, name):
 @pytest.mark.long
 @pytest.mark.parametrize("name", FOREIGN)
 def test_one_foreign_access_at_every_place_of_a_run(board, clients, name):
-    require_right_or_sentence(board, clients[0], True, lambda: FOREIGN[name](board))
+    found = require_right_or_sentence(board, clients[0], True, lambda: FOREIGN[name](board))
+    assert (found == {"right"}) == (name in HARMLESS), found
 
 
 def test_a_whole_run_of_another_client_at_any_place_of_a_run(board, clients):
@@ -147,7 +152,7 @@ def test_another_client_that_opens_the_board_at_any_place_of_a_run(board, client
     assert "a reset of the machine" in found
 
 
-@pytest.mark.parametrize("orders", [40, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.parametrize("orders", [20, pytest.param(400, marks=pytest.mark.long)])
 def test_random_orders_of_two_runs(board, clients, orders):
     ours, theirs = clients
     found: set[str] = set()
