@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vdla.hardware.generate.datapath_ports import datapath_units, module_name
 from vdla.hardware.generate.extension_files import machine_paths
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, rtl_files
+from vdla.runtime.devices.datapath_faults import LINT, WARN, require_sound
 from vdla.runtime.devices.device import DeviceError
 from vdla.support.cache import CacheError, build_once, user_cache
 from vdla.support.tool_environment import tool_environment
@@ -39,7 +41,8 @@ _FIRST_ERRORS = 5  # lines of a failed tool in the message
 _TIMEOUT_S = 1800.0  # for one run of a tool
 
 _VERILATE = (
-    "--cc", "--prefix", f"V{TOP}", "--top-module", TOP, "-O3", "--no-timing", "-Wno-fatal", "--output-split", "12000",
+    "--cc", "--prefix", f"V{TOP}", "--top-module", TOP, "-O3", "--no-timing", "-Wno-fatal", *WARN,
+    "--output-split", "12000",
 )  # fmt: skip
 _COMPILE = (
     "-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-plt", "-w", "-pthread",
@@ -119,7 +122,7 @@ def _harness_sources() -> list[Path]:
 
 def _hash(package: str, tools: Tools, options: BuildOptions, parameters: Sequence[str] = ()) -> str:
     digest = hashlib.sha256()
-    flags = (*options.verilate, *options.compile, *options.link, *_FAST, *_SLOW, *_LINK, *parameters)
+    flags = (*LINT, *options.verilate, *options.compile, *options.link, *_FAST, *_SLOW, *_LINK, *parameters)
     settings = [package, tools.versions, *flags]
     for part in settings:
         digest.update(part.encode() + b"\0")
@@ -208,7 +211,10 @@ class _BuildFolder:
         files = [str(path) for path in (generated, *machine_paths(self.config, self.folder, self.options.rtl))]
         program = str(self.tools.verilator_root / "bin" / "verilator_bin")
         flags = [*self.options.verilate, *self.parameters, "--Mdir", str(self.folder)]
-        self._run("verilator", [program, *flags, str(_MEMORIES), *files])
+        units = datapath_units(self.config)
+        for unit in units:
+            require_sound("device rtl", units, self._run("verilator", [program, *LINT, module_name(unit), *files]))
+        require_sound("device rtl", units, self._run("verilator", [program, *flags, str(_MEMORIES), *files]))
 
     def compile(self) -> None:
         """Compile the model, on all processors, and link the library."""
@@ -254,7 +260,7 @@ class _BuildFolder:
         self._run("g++", [*command, "-c", str(source), "-o", str(target)])
         return target
 
-    def _run(self, tool: str, command: Sequence[str]) -> None:
+    def _run(self, tool: str, command: Sequence[str]) -> str:
         environment = tool_environment(VERILATOR_ROOT=str(self.tools.verilator_root))
         try:
             done = subprocess.run(
@@ -269,6 +275,7 @@ class _BuildFolder:
             log.write(f"$ {' '.join(command)}\n{said}")
         if done.returncode:
             raise DeviceError(_failure(tool, done.returncode, said, self.log))
+        return said
 
 
 def _shares(sources: Sequence[Path]) -> list[list[Path]]:
