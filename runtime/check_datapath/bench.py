@@ -159,9 +159,9 @@ def build_bench(config: Config, unit: PlugInUnit) -> DatapathBench:
         "main.cpp": _MAIN.format(**sizes),
     }
     tools = find_tools()
-    digest = hashlib.sha256("\0".join((tools.versions, *LINT, *_VERILATE, *_COMPILE, *texts.values())).encode()).hexdigest()[
-        :24
-    ]
+    digest = hashlib.sha256(
+        "\0".join((tools.versions, *LINT, *_VERILATE, *_COMPILE, *texts.values())).encode()
+    ).hexdigest()[:24]
     try:
         program = build_once(rtl_cache() / f"{name}-{digest}", lambda folder: _build(folder, unit, texts, tools))
     except CacheError as error:
