@@ -168,13 +168,13 @@ ROOMS: dict[str, str] = {
         "runtime.network"
     ),
     "runtime.check_datapath": (
-        "support hardware.isa hardware hardware.generate compiler.ir compiler.interpret compiler.extensions "
-        "runtime.devices"
+        "support hardware.isa hardware hardware.generate compiler.ir compiler.te compiler.interpret "
+        "compiler.extensions runtime.devices"
     ),
     "runtime.check_intrinsic": (
         "support hardware.isa hardware compiler.ir compiler.target compiler.te compiler.interpret compiler.tensorize "
         "compiler.schedule compiler.codegen.vdla compiler.codegen.vdla.intrinsics simulator.verify simulator "
-        "runtime.native"
+        "runtime.native runtime.check_datapath"
     ),
     "runtime.verdict": (
         "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.te compiler.interpret "

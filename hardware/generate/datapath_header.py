@@ -50,28 +50,32 @@ def check_header(config: Config, unit: PlugInUnit) -> None:
     found = re.search(rf"\bmodule\s+{name}\b[^(;#]*(?:import[^;]*;\s*)*(?:#\s*{_PARAMETERS}\s*)?\(", text)
     if found is None:
         got = ", ".join(re.findall(r"\bmodule\s+(\w+)", text)) or "none"
-        raise ConfigError(f"{_at(unit, 1)}: datapath must have a module {name} with a list of ports, got {got}")
+        raise ConfigError(
+            f"{datapath_place(unit, 1)}: datapath must have a module {name} with a list of ports, got {got}"
+        )
     declared = {port.name: port for port in _declared(text, found.end(), _sizes(config))}
     for port in datapath_ports(config, unit):
         _check(unit, text.count("\n", 0, found.start()) + 1, port, declared.pop(port.name, None))
     for extra in declared.values():
         known = ", ".join(port.name for port in datapath_ports(config, unit))
-        raise ConfigError(f"{_at(unit, extra.line)}: port must be one of {known}, got {extra.name}; remove it")
+        raise ConfigError(
+            f"{datapath_place(unit, extra.line)}: port must be one of {known}, got {extra.name}; remove it"
+        )
 
 
 def _check(unit: PlugInUnit, line: int, port: DatapathPort, found: _Declared | None) -> None:
     remedy = f"write `{port.declaration}`"
     if found is None:
-        raise ConfigError(f"{_at(unit, line)}: datapath must have port {port.name}, got none; {remedy}")
+        raise ConfigError(f"{datapath_place(unit, line)}: datapath must have port {port.name}, got none; {remedy}")
     if found.direction != port.direction.strip():
         rule = f"port {port.name} must be an {port.direction.strip()}"
-        raise ConfigError(f"{_at(unit, found.line)}: {rule}, got an {found.direction}; {remedy}")
+        raise ConfigError(f"{datapath_place(unit, found.line)}: {rule}, got an {found.direction}; {remedy}")
     if found.bits not in (None, port.bits):
         rule = f"port {port.name} must have {port.bits} bits"
-        raise ConfigError(f"{_at(unit, found.line)}: {rule}, got {found.bits}; {remedy}")
+        raise ConfigError(f"{datapath_place(unit, found.line)}: {rule}, got {found.bits}; {remedy}")
 
 
-def _at(unit: PlugInUnit, line: int) -> str:
+def datapath_place(unit: PlugInUnit, line: int) -> str:
     """Where a line of the text is: in its own file, or in the text at a line of the user's file."""
     assert unit.datapath is not None, "called for a datapath"
     place = unit.datapath.place

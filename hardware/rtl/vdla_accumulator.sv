@@ -186,6 +186,7 @@ module vdla_accumulator
       .ManyWords(1'b1)
     ) u_ram (
       .clk_i,
+      .rst_ni,
       .we_i   ((load_we | {AccBeats{writes_q[AtWrite]}}) & {AccBeats{write_index[Top] == 1'(h)}}),
       .waddr_i(write_index[Top-1:0]),
       .wdata_i(write_data),
@@ -252,10 +253,12 @@ module vdla_accumulator
 
   // Every forwarding, and a product right after a slot that writes its sum.
   for (genvar k = AtRead; k <= AtAlu; k++) begin : gen_cover
-    OldForwarded_C: cover property (@(posedge clk_i) reads_old && old_written[k]);
-    XForwarded_C: cover property (@(posedge clk_i) reads_x && x_written[k]);
+    OldForwarded_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+        reads_old && old_written[k]);
+    XForwarded_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
+        reads_x && x_written[k]);
   end
-  SumFollows_C: cover property (@(posedge clk_i)
+  SumFollows_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
       reads_old && slot_i.alu.multiply && old_written[AtRead]);
 `endif
 

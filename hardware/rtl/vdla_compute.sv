@@ -229,6 +229,7 @@ module vdla_compute
 
   vdla_uop_buffer u_uop (
     .clk_i,
+    .rst_ni,
     .write_valid_i(write_valid),
     .write_i      (write),
     .re_i         (uop_re),

@@ -216,19 +216,26 @@ module vdla_control
 
   // --- progress
 
+  logic [CounterBits-1:0] cycles_q;
+  logic [Units-1:0][31:0] started_q, ended_q;
+
   always_ff @(posedge clk_i) begin
     if (!rst_ni || clear_q) begin
-      cycles_o  <= '0;
-      started_o <= '0;
-      ended_o   <= '0;
+      cycles_q  <= '0;
+      started_q <= '0;
+      ended_q   <= '0;
     end else begin
-      if (run_o) cycles_o <= cycles_o + 1'b1;
+      if (run_o) cycles_q <= cycles_q + 1'b1;
       for (int unsigned u = 0; u < Units; u++) begin
-        if (started_i[u]) started_o[u] <= started_o[u] + 1'b1;
-        if (ended_i[u]) ended_o[u] <= ended_o[u] + 1'b1;
+        if (started_i[u]) started_q[u] <= started_q[u] + 1'b1;
+        if (ended_i[u]) ended_q[u] <= ended_q[u] + 1'b1;
       end
     end
   end
+
+  assign cycles_o  = cycles_q;
+  assign started_o = started_q;
+  assign ended_o   = ended_q;
 
 `ifndef SYNTHESIS
   // Software starts only an idle machine.

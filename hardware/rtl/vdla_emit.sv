@@ -55,6 +55,7 @@ module vdla_emit
 
   vdla_scl_buffer u_scl (
     .clk_i,
+    .rst_ni,
     .write_valid_i(load_write_valid_i),
     .write_i      (load_write_i),
     .re_i         (emits_q[2]),
@@ -146,6 +147,7 @@ module vdla_emit
 `endif
   vdla_out_buffer u_out (
     .clk_i,
+    .rst_ni,
 `ifdef VDLA_EXTENSIONS
     .write_i   (write),
     .raw_i     (write_raw),

@@ -79,9 +79,9 @@ module vdla_gemm_core
     end
   end
 
-  FirstLane_A: assert property (@(posedge clk_i)
+  FirstLane_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       since_reset == Settled |-> sums_o[31:0] == first_due[ArrayLatency-1]);
-  LastLane_A: assert property (@(posedge clk_i)
+  LastLane_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       since_reset == Settled |-> sums_o[Rows*Columns*32-1-:32] == last_due[ArrayLatency-1]);
 `endif
 

@@ -14,6 +14,7 @@ module vdla_inp_buffer
 `endif
 (
   input  logic                     clk_i,
+  input  logic                     rst_ni,
   input  logic                     write_valid_i,
   // verilator lint_off UNUSEDSIGNAL
   input  buffer_write_t            write_i,
@@ -71,6 +72,7 @@ module vdla_inp_buffer
     .ManyWords(1'b1)
   ) u_ram (
     .clk_i,
+    .rst_ni,
     .we_i   (we),
     .waddr_i(WordIndexBits'(32'(write_i.index) / Entries)),
     .wdata_i({Beats{data}}),
@@ -120,7 +122,8 @@ module vdla_inp_buffer
 
 `ifndef SYNTHESIS
   // The memory has one read port.
-  OneReader_A: assert property (@(posedge clk_i) !(entry_re_i && vector_re_i));
+  OneReader_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      !(entry_re_i && vector_re_i));
 `endif
 
 endmodule

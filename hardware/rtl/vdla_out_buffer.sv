@@ -10,6 +10,7 @@ module vdla_out_buffer
   import vdla_pkg::*, vdla_types_pkg::*;
 (
   input  logic                    clk_i,
+  input  logic                    rst_ni,
   input  logic                    write_i,
   input  logic                    raw_i,
   input  logic [OutFieldBits-1:0] index_i,
@@ -41,6 +42,7 @@ module vdla_out_buffer
     .ManyWords(1'b1)
   ) u_ram (
     .clk_i,
+    .rst_ni,
     .we_i   (we),
     .waddr_i(slot),
     .wdata_i(raw_i ? sums_i : {Entries{result_i}}),
@@ -63,9 +65,10 @@ module vdla_out_buffer
 
 `ifndef SYNTHESIS
   // A write is of one entry, or of all entries of a slot.
-  OneEntry_A: assert property (@(posedge clk_i) write_i |-> raw_i ? &we : $onehot(we));
+  OneEntry_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      write_i |-> raw_i ? &we : $onehot(we));
   // Store reads the slot that is written: entries of other instructions share it.
-  SharedSlot_C: cover property (@(posedge clk_i)
+  SharedSlot_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
       write_i && re_i && slot == SlotIndexBits'(32'(re_index_i) / Entries));
 `endif
 

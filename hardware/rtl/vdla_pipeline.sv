@@ -139,6 +139,7 @@ module vdla_pipeline
 
   vdla_inp_buffer u_inp (
     .clk_i,
+    .rst_ni,
     .write_valid_i (load_write_valid_i),
     .write_i       (load_write_i),
 `ifdef VDLA_EXTENSIONS
@@ -157,6 +158,7 @@ module vdla_pipeline
 
   vdla_wgt_buffer u_wgt (
     .clk_i,
+    .rst_ni,
     .write_valid_i (load_write_valid_i),
     .write_i       (load_write_i),
 `ifdef VDLA_EXTENSIONS

@@ -19,6 +19,7 @@ module vdla_ram #(
   localparam int unsigned IndexBits = Depth > 1 ? unsigned'($clog2(Depth)) : 1
 ) (
   input  logic                      clk_i,
+  input  logic                      rst_ni,  // of the assertions
   input  logic [         Lanes-1:0] we_i,
   input  logic [     IndexBits-1:0] waddr_i,
   input  logic [Lanes*LaneBits-1:0] wdata_i,
@@ -55,8 +56,10 @@ module vdla_ram #(
 
 `ifndef SYNTHESIS
   // Indices are in range, also if the depth is not a power of two.
-  WriteInRange_A: assert property (@(posedge clk_i) |we_i |-> 32'(waddr_i) < Depth);
-  ReadInRange_A: assert property (@(posedge clk_i) re_i |-> 32'(raddr_i) < Depth);
+  WriteInRange_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      |we_i |-> 32'(waddr_i) < Depth);
+  ReadInRange_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      re_i |-> 32'(raddr_i) < Depth);
 `endif
 
 endmodule

@@ -9,6 +9,7 @@ module vdla_scl_buffer
   import vdla_pkg::*, vdla_types_pkg::*;
 (
   input  logic                    clk_i,
+  input  logic                    rst_ni,
   input  logic                    write_valid_i,
   // verilator lint_off UNUSEDSIGNAL
   input  buffer_write_t           write_i,
@@ -33,6 +34,7 @@ module vdla_scl_buffer
     .FewWords(1'b1)
   ) u_ram (
     .clk_i,
+    .rst_ni,
     .we_i   (we),
     .waddr_i(SclIndexBits'(write_i.index)),
     .wdata_i({SclBeats{write_i.data}}),
@@ -43,10 +45,10 @@ module vdla_scl_buffer
 
 `ifndef SYNTHESIS
   // A write is of one beat of an entry.
-  OneBeat_A: assert property (@(posedge clk_i)
+  OneBeat_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       write_valid_i && write_i.buffer == BufScl |-> !write_i.fill && $onehot(we));
   // Requantisation reads while load writes another entry.
-  ReadBesideWrite_C: cover property (@(posedge clk_i) re_i && |we);
+  ReadBesideWrite_C: cover property (@(posedge clk_i) disable iff (!rst_ni) re_i && |we);
 `endif
 
 endmodule

@@ -10,6 +10,7 @@ module vdla_uop_buffer
   import vdla_pkg::*, vdla_types_pkg::*;
 (
   input  logic                    clk_i,
+  input  logic                    rst_ni,
   input  logic                    write_valid_i,
   // verilator lint_off UNUSEDSIGNAL
   input  buffer_write_t           write_i,
@@ -36,6 +37,7 @@ module vdla_uop_buffer
         .Lanes   (1)
       ) u_ram (
         .clk_i,
+        .rst_ni,
         .we_i   (write_valid_i && write_i.buffer == BufUop && 32'(write_i.beat) == beat),
         .waddr_i(UopIndexBits'(write_i.index)),
         .wdata_i(write_i.data[Bits-1:0]),

@@ -15,6 +15,7 @@ module vdla_wgt_buffer
 `endif
 (
   input  logic                     clk_i,
+  input  logic                     rst_ni,
   input  logic                     write_valid_i,
   // verilator lint_off UNUSEDSIGNAL
   input  buffer_write_t            write_i,
@@ -67,6 +68,7 @@ module vdla_wgt_buffer
     .Lanes   (WgtGroup * WgtBeats)
   ) u_ram (
     .clk_i,
+    .rst_ni,
     .we_i   (we),
     .waddr_i(WordIndexBits'(32'(write_i.index) / WgtGroup)),
     .wdata_i({WgtGroup * WgtBeats{write_i.data}}),
@@ -97,6 +99,7 @@ module vdla_wgt_buffer
     .Lanes   (WgtBeats)
   ) u_ram (
     .clk_i,
+    .rst_ni,
     .we_i   (we),
     .waddr_i(WgtIndexBits'(write_i.index)),
     .wdata_i({WgtBeats{write_i.data}}),
@@ -124,7 +127,8 @@ module vdla_wgt_buffer
 
 `ifndef SYNTHESIS
   // The memory has one read port.
-  OneReader_A: assert property (@(posedge clk_i) !(entry_re_i && vector_re_i));
+  OneReader_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      !(entry_re_i && vector_re_i));
 `endif
 
 endmodule

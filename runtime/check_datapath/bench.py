@@ -17,6 +17,7 @@ from vdla.hardware.generate.datapath_ports import OUTPUT, DatapathPort, module_n
 from vdla.hardware.isa import PlugInUnit
 from vdla.runtime.check_datapath.datapath_files import bench_module, datapath_files
 from vdla.runtime.devices import DeviceError
+from vdla.runtime.devices.datapath_faults import require_sound
 from vdla.runtime.devices.rtl_build import Tools, find_tools, rtl_cache
 from vdla.support.cache import CacheError, build_once
 from vdla.support.tool_environment import tool_environment
@@ -24,7 +25,11 @@ from vdla.support.tool_environment import tool_environment
 _TOP = "vdla_ext_bench"
 _LEAST_BYTES = 12  # Verilator has another type for pins of up to 64 bits
 _TIMEOUT_S = 600.0
+_LINES = 5  # of a tool that fails, in the message
 _RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
+_VERILATE = (
+    "--cc", "--prefix", "Vbench", "--top-module", _TOP, "--x-initial", "unique", "-Wno-fatal", "--no-timing",
+)  # fmt: skip
 _COMPILE = ("-std=c++17", "-pthread", "-w", "-DVM_TRACE=0", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0")
 
 _FRAME = """\
@@ -110,7 +115,10 @@ class DatapathBench:
         """The outputs of all cycles, given their inputs."""
         done = subprocess.run([self.program], input=cycles, capture_output=True, check=False, timeout=_TIMEOUT_S)
         if done.returncode:
-            raise DeviceError(f"check_datapath: the model must run, got exit code {done.returncode}")
+            lines = _its_lines((done.stdout + done.stderr).decode(errors="replace"))
+            raise DeviceError(
+                "\n".join([f"check_datapath: the model must run, got exit code {done.returncode}", *lines])
+            )
         return done.stdout
 
 
@@ -142,9 +150,11 @@ def build_bench(config: Config, unit: PlugInUnit) -> DatapathBench:
         "main.cpp": _MAIN.format(**sizes),
     }
     tools = find_tools()
-    digest = hashlib.sha256("\0".join((tools.versions, *_COMPILE, *texts.values())).encode()).hexdigest()[:24]
+    digest = hashlib.sha256("\0".join((tools.versions, *_VERILATE, *_COMPILE, *texts.values())).encode()).hexdigest()[
+        :24
+    ]
     try:
-        program = build_once(rtl_cache() / f"{name}-{digest}", lambda folder: _build(folder, texts, tools))
+        program = build_once(rtl_cache() / f"{name}-{digest}", lambda folder: _build(folder, unit, texts, tools))
     except CacheError as error:
         raise DeviceError(f"check_datapath: {error}") from None
     return replace(bench, program=program)
@@ -159,13 +169,13 @@ def _wiring(bench: DatapathBench) -> dict[str, str]:
     return {"pins": ",\n".join(pins), "signals": "\n".join(signals), "outputs": "\n".join(outputs)}
 
 
-def _build(folder: Path, texts: dict[str, str], tools: Tools) -> Path:
+def _build(folder: Path, unit: PlugInUnit, texts: dict[str, str], tools: Tools) -> Path:
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     sources = [folder / name for name in texts if name.endswith(".sv")]
-    flags = ["--cc", "--prefix", "Vbench", "--top-module", _TOP, "--x-initial", "unique", "-Wno-fatal"]
     verilator = tools.verilator_root / "bin" / "verilator_bin"
-    said = _run(tools, [verilator, *flags, "--no-timing", "--Mdir", folder, *sources])
+    require_sound("check_datapath", unit, lambda given: _run(tools, [verilator, *given]), [*map(str, sources)], folder)
+    said = _run(tools, [verilator, *_VERILATE, "--Mdir", folder, *sources])
     wrong = [line for line in said.splitlines() if "Warning-WIDTH" in line and f"{_TOP}.sv" in line]
     if wrong:
         raise DeviceError("\n".join(["check_datapath: ports must have the widths of their operands", *wrong]))
@@ -197,6 +207,14 @@ def _run(tools: Tools, command: Sequence[str | Path]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=_TIMEOUT_S)
     said = done.stdout + done.stderr
     if done.returncode:
-        lines = [line for line in said.splitlines() if "rror" in line][:5]
-        raise DeviceError("\n".join([f"check_datapath: {Path(command[0]).name} must succeed", *lines]))
+        name = Path(command[0]).name
+        raise DeviceError(
+            "\n".join([f"check_datapath: {name} must succeed, got exit code {done.returncode}", *_its_lines(said)])
+        )
     return said
+
+
+def _its_lines(said: str) -> list[str]:
+    """The first lines of a tool that name an error, its last ones if none does."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    return [line for line in lines if "rror" in line][:_LINES] or lines[-_LINES:]

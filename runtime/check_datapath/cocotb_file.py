@@ -12,6 +12,7 @@ from vdla.hardware.generate.datapath_ports import module_name
 from vdla.hardware.isa import PlugInUnit
 from vdla.runtime.check_datapath.cycles import unit_named
 from vdla.runtime.check_datapath.datapath_files import bench_module, datapath_files
+from vdla.runtime.devices.datapath_faults import FAULTS
 from vdla.support.atomic import write_text
 
 _TEST = '''\
@@ -32,6 +33,7 @@ from cocotb.triggers import FallingEdge, ReadOnly
 HERE = Path(__file__).resolve().parent
 MACHINE = vdla.extend({machine}, {sources})
 SEEDS = range(4)
+FAULTS = [f"-Werror-{{name}}" for name in "{faults}".split()]  # wrong hardware
 
 
 @cocotb.test()
@@ -66,7 +68,7 @@ def test_{module}():
         sources=vdla.datapath_sources(MACHINE, "{name}", build),
         hdl_toplevel="{top}",
         build_dir=build,
-        build_args=["-Wno-fatal", "--x-initial", "unique", "-CFLAGS", "-O0"],
+        build_args=["-Wno-fatal", *FAULTS, "--x-initial", "unique", "-CFLAGS", "-O0"],
     )
     runner.test(
         test_module=Path(__file__).stem,
@@ -99,6 +101,7 @@ def render_datapath_test(unit: PlugInUnit, machine: str, sources: str) -> str:
         name=unit.name,
         file=test_file_name(unit),
         machine=machine,
+        faults=" ".join(FAULTS),
         sources=sources,
     )
 

@@ -2,13 +2,15 @@
 
 Steps, instructions and results follow each other as closely as a machine lets them, or later. Rows
 are written before they are read. What each step must compute is interpreted from its declaration,
-with the states in arrays.
+with the states in arrays. A function of few bits gets all values of them at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.generate.datapath_ports import DatapathPort, prefix, result_name, step_ports
 from vdla.hardware.isa import OldSum, PlugIn, PlugInStage, PlugInUnit, StatePort, isa_of
 from vdla.hardware.timing import ISSUE_DELAY, extension_step, step_to_stage
+from vdla.runtime.check_datapath.all_values import MOST_BITS, StepValues, all_values, operand_bits
 from vdla.runtime.check_datapath.state_model import StateModel
 
 INSTRUCTIONS, STEPS = 12, 5
@@ -29,6 +32,7 @@ INSTRUCTIONS, STEPS = 12, 5
 LATER = 4
 """Cycles beyond the latency after which a result is looked for."""
 _LONGEST = 64  # cycles from a step to the next; fields for which they are more are drawn again
+_MOST_BESIDE = 256  # results beside an instruction
 _ROUNDS = 2  # of writing all rows: those of one state may read another
 Array = NDArray[Any]
 
@@ -82,6 +86,9 @@ class RandomSteps:
         for number in self.rng.permutation(INSTRUCTIONS * len(parts)).tolist():
             part = parts[number % len(parts)]
             yield from self._results(STEPS) if isinstance(part, PlugInStage) else self._instruction(part, STEPS)
+        for part in parts:
+            if all(port.whole and not port.writes for port in part.states):
+                yield from self._all_results() if isinstance(part, PlugInStage) else self._all_steps(part)
 
     def _unwritten(self, plug_in: PlugIn) -> int:
         """The most rows of a state that an instruction could write for the first time."""
@@ -90,14 +97,21 @@ class RandomSteps:
     # --- an instruction, and results beside it
 
     def _instruction(self, plug_in: PlugIn, steps: int) -> Iterator[DatapathStep]:
-        fields, spacing, latency = self._fields(plug_in)
+        known: list[StepValues | None] = [None] * steps
+        yield from self._instruction_of(plug_in, self._fields(plug_in), known)
+
+    def _instruction_of(
+        self, plug_in: PlugIn, timed: tuple[dict[str, int], int, int], known: Iterable[StepValues | None]
+    ) -> Iterator[DatapathStep]:
+        """An instruction with these fields, spacing and latency, and a step for each of `known`."""
+        fields, spacing, latency = timed
         rows: dict[str, int] = {}
         end = max(self._steps_end, self._results_end) if self._stage_reads(plug_in) else self._steps_end
         cycle = first = end + ISSUE_DELAY + spacing + self._apart + self._pause()
-        for number in range(steps):
+        for number, values in enumerate(known):
             cycle += number and spacing + self._apart + self._pause()
             rows = self._rows(plug_in, rows)
-            yield self._step(plug_in, cycle, fields, rows, latency)
+            yield self._step(plug_in, cycle, fields, rows, latency, values)
         self._steps_end = cycle + latency
         if not self._stage_reads(plug_in):
             yield from self._results_beside(max(first, self._results_from), cycle)
@@ -116,39 +130,50 @@ class RandomSteps:
         """Results through the stage in some of the cycles in which an instruction has steps."""
         if self.unit.stage is None or not self.states.defined(self.unit.stage) or last < first:
             return
-        chosen = first + np.flatnonzero(self.rng.integers(2, size=last + 1 - first))
+        chosen = first + np.flatnonzero(self.rng.integers(2, size=last + 1 - first))[:_MOST_BESIDE]
         yield from (self._result(cycle) for cycle in chosen.tolist())
         self._results_from = last + 1
         self._results_end = last + self.unit.stage.latency
 
     def _results(self, count: int) -> Iterator[DatapathStep]:
         """Results that nothing accompanies, from the first cycle on in which they may come."""
+        yield from self._results_of([None] * count)
+
+    def _results_of(self, known: Iterable[StepValues | None]) -> Iterator[DatapathStep]:
         cycle = self._results_from
-        for _ in range(count):
-            yield self._result(cycle)
+        for values in known:
+            yield self._result(cycle, values)
             cycle += 1 + self._pause()
         assert self.unit.stage is not None, "called for a stage"
         self._results_from = cycle
         self._results_end = cycle + self.unit.stage.latency
 
-    def _result(self, cycle: int) -> DatapathStep:
+    def _result(self, cycle: int, known: StepValues | None = None) -> DatapathStep:
         stage = self.unit.stage
         assert stage is not None, "called for a stage"
         declared = self._declared[stage.name]
         assert isinstance(declared, EmitStage), "the declaration of a stage"
-        arrays = {port.operand: self.states.value(port, {}) for port in stage.states if port.operand is not None}
-        entry = self._drawn(declared, stage.operand)
-        result = interpret(declared.behaviour, {**arrays, stage.operand: entry})[declared.output.name]
+        entry = self._drawn(declared, stage.operand) if known is None else known.operands[stage.operand]
+        arrays = {**self._tables(stage), stage.operand: entry}
+        result = interpret(declared.behaviour, arrays)[declared.output.name] if known is None else known.result
         inputs = self._inputs(stage, {"valid_i": 1, f"{stage.operand}_i": entry})
         return DatapathStep(stage, cycle, stage.latency, inputs, result, {})
 
     def _step(
-        self, plug_in: PlugIn, cycle: int, fields: Mapping[str, int], rows: Mapping[str, int], latency: int
+        self,
+        plug_in: PlugIn,
+        cycle: int,
+        fields: Mapping[str, int],
+        rows: Mapping[str, int],
+        latency: int,
+        known: StepValues | None,
     ) -> DatapathStep:
         declared = self._declared[plug_in.name]
         assert isinstance(declared, Extension), "the declaration of an instruction"
-        arrays = dict(self._operands(declared, plug_in, fields, rows))
-        found = interpret(declared.behaviour, arrays)
+        arrays = dict(self._operands(declared, plug_in, fields, rows)) if known is None else known.operands
+        found = (
+            interpret(declared.behaviour, arrays) if known is None else {declared.behaviour.params[-1]: known.result}
+        )
         writers = {port.state.name: port for port in plug_in.states if port.writes}
         for state, tensor in declared.updates.items():
             self.states.write(writers[state.name], rows, found[tensor.name])
@@ -163,6 +188,53 @@ class RandomSteps:
         scalars = {**controls, **indexed, **{f"{name}_i": value for name, value in own.items()}}
         named = {**own, **{f"row of {name}": row for name, row in rows.items()}}
         return DatapathStep(plug_in, cycle, latency, self._inputs(plug_in, {**scalars, **operands}), result, named)
+
+    # --- all values of a few bits
+
+    def _all_results(self) -> Iterator[DatapathStep]:
+        """The stage on every value of the element that a lane reads."""
+        stage = self.unit.stage
+        assert stage is not None, "called for a stage"
+        declared = self._declared[stage.name]
+        assert isinstance(declared, EmitStage), "the declaration of a stage"
+        drawn = (stage.operand,)
+        if operand_bits(declared.output, declared.behaviour, drawn) <= MOST_BITS:
+            values = all_values(declared.output, declared.behaviour, drawn, self._tables(stage), self.rng)
+            yield from self._results_of(values)
+
+    def _all_steps(self, plug_in: PlugIn) -> Iterator[DatapathStep]:
+        """An instruction with every value of its fields, a step with each of what a lane reads."""
+        declared = self._declared[plug_in.name]
+        assert isinstance(declared, Extension), "the declaration of an instruction"
+        if declared.output is None:
+            return
+        held = {port.operand for port in plug_in.states}
+        scopes = declared.scopes.items()
+        others = [name for name, scope in scopes if scope != "immediate" and name != declared.output.name]
+        drawn = [name for name in others if name not in held]
+        own = [field.name for field in plug_in.fields]
+        spans = [range(low, high + 1) for name, (low, high) in self._spans(plug_in).items() if name in own]
+        bits = operand_bits(declared.output, declared.behaviour, drawn)
+        if not drawn or prod(map(len, spans)) << bits > 1 << MOST_BITS:
+            return
+        for chosen in product(*spans):
+            fields, _, _ = self._fields(plug_in)
+            timed = self._timed(plug_in, {**fields, **dict(zip(own, chosen, strict=True))})
+            if timed is None:
+                continue
+            arrays = {**self._tables(plug_in), **self._immediates(declared, timed[0])}
+            values = all_values(declared.output, declared.behaviour, drawn, arrays, self.rng)
+            known = (StepValues({**arrays, **each.operands}, each.result) for each in values)
+            yield from self._instruction_of(plug_in, timed, known)
+
+    def _tables(self, part: PlugIn | PlugInStage) -> dict[str, Array]:
+        """What a part reads of states of which it reads all."""
+        return {port.operand: self.states.value(port, {}) for port in part.states if port.operand is not None}
+
+    def _immediates(self, declared: Extension, fields: Mapping[str, int]) -> dict[str, Array]:
+        buffers = declared.behaviour.buffers
+        names = [name for name, scope in declared.scopes.items() if scope == "immediate"]
+        return {name: np.array([fields[name]], storage_dtype(buffers[name].dtype)) for name in names}
 
     # --- operands
 
@@ -204,14 +276,24 @@ class RandomSteps:
         """Random fields of a valid instruction, the cycles from one of its steps to the next and to
         their results.
         """
-        slots = next(found for found in isa_of(self.config).formats.values() if found.plug_in == plug_in).values
-        spans = {slot.field.name: (slot.low, slot.high) for slot in slots}
+        spans = self._spans(plug_in)
         while True:
-            fields = {name: self._field(*span) for name, span in spans.items()}
-            spacing = int(extension_step(plug_in, fields.__getitem__))
-            latency = int(plug_in.latency.value(fields.__getitem__))
-            if int(plug_in.interval.value(fields.__getitem__)) >= 1 and latency >= 0 and spacing <= _LONGEST:
-                return fields, spacing, latency
+            timed = self._timed(plug_in, {name: self._field(*span) for name, span in spans.items()})
+            if timed is not None:
+                return timed
+
+    def _spans(self, plug_in: PlugIn) -> dict[str, tuple[int, int]]:
+        """The limits of the fields of an instruction."""
+        slots = next(found for found in isa_of(self.config).formats.values() if found.plug_in == plug_in).values
+        return {slot.field.name: (slot.low, slot.high) for slot in slots}
+
+    def _timed(self, plug_in: PlugIn, fields: dict[str, int]) -> tuple[dict[str, int], int, int] | None:
+        """Fields with their spacing and latency; None where no instruction may have them."""
+        spacing = int(extension_step(plug_in, fields.__getitem__))
+        latency = int(plug_in.latency.value(fields.__getitem__))
+        if int(plug_in.interval.value(fields.__getitem__)) >= 1 and latency >= 0 and spacing <= _LONGEST:
+            return fields, spacing, latency
+        return None
 
     def _field(self, low: int, high: int) -> int:
         """A limit, a small value or any."""

@@ -2,14 +2,16 @@
 
 Small programs apply the intrinsic once and many times, in one nest and in tiles; one that
 accumulates, also to sums that begin in an earlier nest. Entries are random, over their whole range
-or small.
+or small. A function of few bits, without a reduction, is applied to all values of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,11 +23,12 @@ from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import is_float, limits, storage_dtype
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import host
-from vdla.compiler.tensorize import IMMEDIATE, Intrinsic, IntrinsicError
+from vdla.compiler.tensorize import CONDITION, IMMEDIATE, Intrinsic, IntrinsicError
 from vdla.hardware.config import Config
 from vdla.hardware.isa import IsaError
 from vdla.hardware.numerics import SHIFT_MAX, pack_scale
-from vdla.runtime.check_intrinsic.stepped_schedule import stepped_schedule
+from vdla.runtime.check_datapath.all_values import MOST_BITS, all_values, operand_bits
+from vdla.runtime.check_intrinsic.stepped_schedule import SCALE, SUMS, stepped_schedule
 from vdla.runtime.check_intrinsic.steps import STEPS, StepCase, SteppedIntrinsic, step_cases
 from vdla.runtime.native import build
 from vdla.simulator.simulate import simulate
@@ -37,6 +40,8 @@ ROUNDS = 3
 """Programs of each nest of steps, with entries and immediates of their own."""
 _TRIES = 4 * ROUNDS  # a lowering may refuse some immediates
 _FLOAT_TOLERANCE = 1e-4
+_SPATIAL = ((256,), (64, 4), (64,), (16, 4), (16,), (4,), (1,))  # steps of a program with all values
+_MOST_PROGRAMS = 256
 _SMALL = 9  # of the order of immediates
 _IMMEDIATES = (0, 1, 2, 3, 5, 8, -1, -2, 100, -100)
 Array = NDArray[Any]
@@ -70,6 +75,7 @@ def check_intrinsic(intrinsic: Intrinsic, config: Config | str | None = None, *,
         raise IntrinsicError(f"check_intrinsic {intrinsic.name}: seed must be an integer from 0, got {seed!r}")
     cases = enumerate(step_cases(intrinsic))
     checks = [_checked(intrinsic, case, runner, np.random.default_rng([seed, place])) for place, case in cases]
+    checks.append(_checked_values(intrinsic, runner, np.random.default_rng(seed)))
     refused = tuple(reason for check in checks for reason in check.refused)
     programs = sum(check.programs for check in checks)
     if not programs:
@@ -92,6 +98,68 @@ def _checked(intrinsic: Intrinsic, case: StepCase, runner: _Runner, rng: np.rand
         _require_equal(intrinsic, name, _found(intrinsic, name, run, arrays), interpret(plain, arrays))
         programs += 1
     return IntrinsicCheck(programs, tuple(refused))
+
+
+# --- all values -----------------------------------------------------------------------------------
+
+
+def _checked_values(intrinsic: Intrinsic, runner: _Runner, rng: np.random.Generator) -> IntrinsicCheck:
+    """The check with all values of the operands, where they have few bits and each step is one of
+    them; as many steps in a program as fit.
+    """
+    one = SteppedIntrinsic(intrinsic, StepCase((1,)), _immediates(intrinsic, rng))
+    drawn, scopes = [tensor.name for tensor in one.operands()], intrinsic.scopes.values()
+    bits = operand_bits(intrinsic.output, intrinsic.behaviour, drawn)
+    if one.stage.reduction is not None or CONDITION in scopes or not drawn or bits > MOST_BITS:
+        return IntrinsicCheck(0, ())
+    for spatial in _SPATIAL:
+        if not 1 << bits <= prod(spatial) * _MOST_PROGRAMS or prod(spatial) > 1 << bits:
+            continue
+        stepped = SteppedIntrinsic(intrinsic, StepCase(spatial), one.immediates)
+        try:
+            plain, run = runner(stepped)
+        except (AllocationError, LoweringError, IsaError):
+            continue
+        name = "".join(["all values", *(f", {name} = {value}" for name, value in one.immediates.items())])
+        return IntrinsicCheck(_compared_values(stepped, name, plain, run, rng), ())
+    return IntrinsicCheck(0, ())
+
+
+def _compared_values(
+    stepped: SteppedIntrinsic, name: str, plain: ir.Function, run: _Run, rng: np.random.Generator
+) -> int:
+    """How many programs compared all values; none where a program has other inputs than these."""
+    intrinsic, spatial, programs = stepped.intrinsic, stepped.case.spatial, 0
+    buffers, outputs = plain.buffers, ir.output_names(plain)
+    drawn = [tensor.name for tensor in stepped.operands()]
+    fixed = {
+        name: np.array([value], storage_dtype(intrinsic.behaviour.buffers[name].dtype))
+        for name, value in stepped.immediates.items()
+    }
+    values = all_values(intrinsic.output, intrinsic.behaviour, drawn, fixed, rng)
+    while several := list(islice(values, prod(spatial))):
+        stacked = {name: _stacked([each.operands[name] for each in several], spatial) for name in drawn}
+        emitted = next((stacked[name] for name in drawn if intrinsic.scopes[name] == "out"), None)
+        if emitted is not None:
+            stacked |= {SUMS: emitted.astype(np.int32), SCALE: _unit_scale(emitted.shape[-1])}
+        arrays = {name: stacked.get(name) for name in plain.params if name not in outputs}
+        dims = {name: tuple(map(int, buffers[name].dims)) for name in arrays}
+        if any(array is None or array.shape != dims[name] for name, array in arrays.items()):
+            return 0
+        known = {name: array for name, array in arrays.items() if array is not None}
+        _require_equal(intrinsic, name, _found(intrinsic, name, run, known), interpret(plain, known))
+        programs += 1
+    return programs
+
+
+def _stacked(entries: Sequence[Array], spatial: Sequence[int]) -> Array:
+    return np.stack(entries).reshape(*spatial, *entries[0].shape)
+
+
+def _unit_scale(lanes: int) -> Array:
+    """Parameters with which requantisation leaves sums as they are."""
+    zeros = np.zeros(lanes, np.int64)
+    return pack_scale(zeros, zeros + 1, zeros).view(np.int64)
 
 
 # --- machines -------------------------------------------------------------------------------------

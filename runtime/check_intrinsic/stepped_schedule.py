@@ -20,7 +20,9 @@ from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Source, VectorOp
 from vdla.runtime.check_intrinsic.steps import STEPS, StepOrder, SteppedIntrinsic
 
-_SUMS, _RESULTS, _OUTPUT = "sums", "results", "output"
+SUMS, SCALE = "sums", "scale"
+"""The inputs that become results in the output buffer."""
+_RESULTS, _OUTPUT = "results", "output"
 _TERMS = 3  # of a sum that an epilogue consumes
 
 
@@ -102,29 +104,29 @@ def _sums(config: Config, stepped: SteppedIntrinsic, tensor: te.Tensor, program:
     """Sums of a few terms, all 32 bits of them, for an epilogue."""
     front = stepped.extents(tensor.name)
     terms = _placeholder(program, te.placeholder((1,), "int32", "terms"), (*front, _TERMS, *map(int, tensor.shape)))
-    program.loads["terms"] = _Load(_SUMS, dma.load(config, Buffer.ACC))
-    program.scopes[_SUMS], program.intrinsics[_SUMS] = "acc", vector.reduction(config, VectorOp.ADD, Source.ACC)
+    program.loads["terms"] = _Load(SUMS, dma.load(config, Buffer.ACC))
+    program.scopes[SUMS], program.intrinsics[SUMS] = "acc", vector.reduction(config, VectorOp.ADD, Source.ACC)
     term, count = te.reduce_axis(_TERMS, "term"), len(front)
     body = te.with_axes(
         [*stepped.case.loops[:count], "b", "o"],
         lambda *at: te.sum(terms[(*at[:count], term, *at[count:])], axis=term),
     )
-    sums: te.Tensor = te.compute((*front, *tensor.shape), body, _SUMS)
+    sums: te.Tensor = te.compute((*front, *tensor.shape), body, SUMS)
     return sums
 
 
 def _emitted(config: Config, tensor: te.Tensor, front: tuple[int, ...], program: _Program) -> te.Tensor:
     """Results in the output buffer: requantised, or raw sums."""
     shape = (*front, *map(int, tensor.shape))
-    sums = _placeholder(program, te.placeholder((1,), "int32", _SUMS), shape)
-    program.loads[_SUMS] = _Load(_RESULTS, dma.load(config, Buffer.ACC))
+    sums = _placeholder(program, te.placeholder((1,), "int32", SUMS), shape)
+    program.loads[SUMS] = _Load(_RESULTS, dma.load(config, Buffer.ACC))
     program.scopes[_RESULTS] = "out"
     if tensor.dtype == "int32":
         program.intrinsics[_RESULTS] = requantise.raw(config)
         raw: te.Tensor = te.compute(shape, lambda *i: sums[i], _RESULTS)
         return raw
-    scale = _placeholder(program, te.placeholder((1,), "int64", "scale"), (config.block_out,))
-    program.loads["scale"] = _Load(_RESULTS, dma.load(config, Buffer.SCL))
+    scale = _placeholder(program, te.placeholder((1,), "int64", SCALE), (config.block_out,))
+    program.loads[SCALE] = _Load(_RESULTS, dma.load(config, Buffer.SCL))
     program.intrinsics[_RESULTS] = requantise.requantise(config)
     low, high = limits(tensor.dtype)
     results: te.Tensor = te.compute(
@@ -162,11 +164,11 @@ def _carried(config: Config, intrinsic: Intrinsic, steps: te.Tensor, program: _P
 def _order(s: Schedule, stepped: SteppedIntrinsic, program: _Program) -> None:
     """Order the loops of the steps; load operands and store results in each tile or chunk."""
     case, count = stepped.case, len(stepped.case.spatial)
-    first = _SUMS if _SUMS in program.intrinsics else STEPS  # the stage whose loops are around the others
+    first = SUMS if SUMS in program.intrinsics else STEPS  # the stage whose loops are around the others
     if first == STEPS:
         s.reorder(*stepped.loop_order(s.loops(STEPS)))
     else:
-        loops = list(s.loops(_SUMS))
+        loops = list(s.loops(SUMS))
         s.reorder(*loops[:count], loops[-1], *loops[count:-1])
         s.reverse_compute_at(STEPS, loops[count - 1])
     outer = None if case.order is StepOrder.TOGETHER else s.loops(first)[0]
@@ -181,7 +183,7 @@ def _order(s: Schedule, stepped: SteppedIntrinsic, program: _Program) -> None:
             s.full_extent(stage, _axes(s, stage)[-load.grouped])
     if case.order is StepOrder.TILES and outer is not None:
         for stage in (_RESULTS, _OUTPUT):
-            made_before = stage == _RESULTS and _SUMS in program.loads  # what a STORE reads
+            made_before = stage == _RESULTS and SUMS in program.loads  # what a STORE reads
             if stage in program.intrinsics and not made_before:
                 s.reverse_compute_at(stage, outer)
 

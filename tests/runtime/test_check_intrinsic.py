@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,11 @@ from vdla.compiler.tensorize import Intrinsic, IntrinsicError
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand, Source, VectorOp
-from vdla.runtime.check_intrinsic import IntrinsicMismatch, check_intrinsic
+from vdla.hardware.program import Program
+from vdla.runtime.check_intrinsic import IntrinsicMismatch, check, check_intrinsic
 from vdla.runtime.check_intrinsic.check import ROUNDS
+from vdla.simulator.simulate import simulate
+from vdla.simulator.stats import Result
 
 TINY = Config.preset("tiny")
 ENTRY = (TINY.batch, TINY.block_out)
@@ -132,6 +135,20 @@ FAULTS = {
 def test_a_lowering_that_computes_something_else_is_found(name: str) -> None:
     with pytest.raises(IntrinsicMismatch):
         check_intrinsic(FAULTS[name], TINY)
+
+
+@pytest.mark.parametrize("value", [-128, -1, 0, 93])
+def test_a_fault_at_one_of_all_values_is_found_with_every_seed(monkeypatch: pytest.MonkeyPatch, value: int) -> None:
+    def faulty(program: Program, arrays: Mapping[str, Any]) -> Result:
+        result = simulate(program, arrays)
+        found = result.outputs["output"]
+        found[..., 2] ^= found[..., 2] == value
+        return result
+
+    monkeypatch.setattr(check, "simulate", faulty)
+    for seed in range(3):
+        with pytest.raises(IntrinsicMismatch, match=rf"2\] must be {value} by the behaviour"):
+            check_intrinsic(OWN["move"](TINY), TINY, seed=seed)
 
 
 def test_the_message_has_the_first_difference() -> None:

@@ -61,9 +61,9 @@ module vdla_ext_stage
       valid_i && staged_i |-> !raw_i && HasStage != 0);
   // Results that go through the stage and others follow each other without a pause.
   ThenBeside_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
-      valid_i && staged_i ##1 valid_i && !staged_i);
+      $past(valid_i && staged_i) && valid_i && !staged_i);
   ThenThrough_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
-      valid_i && !staged_i ##1 valid_i && staged_i);
+      $past(valid_i && !staged_i) && valid_i && staged_i);
 `endif
 
 endmodule

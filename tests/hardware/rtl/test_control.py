@@ -23,7 +23,7 @@ ERRORS = {  # the pin that reports an error, and its value
 
 @pytest.mark.rtl
 def test_control_passes_its_bench():
-    simulate("vdla_control", __file__)
+    simulate("vdla_control", __file__, registers=("cycles_q", "started_q", "ended_q"))
 
 
 class Core:
@@ -85,6 +85,33 @@ async def a_run_counts_its_cycles(dut):
         await run(bench, core)
         assert (core.counted, core.over, core.cleared) == (cycles, 1, RESET_CYCLES)
         assert (bench["cycles_o"], bench["done_o"], bench["error_o"]) == (cycles, 1, 0)
+
+
+@cocotb.test()
+async def cycles_and_events_carry_into_their_upper_bits(dut):
+    """Values that no run reaches in a test are put into the registers while it runs."""
+    bench = Bench(dut)
+    await bench.start()
+    for bits in (16, 24, 31, 32, 40, 47):
+        core = Core(bench, RUN_CYCLES)
+        bench.models = [core]
+        bench["start_i"] = 1
+        await bench.cycle()
+        bench["start_i"] = 0
+        await bench.until("run_o")
+        before = (1 << bits) - 2
+        events = before & 0xFFFFFFFF
+        dut.cycles_q.value, counted = before, core.counted
+        dut.started_q.value = dut.ended_q.value = sum(events << 32 * unit for unit in range(3))
+        bench["started_i"] = bench["ended_i"] = 7
+        await bench.cycle(4)
+        bench["started_i"] = bench["ended_i"] = 0
+        await bench.until("done_o")
+        assert bench["cycles_o"] == before + core.counted - counted
+        every = sum((events + 4) % (1 << 32) << 32 * unit for unit in range(3))
+        assert (bench["started_o"], bench["ended_o"]) == (every, every)
+        bench.models = []
+        await bench.cycle(2)
 
 
 @cocotb.test()

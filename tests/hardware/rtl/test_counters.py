@@ -72,6 +72,26 @@ async def counters_have_all_their_bits(dut):
 
 
 @cocotb.test()
+async def counters_carry_into_their_upper_bits(dut):
+    """A run goes on from values that none reaches in a test."""
+    bench = Bench(dut)
+    await bench.start()
+    numbers = range(len(COUNTERS))
+    for rng, bits in zip(seeds(6, dut), (16, 24, 31, 32, 40, 47), strict=True):
+        await bench.reset()
+        await run(bench, rng, 200)  # every counter is in the memory
+        before = [(1 << bits) - 1 - int(rng.integers(3)) for _ in numbers]
+        for number, count in enumerate(before):
+            dut.memory_q[number].value = count
+        dut.commands_q.value = before[COMMANDS]
+        await bench.cycle()
+        model = await run(bench, rng, 100)
+        assert await value(bench, COMMANDS) == before[COMMANDS] + model.counts[COMMANDS] + model.tentative.total()
+        expected = [before[number] + model.counts[number] for number in numbers if number != COMMANDS]
+        assert [await value(bench, number) for number in numbers if number != COMMANDS] == expected
+
+
+@cocotb.test()
 async def every_cycle_counts_once_in_its_class(dut):
     bench = Bench(dut)
     await bench.start()

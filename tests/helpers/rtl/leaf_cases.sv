@@ -99,6 +99,7 @@ module leaf_cases #(
     .Lanes   (3)
   ) u_ram (
     .clk_i,
+    .rst_ni,
     .we_i,
     .waddr_i,
     .wdata_i,
