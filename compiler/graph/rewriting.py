@@ -78,7 +78,7 @@ def _sweep(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:
         renamed.update(found.renamed)
     if not touched:
         return graph
-    return _rename(graph.replace(nodes=tuple(nodes), constants=constants, types=types), renamed)
+    return _rename(replace(graph, nodes=tuple(nodes), constants=constants, types=types), renamed).pruned
 
 
 def _first(graph: Graph, node: Node, rules: Sequence[RewriteRule], touched: set[int]) -> Replacement | None:
@@ -90,7 +90,10 @@ def _first(graph: Graph, node: Node, rules: Sequence[RewriteRule], touched: set[
 
 
 def _rename(graph: Graph, renamed: Mapping[str, str]) -> Graph:
-    """The graph with values renamed where they are read; an output keeps its name by a copy."""
+    """The graph with values renamed where they are read; an output keeps its name by a copy.
+
+    A value that takes the place of another may have had no reader before.
+    """
     if not renamed:
         return graph
 
@@ -102,4 +105,4 @@ def _rename(graph: Graph, renamed: Mapping[str, str]) -> Graph:
     nodes = [replace(node, inputs=tuple(map(final, node.inputs))) for node in graph.nodes]
     copied = dict.fromkeys(name for name in graph.outputs if name in renamed)
     copies = [Node("Identity", (final(name),), (name,)) for name in copied]
-    return graph.replace(nodes=(*nodes, *copies))
+    return replace(graph, nodes=(*nodes, *copies))

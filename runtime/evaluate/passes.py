@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vdla.compiler.graph import Array, Node
+from vdla.compiler.graph import Array, Graph, Node
 from vdla.compiler.graph.integer import fuse_qdq
+from vdla.compiler.graph.onnx import infer_node_types
 from vdla.compiler.graph.passes import (
     GraphPass,
     fold_batch_norm,
@@ -21,9 +22,24 @@ def _evaluate(node: Node, inputs: Sequence[Array | None]) -> Sequence[Array]:
     return evaluate_node(node, inputs, prefer="numpy")
 
 
+def _fold(graph: Graph) -> Graph:
+    """The graph with constants folded; shapes that these decide may show values without elements,
+    which are further constants.
+    """
+    while True:
+        folded = fold_constants(graph, _evaluate, infer=infer_node_types)
+        graph = settle_empties(folded)
+        if graph.nodes == folded.nodes:
+            return folded
+
+
+def _fold_all(graph: Graph) -> Graph:
+    return fold_constants(graph, _evaluate, keep=(), infer=infer_node_types)
+
+
 PREPARATION = (
     GraphPass("settle_empties", settle_empties),
-    GraphPass("fold_constants", lambda graph: fold_constants(graph, _evaluate)),
+    GraphPass("fold_constants", _fold),
     GraphPass("simplify", simplify),
     GraphPass("fold_batch_norm", fold_batch_norm),
     GraphPass("merge_common_subexpressions", merge_common_subexpressions),
@@ -32,13 +48,13 @@ PREPARATION = (
 
 INTEGER = (
     GraphPass("fuse_qdq", lambda graph: fuse_qdq(graph, _evaluate)),
-    GraphPass("fold_quantised_constants", lambda graph: fold_constants(graph, _evaluate, keep=())),
+    GraphPass("fold_quantised_constants", _fold_all),
     GraphPass("simplify_integers", simplify),
 )
 """The passes that make integer operators of a quantised network."""
 
 REGIONS = (
     GraphPass("simplify_regions", simplify),
-    GraphPass("fold_packed_constants", lambda graph: fold_constants(graph, _evaluate, keep=())),
+    GraphPass("fold_packed_constants", _fold_all),
 )
 """The passes after nodes are placed on the accelerator."""

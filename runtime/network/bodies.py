@@ -6,13 +6,13 @@ shape has that of its first value, so that kernels can be compiled for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from vdla.compiler.graph import Array, Graph, Node, TensorType, ValueType
+from vdla.compiler.graph import Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.aliases import RESHAPES
 from vdla.compiler.graph.onnx import OnnxError, infer_graph_types
-from vdla.compiler.graph.passes import GraphPass, run_passes
+from vdla.compiler.graph.passes import GraphPass, run_passes, with_own_constants
 from vdla.compiler.graph.rules.fusion import fuse
 from vdla.runtime.evaluate import INTEGER, PREPARATION
 from vdla.runtime.numpy_operators import CONTROL_FLOW
@@ -33,29 +33,13 @@ _PASSES = (*PREPARATION, *INTEGER, BODIES, FUSION)
 
 
 def _prepared(graph: Graph, node: Node) -> Node:
-    node = _with_constants(graph.constants, node)
+    node = with_own_constants(graph.constants, node)
     label = next(filter(None, node.outputs))
     attributes = dict(node.attributes)
     for key, body in node.bodies.items():
         own = _scoped(body, f"{label}.{key}.")
         attributes[key] = run_passes(_typed(node, own, [graph.types.get(name) for name in node.inputs]), _PASSES)
     return replace(node, attributes=attributes)
-
-
-def _with_constants(constants: Mapping[str, Array], node: Node) -> Node:
-    """The node whose bodies have the constants among the captured values as their own."""
-    first = len(node.inputs) - node.attributes["captures"]
-    found = {place: constants[name] for place, name in enumerate(node.inputs) if place >= first and name in constants}
-    if not found:
-        return node
-    attributes = dict(node.attributes, captures=node.attributes["captures"] - len(found))
-    for key, body in node.bodies.items():
-        lead = len(node.inputs) - len(body.inputs)
-        own = {body.inputs[place - lead]: value for place, value in found.items()}
-        inputs = tuple(name for name in body.inputs if name not in own)
-        attributes[key] = body.replace(inputs=inputs, constants={**body.constants, **own})
-    inputs = tuple(name for place, name in enumerate(node.inputs) if place not in found)
-    return replace(node, inputs=inputs, attributes=attributes)
 
 
 # --- types ----------------------------------------------------------------------------------------

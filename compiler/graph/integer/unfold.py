@@ -1,7 +1,6 @@
 """Quantised operators of ONNX as QuantizeLinear and DequantizeLinear around float operators.
 
-QLinearConv and QLinearMatMul mean just that; afterwards there is one form to match. Constants that
-QuantizeLinear makes are computed.
+QLinearConv and QLinearMatMul mean just that; afterwards there is one form to match.
 """
 
 from __future__ import annotations
@@ -10,16 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
-from vdla.compiler.graph.integer.affine import parameters
+from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite
-
-_LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535)}
 
 
 def unfold_quantised(graph: Graph) -> Graph:
-    """The graph without QLinearConv, QLinearMatMul and quantised constants."""
-    return rewrite(graph, (_unfold, _quantise_constant))
+    """The graph without QLinearConv and QLinearMatMul."""
+    return rewrite(graph, (_unfold,))
 
 
 def _unfold(graph: Graph, node: Node) -> Replacement | None:
@@ -54,20 +50,3 @@ def _unfold(graph: Graph, node: Node) -> Replacement | None:
 
 def _as_float(graph: Graph, name: str) -> TensorType:
     return replace(graph.tensor(name), dtype="float32")
-
-
-def _quantise_constant(graph: Graph, node: Node) -> Replacement | None:
-    """A float weight that the model quantises itself."""
-    value = graph.constant(node.inputs[0]) if node.op == "QuantizeLinear" else None
-    if value is None or value.dtype != np.float32 or node.outputs[0] in graph.outputs:
-        return None
-    found, dtype = parameters(graph, node), graph.tensor(node.outputs[0]).dtype
-    if found is None or dtype not in _LIMITS:
-        return None
-    sides = [1] * value.ndim
-    if not found.per_tensor:
-        sides[found.axis] = -1
-    rounded = np.rint(value / found.scale.reshape(sides)) + found.zero_point.reshape(sides)
-    made: Array = np.clip(rounded, *_LIMITS[dtype]).astype(dtype)
-    name = fresh_name(graph, f"{node.outputs[0]}_value")
-    return Replacement((), {name: made}, {name: TensorType(dtype, made.shape)}, {node.outputs[0]: name})

@@ -4,6 +4,6 @@ Importing this room does not load `onnx`; its functions do, at their first call.
 """
 
 from vdla.compiler.graph.onnx.errors import OnnxError, UnsupportedError
-from vdla.compiler.graph.onnx.import_model import import_model, infer_graph_types, specialise
+from vdla.compiler.graph.onnx.import_model import import_model, infer_graph_types, infer_node_types, specialise
 
-__all__ = ["OnnxError", "UnsupportedError", "import_model", "infer_graph_types", "specialise"]
+__all__ = ["OnnxError", "UnsupportedError", "import_model", "infer_graph_types", "infer_node_types", "specialise"]

@@ -34,7 +34,7 @@ _DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview")
 
 def export_types(graph: Graph) -> ModelProto:
     """A model with the nodes and the input types of a graph; other types are left to inference."""
-    return helper.make_model(_graph(graph), opset_imports=_imports())
+    return helper.make_model(_graph(graph), opset_imports=imports())
 
 
 def export_model(graph: Graph) -> ModelProto:
@@ -55,9 +55,9 @@ def export_model(graph: Graph) -> ModelProto:
 
 
 def _model(graph: GraphProto, opset: int, domains: Sequence[str]) -> ModelProto:
-    imports = [helper.make_opsetid("", opset), *(entry for entry in _imports() if entry.domain in domains)]
-    version = helper.find_min_ir_version_for(imports, ignore_unknown=True)
-    return helper.make_model(graph, opset_imports=imports, ir_version=version, producer_name="vdla")
+    used = [helper.make_opsetid("", opset), *(entry for entry in imports() if entry.domain in domains)]
+    version = helper.find_min_ir_version_for(used, ignore_unknown=True)
+    return helper.make_model(graph, opset_imports=used, ir_version=version, producer_name="vdla")
 
 
 def _is_valid(model: ModelProto) -> bool:
@@ -68,7 +68,7 @@ def _is_valid(model: ModelProto) -> bool:
     return True
 
 
-def _imports() -> list[OperatorSetIdProto]:
+def imports() -> list[OperatorSetIdProto]:
     """All domains, at their newest opsets."""
     return [
         helper.make_opsetid("", OPSET),
@@ -86,7 +86,7 @@ def _graph(graph: Graph, whole: bool = False) -> GraphProto:
             made.initializer.append(numpy_helper.from_array(np.asarray(value), name))
         else:
             made.input.append(_value(graph, name))
-    made.node.extend(map(_node, graph.nodes))
+    made.node.extend(map(export_node, graph.nodes))
     made.output.extend(ValueInfoProto(name=name) for name in graph.outputs)
     return made
 
@@ -106,7 +106,8 @@ def type_proto(kind: ValueType) -> TypeProto:
             return helper.make_optional_type_proto(type_proto(kind.element))
 
 
-def _node(node: Node) -> NodeProto:
+def export_node(node: Node) -> NodeProto:
+    """A node as ONNX writes it; values that its bodies capture are no inputs of it."""
     domain = next((domain for domain in _DOMAINS if node.op.startswith(f"{domain}.")), "")
     made = NodeProto(op_type=node.op.removeprefix(f"{domain}."), domain=domain, name=node.name)
     captures = node.attributes.get("captures", 0) if node.bodies else 0

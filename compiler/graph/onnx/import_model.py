@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.compiler.graph.check import check_graph
-from vdla.compiler.graph.graph import Extent, Graph, TensorType
+from vdla.compiler.graph.graph import Array, Extent, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.onnx.errors import OnnxError
 
 if TYPE_CHECKING:
@@ -67,6 +67,22 @@ def infer_graph_types(graph: Graph) -> Graph:
     from vdla.compiler.graph.onnx.infer import inferred
 
     return inferred(graph)
+
+
+def infer_node_types(
+    node: Node, types: Mapping[str, ValueType], constants: Mapping[str, Array]
+) -> Mapping[str, ValueType]:
+    """The types of a node's results that follow from the types and constants that it reads.
+
+    None where ONNX has no such operator, or where the inputs contradict each other: a run says so.
+
+    Raises:
+        OnnxError: `onnx` is not installed.
+    """
+    _require_onnx("infer_node_types")
+    from vdla.compiler.graph.onnx.infer import inferred_of_node
+
+    return inferred_of_node(node, types, constants)
 
 
 def specialise(graph: Graph, extents: Mapping[str, int]) -> Graph:

@@ -6,14 +6,15 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto, checker, shape_inference
+from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto, checker, defs, numpy_helper, shape_inference
 
-from vdla.compiler.graph.graph import Graph, Node, TensorType, ValueType
+from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.onnx.declared import Types, clear_bodies, is_static, refines, sound_declarations
 from vdla.compiler.graph.onnx.errors import OnnxError, OnnxWarning
-from vdla.compiler.graph.onnx.export import export_types
-from vdla.compiler.graph.onnx.load import LoadedModel
+from vdla.compiler.graph.onnx.export import export_node, export_types, imports, type_proto
+from vdla.compiler.graph.onnx.load import LARGE, LoadedModel
 from vdla.compiler.graph.onnx.symbols import forget_symbols, symbols
 from vdla.compiler.graph.onnx.values import type_of
 
@@ -142,6 +143,25 @@ def _with_bodies(node: Node, types: Mapping[str, ValueType], protos: Mapping[tup
         inputs |= {name: types[name] for name in body.inputs[own:] if name in types}
         attributes[key] = _retyped(replace(body, types={**body.types, **inputs}), proto)
     return replace(node, attributes=attributes)
+
+
+def inferred_of_node(
+    node: Node, types: Mapping[str, ValueType], constants: Mapping[str, Array]
+) -> dict[str, ValueType]:
+    """As `infer_node_types`."""
+    proto, opsets = export_node(node), imports()
+    read = list(filter(None, node.inputs))
+    given = {name: type_proto(types[name]) for name in read}
+    small = {name: constants[name] for name in read if name in constants and constants[name].size <= LARGE}
+    data = {name: numpy_helper.from_array(np.asarray(value), name) for name, value in small.items()}
+    try:
+        version = next(each.version for each in opsets if each.domain == proto.domain)
+        schema = defs.get_schema(proto.op_type, version, proto.domain)
+        found = shape_inference.infer_node_outputs(schema, proto, given, data, opset_imports=opsets)
+    except (defs.SchemaError, shape_inference.InferenceError, checker.ValidationError):
+        return {}
+    kinds = {name: type_of(kind) for name, kind in found.items()}
+    return {name: kind for name, kind in kinds.items() if kind is not None and name in types}
 
 
 def _open(kind: ValueType) -> ValueType:

@@ -1,48 +1,126 @@
 """Constant folding: nodes whose inputs are all constant are evaluated, as are shapes of values.
 
-The evaluator is an argument: kernels run in `runtime`, which the compiler does not import.
+Types are refined on the way: a constant that is now known may decide the shape of a result, and
+that shape the next constant, so that one sweep in the order of the nodes reaches the fixed point.
+
+The evaluator and the inference of types are arguments: kernels run in `runtime`, and ONNX's
+inference in `graph.onnx`, neither of which this room imports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
 
 from vdla.compiler.graph.errors import GraphError
-from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
+from vdla.compiler.graph.graph import Array, Extent, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.passes.common_subexpressions import is_random
+from vdla.compiler.graph.passes.own_constants import with_own_constants
 
 Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
+InferNode = Callable[[Node, Mapping[str, ValueType], Mapping[str, Array]], Mapping[str, ValueType]]
+"""The types of a node's results by those of all values and the constants, as far as they follow."""
+
 MAX_GROWTH_BYTES = 1 << 22
 """A folded constant may be this much larger than the constants that it comes from."""
 
-QUANTISATION = ("QuantizeLinear", "DequantizeLinear")
-"""Operators that stay by default: those of weights are matched by the integer operators."""
+DEQUANTISATION = ("DequantizeLinear",)
+"""What stays by default: the integer operators match that of weights."""
 
 
-def fold_constants(graph: Graph, evaluate: Evaluate, keep: Sequence[str] = QUANTISATION) -> Graph:
-    """The graph with constant nodes evaluated.
+def fold_constants(
+    graph: Graph,
+    evaluate: Evaluate,
+    keep: Sequence[str] = DEQUANTISATION,
+    infer: InferNode = lambda node, types, constants: {},
+) -> Graph:
+    """The graph with constant nodes evaluated, and with the types that follow from their values.
 
     Nodes with bodies, random nodes, operators to `keep`, and results far larger than their inputs
-    stay.
+    stay; branches of If are folded in themselves.
     """
-    constants, types = dict(graph.constants), dict(graph.types)
-    nodes = []
-    for node in graph.nodes:
-        results = None if node.op in keep else _results(node, constants, types, evaluate)
-        if results is None:
-            nodes.append(node)
-            continue
-        for name, value in zip(node.outputs, results, strict=False):
-            if name:
-                constants[name] = np.asarray(value)
-                types[name] = replace(_tensor(types[name]), shape=constants[name].shape)
-    if len(nodes) == len(graph.nodes):
+    return _folded(graph, _Folding(dict(graph.constants), dict(graph.types), evaluate, keep, infer))
+
+
+def _folded(graph: Graph, folding: _Folding) -> Graph:
+    nodes = tuple(folding.nodes(graph.nodes))
+    if nodes == graph.nodes and folding.types == graph.types:
         return graph
-    return graph.replace(nodes=tuple(nodes), constants=constants, types=types)
+    return graph.replace(nodes=nodes, constants=folding.constants, types=folding.types)
+
+
+@dataclass
+class _Folding:
+    """What is known of the values so far; `news` are those of which that is more than before."""
+
+    constants: dict[str, Array]
+    types: dict[str, ValueType]
+    evaluate: Evaluate
+    keep: Sequence[str]
+    infer: InferNode
+    news: set[str] = field(default_factory=set)
+
+    def nodes(self, nodes: Sequence[Node]) -> Iterator[Node]:
+        """The nodes that stay."""
+        for each in nodes:
+            node = self._with_folded_branches(each) if each.op == "If" else each
+            if node is not each or not self.news.isdisjoint(node.inputs):
+                self._refine(node)
+            results = None if node.op in self.keep else self._results(node)
+            if results is None:
+                yield node
+                continue
+            for name, value in zip(node.outputs, results, strict=False):
+                if name:
+                    self.constants[name] = np.asarray(value)
+                    self.types[name] = replace(_tensor(self.types[name]), shape=self.constants[name].shape)
+                    self.news.add(name)
+
+    def _refine(self, node: Node) -> None:
+        """The types of results that are open, by what is known of the inputs now."""
+        if all(_is_closed(self.types[name]) for name in filter(None, node.outputs)):
+            return
+        for name, found in self.infer(node, self.types, self.constants).items():
+            refined = _refined(self.types[name], found)
+            if refined != self.types[name]:
+                self.types[name] = refined
+                self.news.add(name)
+
+    def _with_folded_branches(self, node: Node) -> Node:
+        """An If whose branches know the constants and the types that they capture."""
+        closed = with_own_constants(self.constants, node)
+        branches = {key: self._folded_branch(closed, branch) for key, branch in closed.bodies.items()}
+        if branches == closed.bodies:
+            return closed
+        return replace(closed, attributes={**closed.attributes, **branches})
+
+    def _folded_branch(self, node: Node, branch: Graph) -> Graph:
+        captured = dict(zip(branch.inputs, node.inputs[1:], strict=True))
+        types = {**branch.types, **{name: self.types[outer] for name, outer in captured.items()}}
+        news = {name for name in types if name in branch.constants or captured.get(name) in self.news}
+        inner = _Folding(dict(branch.constants), types, self.evaluate, self.keep, self.infer, news)
+        return _folded(branch, inner)
+
+    def _results(self, node: Node) -> Sequence[Array] | None:
+        """The results of a node that can be folded."""
+        if node.op in ("Shape", "Size") and (shape := _static_shape(self.types.get(node.inputs[0]))) is not None:
+            return (_shape_result(node, shape),)
+        if node.bodies or is_random(node):
+            return None
+        if not all(name in self.constants for name in node.inputs if name):
+            return None
+        if not all(isinstance(self.types[name], TensorType) for name in node.outputs if name):
+            return None
+        given = [self.constants[name] if name else None for name in node.inputs]
+        if _growth_bytes(node, given, self.types) > MAX_GROWTH_BYTES:
+            return None
+        try:
+            return self.evaluate(node, given)
+        except GraphError:
+            return None  # stays; an operator that nothing implements is refused with all others later
 
 
 def _tensor(kind: object) -> TensorType:
@@ -50,25 +128,27 @@ def _tensor(kind: object) -> TensorType:
     return kind
 
 
-def _results(
-    node: Node, constants: dict[str, Array], types: Mapping[str, object], evaluate: Evaluate
-) -> Sequence[Array] | None:
-    """The results of a node that can be folded."""
-    if node.op in ("Shape", "Size") and (shape := _static_shape(types.get(node.inputs[0]))) is not None:
-        return (_shape_result(node, shape),)
-    if node.bodies or is_random(node):
-        return None
-    if not all(name in constants for name in node.inputs if name):
-        return None
-    if not all(isinstance(types[name], TensorType) for name in node.outputs if name):
-        return None
-    given = [constants[name] if name else None for name in node.inputs]
-    if _growth_bytes(node, given, types) > MAX_GROWTH_BYTES:
-        return None
-    try:
-        return evaluate(node, given)
-    except GraphError:
-        return None  # stays; an operator that nothing implements is refused with all others later
+# --- types ----------------------------------------------------------------------------------------
+
+
+def _is_closed(kind: ValueType) -> bool:
+    """Whether nothing more can be known of a type."""
+    return not isinstance(kind, TensorType) or kind.static
+
+
+def _refined(known: ValueType, found: ValueType) -> ValueType:
+    """A type with the extents that were found for it."""
+    if not isinstance(known, TensorType) or not isinstance(found, TensorType):
+        return known
+    if found.shape is None or found.dtype != known.dtype:
+        return known
+    if known.shape is None or len(known.shape) != len(found.shape):
+        return found
+    return replace(known, shape=tuple(map(_refined_extent, known.shape, found.shape)))
+
+
+def _refined_extent(known: Extent, found: Extent) -> Extent:
+    return found if isinstance(found, int) or known is None else known
 
 
 def _static_shape(kind: object) -> tuple[int, ...] | None:
