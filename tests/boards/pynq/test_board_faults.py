@@ -45,14 +45,14 @@ def test_a_slow_board_takes_its_time_for_every_request(served, opened):
 begin = time.monotonic()
 for _ in range(10):
     accelerator.read(0)
-print(0.3 <= time.monotonic() - begin < 5)
+print(time.monotonic() - begin >= 0.3)
 """
     assert opened(served("slow=30"), source) == "True\n"
 
 
 def test_a_slow_fabric_is_busy_for_its_time(served, opened):
-    source = "start()\nprint(wait(0.2) & 1, wait())"
-    assert opened(served("slow-fabric=600"), source) == "1 2\n"
+    source = "begin = time.monotonic()\nstart()\nprint(wait(), time.monotonic() - begin >= 0.6)"
+    assert opened(served("slow-fabric=600"), source) == "2 True\n"
 
 
 def test_a_connection_drops_in_a_run_and_comes_back(served, opened):
