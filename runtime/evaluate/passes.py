@@ -29,7 +29,7 @@ def _fold(graph: Graph) -> Graph:
     while True:
         folded = fold_constants(graph, _evaluate, infer=infer_node_types)
         graph = settle_empties(folded)
-        if graph.nodes == folded.nodes:
+        if graph is folded:
             return folded
 
 

@@ -20,7 +20,10 @@ _MOST_ELEMENTS = 1 << 40  # that the other extents of an array may have: NumPy r
 
 
 def settle_empties(graph: Graph) -> Graph:
-    """The graph with every empty value of known extents as a constant, and without its nodes."""
+    """The graph with every empty value of known extents as a constant, and without its nodes.
+
+    Nodes that stay as they are stay the same objects, and so does a graph in which all do.
+    """
     empty = {name: made for name in graph.values if (made := _empty(graph, name)) is not None}
     if not empty:
         return graph
@@ -33,16 +36,22 @@ def settle_empties(graph: Graph) -> Graph:
     for node in graph.nodes:
         if all(name in empty for name in node.outputs if name):
             continue
-        outputs = tuple("" if name in empty else name for name in node.outputs)
-        nodes.append(replace(_without_empty_parts(node, empty, inputs), outputs=outputs))
+        nodes.append(_without_empties(node, empty, inputs))
+    if tuple(map(id, nodes)) == tuple(map(id, graph.nodes)):
+        return graph
     return graph.replace(nodes=tuple(nodes), constants=constants, types=types)
 
 
-def _without_empty_parts(node: Node, empty: dict[str, Array], inputs: dict[str, str]) -> Node:
-    """The node that reads constants in place of empty inputs; a Concat leaves them out."""
+def _without_empties(node: Node, empty: dict[str, Array], inputs: dict[str, str]) -> Node:
+    """The node that reads constants in place of empty inputs, a Concat without them, and makes no
+    empty result.
+    """
     if node.op == "Concat":
-        return replace(node, inputs=tuple(name for name in node.inputs if name not in empty))
-    return replace(node, inputs=tuple(inputs.get(name, name) for name in node.inputs))
+        read = tuple(name for name in node.inputs if name not in empty)
+    else:
+        read = tuple(inputs.get(name, name) for name in node.inputs)
+    made = tuple("" if name in empty else name for name in node.outputs)
+    return node if (read, made) == (node.inputs, node.outputs) else replace(node, inputs=read, outputs=made)
 
 
 def _empty(graph: Graph, name: str) -> Array | None:
