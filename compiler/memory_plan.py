@@ -11,13 +11,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from vdla.support.errors import Error
+
+
+class MemoryPlanError(Error, ValueError):
+    """A value that has no place in any plan."""
+
 
 @dataclass(frozen=True, slots=True)
 class ValueLife:
-    """A value of `nbytes`, live from step `first` to step `last`, both included."""
+    """A value of `nbytes`, None if unknown, live from step `first` to `last`, both included."""
 
     name: str
-    nbytes: int
+    nbytes: int | None
     first: int
     last: int
 
@@ -41,8 +47,12 @@ class MemoryPlan:
 
 
 def plan_memory(values: Iterable[ValueLife], alignment: int) -> MemoryPlan:
-    """Places for values, at multiples of `alignment` bytes."""
-    lives = [(-(-value.nbytes // alignment) * alignment, value) for value in values]
+    """Places for values, at multiples of `alignment` bytes.
+
+    Raises:
+        MemoryPlanError: a value whose size is not known.
+    """
+    lives = [(-(-_known_bytes(value) // alignment) * alignment, value) for value in values]
     bound = _live_bytes(lives)
     best: dict[str, int] | None = None
     arena = 0
@@ -53,6 +63,12 @@ def plan_memory(values: Iterable[ValueLife], alignment: int) -> MemoryPlan:
         if arena == bound:
             break
     return MemoryPlan(best or {}, arena, sum(size for size, _ in lives), bound)
+
+
+def _known_bytes(value: ValueLife) -> int:
+    if value.nbytes is None:
+        raise MemoryPlanError(f"memory plan: {value.name} must have a known size to get a place, got extents that vary")
+    return value.nbytes
 
 
 _Sized = tuple[int, ValueLife]  # bytes, a multiple of the alignment

@@ -50,6 +50,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def poisoned_arenas() -> Iterator[None]:
+    """Models overwrite the memory that holds no value, in all tests: mistakes of plans show."""
+    from vdla.runtime.executor import Executor, model
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "Executor", partial(Executor, poison=True))
+        yield
+
+
 @pytest.fixture
 def root() -> Path:
     """The root of the repository."""

@@ -29,7 +29,7 @@ ROOMS: dict[str, str] = {
     "compiler": "",
     "compiler.abi": "",
     "compiler.ir": "support",
-    "compiler.memory_plan": "",
+    "compiler.memory_plan": "support",
     "compiler.target": "support",
     "compiler.arith": "support compiler.ir",
     "compiler.analysis": "support compiler.ir compiler.arith",

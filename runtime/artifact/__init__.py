@@ -4,7 +4,7 @@ On-board code: NumPy and the standard library only.
 """
 
 from vdla.runtime.artifact.arena_blocks import ArenaBlock, arena_blocks
-from vdla.runtime.artifact.artifact import ARTIFACT_FILE, Artifact, Cpu, KernelCode, aligned_bytes
+from vdla.runtime.artifact.artifact import ARTIFACT_FILE, Artifact, Cpu, KernelCode, aligned_bytes, stored_array
 from vdla.runtime.artifact.check_plan import check_plan
 from vdla.runtime.artifact.dtypes import numpy_dtype, size_bytes
 from vdla.runtime.artifact.errors import ArtifactError
@@ -56,4 +56,5 @@ __all__ = [
     "numpy_dtype",
     "shape_text",
     "size_bytes",
+    "stored_array",
 ]

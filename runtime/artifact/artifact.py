@@ -217,6 +217,11 @@ def _strings(name: str, shape: list[int], texts: list[Any]) -> Array:
     return array
 
 
+def stored_array(value: Array) -> Array:
+    """The array as it comes back from a file: row-major, in the byte order of this machine."""
+    return np.asarray(value, value.dtype.newbyteorder("="), order="C")
+
+
 def aligned_bytes(nbytes: int) -> npt.NDArray[np.uint8]:
     """Memory that begins at a multiple of 64 bytes."""
     memory = np.empty(nbytes + _ALIGNMENT, np.uint8)

@@ -58,7 +58,8 @@ class Executor:
 
     `bind_kernel(index, arrays)` prepares a call of a kernel; `numpy_functions` has the operators of
     NumPy steps; `device` runs programs and `grid` the kernels of a GPU; each may be None if there
-    are none.
+    are none. `poison` finds mistakes of plans: memory that holds no value is overwritten before
+    every step, with NaN or with large integers, so that a result that depends on it is wrong.
     """
 
     def __init__(
@@ -68,13 +69,15 @@ class Executor:
         numpy_functions: NumpyFunctions,
         device: Device | None = None,
         grid: GridExecutor | None = None,
+        *,
+        poison: bool = False,
     ) -> None:
         self.artifact, self.plan, self.device = artifact, artifact.plan, device
         self._lock, self._stack = Lock(), ExitStack()
         self._residents: dict[str, ResidentProgram] = {}
         self._activations = self._device_memory()
         self._grid = grid
-        self._binders = Binders(bind_kernel, self._program, numpy_functions, grid)
+        self._binders = Binders(bind_kernel, self._program, numpy_functions, grid, poison)
         self._runners = {self.plan.input_shapes: PlanRunner(self.plan, artifact.constants, self._binders)}
 
     def _device_memory(self) -> int:
@@ -125,8 +128,7 @@ class Executor:
         plan = self._plan_for(inputs)
         with self._lock:
             runner = self._runner(plan)
-            for name in plan.inputs:
-                runner.store("input", name, inputs[name])
+            runner.start([inputs[name] for name in plan.inputs])
             done = []
             for step, run in zip(plan.steps, runner.calls, strict=True):
                 start = time.perf_counter()

@@ -31,6 +31,7 @@ from vdla.runtime.artifact import (
 from vdla.runtime.executor.errors import ExecutorError
 from vdla.runtime.executor.grid_executor import DeviceArrays, GridExecutor
 from vdla.runtime.executor.numpy_call import NumpyFunctions, call_numpy, store_result
+from vdla.runtime.executor.poison import Poison
 from vdla.runtime.numpy_operators import CONTROL_FLOW, Body, Value
 
 Array = npt.NDArray[Any]
@@ -42,13 +43,15 @@ BindProgram = Callable[[ProgramStep, Mapping[str, Array]], Callable[[], object]]
 class Binders:
     """What turns steps into calls: of kernels by index, of programs, of NumPy functions by name.
 
-    `grid` has the kernels of a GPU, None where the network has none there.
+    `grid` has the kernels of a GPU, None where the network has none there. With `poison`, memory
+    that holds no value is overwritten, so that whatever reads it computes nonsense.
     """
 
     kernel: BindKernel
     program: BindProgram
     numpy: NumpyFunctions
     grid: GridExecutor | None = None
+    poison: bool = False
 
 
 class PlanRunner:
@@ -63,6 +66,9 @@ class PlanRunner:
         self.values |= {name: self._view(value) for name, value in placed if not isinstance(value, DeviceValue)}
         self._on_device: DeviceArrays = binders.grid.arrays(plan) if binders.grid and plan.device_bytes else {}
         self.calls = [self._prepared(step) for step in plan.steps]
+        self._poison = Poison(plan, self._arena, self._on_device, binders.grid) if binders.poison else None
+        if self._poison is not None:
+            self.calls = self._poison.between(self.calls)
 
     def _view(self, value: PlannedValue) -> Array:
         assert value.offset is not None and value.shape is not None
@@ -106,16 +112,26 @@ class PlanRunner:
                 self.store(f"step {step.name}", name, result)
 
     def store(self, where: str, name: str, value: Value) -> None:
-        """Make `value` that of a name; ExecutorError if it has not the extents of its place."""
+        """Make `value` that of a name; ExecutorError if it has not the extents of its place.
+
+        A value without a place may outlive the values in the arena that it is a view of.
+        """
         if self.plan.values[name].offset is None:
-            self.values[name] = value
+            shared = isinstance(value, np.ndarray) and np.may_share_memory(value, self._arena)
+            self.values[name] = _copied(value) if shared else value
         else:
             store_result(f"model {self.plan.name}, {where}", name, self.values[name], value)
 
-    def run(self, inputs: Sequence[Value]) -> list[Value]:
-        """The outputs, in memory of their own, of one run on `inputs`."""
+    def start(self, inputs: Sequence[Value]) -> None:
+        """Store the inputs of a run."""
+        if self._poison is not None:
+            self._poison.clear()
         for name, value in zip(self.plan.inputs, inputs, strict=True):
             self.store("input", name, value)
+
+    def run(self, inputs: Sequence[Value]) -> list[Value]:
+        """The outputs, in memory of their own, of one run on `inputs`."""
+        self.start(inputs)
         for call in self.calls:
             call()
         return self.outputs()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType
+from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType, ValueType
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision
 from vdla.compiler.graph.aliases import is_alias
 from vdla.compiler.graph.grid import GRID
@@ -36,6 +36,7 @@ from vdla.runtime.artifact import (
     ProgramStep,
     Step,
     size_bytes,
+    stored_array,
 )
 from vdla.runtime.executor import operator_cycles
 from vdla.runtime.network.grid_kernels import GridKernelTable
@@ -77,7 +78,8 @@ class ArtifactParts:
         while free in self.constants:
             free += "_"
         name = constant_name(value, self._contents, free)
-        self.constants.setdefault(name, value)
+        if name not in self.constants:
+            self.constants[name] = stored_array(value)
         return name
 
 
@@ -306,8 +308,9 @@ class PlanBuilder:
             value = self.graph.constants.get(name)
             if value is None:
                 continue
-            kept = self.parts.constants.setdefault(name, value)
-            if kept is not value and not np.array_equal(kept, value):
+            stored = stored_array(value)
+            kept = self.parts.constants.setdefault(name, stored)
+            if kept is not stored and not np.array_equal(kept, stored):
                 rule = "must not be a constant that depends on the extents"
                 raise GraphError(f"model {self.graph.name}: {name} {rule}, got one")
 
@@ -340,11 +343,24 @@ class PlanBuilder:
             for name in filter(None, (*step.inputs, *step.outputs)):
                 source = sources.get(name, name)
                 last[source] = max(last.get(source, index), index)
+        placed = _placed_values(steps)
         for name, start in first.items():
-            kind = self.graph.types[copies.on_device.get(name, name)]
-            if isinstance(kind, TensorType) and kind.static and kind.dtype != "str":
-                nbytes = size_bytes(kind.dtype, kind.extents)
+            nbytes = _known_bytes(self.graph.types[copies.on_device.get(name, name)])
+            if nbytes is not None or name in placed:
                 yield ValueLife(name, nbytes, start, last.get(name, start))
+
+
+def _known_bytes(kind: ValueType) -> int | None:
+    """The bytes of a value that can lie in an arena."""
+    if not isinstance(kind, TensorType) or not kind.static or kind.dtype == "str":
+        return None
+    return size_bytes(kind.dtype, kind.extents)
+
+
+def _placed_values(steps: Sequence[Step]) -> set[str]:
+    """The values of steps that are bound to memory before a run: not NumPy's, nor control flow."""
+    bound = (step for step in steps if not isinstance(step, NumpyStep | ControlStep))
+    return {name for step in bound for name in (*step.inputs, *step.outputs)}
 
 
 def _body_plan(graph: Graph, parts: ArtifactParts) -> Plan:

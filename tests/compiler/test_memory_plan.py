@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.memory_plan import ValueLife, plan_memory
+from vdla.compiler.memory_plan import MemoryPlanError, ValueLife, plan_memory
 
 
 def test_a_chain_needs_room_for_two():
@@ -44,3 +44,10 @@ def test_another_order_than_by_size_may_need_less():
     lives = [ValueLife("a", 2, 0, 2), ValueLife("b", 2, 2, 2), ValueLife("c", 2, 1, 3), ValueLife("d", 3, 0, 0)]
     plan = plan_memory(lives, 1)
     assert (plan.arena_bytes, plan.live_bytes) == (6, 6)
+
+
+def test_a_value_of_unknown_size_has_no_place():
+    lives = [ValueLife("a", 2, 0, 2), ValueLife("b", None, 1, 2)]
+    message = "memory plan: b must have a known size to get a place, got extents that vary"
+    with pytest.raises(MemoryPlanError, match=f"^{message}$"):
+        plan_memory(lives, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from vdla.compiler.graph.graph import Array, Node
+from vdla.compiler.graph.graph import Array, Node, TensorType
 
 
 def with_own_constants(constants: Mapping[str, Array], node: Node) -> Node:
@@ -19,7 +19,8 @@ def with_own_constants(constants: Mapping[str, Array], node: Node) -> Node:
         lead = len(node.inputs) - len(body.inputs)
         own = {body.inputs[place - lead]: value for place, value in found.items()}
         inputs = tuple(name for name in body.inputs if name not in own)
-        types = {name: replace(body.types[name], shape=value.shape) for name, value in own.items()}
+        kinds = {name: body.types[name] for name in own}
+        types = {n: replace(kind, shape=own[n].shape) for n, kind in kinds.items() if isinstance(kind, TensorType)}
         attributes[key] = body.replace(
             inputs=inputs, constants={**body.constants, **own}, types={**body.types, **types}
         )
