@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from vdla.benchmarks.cpu import benchmark as cpu
 from vdla.benchmarks.cpu import bitserial as cpu_bitserial
 from vdla.benchmarks.cpu import float32 as cpu_float
 from vdla.benchmarks.cpu import int8 as cpu_int8
+from vdla.benchmarks.cpu import paired_timing
 from vdla.benchmarks.cpu.benchmark import CpuError, receipt
 from vdla.benchmarks.cpu.float32 import difference, measure_fused, measure_layer
 from vdla.benchmarks.cpu.layers import layers, operands_of, our_layer, their_layer
@@ -74,14 +75,15 @@ def test_missing_libraries_are_named_before_measuring(monkeypatch: pytest.Monkey
         cpu.run()
 
 
-def test_paired_times_tell_slow_from_fast() -> None:
-    def spin(seconds: float) -> None:
-        end = time.process_time() + seconds
-        while time.process_time() < end:
-            pass
+def test_paired_times_tell_slow_from_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(paired_timing, "time", SimpleNamespace(process_time=lambda: clock[0]))
 
-    times = paired_times(lambda: spin(0.001), lambda: spin(0.004), rounds=3)
-    assert times.ratio > 2
+    def work(seconds: float) -> None:
+        clock[0] += seconds
+
+    times = paired_times(lambda: work(0.001), lambda: work(0.004), rounds=3)
+    assert times.ratio == pytest.approx(4)
     assert PairedTimes(2.0, 3.0).ratio == 1.5
     assert geomean([1, 4]) == pytest.approx(2)
 
