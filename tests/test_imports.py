@@ -280,7 +280,7 @@ ROOMS: dict[str, str] = {
         "compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
         "compiler.operators.vdla compiler.operators compiler.operators.definitions compiler.operators.cpu "
         "compiler.operators.gpu compiler.graph compiler.graph.passes "
-        "compiler.graph.onnx compiler.templates compiler.tune compiler.tune.searches "
+        "compiler.graph.onnx compiler.graph.quantise compiler.templates compiler.tune compiler.tune.searches "
         "simulator.function simulator.stats simulator.verify simulator.timing "
         "simulator runtime.devices runtime.opencl runtime.cuda runtime.evaluate runtime.artifact runtime.executor "
         "runtime runtime.network runtime.quantise runtime.compare runtime.tune runtime.verdict runtime.explore "

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vdla.compiler.graph import Array, Graph, Node, TensorType
-from vdla.compiler.graph.quantise import LEAST_DB, QuantisationPlan
+from vdla.compiler.graph.quantise import LEAST_DB, QuantisationPlan, QuantisedParameters
 from vdla.runtime.quantise.ratio import Ratio
 
 Runs = Sequence[Mapping[str, Array]]
 _HIDDEN_DB = 10.0  # below the whole: less is what channels differ by anyway
+_LEAST_ELEMENTS = 16  # of a channel: fewer can be small by chance
 _MOST_RANGES = 4  # of indices in a sentence
 
 
@@ -32,6 +33,10 @@ class PartReport:
     def is_lost(self) -> bool:
         """Whether the part has an error of a tenth or more that the ratio of the whole hides."""
         return self.snr_db < min(LEAST_DB, self.whole_db - _HIDDEN_DB)
+
+    def __str__(self) -> str:
+        ratios = f"{self.snr_db:.1f} dB in {self.part}, where the whole has {self.whole_db:.1f} dB"
+        return f"{self.value}: {ratios}; keep the layers that make it float"
 
 
 def concatenations(graph: Graph, plan: QuantisationPlan) -> dict[str, Node]:
@@ -63,16 +68,18 @@ def parts_of_concatenations(joined: Mapping[str, Node], exact: Runs, found: Runs
 
 @dataclass(slots=True)
 class _Channels:
-    """Signal and noise for each index of one axis."""
+    """Signal and noise for each index of one axis, of so many elements each."""
 
     signal: Array = field(default_factory=lambda: np.zeros(1))
     noise: Array = field(default_factory=lambda: np.zeros(1))
+    elements: int = 0
 
     def add(self, exact: Array, found: Array, axis: int) -> None:
         """Adds a batch."""
         wide, others = exact.astype(np.float64), tuple(d for d in range(exact.ndim) if d != axis)
         self.signal = self.signal + (wide**2).sum(axis=others)
         self.noise = self.noise + ((found.astype(np.float64) - wide) ** 2).sum(axis=others)
+        self.elements += wide.size // max(1, wide.shape[axis])
 
 
 def lost_channels(outputs: Sequence[str], exact: Runs, found: Runs) -> Iterator[PartReport]:
@@ -86,7 +93,15 @@ def lost_channels(outputs: Sequence[str], exact: Runs, found: Runs) -> Iterator[
             channels = _Channels()
             for one, other in zip(exact, found, strict=True):
                 channels.add(one[name], other[name], axis)
-            yield from _lost(name, axis, channels)
+            if channels.elements >= _LEAST_ELEMENTS:
+                yield from _lost(name, axis, channels)
+
+
+def channels_lost_to_scales(plan: QuantisationPlan, parameters: QuantisedParameters, exact: Runs) -> list[PartReport]:
+    """The channels of quantised outputs that the scale of the whole loses, whatever else does."""
+    scales = {name: parameters.activations[plan.values[name]] for name in exact[0] if name in plan.values}
+    found = [{name: scale.rounded(run[name]) for name, scale in scales.items()} for run in exact]
+    return [part for part in lost_channels(list(scales), exact, found) if part.is_lost]
 
 
 def _lost(name: str, axis: int, channels: _Channels) -> Iterator[PartReport]:

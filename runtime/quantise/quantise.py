@@ -7,17 +7,19 @@ print(quantised.report())
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdla.compiler.graph import Graph
+from vdla.compiler.graph import Array, Graph
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.compiler.graph.quantise import (
     METHODS,
     QuantisationPlan,
     QuantiseError,
+    QuantiseWarning,
     check_finite,
     choose_parameters,
     equalise,
@@ -28,6 +30,7 @@ from vdla.compiler.graph.quantise import (
 )
 from vdla.runtime.evaluate import PREPARATION, Evaluator
 from vdla.runtime.quantise.batches import Batch, Calibration, batches
+from vdla.runtime.quantise.part_reports import channels_lost_to_scales
 from vdla.runtime.quantise.quantised_network import QuantisedNetwork
 from vdla.support.integers import is_int
 from vdla.support.suggest import did_you_mean
@@ -57,7 +60,8 @@ def quantise(
     by `keep_float` stay float. Weights have a scale for each output, or one with
     `per_channel=False`. `correct_biases` takes back the mean error of rounded weights;
     `equalise_layers` balances the channels of consecutive convolutions first. `weight_bits` has
-    layers whose weights take fewer than 8 bits, from 2. Data are read once, batch by batch.
+    layers whose weights take fewer than 8 bits, from 2. Data are read once, batch by batch. A
+    `QuantiseWarning` names channels of outputs that are lost in the scale of the whole.
 
     Raises:
         QuantiseError: wrong options; data or weights with NaN or infinity, by the name of the
@@ -78,13 +82,17 @@ def quantise(
         if layer.weight:
             check_finite(f"quantise: weight {layer.weight}", graph.constants[layer.weight])
     statistics, kept = value_statistics(graph, plan), _Kept()
+    first: Mapping[str, Array] = {}
     evaluator = Evaluator(graph, prefer="size")
     for batch in batches(graph, calibration):
         kept.add(batch)
         for name, value in batch.items():
             if name in statistics:
                 statistics[name].update(value)
-        evaluator.run(batch, observe=lambda name, value: statistics[name].update(value) if name in statistics else None)
+        found = evaluator.run(
+            batch, observe=lambda name, value: statistics[name].update(value) if name in statistics else None
+        )
+        first = first or found
     if not kept.batches:
         raise QuantiseError("quantise: calibration must have at least one batch, got none")
     plan = separate_parts(graph, plan, statistics, method, keep_float)
@@ -97,6 +105,8 @@ def quantise(
         correct_biases=correct_biases,
         weight_bits=weight_bits,
     )
+    for part in channels_lost_to_scales(plan, parameters, [first]):
+        warnings.warn(f"quantise {graph.name}: {part}", QuantiseWarning, 2)
     return QuantisedNetwork(insert_qdq(graph, plan, parameters), graph, plan, parameters, tuple(kept.batches))
 
 

@@ -68,12 +68,7 @@ class QuantisationReport:
     @property
     def warnings(self) -> tuple[str, ...]:
         """A sentence for each part that loses more than the ratio of the whole says."""
-        return tuple(
-            f"{part.value}: {part.snr_db:.1f} dB in {part.part}, where the whole has {part.whole_db:.1f} dB; "
-            "keep the layers that make it float"
-            for part in self.parts
-            if part.is_lost
-        )
+        return tuple(str(part) for part in self.parts if part.is_lost)
 
     @property
     def costliest(self) -> tuple[LayerReport, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,20 +45,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Quantise, write the model, print the table."""
     from vdla.commands.quantise_charts import layer_chart
+    from vdla.compiler.graph.quantise import QuantiseWarning
     from vdla.runtime.quantise import quantise
 
     path = arguments.output or arguments.model.with_name(f"{arguments.model.stem}_int8.onnx")
     for option, file in (("--output", path), ("--svg", arguments.svg)):
         if file is not None:
             require_folder("quantise", option, file)
-    made = quantise(
-        str(arguments.model),
-        calibration=[calibration_data(file) for file in arguments.data],
-        method=arguments.method,
-        keep_float=arguments.keep_float,
-        per_channel=not arguments.per_tensor,
-        equalise_layers=arguments.equalise,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", QuantiseWarning)  # the report has its own
+        made = quantise(
+            str(arguments.model),
+            calibration=[calibration_data(file) for file in arguments.data],
+            method=arguments.method,
+            keep_float=arguments.keep_float,
+            per_channel=not arguments.per_tensor,
+            equalise_layers=arguments.equalise,
+        )
     made.save(path)
     report = made.report(sensitivity=not arguments.fast)
     output().print(layer_table(report))

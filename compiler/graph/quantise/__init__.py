@@ -5,7 +5,7 @@ the network on calibration data is left to `runtime/quantise`.
 """
 
 from vdla.compiler.graph.quantise.equalise import equalise
-from vdla.compiler.graph.quantise.errors import QuantiseError
+from vdla.compiler.graph.quantise.errors import QuantiseError, QuantiseWarning
 from vdla.compiler.graph.quantise.insert import QuantisedParameters, insert_qdq
 from vdla.compiler.graph.quantise.parameters import ActivationParameters, WeightParameters, activation_parameters
 from vdla.compiler.graph.quantise.parts import LEAST_DB
@@ -20,6 +20,7 @@ __all__ = [
     "ActivationParameters",
     "QuantisationPlan",
     "QuantiseError",
+    "QuantiseWarning",
     "QuantisedLayer",
     "QuantisedParameters",
     "ValueStatistics",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,12 @@ class ActivationParameters:
     def reach(self) -> int:
         """The greatest distance of an integer from the zero point."""
         return max(self.zero_point + 128, _LARGEST - self.zero_point)
+
+    def rounded(self, values: npt.NDArray[np.floating[Any]]) -> Float64:
+        """The numbers that stand for values: quantised and dequantised."""
+        scale = float(self.scale)
+        integers = np.clip(np.rint(values / scale) + self.zero_point, -128, _LARGEST)
+        return np.asarray((integers - self.zero_point) * scale, np.float64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,6 @@ def _is_lost(part: ValueStatistics, whole: ValueStatistics, shared: ActivationPa
 
 def _kept_db(part: ValueStatistics, whole: ValueStatistics, given: ActivationParameters) -> float:
     """The signal-to-noise ratio of a part, of which the whole has what lies in its range."""
-    values, scale = np.clip(part.centres, whole.low, whole.high), float(given.scale)
-    rounded = (np.clip(np.rint(values / scale) + given.zero_point, -128, 127) - given.zero_point) * scale
-    signal, noise = ((part.counts * each**2).sum() for each in (values, rounded - values))
+    values = np.clip(part.centres, whole.low, whole.high)
+    signal, noise = ((part.counts * each**2).sum() for each in (values, given.rounded(values) - values))
     return 10 * float(np.log10(max(signal, 1e-300) / max(noise, 1e-300)))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import partial
+
 import numpy as np
 import pytest
 from helpers.qdq_graphs import QdqBuilder
 
+import vdla
 from vdla.compiler.graph import Graph
-from vdla.compiler.graph.quantise import QuantisationPlan, plan_quantisation
+from vdla.compiler.graph.quantise import QuantisationPlan, QuantiseWarning, plan_quantisation
 from vdla.runtime.quantise import QuantisationReport, quantise
 from vdla.runtime.quantise.part_reports import (
     PartReport,
@@ -34,7 +38,9 @@ def convolution(factors: list[float], biases: list[float], *moves: tuple[str, di
 
 
 def report(graph: Graph) -> QuantisationReport:
-    return quantise(graph, calibration=RANDOM.standard_normal(SHAPE).astype(np.float32)).report(sensitivity=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", QuantiseWarning)
+        return quantise(graph, calibration=RANDOM.standard_normal(SHAPE).astype(np.float32)).report(sensitivity=False)
 
 
 def test_channels_that_the_ratio_of_an_output_hides():
@@ -47,6 +53,24 @@ def test_channels_that_the_ratio_of_an_output_hides():
         "keep the layers that make it float"
     )
     assert str(made).splitlines()[-1] == f"warning: {warning}"
+
+
+def test_a_network_is_quantised_with_a_warning_of_channels_that_are_lost():
+    """Whoever compiles makes no report."""
+    graph = convolution([100, 0.01, 100, 0.01], [0] * 4)
+    data = RANDOM.standard_normal(SHAPE).astype(np.float32)
+    text = r"^quantise qdq: conv: -?\d+\.\d dB in channels 1, 3 of dimension 1, where the whole has \d\d\.\d dB; keep"
+    for make in (quantise, partial(vdla.compile, target="host")):
+        with pytest.warns(QuantiseWarning, match=text):
+            make(graph, calibration=data)
+
+
+def test_a_channel_of_few_elements_may_be_small_by_chance():
+    exact = {"y": np.array([[100.0, 0.001]] * 15)}
+    found = {"y": np.array([[101.0, 0.0]] * 15)}
+    assert list(lost_channels(["y"], [exact], [found])) == []
+    [part] = lost_channels(["y"], [exact] * 2, [found] * 2)
+    assert part.part == "channel 1 of dimension 1"
 
 
 def test_channels_of_the_last_dimension():
