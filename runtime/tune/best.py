@@ -65,10 +65,12 @@ class TunedSchedules:
     def best(self, key: str, allowed: Callable[[Point], bool] = lambda point: True) -> Trial | None:
         """The best trial of a task among allowed points, if there is one.
 
-        Its point is empty if nothing is better than what is built without tuning.
+        Its point is empty if nothing is better than what is built without tuning. Of points that
+        are as good, one is chosen by what it is: trials stand in the log in the order in which they
+        ended.
         """
         trials = [entry.trial for entry in self.index.of_key(key) if allowed(entry.trial.point)]
-        return best_trial(sorted(trials, key=lambda trial: bool(trial.point)))
+        return best_trial(sorted(trials, key=lambda trial: sorted((name, str(x)) for name, x in trial.point.items())))
 
     def options(self, template: Callable[..., Operator], config: Config, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of the best known schedule for a call of a template; none if it has tiles.

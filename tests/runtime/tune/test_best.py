@@ -60,6 +60,17 @@ def test_a_template_takes_the_best_known_tiles(tmp_path: Path, task: VdlaTask) -
     assert unknown.description == conv2d(TINY, **{**SHAPE, "height": 7}).description
 
 
+def test_of_points_that_are_as_good_one_is_taken_whatever_trial_ended_first(tmp_path: Path, task: VdlaTask) -> None:
+    run = TaskRun(task.key, task.name, TINY.name, task.space.name, "given", 0)
+    alike = [{**sampled(task, 2), "keep_weights": kept} for kept in (True, False)]
+    for number, points in enumerate((alike, alike[::-1])):
+        with TuningLog(tmp_path / f"{number}.jsonl") as log:
+            for point in points:
+                log.append(run, Trial(point, 100.0, "cycles"))
+        best = TunedSchedules.of(tmp_path / f"{number}.jsonl").best(task.key)
+        assert best is not None and best.point == alike[1]
+
+
 def test_a_log_from_before_strips_is_used(tmp_path: Path, task: VdlaTask) -> None:
     point = {**sampled(task, 2), "strips": 1}
     older = {knob: value for knob, value in point.items() if knob != "strips"}
