@@ -139,6 +139,42 @@ def test_views_outlive_the_value_that_they_show(extent, tmp_path):
     check(source, "host", tmp_path, X[:3, :4].copy(), np.array([2]))
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_slices_to_a_bound_that_is_computed(target, tmp_path):
+    nodes = [
+        helper.make_node("Mul", ["two", "one"], ["a"]),
+        helper.make_node("Slice", ["x", "zero", "a", "two"], ["p"]),
+        helper.make_node("Slice", ["x", "a", "four", "two"], ["q"]),
+        helper.make_node("Reshape", ["p", "six"], ["r"]),
+        helper.make_node("Reshape", ["q", "six"], ["s"]),
+        helper.make_node("Concat", ["r", "s"], ["y"], axis=0),
+    ]
+    constants = {"two": [2], "one": [1], "zero": [0], "four": [4], "six": [3, 2]}
+    source = model(nodes, [info("x", (1, 3, 4))], [info("y", None)], **constants)
+    made = check(source, target, tmp_path, RNG.normal(size=(1, 3, 4)).astype(np.float32))
+    assert not any(isinstance(step, NumpyStep) for step in made.artifact.plan.steps)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_the_state_of_a_loop_outlives_the_value_that_it_began_with(count, tmp_path):
+    """Without an iteration the result of the loop is its first state, which has gone by then."""
+    truth = helper.make_tensor_value_info("go", TensorProto.BOOL, ())
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Neg", ["state"], ["next"])],
+        "body",
+        [info("i", (), TensorProto.INT64), truth, info("state", (4, 5))],
+        [info("on", (), TensorProto.BOOL), info("next", (4, 5))],
+    )
+    nodes = [
+        helper.make_node("Exp", ["x"], ["m"]),
+        helper.make_node("Loop", ["n", "", "m"], ["last"], body=body),
+        helper.make_node("Abs", ["x"], ["k"]),
+        helper.make_node("Sub", ["last", "k"], ["y"]),
+    ]
+    source = model(nodes, [info("x", (4, 5)), info("n", (), TensorProto.INT64)], [info("y", None)])
+    check(source, "host", tmp_path, X, np.array(count))
+
+
 def test_an_extent_of_types_is_refined_only():
     """What a model declares and no constant decides stays."""
     graph = small_graph([Node("Mul", ("c", "c"), ("n",)), Node("Expand", ("x", "n"), ("y",))], c=np.array([1, 1]))
