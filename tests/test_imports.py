@@ -10,12 +10,9 @@ import ast
 from collections.abc import Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("support", "hardware", "compiler", "simulator", "runtime", "boards", "benchmarks", "commands")
+from helpers.source_tree import LAYERS, source_files
 
 # room: the rooms that it imports, lower rooms first. `hardware` stands for its top-level modules.
 ROOMS: dict[str, str] = {
@@ -306,14 +303,7 @@ CYCLES: dict[frozenset[str], str] = {
 @cache
 def modules() -> Mapping[str, ast.Module]:
     """name below `vdla`: the parsed module; a package has the name of its folder."""
-    found = {}
-    for layer in LAYERS:
-        folder = ROOT / (f"vdla/{layer}" if layer in ("support", "commands") else layer)
-        for path in sorted(folder.rglob("*.py")):
-            parts = (layer, *path.relative_to(folder).with_suffix("").parts)
-            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            found[name] = ast.parse(path.read_text(encoding="utf-8"))
-    return found
+    return {name: file.tree for name, file in source_files().items()}
 
 
 def imported(tree: ast.AST) -> list[str]:

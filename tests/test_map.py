@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from pathlib import Path
 
 from test_imports import ROOMS
@@ -29,3 +30,11 @@ def test_every_room_is_on_the_map() -> None:
     below = {"benchmarks", "boards", "commands", "support"}  # one line for each of these, with all below it
     missing = {folder for folder in folders if folder.split("/")[0] not in below} - shown
     assert missing <= {"compiler/codegen", "compiler/codegen/vdla/intrinsics", "compiler/codegen/llvm/intrinsics"}
+
+
+def test_every_row_of_a_table_has_the_cells_of_its_head() -> None:
+    lines = TEXT.splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith("|---"):
+            rows = takewhile(lambda row: row.startswith("|"), lines[number + 1 :])
+            assert [row for row in rows if row.count("|") != line.count("|")] == []

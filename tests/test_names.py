@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("vdla/commands", "vdla/support", "hardware", "compiler", "simulator", "runtime", "boards", "benchmarks")
+from helpers.source_tree import ROOT, source_files
 
 MOST_POSITIONAL = 3  # arguments
 
@@ -32,9 +31,8 @@ class Found:
     public: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     calls: list[ast.Call] = field(default_factory=list)
 
-    def look_at(self, path: Path, text: str) -> None:
+    def look_at(self, path: Path, tree: ast.Module) -> None:
         """Adds what a file holds."""
-        tree = ast.parse(text)
         for statement in tree.body:
             if isinstance(statement, ast.ClassDef) and not statement.name.startswith("_"):
                 self.public[statement.name].add(str(path.relative_to(ROOT)))
@@ -47,11 +45,10 @@ class Found:
 
 @cache
 def sources() -> Found:
-    """What the package holds; parsing it takes seconds."""
+    """What the package holds."""
     found = Found()
-    for folder in FOLDERS:
-        for path in (ROOT / folder).rglob("*.py"):
-            found.look_at(path, path.read_text(encoding="utf-8"))
+    for file in source_files().values():
+        found.look_at(file.path, file.tree)
     return found
 
 
@@ -104,7 +101,7 @@ def calls_in_tests(names: set[str]) -> list[ast.Call]:
     for path in (ROOT / "tests").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         if any(f"{name}(" in text for name in names):
-            found.look_at(path, text)
+            found.look_at(path, ast.parse(text))
     return found.calls
 
 

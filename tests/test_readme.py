@@ -14,10 +14,7 @@ from helpers.documents import fences, printed
 from vdla.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
-DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))
 SLOW = {"bench", "area"}  # commands that take too long here and have their own tests
-LINK = re.compile(r"\[[^\]]+\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
 def readme() -> str:
@@ -65,12 +62,6 @@ def test_the_readmes_commands_work_in_order(tmp_path: Path, monkeypatch: pytest.
     for line in chosen:
         arguments = shlex.split(line.split("|")[0])[1:]
         assert main(arguments) == 0, line
-
-
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_in_documents_exist(path: Path) -> None:
-    targets = [target for target in LINK.findall(path.read_text(encoding="utf-8")) if "://" not in target]
-    assert [target for target in targets if not (path.parent / target).exists()] == []
 
 
 def test_the_index_names_every_document() -> None:

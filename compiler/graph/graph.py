@@ -16,8 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
+import ml_dtypes  # noqa: F401  gives NumPy the names of its types
+import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler.graph.errors import GraphError
@@ -49,6 +52,12 @@ class TensorType:
         if self.shape is None or not self.static:
             raise GraphError(f"tensor type: every extent must be a number, got {self}")
         return tuple(int(extent) for extent in self.shape if extent is not None)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of a static tensor as NumPy stores it; a string counts as a reference."""
+        dtype = np.dtype(object if self.dtype == "str" else self.dtype)
+        return prod(self.extents) * dtype.itemsize
 
     @property
     def symbols(self) -> tuple[str, ...]:

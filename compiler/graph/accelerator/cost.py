@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import prod
 
 from vdla.compiler.graph.accelerator.call import OperatorCall
 from vdla.compiler.graph.accelerator.packing import InputLayout
@@ -79,7 +78,4 @@ def handover_seconds(layout: InputLayout, cpu: CpuModel) -> float:
 def tensor_bytes(graph: Graph, name: str) -> int:
     """The bytes of a tensor; 0 where its extents are unknown."""
     kind = graph.types.get(name)
-    if not isinstance(kind, TensorType) or not kind.static:
-        return 0
-    bits = "".join(letter for letter in kind.dtype if letter.isdigit())[:2] or "8"
-    return prod(kind.extents) * max(1, int(bits) // 8)
+    return kind.nbytes if isinstance(kind, TensorType) and kind.static else 0

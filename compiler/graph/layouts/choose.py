@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.compiler.graph.graph import Graph, Node
-from vdla.compiler.graph.layouts.layout_rule import BlockedForm, LayoutCall, nbytes
+from vdla.compiler.graph.layouts.layout_rule import BlockedForm, LayoutCall
 from vdla.compiler.graph.layouts.minimum_cut import Vertex, source_side
 from vdla.compiler.graph.layouts.table import LAYOUT_RULES
 from vdla.compiler.target import Target
@@ -62,7 +62,7 @@ class _Costs:
         is_plain = name in self.graph.outputs or any(self._reads(node, name, in_blocks=False) for node in readers)
         if not in_blocks and (made == _SINK or not is_plain):
             return
-        cost = _PASSES * nbytes(self.graph.tensor(name))
+        cost = _PASSES * self.graph.tensor(name).nbytes
         to_blocks, from_blocks = ("to blocks", name), ("from blocks", name)
         for reader in in_blocks:
             self._edge(reader, to_blocks, _INFINITE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
-from vdla.compiler.ir import DTYPES, is_float, storage_dtype
+from vdla.compiler.ir import DTYPES, is_float
 from vdla.compiler.operators.blocked import blocks_of
 from vdla.compiler.operators.conv2d import lanes_of
 from vdla.compiler.operators.quantised_weights import best_dot_layout
@@ -79,12 +79,7 @@ class LayoutCall:
 
     def nbytes(self, *names: str) -> int:
         """The bytes of tensors of known extents."""
-        return sum(nbytes(self.graph.tensor(name)) for name in names)
-
-
-def nbytes(kind: TensorType) -> int:
-    """The bytes of a tensor of known extents."""
-    return prod(kind.extents) * storage_dtype(kind.dtype).itemsize
+        return sum(self.graph.tensor(name).nbytes for name in names)
 
 
 LayoutRule = Callable[[LayoutCall], BlockedForm | None]

@@ -86,3 +86,16 @@ def test_uses():
     assert (graph.readers("y"), graph.readers("z"), graph.readers("w")) == (1, 1, 1)
     with pytest.raises(GraphError, match=r"^graph small: q must be a tensor, got no such value$"):
         graph.tensor("q")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nbytes"),
+    [
+        ("bool", 6), ("int4", 6), ("uint8", 6), ("float8_e4m3fn", 6), ("bfloat16", 12), ("float16", 12),
+        ("float32", 24), ("complex64", 48), ("int64", 48), ("str", 48), ("complex128", 96),
+    ],
+)  # fmt: skip
+def test_the_bytes_of_a_tensor_are_those_of_its_type(dtype: str, nbytes: int) -> None:
+    assert TensorType(dtype, (2, 3)).nbytes == nbytes
+    assert TensorType(dtype, ()).nbytes == nbytes // 6
+    assert TensorType(dtype, (0, 3)).nbytes == 0
