@@ -104,7 +104,7 @@ def compile_network(
         if calibration is not None and graph.nodes:  # all results may be constants
             graph = _quantised(graph, calibration, method or "mse", keep_float, observe)
         specialised = _specialised(graph, several, observe)
-        placed = [_placed(each, config, host, place or {}, observe, on_grid) for each in specialised]
+        placed = [_placed(each, config, host, place or {}, observe, on_grid, time) for each in specialised]
         (graph, decisions), *variants = placed
         artifact = build_artifact(
             graph,
@@ -185,6 +185,7 @@ def _placed(
     place: Mapping[str, str],
     observe: Observer | None,
     on_grid: GridChoices | None = None,
+    time: ProgramTimer | None = None,
 ) -> tuple[Graph, Mapping[str, Decision]]:
     """The graph in integers, on devices, in layouts and kernels of the CPU; the decisions."""
     graph = run_passes(graph, INTEGER, observe)
@@ -193,7 +194,7 @@ def _placed(
         _check_places(graph, place, [name for name, has in _has(config, on_grid).items() if has])
     own = {node.outputs[0] for node in graph.nodes}
     if config is not None:
-        graph, decisions = _on_devices(graph, config, modelled_cpu(config, host.cpu), place, observe, on_grid)
+        graph, decisions = _on_devices(graph, config, modelled_cpu(config, host.cpu), place, observe, on_grid, time)
     if on_grid is not None:
         own -= {name for name, why in decisions.items() if why.device == "vdla"}  # those that unpack are not own
         graph, decisions = _on_grid(graph, on_grid, own, decisions, observe)
@@ -233,11 +234,13 @@ def _on_devices(
     place: Mapping[str, str],
     observe: Observer | None,
     on_grid: GridChoices | None,
+    time: ProgramTimer | None,
 ) -> tuple[Graph, Mapping[str, Decision]]:
     """The graph in regions of the accelerator, and the decision on each node."""
     elsewhere = {} if on_grid is None else on_grid.decisions(graph)
     on_gpu = {name: why.gpu_seconds for name, why in elsewhere.items() if why.device == "gpu" and why.gpu_seconds}
-    choice = choose(graph, config, candidates(graph, config), cpu, place, on_gpu)
+    count = None if time is None else time.cycles
+    choice = choose(graph, config, candidates(graph, config), cpu, place, on_gpu, count)
     passes = (
         GraphPass("partition", lambda graph: partition(graph, config, choice.calls)),
         *REGIONS,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType, ValueType
-from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision
+from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision, seconds_of
 from vdla.compiler.graph.aliases import is_alias
 from vdla.compiler.graph.grid import GRID
 from vdla.compiler.graph.groups import BODY, FUSED, body_of
@@ -20,6 +20,7 @@ from vdla.compiler.graph.rules.graph_function import GraphFunction
 from vdla.compiler.ir import DTYPES
 from vdla.compiler.memory_plan import ValueLife, plan_memory
 from vdla.compiler.target import Target
+from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.artifact import (
     ARENA_ALIGNMENT,
@@ -161,6 +162,9 @@ class PlanBuilder:
         self.parts.programs.append(program)
         lines = region.lines
         stats = None if self.parts.time is None else self.parts.time(program)
+        spent = None if stats is None else operator_cycles(program, stats, lines)
+        cycles = [each.cycles for each in spent or ()]
+        total = None if stats is None else stats.total_cycles
         values = (*region.inputs.items(), *region.outputs.items())
         tensors = {tensor: self._input(value) for value, tensor in values}
         for tensor, array in region.constants.items():
@@ -172,7 +176,7 @@ class PlanBuilder:
             lines=lines,
             inputs=self._inputs(node),
             outputs=node.outputs,
-            placement=_timed(self._placement(node, "vdla"), program, stats, lines),
+            placement=replace(self._placement(node, "vdla", cycles=cycles), cycles=total),
         )
 
     def _control_step(self, node: Node) -> ControlStep:
@@ -217,11 +221,18 @@ class PlanBuilder:
         value = self.graph.constants.get(name)
         return name if value is None else self.parts.constant(f"{name}.constant", value)
 
-    def _placement(self, node: Node, device: str, reason: str = "") -> Placement:
-        """Where a node runs; `reason` is for nodes without a decision, or without a kernel."""
+    def _placement(self, node: Node, device: str, reason: str = "", cycles: Sequence[int] = ()) -> Placement:
+        """Where a node runs; `reason` is for nodes without a decision, or without a kernel.
+
+        `cycles` are those of each operator of a region, if its program was timed.
+        """
         group = node.attributes[BODY] if node.op in (FUSED, ACCELERATED, GRID) else None
         inner = (node,) if group is None else group.nodes
         operators = tuple(self._placed(group or self.graph, each, device, reason) for each in inner)
+        if cycles:
+            config = node.attributes[REGION].chain.program.config
+            pairs = zip(inner, operators, cycles, strict=True)
+            operators = tuple(self._timed(each, operator, count, config) for each, operator, count in pairs)
         values = dict.fromkeys(name for name in (*node.inputs, *node.outputs) if name)
         return Placement(device=device, operators=operators, nbytes=sum(map(self._bytes, values)))
 
@@ -276,6 +287,14 @@ class PlanBuilder:
             macs=macs_of(graph, node),
             seconds=None if decision is None else decision.seconds,
         )
+
+    def _timed(self, node: Node, operator: PlacedOperator, cycles: int, config: Config) -> PlacedOperator:
+        """An operator with the cycles that it has in the program of its region."""
+        seconds, decision = seconds_of(cycles, config), self._decision(node)
+        if decision is None:
+            return replace(operator, cycles=cycles)
+        reason = replace(decision, accelerator_seconds=seconds).reason
+        return replace(operator, reason=reason, seconds=seconds, cycles=cycles)
 
     def _bytes(self, name: str) -> int:
         kind = self.graph.types[name]
@@ -377,14 +396,3 @@ def _row(body: Graph, name: str) -> PlannedValue:
         raise GraphError(f"{body.name}: {name} must be a tensor, got {kind}")
     shape = tuple(extent if isinstance(extent, int) else 0 for extent in kind.shape or ())
     return PlannedValue(kind.dtype, shape)
-
-
-def _timed(placement: Placement, program: Program, stats: RunStats | None, lines: Sequence[int]) -> Placement:
-    """The placement with the cycles of a run, those of each operator included."""
-    if stats is None:
-        return placement
-    found = operator_cycles(program, stats, lines)
-    operators = placement.operators
-    if found is not None:
-        operators = tuple(replace(op, cycles=each.cycles) for op, each in zip(operators, found, strict=True))
-    return replace(placement, operators=operators, cycles=stats.total_cycles)

@@ -6,6 +6,7 @@ program is verified before it waits for that.
 
 from __future__ import annotations
 
+from vdla.compiler.operators.vdla import Operator
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
@@ -32,3 +33,7 @@ class ProgramTimer:
         require_verified(program)
         self._background.results(self._preparation)
         return time_program(program)
+
+    def cycles(self, operator: Operator) -> int:
+        """The cycles of an operator alone."""
+        return self(operator.program).total_cycles

@@ -78,8 +78,16 @@ def test_the_cause_of_a_model_in_numpy_is_said_once_with_the_option(tmp_path: Pa
 
 def test_explain_says_which_option_moves_an_operator(model: str, capsys: Capture) -> None:
     lines = said(capsys, "explain", model).splitlines()
-    moved = [line for line in lines if " on vdla: " in line]
-    assert moved and all(line.endswith(" on the board's cortex-a9; to change it: --place NODE=cpu") for line in moved)
+    moved = [line.partition(" on vdla: ")[2] for line in lines if " on vdla: " in line]
+    times = r"([\d.]+) ms there, ([\d.]+) ms on the board's cortex-a9"
+    region = (
+        r"less time in all: [\d.]+ ms there and [\d.]+ ms to hand over, [\d.]+ ms on the board's cortex-a9, "
+        r"with the 8 operators of its region"
+    )
+    ends = "; to change it: --place NODE=cpu"
+    own = [re.fullmatch(times + ends, line) for line in moved]
+    assert any(own) and all(float(one[1]) < float(one[2]) for one in own if one)
+    assert all(one or re.fullmatch(region + ends, line) for one, line in zip(own, moved, strict=True))
 
 
 @pytest.mark.parametrize(("words", "message"), [

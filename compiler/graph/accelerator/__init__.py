@@ -8,6 +8,7 @@ from vdla.compiler.graph.accelerator.cost import (
     board_cpu,
     cpu_seconds,
     modelled_cpu,
+    seconds_of,
     tensor_bytes,
 )
 from vdla.compiler.graph.accelerator.errors import NotAcceleratedError
@@ -34,5 +35,6 @@ __all__ = [
     "modelled_cpu",
     "operator_call",
     "partition",
+    "seconds_of",
     "tensor_bytes",
 ]

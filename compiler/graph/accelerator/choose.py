@@ -6,30 +6,62 @@ packing what goes in and unpacking what comes out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from vdla.compiler.graph.accelerator.call import OperatorCall
 from vdla.compiler.graph.accelerator.cost import (
     PROGRAM_SECONDS,
+    AcceleratorTime,
     CpuModel,
-    accelerator_seconds,
     cpu_seconds,
     handover_seconds,
+    seconds_of,
 )
 from vdla.compiler.graph.accelerator.operator_call import reads_quantised
 from vdla.compiler.graph.accelerator.partition import SCATTERED, AcceleratorCandidates, Regions, without_scattered_joins
 from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.compiler.graph.macs import macs_of
+from vdla.compiler.operators.vdla import Operator
 from vdla.hardware.config import Config
 
 
 @dataclass(frozen=True, slots=True)
+class RegionCost:
+    """The connected operators that move to the accelerator together, and what they take in seconds.
+
+    `handover_seconds` packs their inputs and unpacks their results, the start of the program
+    included; `elsewhere` names what runs them otherwise.
+    """
+
+    operators: int
+    accelerator_seconds: float
+    handover_seconds: float
+    elsewhere_seconds: float
+    elsewhere: str
+
+    @property
+    def saved_seconds(self) -> float:
+        """What the accelerator saves."""
+        return self.elsewhere_seconds - self.accelerator_seconds - self.handover_seconds
+
+    def __str__(self) -> str:
+        there, handover, elsewhere = map(
+            milliseconds, (self.accelerator_seconds, self.handover_seconds, self.elsewhere_seconds)
+        )
+        times = f"{there} there and {handover} to hand over, {elsewhere} on {self.elsewhere}"
+        return times if self.operators == 1 else f"{times}, with the {self.operators} operators of its region"
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
-    """Where a node runs, why, what would move it elsewhere; estimated seconds on each device."""
+    """Where a node runs, why, what would move it elsewhere; seconds on each device.
+
+    Those of the accelerator are estimates until its program is timed.
+    """
 
     device: str
-    reason: str
+    because: str | RegionCost
     change: str = ""
     accelerator_seconds: float | None = None
     cpu_seconds: float | None = None
@@ -37,10 +69,23 @@ class Decision:
 
     @property
     def seconds(self) -> float | None:
-        """The estimate for the device that was chosen."""
+        """The time on the device that was chosen."""
         if self.device == "gpu":
             return self.gpu_seconds
         return self.accelerator_seconds if self.device == "vdla" else self.cpu_seconds
+
+    @property
+    def reason(self) -> str:
+        """Why it runs there: its own times, or those of its region, where these decided."""
+        region, there, elsewhere = self.because, self.accelerator_seconds, self.cpu_seconds
+        if isinstance(region, str) or there is None or elsewhere is None:
+            return str(region)
+        if there < elsewhere:
+            return f"{milliseconds(there)} there, {milliseconds(elsewhere)} on {region.elsewhere}"
+        return f"less time in all: {region}"
+
+
+CycleCounter = Callable[[Operator], int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +103,15 @@ def choose(
     cpu: CpuModel,
     forced: Mapping[str, str] | None = None,
     on_gpu: Mapping[str, float] | None = None,
+    count_cycles: CycleCounter | None = None,
 ) -> Choice:
     """The cheapest choice that moves whole groups of connected nodes.
 
     `forced` names devices, "cpu", "vdla" or "gpu", by name of a node or of its result. `on_gpu` has
-    the seconds of nodes that a GPU would run in place of the CPU, by first result.
+    the seconds of nodes that a GPU would run in place of the CPU, by first result. `count_cycles`
+    times the programs of operators where their estimates are too coarse for the choice.
     """
-    return _Choosing(graph, config, found, cpu, forced or {}, on_gpu or {}).run()
+    return _Choosing(graph, config, found, cpu, forced or {}, on_gpu or {}, count_cycles).run()
 
 
 @dataclass
@@ -75,31 +122,60 @@ class _Choosing:
     cpu: CpuModel
     forced: Mapping[str, str]
     on_gpu: Mapping[str, float]
+    count_cycles: CycleCounter | None
 
     def __post_init__(self) -> None:
         self.nodes = {node.outputs[0]: node for node in self.graph.nodes}
-        self.on_accelerator = {n: accelerator_seconds(call, self.config) for n, call in self.found.calls.items()}
+        self.times = {name: AcceleratorTime.of(call, self.config) for name, call in self.found.calls.items()}
+        self.timed: dict[Operator, AcceleratorTime] = {}
         self.on_cpu = {
             n: self.on_gpu.get(n, cpu_seconds(self.graph, self.nodes[n], call.macs, self.cpu))
             for n, call in self.found.calls.items()
         }
 
     def run(self) -> Choice:
-        """Drops groups that do not pay until all do."""
+        """Drops groups that do not pay until all do; times those of which estimates cannot tell."""
         calls: Mapping[str, OperatorCall] = {
             name: call for name, call in self.found.calls.items() if self._force(name) not in ("cpu", "gpu")
         }
         dropped: dict[str, str] = {}
         while True:
             calls = self._joined(calls, dropped)
-            poor = [group for group in self._groups(calls) if self._saved(group, calls) < 0]
+            groups = self._groups(calls)
+            if self._time(name for group in groups if self._is_open(group, calls) for name in group):
+                continue
+            poor = [
+                group for group in groups if not self._is_forced(group) and self._cost(group, calls).saved_seconds < 0
+            ]
             if not poor:
                 break
             for group in poor:
-                why = self._why_dropped(group, calls)
+                why = f"on the accelerator it must take less time, got {self._cost(group, calls)}"
                 dropped |= dict.fromkeys(group, why)
             calls = {name: call for name, call in calls.items() if name not in dropped}
-        return Choice(calls, {name: self._decision(name, calls, dropped) for name in self.nodes})
+        regions = {name: self._cost(group, calls) for group in groups for name in group}
+        return Choice(calls, {name: self._decision(name, regions, dropped) for name in self.nodes})
+
+    def _time(self, names: Iterable[str]) -> bool:
+        """Time the programs of operators that are estimated; whether there were any."""
+        estimated = [name for name in names if self.times[name].error > 1]
+        for name in estimated:
+            operator = self.found.calls[name].operator
+            assert operator is not None and self.count_cycles is not None
+            if operator not in self.timed:  # equal layers share an operator
+                self.timed[operator] = AcceleratorTime(seconds_of(self.count_cycles(operator), self.config))
+            self.times[name] = self.timed[operator]
+        return bool(estimated)
+
+    def _is_open(self, group: set[str], calls: Mapping[str, OperatorCall]) -> bool:
+        """Whether a group may not pay, by the errors of its estimates; one that surely does not is
+        timed as well, since its times are the reason.
+        """
+        if self.count_cycles is None or self._is_forced(group):
+            return False
+        cost = self._cost(group, calls)
+        longest = sum(self.times[name].seconds * self.times[name].error for name in group)
+        return cost.saved_seconds < longest - cost.accelerator_seconds
 
     def _joined(self, calls: Mapping[str, OperatorCall], dropped: dict[str, str]) -> Mapping[str, OperatorCall]:
         """The operators but for concatenations that would not be free."""
@@ -110,7 +186,7 @@ class _Choosing:
     def _force(self, name: str) -> str | None:
         return self.forced.get(name) or self.forced.get(self.nodes[name].name)
 
-    def _groups(self, calls: Mapping[str, OperatorCall]) -> Iterable[set[str]]:
+    def _groups(self, calls: Mapping[str, OperatorCall]) -> list[set[str]]:
         """The connected nodes of each region."""
         regions = Regions(self.graph, self.config, calls)
         group_of: dict[str, set[str]] = {}
@@ -122,14 +198,20 @@ class _Choosing:
                     group |= group_of[root]
             for member in group:
                 group_of[member] = group
-        return {id(group): group for group in group_of.values()}.values()
+        return list({id(group): group for group in group_of.values()}.values())
 
-    def _saved(self, group: set[str], calls: Mapping[str, OperatorCall]) -> float:
-        """The seconds that a group saves there; infinite for what the user put there."""
-        if any(self._force(name) == "vdla" for name in group):
-            return float("inf")
-        saved = sum(self.on_cpu[name] - self.on_accelerator[name] for name in group)
-        return saved - self._handover(group, calls) - PROGRAM_SECONDS
+    def _is_forced(self, group: set[str]) -> bool:
+        """Whether the user put a group on the accelerator."""
+        return any(self._force(name) == "vdla" for name in group)
+
+    def _cost(self, group: set[str], calls: Mapping[str, OperatorCall]) -> RegionCost:
+        return RegionCost(
+            operators=len(group),
+            accelerator_seconds=sum(self.times[name].seconds for name in group),
+            handover_seconds=self._handover(group, calls) + PROGRAM_SECONDS,
+            elsewhere_seconds=sum(self.on_cpu[name] for name in group),
+            elsewhere="the GPU" if any(name in self.on_gpu for name in group) else self.cpu.name,
+        )
 
     def _handover(self, group: set[str], calls: Mapping[str, OperatorCall]) -> float:
         """The seconds to pack the inputs of a group and to unpack its results."""
@@ -144,26 +226,17 @@ class _Choosing:
         layouts = [*(layout for _, layout in inputs), *results]
         return sum(handover_seconds(layout, self.cpu) for layout in layouts)
 
-    def _why_dropped(self, group: set[str], calls: Mapping[str, OperatorCall]) -> str:
-        times = (sum(self.on_cpu[name] for name in group), sum(self.on_accelerator[name] for name in group))
-        cpu, accelerator = map(milliseconds, times)
-        handover = milliseconds(self._handover(group, calls) + PROGRAM_SECONDS)
-        took = f"{accelerator} there and {handover} to hand over, {cpu} on {self._without(group)}"
-        return f"on the accelerator it must take less time, got {took}"
-
-    def _without(self, names: Iterable[str]) -> str:
-        """What runs nodes if the accelerator does not."""
-        return "the GPU" if any(name in self.on_gpu for name in names) else self.cpu.name
-
-    def _decision(self, name: str, calls: Mapping[str, OperatorCall], dropped: Mapping[str, str]) -> Decision:
+    def _decision(self, name: str, regions: Mapping[str, RegionCost], dropped: Mapping[str, str]) -> Decision:
         node = self.nodes[name]
         cpu = self.on_cpu.get(name)
         if cpu is None:
             cpu = cpu_seconds(self.graph, node, macs_of(self.graph, node), self.cpu)
-        times = {"accelerator_seconds": self.on_accelerator.get(name), "cpu_seconds": cpu}
-        if name in calls:
-            fast, slow = milliseconds(self.on_accelerator[name]), milliseconds(self.on_cpu[name])
-            return Decision("vdla", f"{fast} there, {slow} on {self._without([name])}", "--place NODE=cpu", **times)
+        time = self.times.get(name)
+        times = {"accelerator_seconds": None if time is None else time.seconds, "cpu_seconds": cpu}
+        if name in regions:
+            region = regions[name]
+            because = region if region.saved_seconds >= 0 else f"named to run there: {region}"
+            return Decision("vdla", because, "--place NODE=cpu", **times)
         if name in dropped:
             is_join = self.found.calls[name].operator is None
             more = "more work for each tensor handed over, or --place NODE=vdla"

@@ -60,9 +60,25 @@ def modelled_cpu(config: Config, cpu: str) -> CpuModel:
     return CPU_MODELS.get(cpu) or replace(board, name=f"the board's {board.name}")
 
 
-def accelerator_seconds(call: OperatorCall, config: Config) -> float:
-    """The time of an operator on the accelerator; what joins tensors in their places takes none."""
-    return 0.0 if call.operator is None else call.operator.estimated_cycles / (config.clock_mhz * 1e6)
+@dataclass(frozen=True, slots=True)
+class AcceleratorTime:
+    """The seconds of an operator there; they may be more or less by the factor `error`."""
+
+    seconds: float
+    error: float = 1.0
+
+    @staticmethod
+    def of(call: OperatorCall, config: Config) -> AcceleratorTime:
+        """The estimate; what joins tensors in their places takes no time."""
+        operator = call.operator
+        if operator is None:
+            return AcceleratorTime(0.0)
+        return AcceleratorTime(seconds_of(operator.estimated_cycles, config), operator.estimate_error)
+
+
+def seconds_of(cycles: float, config: Config) -> float:
+    """Cycles of a machine as seconds."""
+    return cycles / (config.clock_mhz * 1e6)
 
 
 def cpu_seconds(graph: Graph, node: Node, macs: int, cpu: CpuModel) -> float:

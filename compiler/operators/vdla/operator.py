@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +19,7 @@ from vdla.compiler.codegen.vdla import compile_function
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.roles import SCALE, WEIGHT
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
+from vdla.compiler.operators.vdla.tile_search import waits_for_memory
 from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
@@ -27,6 +29,8 @@ from vdla.support.integers import to_python
 from vdla.support.suggest import did_you_mean
 
 Array = npt.NDArray[Any]
+_SHORT_PROGRAM = 20_000  # cycles
+_SHORT_ERROR, _LONG_ERROR = 4.0, 1.5
 Factors = Array | float | None  # real multipliers: one for each channel, or one for all
 
 
@@ -82,12 +86,19 @@ class Operator:
 
     @cached_property
     def estimated_cycles(self) -> float:
-        """Cycles of the program alone, by the coarse run that the search for tiles ranks with.
-
-        Most are within a tenth of the simulator's, but for programs of few cycles, and machines
-        whose bursts cannot keep the memory busy.
-        """
+        """Cycles of the program alone, by the coarse run that the search for tiles ranks with."""
         return float(timeline(self.config, self.timed, Candidates.of(self.tiling))[0])
+
+    @property
+    def estimate_error(self) -> float:
+        """The factor by which the cycles may be more or less than estimated, infinite if unknown.
+
+        Programs of few cycles are dominated by what the coarse run leaves out, and it is wrong
+        where bursts cannot keep the memory busy (`waits_for_memory`).
+        """
+        if waits_for_memory(self.config):
+            return math.inf
+        return _SHORT_ERROR if self.estimated_cycles < _SHORT_PROGRAM else _LONG_ERROR
 
     @cached_property
     def program(self) -> Program:

@@ -1,0 +1,172 @@
+"""Where layers run, and the times that say so, against exact cycles: 12 kinds on five machines.
+
+Each layer is compiled alone, for a machine with the CPU of its board. `estimate_error_worst` is the
+greatest error of a time on the accelerator that `vdla explain` prints, against the cycles of the
+layer's program in the simulator. `wrong_device` counts the layers on another device than an oracle
+chooses, where the times of both differ by more than a fifth: the oracle has exact cycles, and the
+CPU's rates, once those of the board's model, and once those that are measured here, on one thread
+(`measured`). `timed` counts the layers whose programs had to be timed for the choice, since their
+estimates could not tell.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from vdla.benchmarks.harness import BenchmarkResult, Progress, Row, silent, versions
+from vdla.benchmarks.placement_layers import PlacementLayer, addition, conv, placement_layers
+from vdla.compiler.graph import Graph
+from vdla.compiler.graph.accelerator import (
+    ACCELERATED,
+    REGION,
+    Choice,
+    CpuModel,
+    OperatorCall,
+    board_cpu,
+    candidates,
+    choose,
+    partition,
+    seconds_of,
+)
+from vdla.compiler.graph.accelerator.cost import PROGRAM_SECONDS, cpu_seconds, handover_seconds
+from vdla.compiler.operators.vdla import Operator
+from vdla.hardware.config import Config
+from vdla.runtime.executor import operator_cycles
+from vdla.runtime.native import set_threads
+from vdla.runtime.network import compile_network
+from vdla.simulator.timing import time_program
+from vdla.support.processor import cpu_model
+
+MACHINES = ("pynq_z1", "ultra96", "zcu104", "batch4", "tiny")
+_FIFTH = 1.2
+_ROUNDS = 5
+_ROUND_S = 0.05
+
+
+def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
+    """A row for each layer on each machine."""
+    layers, measured = list(placement_layers()), measured_cpu()
+    total, rows = len(MACHINES) * len(layers), list[Row]()
+    for preset in MACHINES:
+        config = Config.preset(preset)
+        for layer in layers:
+            progress(f"{preset} {layer.kind}", len(rows), total)
+            rows.append(measure(layer, config, (board_cpu(config), measured)))
+    progress("done", total, total)
+    return BenchmarkResult("placement", _figures(rows), rows, _receipt(measured, seed))
+
+
+def measure(layer: PlacementLayer, config: Config, cpus: tuple[CpuModel, ...]) -> Row:
+    """A layer on a machine; its devices are those beside each of the CPUs."""
+    found = candidates(layer.graph, config)
+    call, counted = found.calls["y"], list[Operator]()
+    assert call.operator is not None
+    exact = seconds_of(time_program(call.operator.program).total_cycles, config)
+
+    def count(operator: Operator) -> int:
+        counted.append(operator)
+        return time_program(operator.program).total_cycles
+
+    choices = [choose(layer.graph, config, found, cpu, count_cycles=count) for cpu in cpus]
+    pairs = zip(choices, cpus, strict=True)
+    wrong = sum(one.decisions["y"].device not in _oracle(layer.graph, call, exact, cpu) for one, cpu in pairs)
+    errors = [printed_seconds(layer.graph, config, choice) / exact - 1 for choice in choices]
+    return {
+        "machine": config.name,
+        "kind": layer.kind,
+        "shape": layer.shape,
+        "cycles_ms": 1e3 * exact,
+        "error": round(max(map(abs, errors)), 4),
+        "coarse_error": round(seconds_of(call.operator.estimated_cycles, config) / exact - 1, 4),
+        "timed": len(counted),
+        "wrong_device": wrong,
+    }
+
+
+def printed_seconds(graph: Graph, config: Config, choice: Choice) -> float:
+    """The time of `y` on the accelerator that `vdla explain` prints: that in the program of its
+    region, or the one that is the reason why it does not run there.
+    """
+    if "y" not in choice.calls:
+        (text,) = re.findall(r"got (\S+) ms there", choice.decisions["y"].reason)
+        return 1e-3 * float(text)
+    nodes = partition(graph, config, choice.calls).nodes
+    (region,) = (node.attributes[REGION] for node in nodes if node.op == ACCELERATED)
+    program = region.chain.program
+    spent = operator_cycles(program, time_program(program), region.lines)
+    assert spent is not None
+    return seconds_of(sum(each.cycles for each in spent), config)
+
+
+def _oracle(graph: Graph, call: OperatorCall, exact: float, cpu: CpuModel) -> tuple[str, ...]:
+    """The devices that are right: both where they take about as long."""
+    (node,) = graph.nodes
+    layouts = {*(layout for _, layout in call.inputs.values()), call.output}
+    there = exact + sum(handover_seconds(layout, cpu) for layout in layouts) + PROGRAM_SECONDS
+    here = cpu_seconds(graph, node, call.macs, cpu)
+    if max(there, here) <= _FIFTH * min(there, here):
+        return "cpu", "vdla"
+    return ("vdla",) if there < here else ("cpu",)
+
+
+# --- this CPU -------------------------------------------------------------------------------------
+
+
+def measured_cpu() -> CpuModel:
+    """The rates of one thread of this CPU, on kernels of three layers."""
+    image, sums, least = conv((1, 64, 56, 56), 64, 3), addition((1, 256, 112, 112)), addition((1, 1, 1, 1))
+    set_threads(1)
+    try:
+        products, moves, call = map(_seconds, (image, sums, least))
+    finally:
+        set_threads(0)
+    macs = prod(image.tensor("y").extents) * 64 * 9
+    nbytes = 3 * sums.tensor("y").nbytes
+    rates: Mapping[str, float] = {"macs": macs / (products - call), "bytes": nbytes / (moves - call)}
+    return CpuModel("measured", rates["macs"], rates["bytes"], call, f"measured on {cpu_model()}")
+
+
+def _seconds(graph: Graph) -> float:
+    """The CPU time of a run of a layer, of copies and calls as well: the least of some rounds."""
+    rng = np.random.default_rng(0)
+    inputs = {name: rng.integers(-8, 8, graph.tensor(name).extents, np.int8) for name in graph.inputs}
+    with compile_network(graph, "host") as model:
+        return min(_round(lambda: model.run(inputs)) for _ in range(_ROUNDS))
+
+
+def _round(work: Callable[[], object]) -> float:
+    count, start = 0, time.process_time()
+    while (spent := time.process_time() - start) < _ROUND_S:
+        work()
+        count += 1
+    return spent / count
+
+
+# --- the result -----------------------------------------------------------------------------------
+
+
+def _figures(rows: list[Row]) -> dict[str, float]:
+    return {
+        "layers": len(rows) / len(MACHINES),
+        "estimate_error_worst": max(row["error"] for row in rows),
+        "coarse_error_worst": max(abs(row["coarse_error"]) for row in rows),
+        "timed": sum(row["timed"] for row in rows),
+        "wrong_device": sum(row["wrong_device"] for row in rows),
+    }
+
+
+def _receipt(measured: CpuModel, seed: int) -> dict[str, Any]:
+    return {
+        "configs": {preset: Config.preset(preset).fingerprint for preset in MACHINES},
+        "versions": versions(),
+        "cpu": cpu_model(),
+        "measured": {"macs_per_second": measured.macs_per_second, "bytes_per_second": measured.bytes_per_second},
+        "seed": seed,
+        "command": "vdla bench placement",
+    }
