@@ -15,7 +15,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("support", "hardware", "compiler", "simulator", "runtime", "boards", "benchmarks", "commands")
+LAYERS = (
+    "support", "hardware", "compiler", "simulator", "runtime", "boards", "networks", "verification", "benchmarks",
+    "commands",
+)  # fmt: skip
 
 # room: the rooms that it imports, lower rooms first. `hardware` stands for its top-level modules.
 ROOMS: dict[str, str] = {
@@ -206,88 +209,89 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.generate simulator.support simulator.function simulator.stats "
         "simulator.timing simulator runtime.devices boards"
     ),
-    "benchmarks.harness": "support hardware hardware.program",
-    "benchmarks.isolated_batches": "",
-    "benchmarks.networks": "support",
-    "benchmarks.fuzz": (
-        "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
-        "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native "
-        "benchmarks.harness benchmarks.isolated_batches"
+    "networks": "support",
+    "verification": "",
+    "verification.isolated_batches": "",
+    "verification.fuzz": (
+        "compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
+        "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native"
     ),
+    "verification.grid": (
+        "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
+        "compiler.lowering compiler.schedule compiler.codegen.opencl runtime.grid runtime.opencl "
+        "verification.isolated_batches verification.fuzz"
+    ),
+    "verification.hostile": (
+        "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.opencl "
+        "runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor runtime runtime.network"
+    ),
+    "verification.programs": (
+        "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.templates simulator.stats "
+        "simulator.verify simulator.timing runtime.devices runtime.compare"
+    ),
+    "verification.coverage": "hardware.isa hardware hardware.program simulator.stats simulator.verify simulator.timing",
+    "verification.generated_tests": (
+        "hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir compiler.interpret "
+        "compiler.te compiler.extensions simulator.support simulator.adversary simulator.function simulator.stats "
+        "simulator.verify simulator.timing simulator runtime.devices verification.programs"
+    ),
+    "verification.rtl_mutants": (
+        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
+        "simulator.timing runtime.devices verification.programs"
+    ),
+    "benchmarks.harness": "support hardware hardware.program",
     "benchmarks.gpu": (
-        "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.lowering "
-        "compiler.te compiler.schedule compiler.operators compiler.operators.gpu compiler.codegen.opencl "
-        "compiler.codegen.ptx runtime.native runtime.grid runtime.opencl runtime.cuda runtime "
-        "benchmarks.harness benchmarks.isolated_batches benchmarks.fuzz"
+        "support compiler.ir compiler.target compiler.te compiler.schedule compiler.codegen.ptx compiler.operators "
+        "compiler.operators.gpu runtime.native runtime.grid runtime.opencl runtime.cuda runtime verification.grid "
+        "benchmarks.harness"
     ),
     "benchmarks.cpu": (
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
         "benchmarks.harness"
     ),
     "benchmarks.network_cpu": (
-        "support compiler.target compiler.graph.onnx runtime.native runtime.network runtime.quantise "
-        "benchmarks.harness benchmarks.networks benchmarks.cpu"
+        "support compiler.target compiler.graph.onnx runtime.native runtime.network runtime.quantise networks "
+        "benchmarks.harness benchmarks.cpu"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.tune.searches compiler.templates "
-        "compiler.tune compiler.tune.grid simulator.timing runtime.opencl runtime.tune benchmarks benchmarks.harness "
-        "benchmarks.networks benchmarks.cpu"
-    ),
-    "benchmarks.hostile": (
-        "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.numpy_operators "
-        "runtime.evaluate runtime.artifact runtime.executor runtime runtime.network runtime.opencl "
-        "benchmarks.harness benchmarks.isolated_batches"
+        "compiler.tune compiler.tune.grid simulator.timing runtime.opencl runtime.tune networks benchmarks.harness "
+        "benchmarks.cpu benchmarks"
     ),
     "benchmarks.onnx": "support compiler.graph.onnx runtime benchmarks.harness",
-    "benchmarks.programs": (
-        "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.templates simulator.stats "
-        "simulator.verify simulator.timing runtime.devices runtime.compare"
-    ),
     "benchmarks.board": (
         "support hardware hardware.program simulator.stats runtime.devices runtime.artifact runtime runtime.network "
-        "runtime.quantise runtime.remote boards boards.virtual benchmarks.harness benchmarks.networks "
-        "benchmarks.hostile benchmarks.programs"
-    ),
-    "benchmarks.coverage": (
-        "hardware.isa hardware hardware.program simulator.verify simulator.stats simulator.timing benchmarks.harness "
-        "benchmarks.programs"
-    ),
-    "benchmarks.generated_tests": (
-        "hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir compiler.interpret "
-        "compiler.te compiler.extensions simulator.support simulator.adversary simulator.function simulator.stats "
-        "simulator.verify simulator.timing simulator runtime.devices benchmarks.programs"
+        "runtime.quantise runtime.remote boards boards.virtual networks verification.hostile verification.programs "
+        "benchmarks.harness"
     ),
     "benchmarks.evaluate": (
-        "support hardware hardware.fpga hardware.generate hardware.program compiler.extensions compiler.te "
-        "simulator.timing runtime runtime.devices runtime.verdict benchmarks benchmarks.harness benchmarks.programs "
-        "benchmarks.coverage benchmarks.generated_tests"
-    ),
-    "benchmarks.rtl_mutants": (
-        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
-        "simulator.timing runtime.devices benchmarks.harness benchmarks.programs"
+        "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.extensions "
+        "simulator.timing runtime.devices runtime runtime.verdict verification.programs verification.coverage "
+        "verification.generated_tests benchmarks.harness benchmarks"
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
-        "compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators compiler.operators.definitions "
-        "compiler.operators.cpu compiler.graph compiler.graph.integer compiler.graph.quantise compiler.templates "
-        "compiler.tune simulator.adversary simulator.stats simulator.verify simulator.timing simulator runtime.devices "
-        "runtime.native runtime.evaluate runtime.artifact runtime.executor runtime compiler.graph.accelerator "
-        "runtime.network runtime.quantise runtime.tune runtime.compare boards benchmarks.harness benchmarks.networks "
-        "benchmarks.cpu benchmarks.programs benchmarks.coverage"
+        "compiler.schedule compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators "
+        "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.graph.integer "
+        "compiler.graph.quantise compiler.templates compiler.tune simulator.adversary simulator.stats "
+        "simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.evaluate runtime.artifact "
+        "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.tune "
+        "runtime.compare boards networks verification.isolated_batches verification.fuzz verification.hostile "
+        "verification.programs verification.coverage verification.rtl_mutants benchmarks.harness benchmarks.cpu"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm compiler.ir "
         "compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
         "compiler.operators.vdla compiler.operators compiler.operators.definitions compiler.operators.cpu "
-        "compiler.operators.gpu compiler.graph compiler.graph.passes "
-        "compiler.graph.onnx compiler.graph.quantise compiler.templates compiler.tune compiler.tune.searches "
-        "simulator.function simulator.stats simulator.verify simulator.timing "
-        "simulator runtime.devices runtime.opencl runtime.cuda runtime.evaluate runtime.artifact runtime.executor "
-        "runtime runtime.network runtime.quantise runtime.compare runtime.tune runtime.verdict runtime.explore "
-        "benchmarks.harness benchmarks.networks benchmarks.programs benchmarks.generated_tests runtime.check_datapath"
+        "compiler.operators.gpu compiler.tune.searches compiler.graph compiler.graph.passes compiler.graph.quantise "
+        "compiler.graph.onnx compiler.templates compiler.tune simulator.function simulator.stats simulator.verify "
+        "simulator.timing simulator runtime.devices runtime.opencl runtime.cuda runtime.evaluate runtime.artifact "
+        "runtime.executor runtime runtime.network runtime.quantise runtime.tune runtime.check_datapath "
+        "runtime.verdict runtime.explore runtime.compare networks verification.programs verification.generated_tests "
+        "benchmarks.harness"
     ),
     "commands.board": (
-        "support hardware commands runtime.devices runtime.remote runtime.selftest boards boards.vivado boards.virtual"
+        "support hardware runtime.devices runtime.selftest runtime.remote boards boards.vivado boards.virtual commands"
     ),
 }
 
@@ -308,7 +312,7 @@ def modules() -> Mapping[str, ast.Module]:
     """name below `vdla`: the parsed module; a package has the name of its folder."""
     found = {}
     for layer in LAYERS:
-        folder = ROOT / (f"vdla/{layer}" if layer in ("support", "commands") else layer)
+        folder = ROOT / (f"vdla/{layer}" if layer in ("support", "networks", "commands") else layer)
         for path in sorted(folder.rglob("*.py")):
             parts = (layer, *path.relative_to(folder).with_suffix("").parts)
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -11,7 +11,10 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("vdla/commands", "vdla/support", "hardware", "compiler", "simulator", "runtime", "boards", "benchmarks")
+FOLDERS = (
+    "vdla/commands", "vdla/networks", "vdla/support", "hardware", "compiler", "simulator", "runtime", "boards",
+    "benchmarks", "verification",
+)  # fmt: skip
 
 MOST_POSITIONAL = 3  # arguments
 
