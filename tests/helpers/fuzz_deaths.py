@@ -2,7 +2,7 @@
 
 import os
 
-from vdla.verification.fuzz import BatchOutcome
+from vdla.benchmarks.fuzz import BatchOutcome
 
 DEADLY = 3
 

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from helpers.hand_programs import DATA, PIPELINE, PRODUCT, RESULT, SCALE, UOPS, WEIGHT, changed, program
 
+from vdla.benchmarks.coverage import run
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Emit, Load, MicroOp, Operand, Vector, VectorOp
 from vdla.hardware.numerics import pack_scale
 from vdla.hardware.program import Program, ProgramTensor, place
 from vdla.simulator.timing import time_program
-from vdla.verification.coverage.coverage import GROUPS, UNREACHABLE, Coverage, goals, run
+from vdla.verification.coverage.coverage import GROUPS, UNREACHABLE, Coverage, goals
 from vdla.verification.programs.cases import COUNTS, EACH, ProgramCase
 from vdla.verification.programs.random_machines import MACHINES
 from vdla.verification.programs.random_programs import random_verified_program

@@ -9,10 +9,10 @@ from helpers.hostile_deaths import dying
 from helpers.opencl_functions import needs_opencl
 from onnx import TensorProto, helper, numpy_helper
 
+from vdla.benchmarks.hostile import SOURCES, run
 from vdla.compiler.graph.onnx import OnnxError, import_model
 from vdla.runtime.artifact import Artifact, Step
 from vdla.runtime.executor import Model
-from vdla.verification.hostile import SOURCES, run
 from vdla.verification.hostile.artifacts import ARTIFACTS, hostile_artifact
 from vdla.verification.hostile.artifacts import corpus as artifact_corpus
 from vdla.verification.hostile.onnx_models import corpus, hostile_model

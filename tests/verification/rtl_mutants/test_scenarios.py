@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("pyslang")
 
+from vdla.benchmarks.rtl_mutants import run
 from vdla.hardware.config import Config
-from vdla.verification.rtl_mutants import run
 from vdla.verification.rtl_mutants.defects import defects
 from vdla.verification.rtl_mutants.design import read_design
 from vdla.verification.rtl_mutants.judge import judge, original_finding
