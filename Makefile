@@ -14,7 +14,7 @@ VENV ?= .venv
 PYTEST_ARGS ?= -n 3 --dist worksteal
 BENCHES ?= layers simulator compile mutants coverage equality rtl area cpu fuzz
 # What a second numpy major version could break; the rest of the tests do not touch numpy's edges.
-NUMPY1_TESTS ?= tests/hardware tests/simulator tests/runtime/native/test_kernel.py tests/commands/test_cli.py tests/benchmarks/test_benchmarks.py tests/benchmarks/programs/test_suite.py
+NUMPY1_TESTS ?= tests/hardware tests/simulator tests/runtime/native/test_kernel.py tests/commands/test_cli.py tests/benchmarks/test_benchmarks.py tests/verification/programs/test_suite.py
 
 # PYNQ pins numpy below 2. In one process: its client keeps its state in a file of the installation.
 BOARD_TESTS ?= tests/boards tests/runtime/devices/test_device.py tests/runtime/devices/test_pynq_device.py tests/runtime/devices/test_pynq_virtual.py tests/runtime/devices/test_pynq_network.py

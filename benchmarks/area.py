@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, receipt
 from vdla.boards.board import Board, boards_by_preset
 from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.fpga.area import CLOCK, FAST_CLOCK, Area, area
 from vdla.hardware.fpga.parts import PARTS, FpgaPart, part_of_preset
+from vdla.support.progress import Progress, silent
 
 MACHINES = ("pynq_z1", "pynq_z1_512")
 """The machines of the short form: with one clock, and with two."""

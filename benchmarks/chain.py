@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, receipt
 from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, workload
 from vdla.compiler.templates import Chain, ChainStep, Operator, conv2d, dense, pool2d, residual_add
@@ -24,6 +24,7 @@ from vdla.hardware.program import input_tensors
 from vdla.runtime.executor import operator_cycles
 from vdla.simulator.simulate import simulate
 from vdla.simulator.stats import RunStats
+from vdla.support.progress import Progress, silent
 
 PRESET = "pynq_z1"
 REPEATS = 5

@@ -13,7 +13,7 @@ import statistics
 import time
 from typing import Any
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, receipt
 from vdla.benchmarks.layers import PRESET
 from vdla.benchmarks.native_compile import WARM_UP, convolutions, native_seconds
 from vdla.benchmarks.trial_time import trial_time
@@ -23,6 +23,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.layers import layer_operator
 from vdla.simulator.verify import verify
+from vdla.support.progress import Progress, silent
 
 
 def large_dense(config: Config) -> tuple[Program, float]:

@@ -3,7 +3,7 @@
 Runs on several machines, with the RTL's assertions on. Three of four programs have their tensors
 and stream anywhere in the machine's addresses; in every second batch the RTL's registers and
 memories start at random. Every random program is verified, and functional coverage is measured at
-what is compared (benchmarks/coverage). A mismatch is shrunk and printed with the arguments that
+what is compared (verification/coverage). A mismatch is shrunk and printed with the arguments that
 replay it. `--long` runs 10,000 programs and the layers of ResNet-18.
 """
 
@@ -17,21 +17,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from vdla.benchmarks.coverage.benchmark import Coverage, goals
-from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, receipt
 from vdla.benchmarks.layers import FIRST, PRESET
-from vdla.benchmarks.programs import suite
-from vdla.benchmarks.programs.cases import EACH, EACH_LONG, ProgramCase, all_random
-from vdla.benchmarks.programs.device_pair import Comparator, Open, rtl_pair
-from vdla.benchmarks.programs.extreme_programs import extreme_programs
-from vdla.benchmarks.programs.random_data import random_arrays
-from vdla.benchmarks.programs.random_machines import MACHINES
-from vdla.benchmarks.programs.shrink import shrink
 from vdla.compiler.operators.workloads import resnet18_layers, workload
 from vdla.hardware.asm import disassemble
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.layers import layer_operator
+from vdla.support.progress import Progress, silent
+from vdla.verification.coverage.coverage import Coverage, goals
+from vdla.verification.programs import suite
+from vdla.verification.programs.cases import EACH, EACH_LONG, ProgramCase, all_random
+from vdla.verification.programs.device_pair import Comparator, Open, rtl_pair
+from vdla.verification.programs.extreme_programs import extreme_programs
+from vdla.verification.programs.random_data import random_arrays
+from vdla.verification.programs.random_machines import MACHINES
+from vdla.verification.programs.shrink import shrink
 
 WORKERS = 2
 MOST_SHRUNK = 3

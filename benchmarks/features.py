@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, receipt
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.tune import layer_task
 from vdla.hardware.config import Config
+from vdla.support.progress import Progress, silent
 
 LAYERS = ("C2", "C5", "C8", "C12", "D6", "CT2")
 _REPEATS = 3

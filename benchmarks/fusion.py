@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.benchmarks.cpu.paired_timing import paired_times
-from vdla.benchmarks.harness import BenchmarkResult, Progress, Row, installed_version, silent, versions
+from vdla.benchmarks.harness import BenchmarkResult, Row, installed_version, versions
 from vdla.compiler import operators, te
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import host
 from vdla.runtime.native import BoundCall, build, set_threads
 from vdla.support.processor import cpu_model
+from vdla.support.progress import Progress, silent
 
 Array = NDArray[np.float32]
 Stage = tuple[Callable[..., te.Tensor], Sequence[str], str]  # operator, names of its operands, of its result

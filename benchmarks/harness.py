@@ -20,14 +20,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.support.processor import cpu_model
 
-# progress(what, done, total): called before each step, and at the end with done == total.
-Progress = Callable[[str, int, int], None]
-
 Row = Mapping[str, Any]
-
-
-def silent(what: str, done: int, total: int) -> None:
-    """A progress callback that shows nothing."""
 
 
 @dataclass(frozen=True, slots=True)

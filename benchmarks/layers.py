@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from vdla.benchmarks.chain import STAGES
-from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, receipt
 from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
 from vdla.hardware.config import Config
 from vdla.runtime.layers import LayerRun, layer_operator, measure
+from vdla.support.progress import Progress, silent
 
 PRESET = "pynq_z1"
 FIRST = "C1"  # its channels do not fill a block

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, receipt
 from vdla.benchmarks.mapped_layers import MappedLayer, mapped_layers
 from vdla.compiler import te
 from vdla.compiler.interpret import interpret
@@ -28,6 +28,7 @@ from vdla.runtime.mapping import explore_mappings
 from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program
 from vdla.simulator.verify import verify
+from vdla.support.progress import Progress, silent
 
 PRESETS = ("pynq_z1", "ultra96", "batch4")
 SHAPES = 3

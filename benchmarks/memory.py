@@ -27,17 +27,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
-from vdla.benchmarks.networks.registry import NETWORKS, Network
+from vdla.benchmarks.harness import BenchmarkResult, receipt
 from vdla.compiler.graph import Graph, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
+from vdla.networks.registry import NETWORKS, Network
 from vdla.runtime.artifact import Artifact, Plan, arena_blocks, size_bytes
 from vdla.runtime.executor import activation_bytes
 from vdla.runtime.network import compile_network
 from vdla.runtime.quantise import quantise
+from vdla.support.progress import Progress, silent
 
 NETWORK = "resnet18"
 PRESET = "pynq_z1"

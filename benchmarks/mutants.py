@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
-from vdla.benchmarks.programs import suite
-from vdla.benchmarks.programs.mutation import KINDS, Mutant, mutants
+from vdla.benchmarks.harness import BenchmarkResult, receipt
 from vdla.hardware.program import Program
 from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.verify import Kind, verify
+from vdla.support.progress import Progress, silent
+from vdla.verification.programs import suite
+from vdla.verification.programs.mutation import KINDS, Mutant, mutants
 
 COUNT = 3000
 MOST_ITEMS = 1 << 22

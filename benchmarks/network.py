@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
-from vdla.benchmarks.networks.registry import Network, network
+from vdla.benchmarks.harness import BenchmarkResult, receipt
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion
 from vdla.compiler.graph.groups import BODY
@@ -27,11 +26,13 @@ from vdla.compiler.operators.workload_bound import MachineBound, bound
 from vdla.compiler.operators.workloads import Workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
+from vdla.networks.registry import Network, network
 from vdla.runtime.evaluate import Evaluator
 from vdla.runtime.executor import operator_cycles
 from vdla.runtime.network import Model, compile_network
 from vdla.runtime.quantise import quantise
 from vdla.simulator.stats import RunStats
+from vdla.support.progress import Progress, silent
 
 PRESET = "pynq_z1"
 MEASURED = ("resnet18", "mobilenet_v1", "mobilenet_v2", "vit_small")

@@ -9,16 +9,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, silent, versions
-from vdla.benchmarks.networks.digits import digits
-from vdla.benchmarks.networks.digits_images import LabelledImages, held_out_digits, training_digits
-from vdla.benchmarks.networks.registry import NETWORKS, Network
+from vdla.benchmarks.harness import BenchmarkResult, versions
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.integer import fuse_qdq
 from vdla.compiler.graph.quantise import METHODS
+from vdla.networks.digits import digits
+from vdla.networks.digits_images import LabelledImages, held_out_digits, training_digits
+from vdla.networks.registry import NETWORKS, Network
 from vdla.runtime.evaluate import Evaluator, evaluate_node
 from vdla.runtime.quantise import quantise, snr_db
 from vdla.support.processor import cpu_model
+from vdla.support.progress import Progress, silent
 
 _BATCH = 100  # divides the 600 held-out images
 _CALIBRATION = 1000  # training images

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, receipt
 from vdla.compiler.operators.workloads import workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
@@ -23,6 +23,7 @@ from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.layers import layer_operator, pack, random_data
 from vdla.runtime.run import upload
 from vdla.simulator.simulate import simulate
+from vdla.support.progress import Progress, silent
 
 PRESET = "pynq_z1"
 LAYER = "C2"

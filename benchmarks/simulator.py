@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
-from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
+from vdla.benchmarks.harness import BenchmarkResult, receipt
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import Program
 from vdla.simulator.simulate import Mode, simulate
 from vdla.support.errors import Error
+from vdla.support.progress import Progress, silent
+from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 
 PRESET = "pynq_z1"
 SIZE = 1024

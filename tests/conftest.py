@@ -71,7 +71,7 @@ def operator(request: pytest.FixtureRequest) -> Operator:
     """The operator of the suite of small programs whose name is the parameter; none is compiled
     when tests are collected.
     """
-    from vdla.benchmarks.programs import suite
+    from vdla.verification.programs import suite
 
     return suite.operator(request.param)
 

@@ -12,11 +12,11 @@ from helpers.documents import check_page
 from helpers.opencl_functions import needs_opencl
 from helpers.ptx import needs_ptxas
 
-from vdla.benchmarks.networks.digits_images import held_out_digits, training_digits
-from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.cli import parsers
 from vdla.commands import COMMANDS, EXIT_CODES, load
 from vdla.commands.board_command import SUBCOMMANDS, load_subcommand
+from vdla.networks.digits_images import held_out_digits, training_digits
+from vdla.networks.registry import NETWORKS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from vdla.benchmarks.programs.suite import operators
 from vdla.compiler.operators.workloads import resnet18_layers, workload
 from vdla.hardware.config import PRESETS, Config
 from vdla.runtime.layers import layer_operator
 from vdla.simulator.timing import time_program
+from vdla.verification.programs.suite import operators
 
 PYNQ = Config.preset("pynq_z1")
 

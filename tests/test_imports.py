@@ -82,27 +82,27 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.llvm compiler.codegen.llvm.intrinsics compiler.operators"
     ),
     "compiler.operators.gpu": (
-        "compiler.ir compiler.arith compiler.target compiler.tensorize compiler.analysis compiler.schedule "
+        "compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize compiler.schedule "
         "compiler.codegen.llvm.intrinsics compiler.operators compiler.operators.cpu"
     ),
-    "compiler.tune.searches": "support compiler.tune",
     "compiler.graph": "support",
-    "compiler.graph.passes": "compiler.graph",
     "compiler.graph.rules": (
         "support hardware compiler.ir compiler.target compiler.te compiler.operators compiler.graph"
     ),
-    "compiler.graph.layouts": "compiler.ir compiler.target compiler.operators compiler.graph compiler.graph.rules",
-    "compiler.graph.integer": "hardware compiler.operators compiler.graph compiler.graph.passes",
-    "compiler.graph.quantise": "support compiler.graph compiler.graph.integer",
-    "compiler.graph.onnx": "support compiler.graph compiler.graph.rules",
     "compiler.templates": (
         "support hardware compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
     ),
     "compiler.tune": (
-        "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te compiler.schedule "
-        "compiler.operators.vdla compiler.map compiler.operators compiler.operators.cpu compiler.graph "
-        "compiler.graph.rules compiler.templates"
+        "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te "
+        "compiler.schedule compiler.operators.vdla compiler.map compiler.operators compiler.operators.cpu "
+        "compiler.graph compiler.graph.rules compiler.templates"
     ),
+    "compiler.tune.searches": "support compiler.tune",
+    "compiler.graph.passes": "compiler.graph",
+    "compiler.graph.layouts": "compiler.ir compiler.target compiler.operators compiler.graph compiler.graph.rules",
+    "compiler.graph.integer": "hardware compiler.operators compiler.graph compiler.graph.passes",
+    "compiler.graph.quantise": "support compiler.graph compiler.graph.integer",
+    "compiler.graph.onnx": "support compiler.graph compiler.graph.rules",
     "compiler.tune.grid": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.lowering compiler.schedule "
         "compiler.operators.cpu compiler.operators.gpu compiler.tune"
@@ -114,84 +114,82 @@ ROOMS: dict[str, str] = {
     "simulator.verify": "support hardware.isa hardware hardware.program simulator.support",
     "simulator.timing": "hardware.isa hardware hardware.program simulator.support simulator.stats",
     "simulator": (
-        "hardware.isa hardware hardware.program simulator.support simulator.function simulator.stats "
-        "simulator.verify simulator.timing"
+        "hardware.isa hardware hardware.program simulator.support simulator.function simulator.stats simulator.verify "
+        "simulator.timing"
     ),
     "runtime.devices": (
-        "support hardware.isa hardware hardware.generate hardware.program simulator.support "
-        "simulator.function simulator.stats simulator.verify simulator.timing"
+        "support hardware.isa hardware hardware.generate hardware.program simulator.support simulator.function "
+        "simulator.stats simulator.verify simulator.timing"
     ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
     "runtime.grid": "support compiler.abi compiler.ir compiler.target runtime.native",
-    "runtime.opencl": ("compiler.abi compiler.ir compiler.target compiler.codegen.opencl runtime.native runtime.grid"),
+    "runtime.opencl": "compiler.abi compiler.ir compiler.target compiler.codegen.opencl runtime.native runtime.grid",
     "runtime.cuda": "compiler.abi compiler.ir compiler.target compiler.codegen.ptx runtime.native runtime.grid",
     "runtime.numpy_operators": "hardware",
     "runtime.evaluate": (
-        "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "compiler.graph.rules compiler.graph.integer compiler.graph.onnx runtime.native "
-        "runtime.numpy_operators"
+        "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.rules "
+        "compiler.graph.passes compiler.graph.integer compiler.graph.onnx runtime.native runtime.numpy_operators"
     ),
     "runtime.artifact": "support hardware hardware.program compiler.abi simulator.verify",
     "runtime.executor": (
-        "support hardware.isa hardware hardware.program simulator.stats runtime.devices runtime.native "
-        "runtime.numpy_operators runtime.artifact runtime.grid"
-    ),
-    "runtime": (
-        "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
-        "compiler.te compiler.lowering compiler.analysis compiler.schedule compiler.operators.vdla compiler.operators "
-        "compiler.operators.gpu compiler.graph compiler.graph.onnx "
-        "compiler.templates compiler.map simulator.support simulator.stats simulator.timing simulator "
-        "runtime.devices runtime.native runtime.grid runtime.evaluate runtime.executor "
-        "runtime.network runtime.tune"
+        "support hardware.isa hardware hardware.program simulator.stats runtime.devices runtime.native runtime.grid "
+        "runtime.numpy_operators runtime.artifact"
     ),
     "compiler.graph.accelerator": (
-        "hardware compiler.operators.vdla compiler.graph compiler.graph.integer compiler.templates"
+        "hardware compiler.operators.vdla compiler.graph compiler.templates compiler.graph.integer"
     ),
-    "compiler.graph.grid": ("compiler.graph compiler.graph.accelerator compiler.graph.layouts compiler.graph.rules"),
-    "runtime.network": (
-        "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target "
-        "compiler.codegen.llvm compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "compiler.graph.rules compiler.graph.layouts compiler.graph.onnx compiler.tune simulator.stats "
-        "simulator.verify simulator.timing runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor "
-        "compiler.graph.accelerator compiler.graph.grid compiler.operators.gpu runtime.grid runtime.quantise"
-    ),
+    "compiler.graph.grid": "compiler.graph compiler.graph.rules compiler.graph.layouts compiler.graph.accelerator",
     "runtime.quantise": (
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
     ),
+    "runtime.network": (
+        "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.codegen.llvm "
+        "compiler.operators.vdla compiler.operators.cpu compiler.operators.gpu compiler.graph compiler.graph.rules "
+        "compiler.tune compiler.graph.passes compiler.graph.layouts compiler.graph.onnx simulator.stats "
+        "simulator.verify simulator.timing runtime.grid runtime.numpy_operators runtime.evaluate runtime.artifact "
+        "runtime.executor compiler.graph.accelerator compiler.graph.grid runtime.quantise"
+    ),
     "runtime.tune": (
         "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "
-        "compiler.operators.vdla compiler.map compiler.tune.searches compiler.graph compiler.graph.rules compiler.tune "
-        "compiler.tune.grid simulator.timing runtime.devices runtime.native runtime.grid runtime.artifact "
-        "runtime.network"
+        "compiler.operators.vdla compiler.map compiler.graph compiler.graph.rules compiler.tune "
+        "compiler.tune.searches compiler.tune.grid simulator.timing runtime.devices runtime.native runtime.grid "
+        "runtime.artifact runtime.network"
+    ),
+    "runtime": (
+        "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te "
+        "compiler.codegen.vdla compiler.lowering compiler.schedule compiler.operators.vdla compiler.map "
+        "compiler.operators compiler.operators.gpu compiler.graph compiler.templates compiler.graph.onnx "
+        "simulator.support simulator.stats simulator.timing simulator runtime.devices runtime.native runtime.grid "
+        "runtime.evaluate runtime.executor runtime.network runtime.tune"
     ),
     "runtime.check_datapath": (
-        "support hardware.isa hardware hardware.generate compiler.ir compiler.te compiler.interpret "
+        "support hardware.isa hardware hardware.generate compiler.ir compiler.interpret compiler.te "
         "compiler.extensions runtime.devices"
     ),
     "runtime.check_intrinsic": (
-        "support hardware.isa hardware compiler.ir compiler.target compiler.te compiler.interpret compiler.tensorize "
-        "compiler.schedule compiler.codegen.vdla compiler.codegen.vdla.intrinsics simulator.verify simulator "
+        "support hardware.isa hardware compiler.ir compiler.target compiler.interpret compiler.te compiler.tensorize "
+        "compiler.codegen.vdla compiler.schedule compiler.codegen.vdla.intrinsics simulator.verify simulator "
         "runtime.native runtime.check_datapath"
     ),
     "runtime.verdict": (
-        "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.te compiler.interpret "
+        "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
         "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
-        "compiler.graph compiler.graph.passes compiler.graph.integer compiler.graph.onnx compiler.tune.searches "
-        "compiler.tune simulator.verify simulator.timing simulator runtime.evaluate runtime runtime.quantise "
-        "runtime.tune"
+        "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes compiler.graph.integer "
+        "compiler.graph.onnx simulator.verify simulator.timing simulator runtime.evaluate runtime.quantise "
+        "runtime.tune runtime"
     ),
     "runtime.explore": (
-        "support hardware hardware.fpga compiler.extensions compiler.tune.searches compiler.tune "
-        "runtime.tune runtime.verdict"
+        "support hardware hardware.fpga compiler.extensions compiler.tune compiler.tune.searches runtime.tune "
+        "runtime.verdict"
     ),
     "runtime.compare": (
         "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "
-        "simulator.stats simulator.verify runtime.devices runtime.numpy_operators runtime.artifact "
-        "runtime.executor runtime"
+        "simulator.stats simulator.verify runtime.devices runtime.numpy_operators runtime.artifact runtime.executor "
+        "runtime"
     ),
     "runtime.selftest": (
-        "support hardware.isa hardware hardware.program compiler.operators compiler.templates "
-        "simulator.stats simulator.timing simulator runtime.devices runtime"
+        "support hardware.isa hardware hardware.program compiler.operators compiler.templates simulator.stats "
+        "simulator.timing simulator runtime.devices runtime"
     ),
     "runtime.remote": (
         "support hardware.isa hardware hardware.program simulator.support simulator.stats simulator.verify "
@@ -203,88 +201,90 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.generate simulator.support simulator.function simulator.stats "
         "simulator.timing simulator runtime.devices boards"
     ),
-    "benchmarks.harness": "support hardware hardware.program",
-    "benchmarks.isolated_batches": "",
-    "benchmarks.networks": "support",
-    "benchmarks.fuzz": (
-        "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
-        "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native "
-        "benchmarks.harness benchmarks.isolated_batches"
+    "networks": "support",
+    "verification": "",
+    "verification.isolated_batches": "",
+    "verification.fuzz": (
+        "compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
+        "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native"
     ),
+    "verification.grid": (
+        "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
+        "compiler.lowering compiler.schedule compiler.codegen.opencl runtime.grid runtime.opencl "
+        "verification.isolated_batches verification.fuzz"
+    ),
+    "verification.hostile": (
+        "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.opencl "
+        "runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor runtime.network runtime"
+    ),
+    "verification.programs": (
+        "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.templates simulator.stats "
+        "simulator.verify simulator.timing runtime.devices runtime.compare"
+    ),
+    "verification.coverage": "hardware.isa hardware hardware.program simulator.stats simulator.verify simulator.timing",
+    "verification.generated_tests": (
+        "hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir compiler.interpret "
+        "compiler.te compiler.extensions simulator.support simulator.adversary simulator.function simulator.stats "
+        "simulator.verify simulator.timing simulator runtime.devices verification.programs"
+    ),
+    "verification.rtl_mutants": (
+        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
+        "simulator.timing runtime.devices verification.programs"
+    ),
+    "benchmarks.harness": "support hardware hardware.program",
     "benchmarks.gpu": (
-        "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.lowering "
-        "compiler.te compiler.schedule compiler.operators compiler.operators.gpu compiler.codegen.opencl "
-        "compiler.codegen.ptx runtime.native runtime.grid runtime.opencl runtime.cuda runtime "
-        "benchmarks.harness benchmarks.isolated_batches benchmarks.fuzz"
+        "support compiler.ir compiler.target compiler.te compiler.schedule compiler.codegen.ptx compiler.operators "
+        "compiler.operators.gpu runtime.native runtime.grid runtime.opencl runtime.cuda runtime verification.grid "
+        "benchmarks.harness"
     ),
     "benchmarks.cpu": (
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
         "benchmarks.harness"
     ),
     "benchmarks.network_cpu": (
-        "support compiler.target compiler.graph.onnx runtime.native runtime.network runtime.quantise "
-        "benchmarks.harness benchmarks.networks benchmarks.cpu"
-    ),
-    "benchmarks.tune": (
-        "support hardware compiler.ir compiler.te compiler.operators compiler.tune.searches compiler.templates "
-        "compiler.tune compiler.tune.grid simulator.timing runtime.opencl runtime.tune benchmarks benchmarks.harness "
-        "benchmarks.networks benchmarks.cpu"
-    ),
-    "benchmarks.hostile": (
-        "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.numpy_operators "
-        "runtime.evaluate runtime.artifact runtime.executor runtime runtime.network runtime.opencl "
-        "benchmarks.harness benchmarks.isolated_batches"
-    ),
-    "benchmarks.onnx": "support compiler.graph.onnx runtime benchmarks.harness",
-    "benchmarks.programs": (
-        "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.templates simulator.stats "
-        "simulator.verify simulator.timing runtime.devices runtime.compare"
-    ),
-    "benchmarks.board": (
-        "support hardware hardware.program simulator.stats runtime.devices runtime.artifact runtime runtime.network "
-        "runtime.quantise runtime.remote boards boards.virtual benchmarks.harness benchmarks.networks "
-        "benchmarks.hostile benchmarks.programs"
-    ),
-    "benchmarks.coverage": (
-        "hardware.isa hardware hardware.program simulator.verify simulator.stats simulator.timing benchmarks.harness "
-        "benchmarks.programs"
-    ),
-    "benchmarks.generated_tests": (
-        "hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir compiler.interpret "
-        "compiler.te compiler.extensions simulator.support simulator.adversary simulator.function simulator.stats "
-        "simulator.verify simulator.timing simulator runtime.devices benchmarks.programs"
-    ),
-    "benchmarks.evaluate": (
-        "support hardware hardware.fpga hardware.generate hardware.program compiler.extensions compiler.te "
-        "simulator.timing runtime runtime.devices runtime.verdict benchmarks benchmarks.harness benchmarks.programs "
-        "benchmarks.coverage benchmarks.generated_tests"
-    ),
-    "benchmarks.rtl_mutants": (
-        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
-        "simulator.timing runtime.devices benchmarks.harness benchmarks.programs"
+        "support compiler.target compiler.graph.onnx runtime.native runtime.quantise runtime.network networks "
+        "benchmarks.harness benchmarks.cpu"
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
-        "compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators compiler.operators.definitions "
-        "compiler.operators.cpu compiler.graph compiler.graph.integer compiler.graph.quantise compiler.templates "
-        "compiler.tune simulator.adversary simulator.stats simulator.verify simulator.timing simulator runtime.devices "
-        "runtime.native runtime.evaluate runtime.artifact runtime.executor runtime compiler.graph.accelerator "
-        "runtime.network runtime.quantise runtime.tune runtime.compare boards benchmarks.harness benchmarks.networks "
-        "benchmarks.cpu benchmarks.programs benchmarks.coverage"
+        "compiler.schedule compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators "
+        "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates compiler.tune "
+        "compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.stats simulator.verify "
+        "simulator.timing simulator runtime.devices runtime.native runtime.evaluate runtime.artifact runtime.executor "
+        "compiler.graph.accelerator runtime.quantise runtime.network runtime.tune runtime runtime.compare boards "
+        "networks verification.isolated_batches verification.fuzz verification.hostile verification.programs "
+        "verification.coverage verification.rtl_mutants benchmarks.harness benchmarks.cpu"
+    ),
+    "benchmarks.tune": (
+        "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
+        "compiler.tune.searches compiler.tune.grid simulator.timing runtime.opencl runtime.tune networks "
+        "benchmarks.harness benchmarks.cpu benchmarks"
+    ),
+    "benchmarks.onnx": "support compiler.graph.onnx runtime benchmarks.harness",
+    "benchmarks.board": (
+        "support hardware hardware.program simulator.stats runtime.devices runtime.artifact runtime.quantise "
+        "runtime.network runtime runtime.remote boards boards.virtual networks verification.hostile "
+        "verification.programs benchmarks.harness"
+    ),
+    "benchmarks.evaluate": (
+        "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.extensions "
+        "simulator.timing runtime.devices runtime runtime.verdict verification.programs verification.coverage "
+        "verification.generated_tests benchmarks.harness benchmarks"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm compiler.ir "
         "compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
         "compiler.operators.vdla compiler.operators compiler.operators.definitions compiler.operators.cpu "
-        "compiler.operators.gpu compiler.graph compiler.graph.passes "
-        "compiler.graph.onnx compiler.graph.quantise compiler.templates compiler.tune compiler.tune.searches "
-        "simulator.function simulator.stats simulator.verify simulator.timing "
-        "simulator runtime.devices runtime.opencl runtime.cuda runtime.evaluate runtime.artifact runtime.executor "
-        "runtime runtime.network runtime.quantise runtime.compare runtime.tune runtime.verdict runtime.explore "
-        "benchmarks.harness benchmarks.networks benchmarks.programs benchmarks.generated_tests runtime.check_datapath"
+        "compiler.operators.gpu compiler.graph compiler.templates compiler.tune compiler.tune.searches "
+        "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.function simulator.stats "
+        "simulator.verify simulator.timing simulator runtime.devices runtime.opencl runtime.cuda runtime.evaluate "
+        "runtime.artifact runtime.executor runtime.quantise runtime.network runtime.tune runtime "
+        "runtime.check_datapath runtime.verdict runtime.explore runtime.compare networks verification.programs "
+        "verification.generated_tests benchmarks.harness"
     ),
     "commands.board": (
-        "support hardware commands runtime.devices runtime.remote runtime.selftest boards boards.vivado boards.virtual"
+        "support hardware runtime.devices runtime.selftest runtime.remote boards boards.vivado boards.virtual "
+        "commands"
     ),
 }
 

@@ -10,7 +10,10 @@ from test_imports import ROOMS
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-FOLDERS = ("vdla", "hardware", "compiler", "simulator", "runtime", "boards", "benchmarks", "tests", "docs", "examples")
+FOLDERS = (
+    "vdla", "hardware", "compiler", "simulator", "runtime", "boards", "verification", "benchmarks", "tests", "docs",
+    "examples",
+)  # fmt: skip
 
 
 def paths() -> set[str]:
@@ -27,7 +30,8 @@ def test_every_path_on_the_map_exists() -> None:
 def test_every_room_is_on_the_map() -> None:
     folders = {room.replace(".", "/") for room in ROOMS if (ROOT / room.replace(".", "/")).is_dir()}
     shown = {path.rstrip("/") for path in paths()}
-    below = {"benchmarks", "boards", "commands", "support"}  # one line for each of these, with all below it
+    # one line for each of these, with all below it
+    below = {"benchmarks", "boards", "commands", "networks", "support", "verification"}
     missing = {folder for folder in folders if folder.split("/")[0] not in below} - shown
     assert missing <= {"compiler/codegen", "compiler/codegen/vdla/intrinsics", "compiler/codegen/llvm/intrinsics"}
 

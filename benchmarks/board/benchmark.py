@@ -21,8 +21,9 @@ from vdla.benchmarks.board.remote_overhead import LONG as MANY_CALLS
 from vdla.benchmarks.board.remote_overhead import SHORT as FEW_CALLS
 from vdla.benchmarks.board.remote_overhead import remote_overhead
 from vdla.benchmarks.board.virtual_client import on_virtual_board, require_pynq
-from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, receipt
 from vdla.hardware.config import Config
+from vdla.support.progress import Progress, silent
 
 PRESET = "pynq_z1"
 _STEPS = 6

@@ -11,13 +11,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from vdla.benchmarks.programs.random_data import random_arrays
-from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.remote import RemoteDevice
 from vdla.runtime.run import run
 from vdla.support.errors import Error
+from vdla.verification.programs.random_data import random_arrays
+from vdla.verification.programs.random_programs import random_verified_program
 
 ATTEMPTS = 50
 """Attempts of a run, each of which ended with a clear error, before it is given up."""

@@ -21,9 +21,9 @@ from vdla.benchmarks.board.client_process import ATTEMPTS, ClientTask, client
 from vdla.benchmarks.board.faulty_device import DeviceFaults, FaultyDevices
 from vdla.benchmarks.board.faulty_network import NetworkFaults, faulty_network
 from vdla.benchmarks.board.served import served
-from vdla.benchmarks.harness import Progress, silent
 from vdla.hardware.config import Config
 from vdla.runtime.remote import Limits, board_status
+from vdla.support.progress import Progress, silent
 
 HANG_S = 150.0
 """Seconds without a line in its journal after which a client hangs."""

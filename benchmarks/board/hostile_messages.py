@@ -22,11 +22,6 @@ import grpc
 import numpy as np
 
 from vdla.benchmarks.board.served import Served, served
-from vdla.benchmarks.harness import Progress, silent
-from vdla.benchmarks.hostile.mutate import mutated_bytes
-from vdla.benchmarks.hostile.mutate_json import mutate_json
-from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
-from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program, placed_sizes
 from vdla.runtime.remote import Limits, RemoteDevice
@@ -34,6 +29,11 @@ from vdla.runtime.remote.framing import PREFIX, unpack
 from vdla.runtime.remote.messages import SERVICE, VERSION
 from vdla.runtime.run import run
 from vdla.support.errors import Error
+from vdla.support.progress import Progress, silent
+from vdla.verification.hostile.mutate import mutated_bytes
+from vdla.verification.hostile.mutate_json import mutate_json
+from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
+from vdla.verification.programs.random_data import random_arrays
 
 SHORT, LONG = 600, 10_000
 """Messages of the short and the long form."""

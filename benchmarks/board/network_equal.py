@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import Progress, silent
-from vdla.benchmarks.networks.registry import network
 from vdla.hardware.config import Config
+from vdla.networks.registry import network
 from vdla.runtime.artifact import Artifact
 from vdla.runtime.devices import Device, open_device
 from vdla.runtime.network import Model, compile_network
 from vdla.runtime.quantise import quantise
+from vdla.support.progress import Progress, silent
 
 NETWORKS = ("resnet18", "digits")
 SMALL = ("digits",)

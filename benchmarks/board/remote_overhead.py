@@ -12,12 +12,12 @@ import time
 from typing import Any
 
 from vdla.benchmarks.board.served import served
-from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
-from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.hardware.config import Config
 from vdla.runtime.devices import open_device
 from vdla.runtime.remote import RemoteDevice
 from vdla.runtime.run import run
+from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
+from vdla.verification.programs.random_data import random_arrays
 
 SHORT, LONG = 20, 200
 """Runs of the short and the long form, after the first."""

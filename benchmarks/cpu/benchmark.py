@@ -16,11 +16,12 @@ from vdla.benchmarks.cpu.float32 import measure_fusion, measure_layers, measure_
 from vdla.benchmarks.cpu.int8 import measure_int8
 from vdla.benchmarks.cpu.layers import layers
 from vdla.benchmarks.cpu.section import ReportStep, Section
-from vdla.benchmarks.harness import BenchmarkResult, Progress, installed_version, silent, versions
+from vdla.benchmarks.harness import BenchmarkResult, installed_version, versions
 from vdla.compiler.target import host
 from vdla.runtime.native import set_threads
 from vdla.support.errors import Error
 from vdla.support.processor import cpu_model
+from vdla.support.progress import Progress, silent
 
 # Each section's measuring function, and the number of steps that it reports.
 SECTIONS: tuple[tuple[Callable[[int, ReportStep], Section], int], ...] = (

@@ -1,8 +1,8 @@
 """Extensions: generated tests, mutants of programs, planted faults and who names them.
 
 Everything follows from the declarations of small extensions that together have every kind of
-operand, private state and a stage (benchmarks/generated_tests/samples.py). Machines with datapaths
-run on the RTL as well (on_rtl.py). `--long` plants each fault in every extension that can have it
+operand, private state and a stage (verification/generated_tests). Machines with datapaths run on
+the RTL as well (on_rtl.py). `--long` plants each fault in every extension that can have it
 and in the RTL, and runs 2,000 programs on each machine with each memory; where it is interrupted,
 the same command goes on. Subjects are parts: programs, mutants, faults, mismatches, examples.
 
@@ -20,26 +20,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vdla.benchmarks import mutants
-from vdla.benchmarks.coverage import plug_ins
-from vdla.benchmarks.coverage.benchmark import Coverage
 from vdla.benchmarks.evaluate import examples, on_rtl
 from vdla.benchmarks.evaluate.part import BenchmarkPart
-from vdla.benchmarks.generated_tests.check import GeneratedTests
-from vdla.benchmarks.generated_tests.faults import FAULTS, Fault
-from vdla.benchmarks.generated_tests.planted import (
+from vdla.benchmarks.harness import BenchmarkResult, Row, receipt
+from vdla.hardware.config import Config
+from vdla.simulator.timing import time_program
+from vdla.support.errors import Error
+from vdla.support.progress import Progress, silent
+from vdla.support.suggest import did_you_mean
+from vdla.verification.coverage import plug_ins
+from vdla.verification.coverage.coverage import Coverage
+from vdla.verification.generated_tests.check import GeneratedTests
+from vdla.verification.generated_tests.faults import FAULTS, Fault
+from vdla.verification.generated_tests.planted import (
     MOST_PROGRAMS,
     PlantedFault,
     plant,
     plant_in_rtl,
     sample_machine,
 )
-from vdla.benchmarks.generated_tests.rtl_faults import RTL_FAULTS, RtlFault
-from vdla.benchmarks.harness import BenchmarkResult, Progress, Row, receipt, silent
-from vdla.benchmarks.programs.random_programs import random_draft
-from vdla.hardware.config import Config
-from vdla.simulator.timing import time_program
-from vdla.support.errors import Error
-from vdla.support.suggest import did_you_mean
+from vdla.verification.generated_tests.rtl_faults import RTL_FAULTS, RtlFault
+from vdla.verification.programs.random_programs import random_draft
 
 PROGRAMS = 150
 MUTANTS = 1000

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 
-from vdla.benchmarks.harness import Progress
 from vdla.hardware.config import Config
 from vdla.runtime.verdict import LayerVerdict, evaluate, layers_named
+from vdla.support.progress import Progress
 
 LAYERS = ("D1-D9",)
 PRESETS = ("pynq_z1", "ultra96")

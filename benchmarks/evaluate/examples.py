@@ -19,7 +19,6 @@ from pathlib import Path
 import vdla
 from vdla.benchmarks.evaluate import depthwise
 from vdla.benchmarks.evaluate.part import BenchmarkPart
-from vdla.benchmarks.harness import Progress, silent
 from vdla.compiler.extensions import extend
 from vdla.compiler.te import Tensor
 from vdla.hardware.config import Config
@@ -29,6 +28,7 @@ from vdla.runtime.mapping import map_expression
 from vdla.runtime.verdict import steps_of
 from vdla.simulator.timing import time_program
 from vdla.support.errors import Error
+from vdla.support.progress import Progress, silent
 
 DOCS = Path(vdla.__file__).resolve().parent.parent / "docs"
 _FILE = re.compile(

@@ -18,12 +18,13 @@ from vdla.benchmarks import equality
 from vdla.benchmarks.evaluate import examples
 from vdla.benchmarks.evaluate.part import BenchmarkPart
 from vdla.benchmarks.evaluate.rtl_batches import WORKERS, RtlBatch, RtlBatchOutcome, run_batches, split
-from vdla.benchmarks.generated_tests.planted import sample_machine
-from vdla.benchmarks.harness import Progress, Row
-from vdla.benchmarks.programs.random_machines import DRAMS
+from vdla.benchmarks.harness import Row
 from vdla.compiler.extensions import extend
 from vdla.hardware.config import Config
 from vdla.hardware.generate.datapath_ports import datapath_units
+from vdla.support.progress import Progress
+from vdla.verification.generated_tests.planted import sample_machine
+from vdla.verification.programs.random_machines import DRAMS
 
 _TINY = Config.preset("tiny")
 PLAIN = (

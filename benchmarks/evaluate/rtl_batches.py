@@ -17,16 +17,16 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from vdla.benchmarks.harness import Progress
-from vdla.benchmarks.programs.cases import COUNTS, ProgramCase
-from vdla.benchmarks.programs.device_pair import Comparator, Open, rtl_pair
-from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.hardware.config import Config, Dram
 from vdla.hardware.program import Program
 from vdla.runtime.devices.rtl_build import BuildOptions, build_library
 from vdla.runtime.verdict.kept import toolkit_digest
 from vdla.support.atomic import write_text
 from vdla.support.cache import user_cache
+from vdla.support.progress import Progress
+from vdla.verification.programs.cases import COUNTS, ProgramCase
+from vdla.verification.programs.device_pair import Comparator, Open, rtl_pair
+from vdla.verification.programs.random_data import random_arrays
 
 PROGRAMS = 48
 """Programs of a batch."""
@@ -135,7 +135,7 @@ def _finished(batches: Sequence[RtlBatch], workers: int, opened: Open) -> Iterat
 def _path(batch: RtlBatch) -> Path:
     library = build_library(batch.config, BuildOptions(assertions=True)).name  # its name has a hash of all sources
     content = [library, batch.config.to_dict(), batch.first, batch.count, [asdict(dram) for dram in batch.memories]]
-    text = json.dumps([toolkit_digest("benchmarks/programs"), *content], sort_keys=True)
+    text = json.dumps([toolkit_digest("verification/programs"), *content], sort_keys=True)
     return user_cache("evaluate") / f"rtl-{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 

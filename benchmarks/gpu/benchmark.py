@@ -5,10 +5,11 @@ from __future__ import annotations
 from vdla.benchmarks.gpu.cuda import cuda_figures
 from vdla.benchmarks.gpu.device import device_figures
 from vdla.benchmarks.gpu.ptx import ptx_figures
-from vdla.benchmarks.gpu.races import RANDOM, RaceCounts, count_races
-from vdla.benchmarks.gpu.scheduled import GridCases, grid_cases
-from vdla.benchmarks.harness import BenchmarkResult, Progress, versions
+from vdla.benchmarks.harness import BenchmarkResult, versions
 from vdla.support.processor import cpu_model
+from vdla.support.progress import Progress
+from vdla.verification.grid.races import RANDOM, RaceCounts, count_races
+from vdla.verification.grid.scheduled import GridCases, grid_cases
 
 CASES, CASES_LONG = 300, 5_200  # six of ten are accepted
 PLANTED = 300

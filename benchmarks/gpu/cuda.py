@@ -12,12 +12,12 @@ import numpy as np
 
 from vdla.benchmarks.gpu.exact import compare_cases, exact_cases
 from vdla.benchmarks.gpu.vendor_kernels import Array, Timed, vendor_kernels
-from vdla.benchmarks.harness import Progress
 from vdla.compiler import ir, te
 from vdla.compiler.operators import conv2d, matmul
 from vdla.compiler.operators.gpu import grid_schedule
 from vdla.runtime.cuda import CudaDevice, CudaDeviceError, build_cuda, open_cuda
 from vdla.runtime.grid import DeviceKernel
+from vdla.support.progress import Progress
 
 SIZE = 4096
 CHANNELS, IMAGE = 256, 56

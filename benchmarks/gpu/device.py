@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from vdla.benchmarks.gpu.exact import compare_cases, exact_cases
 from vdla.benchmarks.gpu.product_ratio import product_ratio
-from vdla.benchmarks.harness import Progress
 from vdla.runtime.compile import compile
 from vdla.runtime.opencl import OpenClDeviceError, open_opencl
+from vdla.support.progress import Progress
 
 _POCL = "Portable Computing Language"  # which runs kernels on CPUs
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import Progress
 from vdla.compiler import ir, operators, te
 from vdla.compiler.operators.workloads import Workload, workloads
 from vdla.runtime.grid import DeviceKernel
 from vdla.runtime.native import build
+from vdla.support.progress import Progress
 
 Array = np.ndarray[Any, Any]
 ULPS = 16

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import Progress
 from vdla.compiler import te
 from vdla.compiler.operators import matmul
 from vdla.runtime.compile import compile
@@ -18,6 +17,7 @@ from vdla.runtime.opencl import OpenClDevice
 from vdla.runtime.opencl.program import build_program
 from vdla.runtime.opencl.pyopencl_module import pyopencl
 from vdla.support.errors import Error
+from vdla.support.progress import Progress
 
 SIZE = 1024
 _RUNS = 5  # of each kernel, in turns; the best counts

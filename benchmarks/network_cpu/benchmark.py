@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdla.benchmarks.cpu.paired_timing import geomean
-from vdla.benchmarks.harness import BenchmarkResult, Progress, Row, installed_version, silent, versions
+from vdla.benchmarks.harness import BenchmarkResult, Row, installed_version, versions
 from vdla.benchmarks.network_cpu.compiled_network import CompiledNetwork
 from vdla.benchmarks.network_cpu.quantised_model import quantised_model
 from vdla.benchmarks.network_cpu.rivals import Array, exact_result, rivals
-from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.compiler.target import host
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.native import set_threads
 from vdla.support.errors import Error
 from vdla.support.processor import cpu_model
+from vdla.support.progress import Progress, silent
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, installed_version, silent, versions
+from vdla.benchmarks.harness import BenchmarkResult, installed_version, versions
 from vdla.benchmarks.onnx.cases import SuiteOutcome, SuiteVerdict, case_names, run_case
 from vdla.support.processor import cpu_model
+from vdla.support.progress import Progress, silent
 
 _WORKERS = 2
 _BATCH = 64

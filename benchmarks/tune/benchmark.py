@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, installed_version, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, installed_version, receipt
 from vdla.benchmarks.tune.bad_estimate import FIRST, measure_bad_estimates
 from vdla.benchmarks.tune.convergence import CASES, measure_convergence
 from vdla.benchmarks.tune.cpu_speedup import KERNELS, measure_cpu_speedup
@@ -23,6 +23,7 @@ from vdla.benchmarks.tune.run_sections import KILL_STEPS, SCALING_STEPS, measure
 from vdla.benchmarks.tune.section import SectionRequest, TuneSection
 from vdla.hardware.config import Config
 from vdla.support.errors import Error
+from vdla.support.progress import Progress, silent
 from vdla.support.suggest import did_you_mean
 
 SECTIONS: Mapping[str, tuple[Callable[[SectionRequest], TuneSection], int]] = {

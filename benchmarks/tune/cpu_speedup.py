@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vdla.benchmarks.cpu.paired_timing import geomean
-from vdla.benchmarks.networks.registry import network
 from vdla.benchmarks.tune.section import SectionRequest, TuneSection
 from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
+from vdla.networks.registry import network
 from vdla.runtime.tune import CpuMeasurer, TaskRun, TuningReport, tune
 from vdla.runtime.tune.confirm import AGAIN, MakeWorkers, confirmed, costs_of, one_process
 from vdla.runtime.tune.kernel_runs import NetworkKernel

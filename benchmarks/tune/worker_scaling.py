@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from vdla.benchmarks.harness import Progress, silent
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.tune import Point, TuningTask, VdlaTask, layer_task
 from vdla.hardware.config import Config
 from vdla.runtime.tune import LocalWorkers, RayWorkers, SimMeasurer, Trial, Workers
+from vdla.support.progress import Progress, silent
 
 _LAYER = "C11"
 _POINTS = 40

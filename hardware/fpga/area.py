@@ -15,8 +15,9 @@ from typing import Any
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.logic_path import LogicPath, PathReport
 from vdla.hardware.fpga.parts import FpgaPart
-from vdla.hardware.fpga.synthesis import Progress, Synthesis, cached_synthesis, synthesise
+from vdla.hardware.fpga.synthesis import Synthesis, cached_synthesis, synthesise
 from vdla.hardware.fpga.yosys import YosysError
+from vdla.support.progress import Progress
 
 CLOCK, FAST_CLOCK = "clk_i", "clk2x_i"
 NO_PATH = LogicPath(0.0, 0, "", "", ())

@@ -11,7 +11,7 @@ import hashlib
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count, pairwise
 from pathlib import Path
@@ -28,9 +28,7 @@ from vdla.hardware.generate.rtl_files import PACKAGE, TOP
 from vdla.hardware.generate.svgen import render_nameless
 from vdla.support.atomic import write_text
 from vdla.support.cache import CacheError, user_cache
-
-# progress(what, done, total)
-Progress = Callable[[str, int, int], None]
+from vdla.support.progress import Progress
 
 UNITS = (
     "vdla_registers", "vdla_control", "vdla_counters", "vdla_fetch", "vdla_read_arbiter", "vdla_load", "vdla_store",

@@ -8,12 +8,12 @@ from itertools import cycle
 import pytest
 
 from vdla.benchmarks.equality import compare_batch, run
-from vdla.benchmarks.programs.cases import ProgramCase, random_batches
-from vdla.benchmarks.programs.random_machines import DRAMS, MACHINES
 from vdla.cli import main
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
 from vdla.simulator.function import Buffers
+from vdla.verification.programs.cases import ProgramCase, random_batches
+from vdla.verification.programs.random_machines import DRAMS, MACHINES
 
 pytestmark = pytest.mark.rtl
 TINY = Config.preset("tiny")

@@ -3,8 +3,8 @@
 import math
 
 from vdla.benchmarks import memory
-from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.hardware.config import Config
+from vdla.networks.registry import NETWORKS
 
 
 def test_figures_of_a_small_network(monkeypatch):

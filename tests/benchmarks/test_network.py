@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from vdla.benchmarks import network
-from vdla.benchmarks.networks.registry import NETWORKS, NetworkError
+from vdla.networks.registry import NETWORKS, NetworkError
 
 
 def measure_small(monkeypatch, name, **extents):

@@ -1,7 +1,7 @@
 """The benchmark of quantisation: figures, rows, and the bar for the digits."""
 
 from vdla.benchmarks import quantise
-from vdla.benchmarks.networks.registry import NETWORKS
+from vdla.networks.registry import NETWORKS
 
 
 def test_figures(monkeypatch):

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vdla.benchmarks.networks.digits_images import held_out_digits, training_digits
-from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.cli import main
 from vdla.commands import OK
 from vdla.commands.console import output
+from vdla.networks.digits_images import held_out_digits, training_digits
+from vdla.networks.registry import NETWORKS
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 import onnx
 import pytest
 
-from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, OK
+from vdla.networks.registry import NETWORKS
 
 Capture = pytest.CaptureFixture[str]
 

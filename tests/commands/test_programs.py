@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vdla.benchmarks import layers
-from vdla.benchmarks.harness import BenchmarkResult, Progress
+from vdla.benchmarks.harness import BenchmarkResult
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, FINDING, OK, templates
 from vdla.commands.arrays import random_array, with_random
@@ -19,6 +19,7 @@ from vdla.hardware.asm import disassemble
 from vdla.hardware.program import Program, ProgramTensor, from_bytes, to_bytes
 from vdla.hardware.program.tensor import ELEMENT_BITS
 from vdla.simulator.simulate import simulate
+from vdla.support.progress import Progress
 
 Capture = pytest.CaptureFixture[str]
 

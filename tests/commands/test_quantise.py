@@ -10,11 +10,11 @@ import onnx
 import pytest
 from onnx.parser import parse_model
 
-from vdla.benchmarks.networks.digits import digits
-from vdla.benchmarks.networks.digits_images import training_digits
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, OK
 from vdla.commands.quantise_charts import layer_chart
+from vdla.networks.digits import digits
+from vdla.networks.digits_images import training_digits
 from vdla.runtime.quantise import LayerReport, QuantisationReport
 
 Capture = pytest.CaptureFixture[str]

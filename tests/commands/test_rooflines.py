@@ -16,11 +16,11 @@ from onnx import helper, numpy_helper
 
 import vdla
 from vdla import te
-from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.commands.profile_charts import operator_roofline
 from vdla.commands.roofline_picture import roofline_picture
 from vdla.commands.verdict_tables import layer_rows
 from vdla.hardware.config import Config
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.executor import NetworkProfile, profile_of
 from vdla.runtime.network import compile_network
 from vdla.runtime.verdict import EvaluatedLayer, evaluate, layer_of, point_of

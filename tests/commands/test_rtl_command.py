@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.cli import main
 from vdla.commands.doctor_command import _rtl, _waveforms
 from vdla.hardware.config import Config
 from vdla.runtime.devices import rtl_build
+from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 
 Capture = pytest.CaptureFixture[str]
 

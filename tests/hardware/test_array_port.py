@@ -8,7 +8,6 @@ import pytest
 from helpers.datapaths import lend
 
 import vdla
-from vdla.benchmarks.generated_tests.samples import borrow, rise
 from vdla.compiler.extensions import ExtensionError
 from vdla.hardware.config import Config
 from vdla.hardware.fpga import synthesis
@@ -18,6 +17,7 @@ from vdla.hardware.generate.datapath_ports import datapath_units
 from vdla.hardware.generate.extension_files import machine_files
 from vdla.hardware.generate.svgen import render
 from vdla.runtime.check_datapath.datapath_files import bench_module, datapath_files
+from vdla.verification.generated_tests.samples import borrow, rise
 
 TINY = Config.preset("tiny")
 PYNQ = Config.preset("pynq_z1")

@@ -14,8 +14,8 @@ import pytest
 from helpers.extensions import lut
 from helpers.stateful import negated
 
-from vdla.benchmarks.programs.random_config import random_config
 from vdla.hardware.config import NOT_IN_FINGERPRINT, PRESETS, Buffer, Config, ConfigError, Dram
+from vdla.verification.programs.random_config import random_config
 
 PYNQ = Config.preset("pynq_z1")
 

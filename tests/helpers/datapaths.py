@@ -7,9 +7,9 @@ Each function gives a `declare(config)` for a latency and an interval.
 from dataclasses import replace
 
 from vdla import te
-from vdla.benchmarks.generated_tests.samples import borrow
 from vdla.compiler.extensions import Extension
 from vdla.hardware.isa import PlugInField
+from vdla.verification.generated_tests.samples import borrow
 
 SUMS = "[Batch-1:0][BlockOut-1:0][31:0]"
 VECTOR = "[Batch-1:0][BlockOut-1:0][InpBits-1:0]"

@@ -2,7 +2,7 @@
 
 import os
 
-from vdla.benchmarks.fuzz.benchmark import BatchOutcome
+from vdla.benchmarks.fuzz import BatchOutcome
 
 DEADLY = 3
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.hardware.isa import columns
 from vdla.hardware.program import Program
 from vdla.simulator.simulate import dram_image
+from vdla.verification.programs.random_data import random_arrays
 
 
 def random_image(program: Program, seed: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

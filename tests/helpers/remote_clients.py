@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 
-from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
-from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.hardware.config import Config
 from vdla.runtime.devices.sim import SimDevice
 from vdla.runtime.run import run
+from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
+from vdla.verification.programs.random_data import random_arrays
 
 TINY = Config.preset("tiny")
 PROGRAM = gemm_program(GemmTiling(TINY, 6, 8, 8, 2, 1))

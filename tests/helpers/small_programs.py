@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.hardware.numerics import pack_scale, requantise
+from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 
 
 def small_gemm(config):

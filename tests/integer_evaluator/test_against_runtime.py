@@ -17,7 +17,7 @@ from helpers.quantiser import to_qdq, to_qlinear
 from helpers.quantiser.graphs import session, with_outputs
 from onnx import helper, numpy_helper
 
-from vdla.benchmarks.networks.registry import NETWORKS
+from vdla.networks.registry import NETWORKS
 
 Array = np.ndarray[Any, Any]
 INTEGER_NETWORKS = ("resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2", "deep_q_network", "dcgan_generator")

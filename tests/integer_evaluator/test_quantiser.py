@@ -14,7 +14,7 @@ from helpers.quantiser.graphs import attribute, constants, fold_batch_norm, rang
 from helpers.quantiser.qdq import OPERATORS
 from onnx import numpy_helper
 
-from vdla.benchmarks.networks.registry import NETWORKS
+from vdla.networks.registry import NETWORKS
 
 Array = np.ndarray[Any, Any]
 

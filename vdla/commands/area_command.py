@@ -19,7 +19,7 @@ from vdla.support.suggest import did_you_mean
 if TYPE_CHECKING:
     from vdla.hardware.fpga.area import Area, Usage
     from vdla.hardware.fpga.logic_path import LogicPath
-    from vdla.hardware.fpga.synthesis import Progress
+    from vdla.support.progress import Progress
 
 EXAMPLES = """\
   vdla area                  pynq_z1 on its xc7z020, by unit; a minute, once

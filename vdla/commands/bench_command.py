@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.resources import files
 from inspect import signature
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -117,20 +117,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _descriptions() -> dict[str, str]:
     """The benchmarks with the first line of their docstrings, read without importing them."""
-    folder = files("vdla.benchmarks")
-    sources = {entry.name.removesuffix(".py"): _source(entry) for entry in folder.iterdir()}
-    trees = {
-        name: ast.parse(source.read_text(encoding="utf-8"))
-        for name, source in sorted(sources.items(), key=itemgetter(0))
-        if source.is_file()
-    }
+    trees = {name: ast.parse(source.read_text(encoding="utf-8")) for name, source in _sources().items()}
     benchmarks = {name: tree for name, tree in trees.items() if _has_run(tree)}
     return {name: (ast.get_docstring(tree) or "").split("\n")[0] for name, tree in benchmarks.items()}
 
 
-def _source(entry: Traversable) -> Traversable:
-    """The module of a benchmark: the file itself, or `benchmark.py` of a folder."""
-    return entry if entry.name.endswith(".py") else entry.joinpath("benchmark.py")
+def _sources() -> dict[str, Traversable]:
+    """name: the file of a module, or `benchmark.py` of a folder; a folder without it is none."""
+    sources = {}
+    for entry in sorted(files("vdla.benchmarks").iterdir(), key=attrgetter("name")):
+        source = entry if entry.name.endswith(".py") else entry.joinpath("benchmark.py")
+        if source.is_file():
+            sources[entry.name.removesuffix(".py")] = source
+    return sources
 
 
 def _has_run(tree: ast.Module) -> bool:
@@ -138,9 +137,8 @@ def _has_run(tree: ast.Module) -> bool:
 
 
 def _module(name: str) -> ModuleType:
-    home = f"vdla.benchmarks.{name}"
-    is_folder = files("vdla.benchmarks").joinpath(name).is_dir()
-    return import_module(f"{home}.benchmark" if is_folder else home)
+    is_folder = _sources()[name].name == "benchmark.py"
+    return import_module(f"vdla.benchmarks.{name}{'.benchmark' if is_folder else ''}")
 
 
 def _run_benchmark(name: str | None, seed: int, options: Mapping[str, Any]) -> BenchmarkResult:

@@ -57,9 +57,9 @@ def demo_network(arguments: argparse.Namespace) -> int:
 
 
 def _measure(config: Config, seed: int) -> _Demo:
-    from vdla.benchmarks.networks.digits import digits
-    from vdla.benchmarks.networks.digits_images import held_out_digits, training_digits
     from vdla.compiler.graph.onnx.export import export_model
+    from vdla.networks.digits import digits
+    from vdla.networks.digits_images import held_out_digits, training_digits
     from vdla.runtime.network import compile_network
     from vdla.runtime.quantise import quantise
     from vdla.simulator.warm_up import warm_up

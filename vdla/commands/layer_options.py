@@ -70,7 +70,7 @@ def _of_model(command: str, name: str) -> list[EvaluatedLayer]:
 
 def _model(command: str, name: str) -> tuple[bytes, Callable[[], Any]]:
     """What tells a model apart, and a function that gives it."""
-    from vdla.benchmarks.networks.registry import NETWORKS
+    from vdla.networks.registry import NETWORKS
 
     if name in NETWORKS:
         return _sources() + name.encode(), NETWORKS[name].build
@@ -84,7 +84,7 @@ def accuracy_job(command: str, name: str, samples: int, data: Sequence[Path], se
     """What the accuracy of a model is measured on: the content of files, or as many random samples
     of a network of `vdla networks`.
     """
-    from vdla.benchmarks.networks.registry import NETWORKS
+    from vdla.networks.registry import NETWORKS
     from vdla.runtime.verdict import AccuracyJob
 
     content, model = _model(command, name)
@@ -99,7 +99,7 @@ def accuracy_job(command: str, name: str, samples: int, data: Sequence[Path], se
 
 def _sources() -> bytes:
     """All that the models of networks depend on."""
-    from vdla.benchmarks import networks
+    from vdla import networks
 
     return b"".join(path.read_bytes() for path in sorted(Path(networks.__path__[0]).glob("*.py")))
 
@@ -111,6 +111,6 @@ def _layer_names() -> list[str]:
 
 
 def _network_names() -> list[str]:
-    from vdla.benchmarks.networks.registry import NETWORKS
+    from vdla.networks.registry import NETWORKS
 
     return list(NETWORKS)

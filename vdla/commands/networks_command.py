@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table, or write a model."""
-    from vdla.benchmarks.networks.registry import network
+    from vdla.networks.registry import network
 
     if find_spec("onnx") is None:
         raise CommandError("networks: onnx must be installed, got none (pip install onnx)")
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _names() -> list[str]:
-    from vdla.benchmarks.networks.registry import NETWORKS
+    from vdla.networks.registry import NETWORKS
 
     return list(NETWORKS)
 
@@ -65,15 +65,15 @@ def _batch(text: str) -> int | str:
 
 
 def _summary(title: str, model: Any, small: bool) -> str:  # noqa: ANN401  onnx is an extra
-    from vdla.benchmarks.networks.counts import parameters
+    from vdla.networks.counts import parameters
 
     what = f"small variant of {title}" if small else title
     return f"{what}, {parameters(model):,} parameters"
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from vdla.benchmarks.networks.counts import macs, parameters
-    from vdla.benchmarks.networks.registry import NETWORKS
+    from vdla.networks.counts import macs, parameters
+    from vdla.networks.registry import NETWORKS
 
     listing = table("networks", "name", "network", "parameters", "MACs")
     listing.columns[1].justify = "left"

@@ -47,11 +47,11 @@ def _check_datapaths(config: Config) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the tests until a view contradicts the declaration; a finding if one does."""
-    from vdla.benchmarks.generated_tests.check import GeneratedTests
-    from vdla.benchmarks.programs.device_pair import rtl_pair
     from vdla.compiler.extensions import extend
     from vdla.hardware.generate.datapath_ports import datapath_units
     from vdla.runtime.check_datapath import DatapathMismatch
+    from vdla.verification.generated_tests.check import GeneratedTests
+    from vdla.verification.programs.device_pair import rtl_pair
 
     config = extend(machine(arguments), arguments.source)
     first, count = arguments.seed, arguments.programs

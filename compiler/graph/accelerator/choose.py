@@ -111,7 +111,15 @@ def choose(
     the seconds of nodes that a GPU would run in place of the CPU, by first result. `count_cycles`
     times the programs of operators where their estimates are too coarse for the choice.
     """
-    return _Choosing(graph, config, found, cpu, forced or {}, on_gpu or {}, count_cycles).run()
+    return _Choosing(
+        graph=graph,
+        config=config,
+        found=found,
+        cpu=cpu,
+        forced=forced or {},
+        on_gpu=on_gpu or {},
+        count_cycles=count_cycles,
+    ).run()
 
 
 @dataclass

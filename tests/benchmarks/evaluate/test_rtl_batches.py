@@ -12,9 +12,9 @@ from helpers.extensions import sad
 import vdla
 from vdla.benchmarks.evaluate import rtl_batches
 from vdla.benchmarks.evaluate.on_rtl import MEMORIES
-from vdla.benchmarks.programs.device_pair import PairResult
 from vdla.hardware.config import Config
 from vdla.simulator.timing import time_program
+from vdla.verification.programs.device_pair import PairResult
 
 TINY = vdla.extend(Config.preset("tiny"), sad)
 

@@ -8,9 +8,9 @@ from helpers.opencl_functions import needs_opencl
 import vdla
 from vdla.benchmarks.gpu import device, exact
 from vdla.benchmarks.gpu.product_ratio import product_ratio
-from vdla.benchmarks.harness import silent
 from vdla.compiler import operators
 from vdla.runtime.opencl import OpenClDeviceError
+from vdla.support.progress import silent
 
 CASES = [
     exact.ExactCase("dense", operators.dense, ((4, 6), (5, 6))),

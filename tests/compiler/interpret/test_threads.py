@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from helpers.small_kernels import CLEAN, FAULTY, FOLLOWING, SHIFT, WAIT, X, get, kernel, put, where
 
-from vdla.benchmarks.gpu.cooperative import centred_rows, row_sums, stencil, tiled_product, total, transpose
 from vdla.compiler import ir
 from vdla.compiler.interpret import InterpretError, interpret, interpret_kernels
 from vdla.compiler.ir import GridKernel
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
+from vdla.verification.grid.cooperative import centred_rows, row_sums, stencil, tiled_product, total, transpose
 
 SCHEDULES = [
     row_sums(3, 10, 4),

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vdla.benchmarks.gpu.cooperative import row_sums, stencil, strided_stencil, tiled_product
-from vdla.benchmarks.gpu.defects import defects
 from vdla.compiler import ir, te
 from vdla.compiler.analysis import ScheduleError, check_threads
 from vdla.compiler.interpret import interpret_kernels
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
+from vdla.verification.grid.cooperative import row_sums, stencil, strided_stencil, tiled_product
+from vdla.verification.grid.defects import defects
 
 LIMITS = GridLimits("test", threads=64, shared_bytes=4096)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from vdla.benchmarks.gpu.cooperative import centred_rows, tiled_product, total
 from vdla.compiler import ir, te
 from vdla.compiler.lowering.errors import PassError
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
+from vdla.verification.grid.cooperative import centred_rows, tiled_product, total
 
 LIMITS = GridLimits("a small device", threads=16, shared_bytes=512)
 

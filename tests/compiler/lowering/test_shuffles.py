@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vdla.benchmarks.gpu.cooperative import row_sums, stencil
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.ptx import emit_ptx
 from vdla.compiler.interpret import InterpretError, interpret_kernels
@@ -15,6 +14,7 @@ from vdla.compiler.ir import GridKernel
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
+from vdla.verification.grid.cooperative import row_sums, stencil
 
 WARPS = GridLimits("with warps", warp=32)
 

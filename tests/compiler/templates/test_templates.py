@@ -13,7 +13,6 @@ from helpers import reference
 from helpers.seeds import seeds
 from helpers.template_cases import CASES
 
-from vdla.benchmarks.programs.random_config import random_config
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError, shared_operators
 from vdla.compiler.operators.workloads import Workload, workloads
 from vdla.compiler.templates.batched_matmul import batched_matmul
@@ -24,6 +23,7 @@ from vdla.compiler.templates.pool2d import pool2d
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program
+from vdla.verification.programs.random_config import random_config
 
 PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
 MACHINES = {

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vdla.benchmarks.programs.random_instructions import unordered_program
 from vdla.hardware.asm import AsmError, assemble, disassemble, instruction_text
 from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.isa import Buffer, Gemm, Load, MicroOp, Sync, Unit, decode, decode_uops
 from vdla.hardware.program import Program, ProgramError
+from vdla.verification.programs.random_instructions import unordered_program
 
 TEXT = """\
 .program "demo"  # a comment

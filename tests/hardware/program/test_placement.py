@@ -8,12 +8,12 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Load, columns, encode
 from vdla.hardware.isa.instructions import Buffer
 from vdla.hardware.program import STREAM, Program, ProgramError, ProgramTensor, place, placed_sizes, require_apart
 from vdla.simulator.timing import time_program
+from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 
 TINY = Config.preset("tiny")
 PROGRAM = gemm_program(GemmTiling(TINY, 6, 8, 8, 2, 1))

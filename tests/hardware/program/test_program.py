@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vdla.benchmarks.programs.random_instructions import unordered_program
 from vdla.hardware.config import PRESETS, Config, Dram
 from vdla.hardware.isa import Buffer, Gemm, Load, Store, columns, decode, encode
 from vdla.hardware.program import STREAM, Program, ProgramError, ProgramTensor, load, place
 from vdla.support.sealed_file import HEADER, PREFIX_BYTES
+from vdla.verification.programs.random_instructions import unordered_program
 
 PYNQ = Config.preset("pynq_z1")
 X = ProgramTensor(name="x", role="input", shape=(64,), dtype="int8", layout="C", nbytes=64)

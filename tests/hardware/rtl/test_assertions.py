@@ -10,11 +10,11 @@ from helpers.datapaths import lend
 from helpers.rtl.tested_rtl import RTL
 
 import vdla
-from vdla.benchmarks.generated_tests.samples import borrow
 from vdla.hardware.config import Config
 from vdla.hardware.generate.extension_files import machine_paths
 from vdla.hardware.generate.rtl_files import EXTENSION_FOLDER
 from vdla.runtime.devices.rtl import RtlDevice
+from vdla.verification.generated_tests.samples import borrow
 
 PROPERTY = re.compile(r"\b(?:assert|assume|cover)\s+property\s*\((.*?);", re.DOTALL)
 IN_RESET = re.compile(r"@\(posedge clk_i\)\s+disable iff \(!rst_ni\)\s")

@@ -16,7 +16,6 @@ from helpers.staged_datapaths import leaky
 from helpers.verilated_program import program
 
 import vdla
-from vdla.benchmarks.programs.random_instructions import random_columns
 from vdla.hardware.config import PRESETS
 from vdla.hardware.isa import (
     COL,
@@ -41,6 +40,7 @@ from vdla.hardware.isa import (
     layout,
     pack,
 )
+from vdla.verification.programs.random_instructions import random_columns
 
 pytestmark = pytest.mark.rtl
 

@@ -15,16 +15,16 @@ from helpers.stateful_datapaths import echo, tally, tinted
 
 import vdla
 from vdla.benchmarks.evaluate import examples
-from vdla.benchmarks.generated_tests.samples import borrow
-from vdla.benchmarks.programs.device_pair import Conditions, rtl_pair
-from vdla.benchmarks.programs.random_data import random_arrays
-from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.config import Config
 from vdla.hardware.generate.extension_files import machine_paths
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP
 from vdla.hardware.generate.svgen import render
 from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN
 from vdla.support.tool_environment import tool_environment
+from vdla.verification.generated_tests.samples import borrow
+from vdla.verification.programs.device_pair import Conditions, rtl_pair
+from vdla.verification.programs.random_data import random_arrays
+from vdla.verification.programs.random_programs import random_verified_program
 
 TINY = Config.preset("tiny")
 WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)

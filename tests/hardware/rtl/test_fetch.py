@@ -13,9 +13,9 @@ from helpers.rtl.rtl_bench import Bench, any_pattern, config, pattern, seeds
 from helpers.rtl.rtl_runner import simulate
 from helpers.rtl.unit_pins import command_widths, derived_fields, split
 
-from vdla.benchmarks.programs.random_instructions import random_instructions
 from vdla.hardware.isa import COL, COUNTERS, IsaError, check, columns, encode, instruction_bytes
 from vdla.hardware.timing import DISPATCH_DELAY, PORT_DELAY, fetch_buffer_beats
+from vdla.verification.programs.random_instructions import random_instructions
 
 UNITS = 3
 START_DELAY = 3

@@ -8,8 +8,8 @@ import pytest
 from helpers.rtl.rtl_bench import Bench, any_pattern, config, seeds
 from helpers.rtl.rtl_runner import simulate
 
-from vdla.benchmarks.programs.random_machines import FOUR_PORTS, TWO_PORTS
 from vdla.hardware.timing import MERGE_DELAY, PORT_BURSTS
+from vdla.verification.programs.random_machines import FOUR_PORTS, TWO_PORTS
 
 REQUESTERS = 3
 ADDRESS_BITS = 40

@@ -9,9 +9,9 @@ from helpers.rtl.rtl_bench import Bench, any_pattern, config, seeds
 from helpers.rtl.rtl_runner import simulate
 from helpers.rtl.unit_pins import Commands, Ends, Tokens, commands, run_to_the_end
 
-from vdla.benchmarks.programs.random_machines import FOUR_PORTS, TWO_PORTS
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, Store, Sync, Unit, columns, encode
+from vdla.verification.programs.random_machines import FOUR_PORTS, TWO_PORTS
 
 BYTES = 1 << 16
 STORING = [Config.preset("tiny"), Config.preset("batch4"), TWO_PORTS, FOUR_PORTS]

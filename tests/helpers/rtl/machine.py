@@ -11,12 +11,12 @@ from helpers.rtl.axi_memory import ReadMemory, Storage, WriteMemory
 from helpers.rtl.axil_master import OKAY, AxiLite
 from helpers.rtl.rtl_bench import Bench, any_pattern, config, pattern
 from helpers.small_programs import small_gemm
-from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.generate.registers import OFFSETS, ErrorCode, counter_offset
 from vdla.hardware.isa import COUNTERS, UNITS, columns
 from vdla.hardware.numerics import pack_elements
 from vdla.hardware.program import STREAM, Program, place
 from vdla.simulator.function import execute
+from vdla.verification.programs.random_programs import random_verified_program
 
 START, RESET = 1, 2
 BUSY, DONE, ERROR = 1, 2, 4

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from vdla.benchmarks.rtl_mutants.environment import ARGUMENT_VARIABLE, FOLDER_VARIABLE
 from vdla.hardware.generate.rtl_files import FOLDER
+from vdla.verification.rtl_mutants.environment import ARGUMENT_VARIABLE, FOLDER_VARIABLE
 
 RTL = Path(os.environ.get(FOLDER_VARIABLE) or FOLDER)
 PLUSARGS = tuple(os.environ.get(ARGUMENT_VARIABLE, "").split())

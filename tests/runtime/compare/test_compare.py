@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from helpers.faulty_devices import Elsewhere
 
-from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.cli import main
 from vdla.commands.arrays import with_random
 from vdla.hardware.config import Config
@@ -23,6 +22,7 @@ from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.sim import SimDevice
 from vdla.simulator.stats import RunStats
 from vdla.simulator.stats.times import UNKNOWN, EventDifference, Times, first_difference, latest_instructions
+from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 
 TINY = Config.preset("tiny")
 PROGRAM = gemm_program(GemmTiling(TINY, 6, 8, 8, 2, 1))

@@ -20,10 +20,10 @@ from helpers.faulty_devices import (
 )
 from helpers.quantiser import to_qdq
 
-from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.cli import main
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.artifact import Artifact
 from vdla.runtime.compare import NetworkComparison, compare_network
 from vdla.runtime.compare.prefix import Prefixes

@@ -12,7 +12,6 @@ from helpers.stub_cuda import StubCuda
 from helpers.warp_product import small_integers, warp_product
 
 import vdla
-from vdla.benchmarks.gpu.cooperative import row_sums, tiled_product
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.ptx import PtxSource, emit_ptx
 from vdla.compiler.interpret import interpret
@@ -25,6 +24,7 @@ from vdla.runtime.cuda.functions import DeviceAttribute
 from vdla.runtime.cuda.module import CudaModule
 from vdla.runtime.grid import DeviceKernel
 from vdla.runtime.native import NativeError
+from vdla.verification.grid.cooperative import row_sums, tiled_product
 
 X = np.arange(15, dtype=np.int32).reshape(3, 5) ** 2
 OUT_OF_MEMORY = 2

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import STREAM
@@ -14,6 +13,7 @@ from vdla.runtime.run import run
 from vdla.simulator.simulate import simulate
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.verify import VerifyError
+from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 
 TINY = Config.preset("tiny")
 

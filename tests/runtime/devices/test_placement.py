@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.commands.arrays import with_random
 from vdla.hardware.config import Config
 from vdla.hardware.program import STREAM, ProgramError
@@ -18,6 +17,7 @@ from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.sim import SimDevice
 from vdla.runtime.run import run, upload
 from vdla.simulator.timing import time_program
+from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 
 TINY = Config.preset("tiny")
 PROGRAM = gemm_program(GemmTiling(TINY, 6, 8, 8, 2, 1))

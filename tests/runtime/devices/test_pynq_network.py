@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from helpers.virtual_boards import held_buffers, virtual_board, write_bitstream
 
-from vdla.benchmarks.networks.digits import digits
-from vdla.benchmarks.networks.digits_images import held_out_digits, training_digits
 from vdla.cli import main
 from vdla.compiler.graph.onnx.export import export_model
 from vdla.hardware.config import Config
+from vdla.networks.digits import digits
+from vdla.networks.digits_images import held_out_digits, training_digits
 from vdla.runtime.devices.pynq_device import PynqDevice
 from vdla.runtime.executor.model import Model
 from vdla.runtime.network import compile_network

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.commands.arrays import with_random
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import MicroOp, encode_uops
@@ -17,6 +16,7 @@ from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.rtl_buffers import buffer_contents
 from vdla.runtime.devices.sim import SimDevice
 from vdla.runtime.run import run
+from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 
 TINY, INT4 = Config.preset("tiny"), Config.preset("int4")
 PIPELINE = "TOP.vdla.u_core.u_compute.u_pipeline"

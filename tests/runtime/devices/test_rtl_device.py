@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import OFFSETS
 from vdla.hardware.isa import Buffer, Load, Store, Sync, Unit, columns, encode
@@ -28,6 +27,7 @@ from vdla.runtime.run import run, upload
 from vdla.simulator.simulate import simulate
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import time_columns
+from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 
 pytestmark = pytest.mark.rtl
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.benchmarks.networks.registry import NETWORKS
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.native import NativeError
 from vdla.runtime.native.cpu_features import require_features
 from vdla.runtime.network import compile_network

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers.quantiser import to_qdq
 
-from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.hardware.isa import COL, COUNTERS, Opcode, Unit
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.artifact import ArtifactError, ProgramStep
 from vdla.runtime.executor import operator_cycles
 from vdla.runtime.executor.operator_cycles import operator_of

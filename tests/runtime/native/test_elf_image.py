@@ -13,7 +13,6 @@ import pytest
 from helpers.elf_tools import EmulatedProcess, assemble, linked, skip_without
 
 from vdla import operators, te
-from vdla.benchmarks.fuzz.functions import random_problem
 from vdla.compiler import ir
 from vdla.compiler.abi import Argument, Signature
 from vdla.compiler.codegen.llvm import NativeObject, compile_native
@@ -23,6 +22,7 @@ from vdla.compiler.target import Target
 from vdla.runtime.native import NativeError
 from vdla.runtime.native.elf_image import MACHINES, ElfLayout, Rights
 from vdla.runtime.native.elf_object import ElfObject, ElfRelocation, ElfSection, ElfSymbol
+from vdla.verification.fuzz.functions import random_problem
 
 TARGETS = ("host", "cortex-a9", "aarch64")
 BASES = {"host": 0x7F1234560000, "cortex-a9": 0x5A000000, "aarch64": 0x5512345000}

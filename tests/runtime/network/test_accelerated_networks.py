@@ -8,11 +8,11 @@ from helpers.integer_evaluator import evaluate as exact
 from helpers.quantiser import to_qdq
 from onnx import helper, numpy_helper
 
-from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.compiler.graph.accelerator import candidates
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.hardware.config import Config
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.evaluate import INTEGER, PREPARATION
 from vdla.runtime.network import Model, ModelError, compile_network
 

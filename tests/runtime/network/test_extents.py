@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers.open_network import open_network
 
-from vdla.benchmarks.networks.registry import NETWORKS
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.artifact import ArtifactError, KernelStep
 from vdla.runtime.artifact.check_variants import check_variants
 from vdla.runtime.executor import ExecutorError, Model, ModelError

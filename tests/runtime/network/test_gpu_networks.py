@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import vdla
-from vdla.benchmarks.networks.registry import NETWORKS
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.artifact import ArtifactError, CopyStep, DeviceValue, GridStep
 from vdla.runtime.executor import Model, ModelError
 from vdla.runtime.grid import GridDeviceError, open_grid_device

@@ -6,11 +6,11 @@ import pytest
 from helpers.integer_evaluator import evaluate as exact
 from helpers.quantiser import to_qdq
 
-from vdla.benchmarks.networks.lstm_language_model import lstm_language_model
 from vdla.compiler.graph.accelerator import candidates
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.hardware.config import Config
+from vdla.networks.lstm_language_model import lstm_language_model
 from vdla.runtime.evaluate import INTEGER, PREPARATION, evaluate
 from vdla.runtime.network import compile_network
 

@@ -5,8 +5,8 @@ import onnxruntime
 import pytest
 from helpers.graphs import small_graph
 
-from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.compiler.graph import Node
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.executor import ExecutorError
 from vdla.runtime.network import Model, ModelError, compile_network
 from vdla.support import parallel

@@ -10,8 +10,8 @@ from helpers.elf_tools import EmulatedProcess, skip_without
 from helpers.integer_evaluator import evaluate as exact
 from helpers.quantiser import to_qdq
 
-from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.hardware.config import Config
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.artifact import Artifact
 from vdla.runtime.devices import open_device
 from vdla.runtime.executor.executor import Executor

@@ -13,8 +13,8 @@ from helpers.board_python import run_model
 from helpers.integer_evaluator import evaluate as exact
 from helpers.quantiser import to_qdq
 
-from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.cli import main
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.artifact import Artifact
 from vdla.runtime.network import Model, compile_network
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.benchmarks.networks.registry import NETWORKS
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.network import Model, compile_network
 from vdla.runtime.quantise import quantise
 

@@ -5,10 +5,10 @@ import pytest
 from helpers.integer_evaluator import evaluate as exact
 from helpers.quantiser import to_qdq
 
-from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.compiler.graph import Node, TensorType
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.evaluate import INTEGER, PREPARATION, Evaluator, evaluate_node
 from vdla.runtime.network import compile_network
 

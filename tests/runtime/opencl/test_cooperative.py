@@ -10,11 +10,11 @@ from helpers.opencl_functions import needs_opencl
 from helpers.warp_product import small_integers, warp_product
 
 import vdla
-from vdla.benchmarks.gpu.cooperative import row_sums, stencil, strided_stencil, tiled_product, total
 from vdla.compiler import ir
 from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule
 from vdla.runtime.grid import DeviceKernel
+from vdla.verification.grid.cooperative import row_sums, stencil, strided_stencil, tiled_product, total
 
 Build = Callable[[ir.Function], DeviceKernel]
 SCHEDULES = [row_sums(6, 32, 8, tree=True), total(96, 3, 8), stencil(30, 8), tiled_product(20, 8, 2, 4)]

@@ -10,7 +10,6 @@ import pytest
 from helpers.remote_clients import ARRAYS, PROGRAM, TINY, WAIT_S, GatedDevice, eventually, right
 
 from vdla.benchmarks.board.hostile_messages import frame
-from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.hardware.config import Config
 from vdla.hardware.program import STREAM, place
 from vdla.runtime.devices import DeviceError, open_device
@@ -19,6 +18,7 @@ from vdla.runtime.remote.framing import unpack
 from vdla.runtime.remote.messages import SERVICE
 from vdla.runtime.run import run, upload
 from vdla.simulator.verify import VerifyError
+from vdla.verification.programs.random_data import random_arrays
 
 QUICK = Limits(grace_s=0.3, run_s=0.5)
 
@@ -475,8 +475,8 @@ def test_a_port_in_use_is_an_error(server):
 def test_a_network_runs_on_a_remote_device(tmp_path):
 
     import vdla
-    from vdla.benchmarks.networks.digits_images import training_digits
-    from vdla.benchmarks.networks.registry import NETWORKS
+    from vdla.networks.digits_images import training_digits
+    from vdla.networks.registry import NETWORKS
 
     images = training_digits().images[:8]
     model = vdla.compile(NETWORKS["digits"].build(), target="pynq_z1", calibration=images)

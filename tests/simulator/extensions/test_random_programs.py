@@ -12,9 +12,6 @@ from helpers.naive_timing import Machine
 
 import vdla
 from vdla.benchmarks.mutants import run as run_mutants
-from vdla.benchmarks.programs.mutation import mutants
-from vdla.benchmarks.programs.random_data import random_arrays
-from vdla.benchmarks.programs.random_programs import random_draft, random_verified_program
 from vdla.hardware.config import Buffer, Config, Dram
 from vdla.hardware.isa import COUNTERS, EXTENSION, EXTENSION_COLUMN, UNITS, Load, isa_of
 from vdla.hardware.program import STREAM, place
@@ -22,6 +19,9 @@ from vdla.simulator.function import Engine
 from vdla.simulator.simulate import dram_image
 from vdla.simulator.timing import time_program
 from vdla.simulator.timing.vector_stalls import vector_stalls
+from vdla.verification.programs.mutation import mutants
+from vdla.verification.programs.random_data import random_arrays
+from vdla.verification.programs.random_programs import random_draft, random_verified_program
 
 DECLARED = (lut, sad, mix, axpy, narrow, pair)
 PLAIN = Config.preset("tiny")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from vdla.benchmarks.programs.gemm_program import GemmTiling, GemmTilingError, gemm_program
 from vdla.hardware.config import Config
 from vdla.simulator.timing import time_program
 from vdla.simulator.verify import verify
+from vdla.verification.programs.gemm_program import GemmTiling, GemmTilingError, gemm_program
 
 PYNQ = Config.preset("pynq_z1")
 

@@ -7,13 +7,13 @@ import pytest
 from helpers.naive_timing import Machine
 from helpers.seeds import seeds
 
-from vdla.benchmarks.programs.extreme_programs import extreme_programs
-from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config, Dram
 from vdla.hardware.isa import COL, COUNTERS, UNITS, Opcode, columns
 from vdla.hardware.program import place
 from vdla.simulator.timing import time_columns
+from vdla.verification.programs.extreme_programs import extreme_programs
+from vdla.verification.programs.random_programs import random_verified_program
 
 SHAPES = (
     Config.preset("pynq_z1"),

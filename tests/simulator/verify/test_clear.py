@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from helpers.hand_programs import TINY
 
-from vdla.benchmarks.programs import suite
-from vdla.benchmarks.programs.mutation import mutants
-from vdla.benchmarks.programs.random_programs import random_draft
 from vdla.hardware.isa import IsaError, check
 from vdla.hardware.program import Program
 from vdla.simulator.verify import Finding, alike
@@ -18,6 +15,9 @@ from vdla.simulator.verify.clear import clear
 from vdla.simulator.verify.deadlock import token_findings
 from vdla.simulator.verify.races import RaceCheck
 from vdla.simulator.verify.tokens import token_run
+from vdla.verification.programs import suite
+from vdla.verification.programs.mutation import mutants
+from vdla.verification.programs.random_programs import random_draft
 
 
 def warnings_by_walking(program: Program) -> tuple[Finding, ...] | None:

@@ -10,15 +10,15 @@ from helpers.hand_programs import PIPELINE, TINY, program
 from helpers.seeds import seeds
 
 from vdla.benchmarks.mutants import run
-from vdla.benchmarks.programs import suite
-from vdla.benchmarks.programs.mutation import KINDS, mutants
-from vdla.benchmarks.programs.random_programs import random_draft
 from vdla.compiler.codegen.vdla.tokens import QUEUES
 from vdla.hardware.config import Dram
 from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import time_program
 from vdla.simulator.verify import Kind, verify
+from vdla.verification.programs import suite
+from vdla.verification.programs.mutation import KINDS, mutants
+from vdla.verification.programs.random_programs import random_draft
 
 
 def draft(seed, count):

@@ -9,7 +9,6 @@ import pytest
 from helpers.ptx import needs_ptxas
 
 from vdla import operators
-from vdla.benchmarks.gpu.cooperative import tiled_product
 from vdla.commands.cpu_operators import named_operator
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.ptx import PTX_ARCHITECTURES, PtxError, assemble, assemble_ptx, emit_ptx
@@ -17,6 +16,7 @@ from vdla.compiler.codegen.ptx.architectures import target_of
 from vdla.compiler.codegen.ptx.ptxas_report import KernelResources, kernel_resources
 from vdla.compiler.operators.gpu import grid_schedule
 from vdla.compiler.target import GridLimits
+from vdla.verification.grid.cooperative import tiled_product
 
 LIMITS = GridLimits("a device")
 LOG = """\

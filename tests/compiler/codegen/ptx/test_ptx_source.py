@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from vdla.benchmarks.gpu.cooperative import row_sums, stencil, tiled_product, total
 from vdla.compiler import ir, te
 from vdla.compiler.abi import Launch
 from vdla.compiler.codegen.ptx import PtxError, emit_ptx
@@ -14,6 +13,7 @@ from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.operators.gpu import grid_schedule
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
+from vdla.verification.grid.cooperative import row_sums, stencil, tiled_product, total
 
 LIMITS = GridLimits("a device")
 SCHEDULES = [row_sums(6, 32, 8, tree=True), total(96, 3, 8), stencil(30, 8), tiled_product(20, 8, 2, 4)]

@@ -8,7 +8,6 @@ from helpers.all_values import ARGUMENTS, all_values
 from helpers.gpu_on_cpu import run_on_cpu
 
 from vdla import operators
-from vdla.benchmarks.gpu.cooperative import row_sums, stencil, tiled_product, total
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.ptx import emit_ptx
 from vdla.compiler.interpret import interpret
@@ -16,6 +15,7 @@ from vdla.compiler.ir import DTYPES, is_float, limits, storage_dtype, wrap
 from vdla.compiler.operators.gpu import grid_schedule
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
+from vdla.verification.grid.cooperative import row_sums, stencil, tiled_product, total
 
 LIMITS, WARPS = GridLimits("a device", threads=64), GridLimits("a device", threads=64, warp=32)
 SHORT = ("float32", "int4")

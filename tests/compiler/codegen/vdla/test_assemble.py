@@ -10,7 +10,6 @@ import pytest
 from helpers.program_model import all_accesses, check_program
 from helpers.work import lines_executed
 
-from vdla.benchmarks.programs.random_config import random_config
 from vdla.compiler.codegen.vdla.allocate import AllocationError
 from vdla.compiler.codegen.vdla.assemble import assemble
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp
@@ -38,6 +37,7 @@ from vdla.hardware.program import Program, ProgramTensor, place
 from vdla.simulator.function import execute
 from vdla.simulator.timing.vector_stalls import vector_stalls
 from vdla.simulator.verify import Kind, verify
+from vdla.verification.programs.random_config import random_config
 
 CONFIG = Config()
 INP, WGT, SCL, ACC, OUT = Buffer.INP, Buffer.WGT, Buffer.SCL, Buffer.ACC, Buffer.OUT

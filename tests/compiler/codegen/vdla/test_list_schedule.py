@@ -10,7 +10,6 @@ import pytest
 from helpers.chain_cases import chain_case
 from helpers.webs_one_by_one import split_one_by_one
 
-from vdla.benchmarks.programs.suite import NAMES
 from vdla.compiler.codegen.vdla import dependences
 from vdla.compiler.codegen.vdla.chain import _parts
 from vdla.compiler.codegen.vdla.list_schedule import list_schedule
@@ -27,6 +26,7 @@ from vdla.compiler.templates import conv2d
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Footprints, Gemm, Load, MicroOp, Operand, Source, Store, Unit, Vector, VectorOp
+from vdla.verification.programs.suite import NAMES
 
 TINY = Config.preset("tiny")
 INP, WGT, ACC = BufferTile("inp", Buffer.INP, 8), BufferTile("wgt", Buffer.WGT, 8), BufferTile("acc", Buffer.ACC, 8)

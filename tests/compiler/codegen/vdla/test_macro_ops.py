@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from helpers.schedule_cases import random_case
 
-from vdla.benchmarks.programs.suite import NAMES
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.iterations import Iterations
 from vdla.compiler.codegen.vdla.lower import lower
@@ -15,6 +14,7 @@ from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps
 from vdla.compiler.templates.dense import dense
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Gemm, Load, MicroOp, Store
+from vdla.verification.programs.suite import NAMES
 
 A, B = BufferTile("a", Buffer.INP, 8), BufferTile("b", Buffer.ACC, 8)
 OPS = [

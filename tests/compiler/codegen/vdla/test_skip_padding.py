@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from vdla.benchmarks.programs.suite import NAMES
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
@@ -28,6 +27,7 @@ from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, Gemm, Load, MicroOp, Opcode, Source, Vector, VectorOp
 from vdla.hardware.program import Program
 from vdla.simulator.timing import time_program
+from vdla.verification.programs.suite import NAMES
 
 TINY = Config.preset("tiny")
 INP, WGT, ACC = BufferTile("inp", Buffer.INP, 16), BufferTile("wgt", Buffer.WGT, 4), BufferTile("acc", Buffer.ACC, 16)

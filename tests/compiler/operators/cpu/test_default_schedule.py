@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from helpers.run_operator import floats, function_of, integers, run
 
-from vdla.benchmarks.fuzz.cases import _alike
-from vdla.benchmarks.fuzz.functions import random_problem
 from vdla.compiler import ir, operators, te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.lowering import lower
@@ -21,6 +19,8 @@ from vdla.compiler.operators.cpu.stage_schedule import attempt
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS, Target
 from vdla.runtime.native import build
+from vdla.verification.fuzz.cases import _alike
+from vdla.verification.fuzz.functions import random_problem
 
 LARGE = floats((5, 37, 50))
 CASES = {

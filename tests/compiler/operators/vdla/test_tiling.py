@@ -10,7 +10,6 @@ import pytest
 from helpers import reference
 from helpers.seeds import seeds
 
-from vdla.benchmarks.programs.random_config import random_config
 from vdla.compiler.operators.vdla import tile_candidates, tile_steps
 from vdla.compiler.operators.vdla.checks import blocks
 from vdla.compiler.operators.vdla.operator import TemplateError
@@ -23,6 +22,7 @@ from vdla.compiler.templates import depthwise_conv2d
 from vdla.compiler.templates.conv2d import conv2d
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import Mode, simulate
+from vdla.verification.programs.random_config import random_config
 
 PLAIN = TilingProblem(
     batches=1, out_blocks=4, in_blocks=1, rows=1, cols=1, taps=1, row_step=1, row_span=1, col_step=1, col_span=1,

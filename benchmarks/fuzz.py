@@ -1,0 +1,107 @@
+"""Random tensor expressions under random schedules: interpreter against native code, and illegal
+rewrites refused.
+
+A case is a seed: a function (functions.py), primitives with possibly illegal arguments
+(schedules.py), and three runs that must agree (cases.py). A disagreement is shrunk and printed as a
+Python script. A case that kills or hangs its process is found by running its batch again, one
+process per case.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vdla.benchmarks.harness import BenchmarkResult, versions
+from vdla.compiler.schedule.trace import ScheduleTrace
+from vdla.support.processor import cpu_model
+from vdla.support.progress import Progress, silent
+from vdla.verification.fuzz.cases import CaseOutcome, run_case, shrink
+from vdla.verification.fuzz.schedules import PRIMITIVES
+from vdla.verification.isolated_batches import run_batches
+
+_CASES, _CASES_LONG = 6_000, 60_000
+_BATCH = 50
+_WORKERS = 2
+_MAX_SHOWN = 5
+_TIMEOUT_S = 60
+_SEED_STRIDE = 1_000_000  # cases per seed, so that different seeds share none
+
+
+@dataclass
+class BatchOutcome:
+    """The results of some cases: counts of accepted and refused primitives, and faulty cases."""
+
+    cases: int = 0
+    accepted: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    wrong: list[CaseOutcome] = field(default_factory=list)
+
+    def add(self, other: BatchOutcome) -> None:
+        """Add the results of another batch."""
+        self.cases += other.cases
+        self.accepted += other.accepted
+        self.refused += other.refused
+        self.wrong += other.wrong
+
+
+def run(
+    progress: Progress = silent, seed: int = 0, long: bool = False, cases: int | None = None, workers: int = _WORKERS
+) -> BenchmarkResult:
+    """Run all cases in `workers` processes; 0 runs them in this one."""
+    count = (_CASES_LONG if long else _CASES) if cases is None else cases
+    first = seed * _SEED_STRIDE
+    batches = [range(start, min(start + _BATCH, first + count)) for start in range(first, first + count, _BATCH)]
+    total = BatchOutcome()
+    progress("start", 0, count)
+    for batch in run_batches(batches, workers, _run_batch, died):
+        total.add(batch)
+        seeds = ", ".join(str(outcome.seed) for outcome in total.wrong[:_MAX_SHOWN])
+        progress(f"{len(total.wrong)} disagreements{f' (seeds {seeds})' if seeds else ''}", total.cases, count)
+    found = [outcome.script for outcome in sorted(total.wrong, key=lambda o: len(o.trace))[:_MAX_SHOWN]]
+    print(*found, sep="\n", end="", file=sys.stderr)
+    rows = [{"primitive": p, "accepted": total.accepted[p], "refused": total.refused[p]} for p in PRIMITIVES]
+    figures = {
+        "cases": total.cases,
+        "disagreements": len(total.wrong),
+        "primitives": len(rows),
+        "rewrites_accepted": total.accepted.total(),
+        "rewrites_refused": total.refused.total(),
+        "one_sided": sum(not row["accepted"] or not row["refused"] for row in rows),
+    }
+    return BenchmarkResult("fuzz", figures, rows, _receipt(seed, long, total))
+
+
+def _receipt(seed: int, long: bool, total: BatchOutcome) -> dict[str, Any]:
+    """Versions, seed and command, to run it again."""
+    command = f"vdla bench fuzz{' --long' if long else ''} --seed {seed} --json -"
+    wrong = {str(outcome.seed): outcome.fault[:200] for outcome in total.wrong}
+    return {"versions": versions(), "cpu": cpu_model(), "seed": seed, "command": command, "wrong": wrong}
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+def died(seed: int) -> BatchOutcome:
+    """The outcome of a case that killed its process."""
+    fault = f"crash: the process must survive the case for at most {_TIMEOUT_S} s, got its death"
+    return BatchOutcome(1, wrong=[CaseOutcome(seed, fault, ScheduleTrace())])
+
+
+def _run_batch(seeds: Sequence[int]) -> BatchOutcome:
+    """Run cases in sequence and shrink the first faulty one."""
+    batch = BatchOutcome()
+    for seed in seeds:
+        signal.alarm(_TIMEOUT_S)
+        outcome = run_case(seed)
+        batch.cases += 1
+        batch.accepted += outcome.accepted
+        batch.refused += outcome.refused
+        if outcome.fault:
+            batch.wrong.append(outcome if batch.wrong else shrink(outcome))
+    signal.alarm(0)
+    return batch

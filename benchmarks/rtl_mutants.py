@@ -1,0 +1,70 @@
+"""Defects planted in every module of the RTL: what finds each, and which survive.
+
+A model of the machine holds all chosen defects, of which a run activates one. Random programs
+against the simulator, the register table and stopped runs are tried in turn until one finds it; so
+do the assertions of the RTL and the protocol rules of the memory. What survives is tried on the
+tests and proofs of its module, and then proved to be no defect where it is none. The short form
+builds the larger machines only for what is left then; `--long` judges more defects, of all of
+them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from vdla.benchmarks.harness import BenchmarkResult, receipt
+from vdla.support.errors import Error
+from vdla.support.progress import Progress, silent
+from vdla.verification.rtl_mutants.machines import MACHINES
+from vdla.verification.rtl_mutants.verdict import Judgement, Killer
+
+COUNT, COUNT_LONG = 20, 240
+WORKERS = 2
+
+
+class MutantsError(Error, RuntimeError):
+    """The benchmark lacks a library."""
+
+
+def run(
+    progress: Progress = silent, seed: int = 0, long: bool = False, count: int | None = None, workers: int = WORKERS
+) -> BenchmarkResult:
+    """Judges `count` defects, at least one of each module where there are as many."""
+    if find_spec("pyslang") is None:
+        raise MutantsError('bench rtl_mutants: pyslang must be installed, got none (pip install "vdla[rtl]")')
+    from vdla.verification.rtl_mutants.campaign import verdicts
+
+    early = len(MACHINES) if long else 1
+    machines, late = MACHINES[:early], MACHINES[early:]
+    found = verdicts(machines, late, count or (COUNT_LONG if long else COUNT), seed, workers, progress)
+    survivors = [str(verdict.defect) for verdict in found if verdict.killer is Killer.NOTHING]
+    killers = Counter(verdict.killer for verdict in found)
+    figures = {
+        "mutants": len(found),
+        "killed": len(found) - killers[Killer.EQUIVALENT] - len(survivors),
+        "equivalent": killers[Killer.EQUIVALENT],
+        "survivors": len(survivors),
+    }
+    command = f"vdla bench rtl_mutants{' --long' if long else ''} --seed {seed} --json -"
+    made = receipt(machines[0], [], seed, command) | {
+        "survivors": survivors,
+        "verdicts": [str(verdict) for verdict in found],
+        "killers": {killer.value: killers[killer] for killer in Killer if killers[killer]},
+    }
+    return BenchmarkResult("rtl_mutants", figures, _rows(found), made)
+
+
+def _rows(verdicts: Sequence[Judgement]) -> list[dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {}
+    for verdict in sorted(verdicts, key=lambda verdict: verdict.defect.module):
+        module = verdict.defect.module
+        row = rows.setdefault(
+            module, {"module": module, **dict.fromkeys(("mutants", "killed", "equivalent", "survivors"), 0)}
+        )
+        row["mutants"] += 1
+        killed = "survivors" if verdict.killer is Killer.NOTHING else "killed"
+        row["equivalent" if verdict.killer is Killer.EQUIVALENT else killed] += 1
+    return list(rows.values())

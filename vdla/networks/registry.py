@@ -1,0 +1,143 @@
+"""`NETWORKS`: every network by name, with a variant for tests and what its input looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.networks.dcgan import dcgan_generator
+from vdla.networks.deep_q_network import deep_q_network
+from vdla.networks.digits import digits, some_digits
+from vdla.networks.lstm_language_model import lstm_language_model
+from vdla.networks.mobilenet import mobilenet_v1, mobilenet_v2
+from vdla.networks.resnet import resnet18, resnet50
+from vdla.networks.vision_transformer import vit_small
+from vdla.support.errors import Error
+from vdla.support.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Arrays = dict[str, NDArray[Any]]
+Sampler = Callable[[np.random.Generator, tuple[int, ...]], NDArray[Any]]
+
+
+class NetworkError(Error, ValueError):
+    """An unknown name of a network, or a package that building one needs."""
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Normally distributed values, as of images whose mean and spread were normalised."""
+    return rng.standard_normal(shape, np.float32)
+
+
+def unit(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Uniformly distributed values from 0 to 1."""
+    return rng.random(shape, np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network: `build(batch=..., ..., seed=0)` makes its model; `small` are parameters for tests.
+
+    `title` names it and the size of its images; `sample` draws an input.
+    """
+
+    name: str
+    title: str
+    build: Callable[..., ModelProto]
+    small: Mapping[str, Any] = field(default_factory=dict)
+    sample: Sampler = normal
+
+    def inputs(self, model: ModelProto, batch: int = 1, seed: int = 0) -> Arrays:
+        """Random inputs by name; `batch` replaces a symbolic one."""
+        from onnx import helper
+
+        rng = np.random.default_rng([seed, *self.name.encode()])
+        arrays = {}
+        for info in model.graph.input:
+            tensor = info.type.tensor_type
+            shape = tuple(batch if extent.dim_param else extent.dim_value for extent in tensor.shape.dim)
+            is_integer = helper.tensor_dtype_to_np_dtype(tensor.elem_type).kind == "i"
+            arrays[info.name] = _tokens(model, rng, shape) if is_integer else self.sample(rng, shape)
+        return arrays
+
+
+def _tokens(model: ModelProto, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Uniformly distributed rows of the embedding."""
+    rows = next(tensor.dims[0] for tensor in model.graph.initializer if tensor.name == "embedding.weight")
+    return rng.integers(0, rows, shape)
+
+
+_ALL = (
+    Network(
+        "resnet18",
+        "ResNet-18, 224x224",
+        resnet18,
+        {"image": 32, "width": 16, "classes": 10},
+    ),
+    Network(
+        "resnet50",
+        "ResNet-50, 224x224",
+        resnet50,
+        {"image": 32, "width": 8, "blocks": (1, 2, 1, 1), "classes": 10},
+    ),
+    Network(
+        "mobilenet_v1",
+        "MobileNet v1, 224x224",
+        mobilenet_v1,
+        {"image": 32, "width": 0.25, "depth": 6, "classes": 10},
+    ),
+    Network(
+        "mobilenet_v2",
+        "MobileNet v2, 224x224",
+        mobilenet_v2,
+        {"image": 32, "width": 0.25, "depth": 4, "classes": 10},
+    ),
+    Network(
+        "lstm_language_model",
+        "LSTM language model, 35 steps",
+        lstm_language_model,
+        {"steps": 5, "words": 50, "hidden": 16},
+    ),
+    Network(
+        "deep_q_network",
+        "deep Q network, 84x84",
+        deep_q_network,
+        {"width": 0.25, "actions": 6, "image": 44},
+        unit,
+    ),
+    Network(
+        "dcgan_generator",
+        "generator of DCGAN, 64x64",
+        dcgan_generator,
+        {"noise": 16, "width": 8, "doublings": 3},
+    ),
+    Network(
+        "vit_small",
+        "ViT-S/16, 224x224",
+        vit_small,
+        {"image": 32, "patch": 8, "width": 32, "depth": 2, "heads": 4, "classes": 10},
+    ),
+    Network(
+        "digits",
+        "handwritten digits, 8x8, trained",
+        digits,
+        sample=some_digits,
+    ),
+)
+NETWORKS: Mapping[str, Network] = {network.name: network for network in _ALL}
+"""The networks in the order of the documentation."""
+
+
+def network(name: str) -> Network:
+    """A network by name."""
+    if name not in NETWORKS:
+        raise NetworkError(
+            f"network: name must be one of {', '.join(NETWORKS)}, got {name}{did_you_mean(name, NETWORKS)}"
+        )
+    return NETWORKS[name]

@@ -1,0 +1,1 @@
+"""Programs, tests and defects that are drawn or generated, and what judges the toolkit by them."""

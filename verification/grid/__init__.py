@@ -1,0 +1,1 @@
+"""Kernels of grids: cooperative schedules, random kernels and schedules, planted races."""

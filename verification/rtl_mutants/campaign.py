@@ -1,0 +1,164 @@
+"""The stages that a sample of defects passes through, each with the survivors of the one before.
+
+The machines first, on each of which a run activates one defect of a model with all of them, and
+which pass the scenarios that find most; then the tests and proofs of the modules, the longer
+scenarios, and the machines that are left; last a proof that a defect is none.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+
+from vdla.hardware.config import Config
+from vdla.support.progress import Progress
+from vdla.verification.rtl_mutants.benches import available, bench_findings
+from vdla.verification.rtl_mutants.defects import Defect, defects
+from vdla.verification.rtl_mutants.design import DesignError, read_design, selects_out_of_range
+from vdla.verification.rtl_mutants.equivalence import is_equivalent
+from vdla.verification.rtl_mutants.guarded import mutated
+from vdla.verification.rtl_mutants.judge import judge, original_finding
+from vdla.verification.rtl_mutants.model import MutantModel, build_model
+from vdla.verification.rtl_mutants.scenarios import Round
+from vdla.verification.rtl_mutants.verdict import Judgement, Killer
+
+
+def verdicts(
+    machines: Sequence[Config], late: Sequence[Config], count: int, seed: int, workers: int, progress: Progress
+) -> list[Judgement]:
+    """The verdicts on `count` defects of `machines`, on standard error too as they come.
+
+    The machines of `late` judge only what the tests of the modules leave, so few need a model.
+    """
+    chosen = sample(all_defects(machines), seed, count)
+    found = {defect.key: Judgement(defect, Killer.NOTHING) for defect in chosen}
+
+    def alive() -> list[Defect]:
+        return [verdict.defect for verdict in found.values() if verdict.killer is Killer.NOTHING]
+
+    def note(stage: Iterable[Judgement]) -> None:
+        for verdict in stage:
+            print(verdict, file=sys.stderr, flush=True)
+            found[verdict.defect.key] = verdict
+
+    every = [*machines, *late]
+    models: list[MutantModel] = []
+    for machine in machines:
+        built = _models(machine, alive(), progress)
+        note(_on_models(built, alive(), seed, workers, Round.FIRST, progress))
+        models += built
+    note(_lint(every, alive()))
+    note(_on_benches(machines[0], alive(), workers, progress))
+    note(_on_models(models, alive(), seed, workers, Round.SECOND, progress))
+    for machine in late:
+        built = _models(machine, alive(), progress)
+        for stage in Round:
+            note(_on_models(built, alive(), seed, workers, stage, progress))
+    note(_proofs(every, alive(), progress))
+    return list(found.values())
+
+
+# --- the sample -----------------------------------------------------------------------------------
+
+
+def all_defects(machines: Iterable[Config]) -> list[Defect]:
+    """The defects of every module that one of the machines elaborates."""
+    found: dict[str, Defect] = {}
+    for machine in machines:
+        for file in read_design(machine):
+            for defect in defects(file):
+                found.setdefault(defect.key, defect)
+    return list(found.values())
+
+
+def sample(found: Sequence[Defect], seed: int, count: int) -> list[Defect]:
+    """`count` defects by a seed: one of each module, then any.
+
+    The order is that of hashes, so most of a sample stays when a change of the RTL adds defects or
+    takes some away.
+    """
+    shuffled = sorted(found, key=lambda defect: blake2b(f"{seed} {defect.key}".encode()).digest())
+    first: dict[str, Defect] = {}
+    for defect in shuffled:
+        first.setdefault(defect.module, defect)
+    leading = list(first.values())
+    rest = [defect for defect in shuffled if first[defect.module] is not defect]
+    return [*leading, *rest][:count]
+
+
+# --- the stages -----------------------------------------------------------------------------------
+
+
+def _models(machine: Config, chosen: Sequence[Defect], progress: Progress) -> list[MutantModel]:
+    """The model of a machine with those of the defects that it elaborates; none without any."""
+    files = read_design(machine)
+    has = {defect.key for file in files for defect in defects(file) if file.elaborates(defect.span)}
+    mine = [defect for defect in chosen if defect.key in has]
+    progress(f"building {machine.name} with {len(mine)} defects", 0, len(mine))
+    return [build_model(machine, files, mine)] if mine else []
+
+
+def _on_models(
+    models: Sequence[MutantModel],
+    alive: Sequence[Defect],
+    seed: int,
+    workers: int,
+    chosen: Round,
+    progress: Progress,
+) -> Iterator[Judgement]:
+    """The verdicts of a round of scenarios on the defects of models that are still alive."""
+    left = {defect.key for defect in alive}
+    for model in models:
+        numbers = [number for number, defect in model.defects.items() if defect.key in left]
+        if not numbers:
+            continue
+        name = model.config.name
+        if found := original_finding(model, seed, chosen):
+            raise DesignError(f"rtl_mutants: {name} without a defect must pass, got {found}")
+        for number, verdict in enumerate(judge(model, numbers, seed, workers, chosen), 1):
+            yield verdict
+            if verdict.killer is not Killer.NOTHING:
+                left.remove(verdict.defect.key)
+            progress(f"{name}, {chosen.value} scenarios, {len(left)} alive", number, len(numbers))
+
+
+def _lint(machines: Sequence[Config], chosen: Sequence[Defect]) -> Iterator[Judgement]:
+    """The defects that select outside of a vector."""
+    if not chosen:
+        return
+    files = read_design(machines[0])  # their text is that of all machines
+    for defect in chosen:
+        texts = {file.path: mutated(file.text, defect) if file.module == defect.module else file.text for file in files}
+        if any(selects_out_of_range(machine, texts) for machine in machines):
+            yield Judgement(defect, Killer.LINT, "a constant select is out of range")
+
+
+def _on_benches(machine: Config, chosen: Sequence[Defect], workers: int, progress: Progress) -> Iterator[Judgement]:
+    """What the tests and proofs of the modules find."""
+    modules: dict[str, list[Defect]] = {}
+    for defect in chosen:
+        modules.setdefault(defect.module, []).append(defect)
+    if not modules or not available():
+        return
+    files = read_design(machine)  # their text is that of all machines
+
+    def findings(module: str) -> list[tuple[Defect, str]]:
+        return list(bench_findings(files, module, modules[module]))
+
+    with ThreadPoolExecutor(workers) as pool:
+        for number, found in enumerate(pool.map(findings, modules), 1):
+            yield from (Judgement(defect, Killer.BENCH, text) for defect, text in found if text)
+            progress("tests of the modules", number, len(modules))
+
+
+def _proofs(machines: Iterable[Config], chosen: Sequence[Defect], progress: Progress) -> Iterator[Judgement]:
+    """The defects that are proved to be none on any machine that elaborates them."""
+    if not chosen:
+        return
+    elaborated = {machine: {defect.key for defect in all_defects([machine])} for machine in machines}
+    for number, defect in enumerate(chosen):
+        progress(f"proof for {defect.module}", number, len(chosen))
+        if all(is_equivalent(machine, defect) for machine, keys in elaborated.items() if defect.key in keys):
+            yield Judgement(defect, Killer.EQUIVALENT)

@@ -1,0 +1,101 @@
+"""Proofs that a defect is none: Yosys shows a module with it to be equivalent to the original.
+
+Both sides start in the same state and get the same inputs; every register and output stays equal,
+by induction over up to SEQUENCE cycles. A module with parameters is proved within the modules
+without parameters that use it, so that it has the parameters of the machine. RAMs are left out:
+what goes to their ports must be equal, and what comes from them is any value, equal on both sides.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from vdla.hardware.config import Config
+from vdla.hardware.fpga.yosys import YosysError, run_yosys
+from vdla.hardware.generate import svgen
+from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, needed_files
+from vdla.verification.rtl_mutants.defects import Defect
+from vdla.verification.rtl_mutants.guarded import mutated
+
+RAM = "vdla_ram"
+"""The module that proofs leave out."""
+SEQUENCE = 3
+MOST_SECONDS = 120.0
+"""Of a proof; one that takes longer fails."""
+_TOO_LARGE = {TOP, "vdla_core"}
+
+_READ = """
+read_slang --threads 1 --top {top} -D SYNTHESIS {opaque} {sources}
+prep -top {top} -flatten
+expose -evert t:{ram}*
+memory_map
+opt -full
+rename {top} {side}
+design -stash {side}
+"""
+_PROVE = """
+design -copy-from gold -as gold gold
+design -copy-from gate -as gate gate
+equiv_make gold gate equiv
+hierarchy -top equiv
+equiv_struct
+equiv_simple -short
+equiv_induct -seq {sequence}
+equiv_status -assert
+"""
+
+
+def is_equivalent(config: Config, defect: Defect) -> bool:
+    """Whether the machine of a configuration is proved to be the same with a defect."""
+    tops = proof_tops(defect.module)
+    return not _TOO_LARGE & set(tops) and all(_is_equivalent(config, defect, top) for top in tops)
+
+
+def proof_tops(module: str) -> list[str]:
+    """The modules without parameters, closest to a module, within which its defects are proved."""
+    if module.endswith("_pkg"):
+        return [TOP]
+    found: set[str] = set()
+    pending = [module]
+    while pending:
+        name = pending.pop()
+        if _has_parameters(name):
+            pending += _users(name)
+        else:
+            found.add(name)
+    return sorted(found)
+
+
+def _has_parameters(module: str) -> bool:
+    text = (FOLDER / f"{module}.sv").read_text(encoding="utf-8")
+    return re.search(rf"^module {module}\b[^(;]*#\(", text, re.MULTILINE) is not None
+
+
+def _users(module: str) -> Iterable[str]:
+    uses = re.compile(rf"^\s*{module}\s*(#\(|\w+ \()", re.MULTILINE)
+    return [path.stem for path in FOLDER.glob("*.sv") if uses.search(path.read_text(encoding="utf-8"))]
+
+
+def _is_equivalent(config: Config, defect: Defect, top: str) -> bool:
+    sources = needed_files(FOLDER / f"{top}.sv")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / PACKAGE).write_text(svgen.render(config), encoding="utf-8")
+        script = ""
+        for side in ("gold", "gate"):
+            (folder / side).mkdir()
+            for source in sources:
+                text = source.read_text(encoding="utf-8")
+                changed = side == "gate" and source.stem == defect.module
+                (folder / side / source.name).write_text(mutated(text, defect) if changed else text, encoding="utf-8")
+            files = " ".join([PACKAGE, *(f"{side}/{source.name}" for source in sources)])
+            opaque = "" if defect.module == RAM else f"--blackboxed-module {RAM}"
+            script += _READ.format(top=top, sources=files, side=side, ram=RAM, opaque=opaque)
+        try:
+            run_yosys(folder, script + _PROVE.format(sequence=SEQUENCE), lambda line: None, MOST_SECONDS)
+        except YosysError:
+            return False
+    return True
