@@ -249,16 +249,11 @@ ROOMS: dict[str, str] = {
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
         "benchmarks.harness"
     ),
-    "benchmarks.network_cpu": (
-        "support compiler.target compiler.graph.onnx runtime.native runtime.network runtime.quantise networks "
-        "benchmarks.harness benchmarks.cpu"
-    ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.tune.searches compiler.templates "
         "compiler.tune compiler.tune.grid simulator.timing runtime.opencl runtime.tune networks benchmarks.harness "
-        "benchmarks.cpu benchmarks"
+        "benchmarks"
     ),
-    "benchmarks.onnx": "support compiler.graph.onnx runtime benchmarks.harness",
     "benchmarks.board": (
         "support hardware hardware.program simulator.stats runtime.devices runtime.artifact runtime runtime.network "
         "runtime.quantise runtime.remote boards boards.virtual networks verification.hostile verification.programs "
@@ -273,11 +268,12 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
         "compiler.schedule compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators "
         "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.graph.integer "
-        "compiler.graph.quantise compiler.templates compiler.tune simulator.adversary simulator.stats "
-        "simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.evaluate runtime.artifact "
-        "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.tune "
-        "runtime.compare boards networks verification.isolated_batches verification.fuzz verification.hostile "
-        "verification.programs verification.coverage verification.rtl_mutants benchmarks.harness benchmarks.cpu"
+        "compiler.graph.quantise compiler.graph.onnx compiler.templates compiler.tune simulator.adversary "
+        "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.evaluate "
+        "runtime.artifact runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise "
+        "runtime.tune runtime.compare boards networks verification.isolated_batches verification.fuzz "
+        "verification.hostile verification.programs verification.coverage verification.rtl_mutants benchmarks.harness "
+        "benchmarks.cpu"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm compiler.ir "

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.benchmarks.cpu.layers import kernel_of
-from vdla.benchmarks.cpu.paired_timing import geomean, paired_times
-from vdla.benchmarks.cpu.section import Measurement, ReportStep, Section
+from vdla.benchmarks.cpu.measurement import Measurement, section
+from vdla.benchmarks.harness import Section, geomean, paired_times
 from vdla.compiler.operators import Coding, bitserial_dense, pack_bitserial_dense, pack_qdense, qdense
 from vdla.compiler.target import host
 from vdla.runtime.native import BoundCall
+from vdla.support.progress import ReportStep
 
 SIZES = (512, 1024, 2048, 4096)  # of square matrices; int8 weights of the first two fit the second-level cache
 BITS = 2
@@ -26,7 +27,7 @@ def measure_bitserial(seed: int, step: ReportStep) -> Section:
         step(f"matvec {size}")
         measurements.append(measure_size(size, np.random.default_rng([seed, size])))
     speedup, error = geomean(one.times.ratio for one in measurements), max(one.error for one in measurements)
-    return Section({"bitserial_speedup": speedup, "bitserial_error": error}, measurements)
+    return section({"bitserial_speedup": speedup, "bitserial_error": error}, measurements)
 
 
 def measure_size(size: int, rng: np.random.Generator) -> Measurement:

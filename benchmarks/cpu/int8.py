@@ -22,13 +22,14 @@ from vdla.benchmarks.cpu.layers import (
     session_call,
     window_attributes,
 )
-from vdla.benchmarks.cpu.paired_timing import paired_times
-from vdla.benchmarks.cpu.section import Measurement, ReportStep, Section, comparison
+from vdla.benchmarks.cpu.measurement import Measurement, comparison
+from vdla.benchmarks.harness import Section, paired_times
 from vdla.compiler import te
 from vdla.compiler.operators import PackedWeights, pack_qconv2d, pack_qdepthwise_conv2d, qconv2d, qdepthwise_conv2d
 from vdla.compiler.operators.workloads import Workload
 from vdla.compiler.target import host
 from vdla.runtime.native import BoundCall
+from vdla.support.progress import ReportStep
 
 X_SCALE, X_ZERO = np.float32(0.02), 113
 Y_SCALE, Y_ZERO = np.float32(0.05), 120

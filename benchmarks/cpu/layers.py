@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.cpu.section import Measurement, ReportStep
+from vdla.benchmarks.cpu.measurement import Measurement
 from vdla.compiler import te
 from vdla.compiler.operators import plan_convolution
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.workloads import Workload, workloads
 from vdla.runtime.native import BoundCall, build
+from vdla.support.progress import ReportStep
 
 Floats = NDArray[np.float32]
 _Epilogue = Callable[[te.Tensor], te.Tensor]

@@ -29,8 +29,7 @@ from vdla.simulator.verify import Kind, verify
 from vdla.simulator.verify.accesses import AccessWalk
 from vdla.verification.generated_tests.cycles import ExpectedTimes, issue_cycles
 from vdla.verification.generated_tests.operands import Contents, Space
-from vdla.verification.generated_tests.steps import DeclaredInstruction, Fields
-from vdla.verification.generated_tests.words import declared_fields, number_of
+from vdla.verification.generated_tests.steps import DeclaredInstruction, Fields, declared_fields, number_of
 from vdla.verification.programs.device_pair import Comparator, Conditions
 from vdla.verification.programs.mutation import mutants
 from vdla.verification.programs.random_data import random_arrays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,10 @@ WHERE = "machine"
 _SLACK_CYCLES = 20_000
 _ATTEMPTS = 1000
 _CHUNK_CYCLES = 64  # between two looks at the state of a machine that stops
+
+
+Check = Callable[[Config, RtlModel | None, int], None]
+"""A scenario: on a machine, by a model or the RTL's own, with a seed."""
 
 
 class MachineFault(Error, AssertionError):
