@@ -13,7 +13,6 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.benchmarks.harness import BenchmarkResult, Row, receipt, total
 from vdla.compiler.operators.workload_bound import bound
@@ -24,6 +23,7 @@ from vdla.hardware.program import input_tensors
 from vdla.runtime.executor import operator_cycles
 from vdla.simulator.simulate import simulate
 from vdla.simulator.stats import RunStats
+from vdla.support.arrays import Array
 from vdla.support.progress import Progress, numbered, silent
 
 PRESET = "pynq_z1"
@@ -37,7 +37,7 @@ STAGES = (
     (7, 512, "C10", "C12", "C11"),
 )
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, Array]
 
 
 def resnet18_chain(config: Config) -> Chain:

@@ -15,9 +15,9 @@ import numpy as np
 
 from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, receipt
 from vdla.hardware.program import Program
-from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.verify import Kind, verify
 from vdla.support.progress import Progress, silent, steps
+from vdla.verification.adversary import Harm, attack
 from vdla.verification.programs import suite
 from vdla.verification.programs.mutation import KINDS, Mutant, mutants
 

@@ -17,7 +17,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.benchmarks.cpu.benchmark import receipt
 from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, geomean, require_libraries, times_in_turns, total
@@ -26,13 +25,13 @@ from vdla.networks.registry import NETWORKS
 from vdla.runtime.native import set_threads
 from vdla.runtime.network import compile_network
 from vdla.runtime.quantise import quantise
+from vdla.support.arrays import Array
 from vdla.support.progress import Progress, numbered, silent
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 
-Array = NDArray[Any]
 NAMES = ("resnet18", "mobilenet_v1", "mobilenet_v2")
 ROUNDS = 15
 _ROUND_S = 0.02  # the least duration of a round
@@ -138,7 +137,7 @@ class CompiledNetwork:
 # long. Ours compute the same from either.
 
 
-def quantised_model(model: ModelProto, image: NDArray[Any]) -> bytes:
+def quantised_model(model: ModelProto, image: Array) -> bytes:
     """The model with QuantizeLinear and DequantizeLinear nodes, ranges by one run on `image`."""
     made = export_model(quantise(model, calibration=[image], method="minmax").graph)
     _make_unsigned(made)

@@ -13,13 +13,13 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.benchmarks.harness import BenchmarkResult, Figures, receipt
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import Program
 from vdla.simulator.simulate import Mode, simulate
+from vdla.support.arrays import Array
 from vdla.support.errors import Error
 from vdla.support.progress import Progress, numbered, silent
 from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
@@ -29,8 +29,6 @@ SIZE = 1024
 ROWS, COLUMNS = 16, 8  # entries of a tile
 ROUNDS = 7
 SHIFT = 10
-
-Array = NDArray[Any]
 
 
 class BenchmarkError(Error, RuntimeError):

@@ -114,13 +114,12 @@ ROOMS: dict[str, str] = {
         "compiler.operators.cpu compiler.operators.gpu compiler.tune"
     ),
     "simulator.support": "support hardware.isa hardware hardware.program",
-    "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",
     "simulator.function": "support hardware.isa hardware simulator.support",
     "simulator.stats": "support hardware.isa hardware hardware.program simulator.support",
     "simulator.verify": "support hardware.isa hardware hardware.program simulator.support",
-    "simulator.timing": "hardware.isa hardware hardware.program simulator.support simulator.stats",
+    "simulator.timing": "support hardware.isa hardware hardware.program simulator.support simulator.stats",
     "simulator": (
-        "hardware.isa hardware hardware.program simulator.support simulator.function simulator.stats "
+        "support hardware.isa hardware hardware.program simulator.support simulator.function simulator.stats "
         "simulator.verify simulator.timing"
     ),
     "runtime.devices": (
@@ -212,6 +211,7 @@ ROOMS: dict[str, str] = {
     "networks": "support",
     "verification": "",
     "verification.isolated_batches": "",
+    "verification.adversary": "support hardware.isa hardware hardware.program simulator.support",
     "verification.fuzz": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
         "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native"
@@ -229,11 +229,13 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.templates simulator.stats "
         "simulator.verify simulator.timing runtime.devices runtime.compare"
     ),
-    "verification.coverage": "hardware.isa hardware hardware.program simulator.stats simulator.verify simulator.timing",
+    "verification.coverage": (
+        "support hardware.isa hardware hardware.program simulator.stats simulator.verify simulator.timing"
+    ),
     "verification.generated_tests": (
-        "hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir compiler.interpret "
-        "compiler.te compiler.extensions simulator.support simulator.adversary simulator.function simulator.stats "
-        "simulator.verify simulator.timing simulator runtime.devices verification.programs"
+        "support hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir compiler.interpret "
+        "compiler.te compiler.extensions simulator.support simulator.function simulator.stats simulator.verify "
+        "simulator.timing simulator runtime.devices verification.adversary verification.programs"
     ),
     "verification.rtl_mutants": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
@@ -268,10 +270,10 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
         "compiler.schedule compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators "
         "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.graph.integer "
-        "compiler.graph.quantise compiler.graph.onnx compiler.templates compiler.tune simulator.adversary "
-        "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.evaluate "
-        "runtime.artifact runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise "
-        "runtime.tune runtime.compare boards networks verification.isolated_batches verification.fuzz "
+        "compiler.graph.quantise compiler.graph.onnx compiler.templates compiler.tune simulator.stats "
+        "simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.evaluate runtime.artifact "
+        "runtime.executor runtime compiler.graph.accelerator runtime.network runtime.quantise runtime.tune "
+        "runtime.compare boards networks verification.isolated_batches verification.adversary verification.fuzz "
         "verification.hostile verification.programs verification.coverage verification.rtl_mutants benchmarks.harness "
         "benchmarks.cpu"
     ),

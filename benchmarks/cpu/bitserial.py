@@ -14,6 +14,7 @@ from vdla.benchmarks.harness import Section, geomean, paired_times
 from vdla.compiler.operators import Coding, bitserial_dense, pack_bitserial_dense, pack_qdense, qdense
 from vdla.compiler.target import host
 from vdla.runtime.native import BoundCall
+from vdla.support.arrays import Bytes
 from vdla.support.progress import ReportStep
 
 SIZES = (512, 1024, 2048, 4096)  # of square matrices; int8 weights of the first two fit the second-level cache
@@ -40,13 +41,13 @@ def measure_size(size: int, rng: np.random.Generator) -> Measurement:
     return Measurement(f"matvec {size} 2 bits", paired_times(bits, bytes_), 2 * size**2, error)
 
 
-def _two_bit_kernel(data: NDArray[np.uint8], weight: NDArray[np.int8]) -> BoundCall:
+def _two_bit_kernel(data: Bytes, weight: NDArray[np.int8]) -> BoundCall:
     """The bit-serial kernel, bound to its operands."""
     packed = pack_bitserial_dense(weight, BITS, Coding.SIGNED, host())
     return kernel_of(lambda x, w: bitserial_dense(x, w, host(), BITS, Coding.SIGNED, len(weight), "y"), data, packed)
 
 
-def _int8_kernel(data: NDArray[np.uint8], weight: NDArray[np.int8]) -> BoundCall:
+def _int8_kernel(data: Bytes, weight: NDArray[np.int8]) -> BoundCall:
     """The int8 kernel, bound to its operands."""
     packed = pack_qdense(weight, np.ones(1, np.float32), host())
     arrays = (data, packed.weight, packed.bias)

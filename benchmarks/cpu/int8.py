@@ -29,6 +29,7 @@ from vdla.compiler.operators import PackedWeights, pack_qconv2d, pack_qdepthwise
 from vdla.compiler.operators.workloads import Workload
 from vdla.compiler.target import host
 from vdla.runtime.native import BoundCall
+from vdla.support.arrays import Bytes
 from vdla.support.progress import ReportStep
 
 X_SCALE, X_ZERO = np.float32(0.02), 113
@@ -39,7 +40,7 @@ Y_SCALE, Y_ZERO = np.float32(0.05), 120
 class QuantisedOperands:
     """Data [N, C, H, W], weight [CO, C / groups, K, K]; bias and scale of the weight [CO]."""
 
-    data: NDArray[np.uint8]
+    data: Bytes
     weight: NDArray[np.int8]
     bias: NDArray[np.int32]
     weight_scale: NDArray[np.float32]
@@ -106,7 +107,7 @@ def layer_result(
     return qconv2d(x, weight, bias, scale, host(), layer.out_channels, **zeros, **window)
 
 
-def their_layer(layer: Workload, operands: QuantisedOperands) -> tuple[Callable[[], object], NDArray[np.uint8]]:
+def their_layer(layer: Workload, operands: QuantisedOperands) -> tuple[Callable[[], object], Bytes]:
     """ONNX Runtime's kernel for a layer, called with its operands, and the array of its result."""
     result = np.empty((layer.batch, layer.out_channels, layer.out_height, layer.out_width), np.uint8)
     return session_call(_qlinear_model(layer, operands), operands.data, result), result

@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.benchmarks.gpu.exact import compare_cases, exact_cases
 from vdla.benchmarks.harness import Figures
@@ -20,6 +19,7 @@ from vdla.compiler.operators import conv2d, matmul
 from vdla.compiler.operators.gpu import grid_schedule
 from vdla.runtime.cuda import CudaDevice, CudaDeviceError, build_cuda, open_cuda
 from vdla.runtime.grid import DeviceKernel
+from vdla.support.arrays import Array
 from vdla.support.progress import Progress
 
 SIZE = 4096
@@ -102,7 +102,6 @@ def _timed(kernel: DeviceKernel, device: CudaDevice, arrays: Sequence[Array]) ->
 # cuBLAS and cuDNN by way of PyTorch, or cuBLAS by way of CuPy, whichever is installed.
 
 
-Array = NDArray[Any]
 Timed = Callable[[int], float]
 """Runs a kernel so many times; the seconds that the device took."""
 _MILLISECOND = 1e-3

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.benchmarks.gpu.exact import compare_cases, exact_cases
 from vdla.benchmarks.harness import Figures
@@ -15,6 +12,7 @@ from vdla.runtime.compile import compile
 from vdla.runtime.opencl import OpenClDevice, OpenClDeviceError, open_opencl
 from vdla.runtime.opencl.program import build_program
 from vdla.runtime.opencl.pyopencl_module import pyopencl
+from vdla.support.arrays import Array
 from vdla.support.errors import Error
 from vdla.support.progress import Progress
 
@@ -44,7 +42,6 @@ def device_figures(progress: Progress, seed: int) -> tuple[Figures, str]:
 # element of the result for each thread. Both are timed by the device, in turns in one run.
 
 
-Array = NDArray[Any]
 SIZE = 1024
 _RUNS = 5  # of each kernel, in turns; the best counts
 _NANOSECOND = 1e-9

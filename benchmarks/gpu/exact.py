@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.compiler import ir, operators, te
 from vdla.compiler.operators.workloads import Workload, workloads
 from vdla.runtime.grid import DeviceKernel
 from vdla.runtime.native import build
+from vdla.support.arrays import Array
 from vdla.support.progress import Progress, steps
 
-Array = NDArray[Any]
 ULPS = 16
 _LAYERS = tuple(f"{kind}{number}" for kind, most in (("C", 12), ("D", 9)) for number in range(1, most + 1))
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.compiler import ir
 from vdla.compiler.extensions import EmitStage, Extension, extension_of
@@ -22,10 +21,11 @@ from vdla.compiler.te import Stage
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Opcode, StagedEmit, Words, layout
 from vdla.hardware.numerics import pack_elements, requantise, wrap32
+from vdla.support.arrays import Ints
 from vdla.verification.generated_tests.operands import Contents, Space, state_indices, state_operand, step_operands
 
 Fields = Mapping[str, int]
-MicroOps = NDArray[np.int64]
+MicroOps = Ints
 
 _COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 

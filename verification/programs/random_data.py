@@ -12,12 +12,12 @@ from vdla.hardware.config import Config
 from vdla.hardware.numerics import MULT_BITS, SHIFT_MAX, pack_scale
 from vdla.hardware.program import STREAM, Program, ProgramTensor, array_dtype, input_tensors
 from vdla.hardware.timing import PAGE_BYTES
+from vdla.support.arrays import Array, Ints
 
-Ints = NDArray[np.int64]
 STYLES = 3
 
 
-def random_words(rng: np.random.Generator, nbytes: int, kind: type[np.signedinteger[Any]]) -> NDArray[Any]:
+def random_words(rng: np.random.Generator, nbytes: int, kind: type[np.signedinteger[Any]]) -> Array:
     """An array of `nbytes` bytes in stretches of uniform, extreme or small numbers."""
     info = np.iinfo(kind)
     count = nbytes // info.dtype.itemsize
@@ -52,18 +52,18 @@ def _of(rng: np.random.Generator, count: int, extremes: tuple[int, ...], span: t
     return np.where(rng.random(count) < 0.6, chosen, rng.integers(*span, count))
 
 
-def bytes_of(array: NDArray[Any]) -> bytes:
+def bytes_of(array: Array) -> bytes:
     """The bytes of an array in DRAM order."""
     return array.astype(array.dtype.newbyteorder("<")).tobytes()
 
 
-def random_arrays(program: Program, seed: int) -> dict[str, NDArray[Any]]:
+def random_arrays(program: Program, seed: int) -> dict[str, Array]:
     """An array for each tensor that the caller provides; int64 holds packed scales."""
     rng = np.random.default_rng(seed)
     return {tensor.name: _array(tensor, rng).reshape(tensor.shape) for tensor in input_tensors(program)}
 
 
-def _array(tensor: ProgramTensor, rng: np.random.Generator) -> NDArray[Any]:
+def _array(tensor: ProgramTensor, rng: np.random.Generator) -> Array:
     count = prod(tensor.shape)
     if tensor.dtype == "int64":
         return random_scales(rng, count).view(np.int64)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, Opcode, columns
@@ -18,6 +17,7 @@ from vdla.runtime.devices.rtl_build import BuildOptions, build_library
 from vdla.runtime.devices.rtl_library import MemoryParameters, RtlMachine
 from vdla.simulator.function import execute
 from vdla.simulator.timing import time_program
+from vdla.support.arrays import Bytes
 from vdla.support.errors import Error
 from vdla.verification.programs.random_programs import random_verified_program
 
@@ -83,7 +83,7 @@ class Rig:
     def __exit__(self, *error: object) -> None:
         self.machine.close()
 
-    def _put(self, name: str, values: NDArray[np.uint8]) -> None:
+    def _put(self, name: str, values: Bytes) -> None:
         data = np.ascontiguousarray(values).view(np.uint8).ravel()
         self.image[self.addresses[name] : self.addresses[name] + data.size] = data
 
