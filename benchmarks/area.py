@@ -10,11 +10,9 @@ than the period of the board's clock. A preset of no board has no clock to keep.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from vdla.benchmarks.harness import BenchmarkResult, receipt
+from vdla.benchmarks.harness import BenchmarkResult, Row, receipt
 from vdla.boards.board import Board, boards_by_preset
 from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.fpga.area import CLOCK, FAST_CLOCK, Area, area
@@ -82,7 +80,7 @@ def meets_timing(result: Area, clock_mhz: float) -> bool:
     )
 
 
-def row(result: Area, board: Board | None) -> Mapping[str, Any]:
+def row(result: Area, board: Board | None) -> Row:
     """The row of one machine, and of the board that offers it."""
     total, fast = result.total, result.fast_longest
     path_ns, fast_ns = result.longest.estimate_ns, fast.estimate_ns if fast is not None else 0.0

@@ -13,9 +13,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vdla.benchmarks.harness import BenchmarkResult, receipt
+from vdla.benchmarks.harness import BenchmarkResult, Row, receipt, total
 from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, workload
 from vdla.compiler.templates import Chain, ChainStep, Operator, conv2d, dense, pool2d, residual_add
@@ -24,7 +23,8 @@ from vdla.hardware.program import input_tensors
 from vdla.runtime.executor import operator_cycles
 from vdla.simulator.simulate import simulate
 from vdla.simulator.stats import RunStats
-from vdla.support.progress import Progress, silent
+from vdla.support.arrays import Array
+from vdla.support.progress import Progress, numbered, silent
 
 PRESET = "pynq_z1"
 REPEATS = 5
@@ -37,7 +37,7 @@ STAGES = (
     (7, 512, "C10", "C12", "C11"),
 )
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, Array]
 
 
 def resnet18_chain(config: Config) -> Chain:
@@ -122,7 +122,7 @@ def step_by_step(chain: Chain, inputs: Arrays) -> Arrays:
     return held
 
 
-def rows_of(chain: Chain, stats: RunStats) -> Iterator[dict[str, Any]]:
+def rows_of(chain: Chain, stats: RunStats) -> Iterator[Row]:
     """A row for each step; the bound of steps that are no convolution is 0."""
     found = operator_cycles(chain.program, stats, chain.lines) or ()
     for step, cost in zip(chain.steps, found, strict=True):
@@ -141,25 +141,26 @@ def _cpu_seconds(work: Callable[[], object]) -> float:
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """The chain compiled, compared with its steps, timed."""
     config = Config.preset(PRESET)
-    progress("compile", 0, 3)
+    step = numbered(progress, 3)
+    step("compile")
     start = time.perf_counter()
     chain = resnet18_chain(config)
     program = chain.program
     compile_seconds = time.perf_counter() - start
-    progress("simulate", 1, 3)
+    step("simulate")
     inputs = random_inputs(chain, seed)
     result = simulate(program, inputs)
     simulate_seconds = median(_cpu_seconds(lambda: simulate(program, inputs)) for _ in range(REPEATS))
-    progress("compare", 2, 3)
+    step("compare")
     exact = np.array_equal(result.outputs["y"], step_by_step(chain, inputs)["y"])
-    progress("done", 3, 3)
+    step("done")
     stats = result.statistics
     rows = list(rows_of(chain, stats))
     convolutions = [row for row in rows if row["bound_cycles"]]
     offloaded = [row for row in rows if row["step"].startswith(("add", "C")) and row["step"] != "C1.conv1"]
     figures = {
-        "offloaded_cycles": sum(row["cycles"] for row in offloaded),
-        "bound_share": round(sum(r["bound_cycles"] for r in convolutions) / sum(r["cycles"] for r in convolutions), 4),
+        "offloaded_cycles": total(offloaded, "cycles"),
+        "bound_share": round(total(convolutions, "bound_cycles") / total(convolutions, "cycles"), 4),
         "cycles": stats.total_cycles,
         "instructions": len(program),
         "compile_seconds": round(compile_seconds, 3),

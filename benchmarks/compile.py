@@ -11,19 +11,26 @@ from __future__ import annotations
 
 import statistics
 import time
-from typing import Any
+from dataclasses import replace
+from typing import NamedTuple
 
-from vdla.benchmarks.harness import BenchmarkResult, receipt
+import numpy as np
+
+from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, receipt, total
 from vdla.benchmarks.layers import PRESET
-from vdla.benchmarks.native_compile import WARM_UP, convolutions, native_seconds
-from vdla.benchmarks.trial_time import trial_time
-from vdla.compiler.operators.workloads import Workload, resnet18_layers
+from vdla.compiler import te
+from vdla.compiler.codegen.llvm import compile_native
+from vdla.compiler.operators import plan_convolution
+from vdla.compiler.operators.cpu import default_schedule
+from vdla.compiler.operators.workloads import SELF_TEST, Workload, resnet18_layers, workload
 from vdla.compiler.templates import dense
+from vdla.compiler.tune import Point, VdlaTask, layer_task
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.layers import layer_operator
+from vdla.runtime.tune import SimMeasurer
 from vdla.simulator.verify import verify
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, ReportStep, numbered, silent
 
 
 def large_dense(config: Config) -> tuple[Program, float]:
@@ -47,28 +54,25 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """Each layer once, in this process, after imports and warm-up."""
     config = Config.preset(PRESET)
     layers = resnet18_layers()
-    total = 2 * len(layers) + 1 + len(convolutions())
+    step = numbered(progress, 2 * len(layers) + 1 + len(convolutions()))
     compile_and_verify(WARM_UP, config)  # loads the simulator's compiled kernels
-    rows: list[dict[str, Any]] = []
-    programs = []
-    for index, layer in enumerate(layers):
-        progress(layer.name, index, total)
+    rows: list[Row] = []
+    programs, trials = [], []
+    for layer in layers:
+        step(layer.name)
         program, compile_s, verify_s = compile_and_verify(layer, config)
         programs.append(program)
         seconds = {"compile_seconds": round(compile_s, 4), "verify_seconds": round(verify_s, 4)}
         rows.append({"layer": layer.name, **seconds, "instructions": len(program)})
-    progress("large dense", len(layers), total)
+    step("large dense")
     program, large_s = large_dense(config)
     programs.append(program)
-    trials = []
-    for index, layer in enumerate(layers, start=len(layers) + 1):
-        progress(f"{layer.name} trials", index, total)
+    for layer in layers:
+        step(f"{layer.name} trials")
         trials.append(trial_time(layer, config, seed))
-    done = iter(range(2 * len(layers) + 1, total))
-    native = native_seconds(lambda what: progress(what, next(done), total))
-    progress("done", total, total)
-    names = ("compile_seconds", "verify_seconds")
-    compile_seconds, verify_seconds = (sum(row[name] for row in rows) for name in names)
+    native = native_seconds(step)
+    step("done")
+    compile_seconds, verify_seconds = total(rows, "compile_seconds"), total(rows, "verify_seconds")
     figures = {
         "seconds": round(compile_seconds + verify_seconds, 3),
         "compile_seconds": round(compile_seconds, 3),
@@ -85,3 +89,73 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     ]
     made = receipt(config, programs, seed, f"vdla bench compile --seed {seed} --json -")
     return BenchmarkResult("compile", figures, rows, made)
+
+
+# --- native kernels -------------------------------------------------------------------------------
+# Compile time of native kernels, C1 to C12: from tensor expression to object, in CPU seconds.
+
+
+# Pays for LLVM's start-up; no measured layer, so that none of them finds anything in a cache.
+WARM_UP = replace(SELF_TEST, name="warm_up", height=9, width=9, in_channels=16, out_channels=16)
+
+
+def convolutions() -> list[Workload]:
+    """The measured layers."""
+    return [workload("C1"), *resnet18_layers()]
+
+
+def native_seconds(step: ReportStep) -> Figures:
+    """The CPU seconds of each layer, without the object cache."""
+    _compile_seconds(WARM_UP)
+    seconds = {}
+    for layer in convolutions():
+        step(f"{layer.name} native")
+        seconds[layer.name] = _compile_seconds(layer)
+    return seconds
+
+
+def _compile_seconds(layer: Workload) -> float:
+    """The CPU seconds from the tensor expression to an object file."""
+    start = time.process_time()
+    data = (layer.batch, layer.in_channels, layer.height, layer.width)
+    weight = (layer.out_channels, layer.in_channels, layer.kernel, layer.kernel)
+    plan = plan_convolution(data, weight, layer.strides, layer.pads)
+    x, w = te.placeholder(data, "float32", "x"), plan.weight("w")
+    fn = te.create_function([x, w], [plan.apply(x, w, name="y")], layer.name)
+    compile_native(default_schedule(fn).fn, cached=False)
+    return time.process_time() - start
+
+
+# --- trials ---------------------------------------------------------------------------------------
+# The CPU time of a trial of a tuner on the accelerator: from a point to the cycles of its program.
+#
+# A search begins at low estimates and ends near good points; random points, of small tiles and many
+# instructions, take longer. Both are timed.
+
+
+POINTS = 4
+"""Trials of each kind on a layer."""
+
+
+class TrialTime(NamedTuple):
+    """The mean CPU milliseconds of trials at the lowest estimates, and of random ones."""
+
+    low_estimate_ms: float
+    random_ms: float
+
+
+def trial_time(layer: Workload, config: Config, seed: int) -> TrialTime:
+    """The times on a layer, after a trial that is not timed."""
+    task = layer_task(layer, config)
+    estimates = task.estimate(np.arange(task.space.size))
+    best = [task.space.point(int(index)) for index in np.argsort(estimates, kind="stable")[:POINTS]]
+    drawn = task.space.sample(np.random.default_rng(seed), POINTS)
+    SimMeasurer().measure(task, best[0])
+    return TrialTime(_mean_ms(task, best), _mean_ms(task, drawn))
+
+
+def _mean_ms(task: VdlaTask, points: list[Point]) -> float:
+    start = time.process_time()
+    for point in points:
+        SimMeasurer().measure(task, point)
+    return 1e3 * (time.process_time() - start) / len(points)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vdla.benchmarks.harness import BenchmarkResult, receipt
+from vdla.benchmarks.harness import BenchmarkResult, receipt, total
 from vdla.simulator.timing import time_program
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, numbered, silent
 from vdla.verification.coverage.coverage import UNREACHABLE, Coverage
 from vdla.verification.programs.cases import ProgramCase, all_random
 
@@ -20,15 +20,16 @@ def run(
     """Coverage of the random programs with this seed, or of `batches`."""
     coverage = Coverage()
     batches = all_random(seed) if batches is None else batches
-    for number, batch in enumerate(batches):
-        progress(batch[0].config.name, number, len(batches))
+    step = numbered(progress, len(batches))
+    for batch in batches:
+        step(batch[0].config.name)
         for case in batch:
             program = case.made()
             places = case.conditions(program).places
             coverage.add(program, time_program(program, case.config, None if places is None else dict(places)), places)
-    progress("done", len(batches), len(batches))
+    step("done")
     rows = coverage.rows()
-    figures = {name: sum(row[name] for row in rows) for name in ("bins", "unreachable", "covered", "missing")}
+    figures = {name: total(rows, name) for name in ("bins", "unreachable", "covered", "missing")}
     made = receipt(batches[0][0].config, [], seed, f"vdla bench coverage --seed {seed} --json -")
     details = {"bins_missing": coverage.missing(), "unreachable": dict(UNREACHABLE), "counts": dict(coverage.counts)}
     return BenchmarkResult("coverage", figures, rows, {**made, **details})

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
-from vdla.benchmarks.harness import BenchmarkResult, receipt
+from vdla.benchmarks.harness import BenchmarkResult, Row, receipt, total
 from vdla.benchmarks.layers import FIRST, PRESET
 from vdla.compiler.operators.workloads import resnet18_layers, workload
 from vdla.hardware.asm import disassemble
@@ -75,7 +74,7 @@ def run(
     machines = list({batch[0].config.fingerprint: batch[0].config for batch in chosen if batch}.values())
     missing = coverage.missing(machines)
     rows = _rows(outcomes)
-    figures = {name: sum(row[name] for row in rows) for name in ("programs", "instructions", "cycles", "mismatches")}
+    figures = {name: total(rows, name) for name in ("programs", "instructions", "cycles", "mismatches")}
     figures |= {
         "programs_without_comparison": sum(outcome.without_comparison for outcome in outcomes),
         "programs_placed_at_random": sum(outcome.placed for outcome in outcomes),
@@ -95,8 +94,8 @@ def run(
     return BenchmarkResult("equality", figures, rows, made)
 
 
-def _rows(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
-    rows: dict[str, dict[str, Any]] = {}
+def _rows(outcomes: Iterable[Outcome]) -> list[Row]:
+    rows: dict[str, Row] = {}
     for outcome in sorted(outcomes, key=lambda outcome: outcome.machine):
         names = ("programs", "instructions", "cycles", "mismatches")
         row = rows.setdefault(outcome.machine, {"machine": outcome.machine, **dict.fromkeys(names, 0)})
@@ -131,14 +130,14 @@ def _compiled(long: bool) -> list[Program]:
 def _outcomes(
     batches: Sequence[Sequence[ProgramCase]], opened: Open, workers: int, progress: Progress
 ) -> list[Outcome]:
-    total = sum(len(batch) for batch in batches)
+    count = sum(len(batch) for batch in batches)
     outcomes: list[Outcome] = []
-    progress("start", 0, total)
+    progress("start", 0, count)
     for outcome in _finished(batches, partial(compare_batch, opened=opened), workers):
         outcomes.append(outcome)
         done = sum(outcome.programs for outcome in outcomes)
         bad = sum(len(outcome.mismatches) for outcome in outcomes)
-        progress(f"{outcome.machine}, {bad} mismatches", done, total)
+        progress(f"{outcome.machine}, {bad} mismatches", done, count)
     return outcomes
 
 

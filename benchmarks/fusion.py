@@ -14,38 +14,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.cpu.paired_timing import paired_times
-from vdla.benchmarks.harness import BenchmarkResult, Row, installed_version, versions
+from vdla.benchmarks.harness import BenchmarkResult, Row, host_receipt, paired_times
 from vdla.compiler import operators, te
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import host
 from vdla.runtime.native import BoundCall, build, set_threads
-from vdla.support.processor import cpu_model
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, silent, steps
 
 Array = NDArray[np.float32]
+Arrays = dict[str, Array]
 Stage = tuple[Callable[..., te.Tensor], Sequence[str], str]  # operator, names of its operands, of its result
+Workload = tuple[list[Stage], Arrays, list[str]]  # stages, what they read, names of the results
 _HIDDEN = 128
 
 
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """Measure every workload."""
-    rng, rows = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
     workloads = {"conv": _conv, "depthwise": _depthwise, "lstm": _lstm}
     set_threads(1)
     try:
-        for done, (name, make) in enumerate(workloads.items()):
-            progress(name, done, len(workloads))
-            rows.append({"workload": name, **measure(*make(rng))})
+        rows = [{"workload": name, **measure(*workloads[name](rng))} for name in steps(progress, list(workloads))]
     finally:
         set_threads(0)
-    progress("done", len(rows), len(rows))
     figures = {f"{row['workload']}_speedup": row["speedup"] for row in rows}
     figures |= {f"{row['workload']}_error": row["error"] for row in rows}
-    return BenchmarkResult("fusion", figures, rows, _receipt(seed))
+    command = f"vdla bench fusion --seed {seed} --json -"
+    return BenchmarkResult("fusion", figures, rows, host_receipt(seed, command, ["llvmlite"], threads=1))
 
 
-def measure(stages: Sequence[Stage], arrays: dict[str, Array], results: Sequence[str]) -> Row:
+def measure(stages: Sequence[Stage], arrays: Arrays, results: Sequence[str]) -> Row:
     """The stages as one kernel against a kernel for each."""
     fused = _kernel(stages, arrays, results)
     separate, held = [], dict(arrays)
@@ -73,7 +71,7 @@ def measure(stages: Sequence[Stage], arrays: dict[str, Array], results: Sequence
     }
 
 
-def _kernel(stages: Sequence[Stage], arrays: dict[str, Array], results: Sequence[str]) -> BoundCall:
+def _kernel(stages: Sequence[Stage], arrays: Arrays, results: Sequence[str]) -> BoundCall:
     """One kernel of stages, bound to the arrays that they read."""
     made = {stage[2] for stage in stages}
     read = [name for name in arrays if name not in made and any(name in stage[1] for stage in stages)]
@@ -88,7 +86,7 @@ def _kernel(stages: Sequence[Stage], arrays: dict[str, Array], results: Sequence
 # --- workloads ------------------------------------------------------------------------------------
 
 
-def _conv(rng: np.random.Generator) -> tuple[list[Stage], dict[str, Array], list[str]]:
+def _conv(rng: np.random.Generator) -> Workload:
     """28x28, 128 to 256 channels."""
     lanes = host().lanes(4)
     weight = rng.standard_normal((256, 128, 1, 1), np.float32)
@@ -101,7 +99,7 @@ def _conv(rng: np.random.Generator) -> tuple[list[Stage], dict[str, Array], list
     return _with_batch_norm(rng, (conv, ("x", "w"), "y"), arrays, 256, lanes)
 
 
-def _depthwise(rng: np.random.Generator) -> tuple[list[Stage], dict[str, Array], list[str]]:
+def _depthwise(rng: np.random.Generator) -> Workload:
     """3x3 windows, 14x14, 512 channels."""
     lanes = host().lanes(4)
     packed = operators.pack_blocked_depthwise_conv2d(rng.standard_normal((512, 1, 3, 3), np.float32), lanes)
@@ -118,9 +116,7 @@ def _image(rng: np.random.Generator, channels: int, size: int, lanes: int) -> Ar
     return rng.standard_normal((1, channels // lanes, size, size, lanes), np.float32)
 
 
-def _with_batch_norm(
-    rng: np.random.Generator, conv: Stage, arrays: dict[str, Array], channels: int, lanes: int
-) -> tuple[list[Stage], dict[str, Array], list[str]]:
+def _with_batch_norm(rng: np.random.Generator, conv: Stage, arrays: Arrays, channels: int, lanes: int) -> Workload:
     """A convolution, batch normalisation (a product and a sum, as there), and ReLU."""
     for name in ("factor", "shift"):
         arrays[name] = rng.uniform(0.5, 1.5, (channels // lanes, 1, 1, lanes)).astype(np.float32)
@@ -133,7 +129,7 @@ def _with_batch_norm(
     return [conv, *epilogue], arrays, ["z"]
 
 
-def _lstm(rng: np.random.Generator) -> tuple[list[Stage], dict[str, Array], list[str]]:
+def _lstm(rng: np.random.Generator) -> Workload:
     """A cell of 128 hidden units at batch 1, one kernel for each ONNX operator."""
     lanes = host().lanes(4)
     arrays = {name: rng.standard_normal((1, _HIDDEN), np.float32) for name in ("x", "h", "c")}
@@ -170,14 +166,3 @@ def _lstm(rng: np.random.Generator) -> tuple[list[Stage], dict[str, Array], list
         (operators.multiply, ("o", "squashed"), "hidden"),
     ]
     return [*gates, *state], arrays, ["cell", "hidden"]
-
-
-def _receipt(seed: int) -> dict[str, Any]:
-    """Everything the figures depend on except the speed of the machine."""
-    return {
-        "versions": versions() | {"llvmlite": installed_version("llvmlite") or "absent"},
-        "cpu": cpu_model(),
-        "threads": 1,
-        "seed": seed,
-        "command": f"vdla bench fusion --seed {seed} --json -",
-    }

@@ -14,22 +14,19 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from vdla.benchmarks.harness import BenchmarkResult, versions
+from vdla.benchmarks.harness import BenchmarkResult, host_receipt
 from vdla.compiler.schedule.trace import ScheduleTrace
-from vdla.support.processor import cpu_model
 from vdla.support.progress import Progress, silent
 from vdla.verification.fuzz.cases import CaseOutcome, run_case, shrink
 from vdla.verification.fuzz.schedules import PRIMITIVES
-from vdla.verification.isolated_batches import run_batches
+from vdla.verification.isolated_batches import batches_of, run_batches
 
 _CASES, _CASES_LONG = 6_000, 60_000
 _BATCH = 50
 _WORKERS = 2
 _MAX_SHOWN = 5
 _TIMEOUT_S = 60
-_SEED_STRIDE = 1_000_000  # cases per seed, so that different seeds share none
 
 
 @dataclass
@@ -54,11 +51,9 @@ def run(
 ) -> BenchmarkResult:
     """Run all cases in `workers` processes; 0 runs them in this one."""
     count = (_CASES_LONG if long else _CASES) if cases is None else cases
-    first = seed * _SEED_STRIDE
-    batches = [range(start, min(start + _BATCH, first + count)) for start in range(first, first + count, _BATCH)]
     total = BatchOutcome()
     progress("start", 0, count)
-    for batch in run_batches(batches, workers, _run_batch, died):
+    for batch in run_batches(batches_of(seed, count, _BATCH), workers, _run_batch, died):
         total.add(batch)
         seeds = ", ".join(str(outcome.seed) for outcome in total.wrong[:_MAX_SHOWN])
         progress(f"{len(total.wrong)} disagreements{f' (seeds {seeds})' if seeds else ''}", total.cases, count)
@@ -73,14 +68,9 @@ def run(
         "rewrites_refused": total.refused.total(),
         "one_sided": sum(not row["accepted"] or not row["refused"] for row in rows),
     }
-    return BenchmarkResult("fuzz", figures, rows, _receipt(seed, long, total))
-
-
-def _receipt(seed: int, long: bool, total: BatchOutcome) -> dict[str, Any]:
-    """Versions, seed and command, to run it again."""
     command = f"vdla bench fuzz{' --long' if long else ''} --seed {seed} --json -"
     wrong = {str(outcome.seed): outcome.fault[:200] for outcome in total.wrong}
-    return {"versions": versions(), "cpu": cpu_model(), "seed": seed, "command": command, "wrong": wrong}
+    return BenchmarkResult("fuzz", figures, rows, host_receipt(seed, command) | {"wrong": wrong})
 
 
 # --- running --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The result of a benchmark, and the receipt from which it can be run again.
+"""What all benchmarks share: the result, its receipt, sections, and timing in turns.
 
 A benchmark is a module of this package with `run(progress, seed=0) -> BenchmarkResult`; the
 first line of its docstring is its description in `vdla bench --list`. Its receipt names everything
@@ -13,14 +13,30 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from math import exp, log
 from typing import Any
 
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
+from vdla.support.errors import Error
 from vdla.support.processor import cpu_model
+from vdla.support.suggest import did_you_mean
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
+Figures = dict[str, float]
+
+
+class LibraryError(Error, RuntimeError):
+    """A library that a benchmark needs is missing."""
+
+
+class SubjectError(Error, ValueError):
+    """A subject of a benchmark that does not exist."""
+
+
+# --- results --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +45,7 @@ class BenchmarkResult:
 
     name: str
     figures: Mapping[str, float]
-    rows: Sequence[Row]
+    rows: Sequence[Mapping[str, Any]]
     receipt: Mapping[str, Any]
 
     def json(self) -> str:
@@ -43,43 +59,138 @@ class BenchmarkResult:
         return json.dumps(document, indent=2) + "\n"
 
 
-def receipt(config: Config, programs: Iterable[Program], seed: int, command: str) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a benchmark: its figures and rows, and what the receipt has besides."""
+
+    figures: Mapping[str, float]
+    rows: Sequence[Mapping[str, Any]] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def joined(sections: Iterable[Section]) -> Section:
+    """All sections as one, in order."""
+    figures: Figures = {}
+    details: Row = {}
+    rows: list[Mapping[str, Any]] = []
+    for section in sections:
+        figures |= section.figures
+        rows += section.rows
+        details |= section.details
+    return Section(figures, rows, details)
+
+
+def subjects_of(where: str, what: str, names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """The subjects `names`, each once, or all that are known.
+
+    Raises:
+        SubjectError: a name is unknown.
+    """
+    for name in names:
+        if name not in known:
+            got = f"{name}{did_you_mean(name, known)}"
+            raise SubjectError(f"bench {where}: {what} must be one of {', '.join(known)}, got {got}")
+    return list(dict.fromkeys(names)) or list(known)
+
+
+def total(rows: Iterable[Mapping[str, Any]], column: str) -> Any:  # noqa: ANN401  a number
+    """The sum of a column."""
+    return sum(row[column] for row in rows)
+
+
+# --- receipts -------------------------------------------------------------------------------------
+
+
+def receipt(config: Config, programs: Iterable[Program], seed: int, command: str, libraries: Iterable[str] = ()) -> Row:
     """Configuration, program hashes, versions, machine, seed and command."""
-    return {
-        "config": config.name,
-        "config_fingerprint": config.fingerprint,
-        "programs": {program.name: program.hash for program in programs},
-        "versions": versions(),
-        "cpu": cpu_model(),
-        "seed": seed,
-        "command": command,
-    }
+    hashes = {program.name: program.hash for program in programs}
+    machine = {"config": config.name, "config_fingerprint": config.fingerprint, "programs": hashes}
+    return machine | host_receipt(seed, command, libraries)
 
 
-def versions() -> dict[str, str]:
+def host_receipt(seed: int, command: str, libraries: Iterable[str] = (), **details: object) -> Row:
+    """The receipt of what runs on this machine: versions, machine, seed and command."""
+    return {"versions": versions(*libraries), "cpu": cpu_model(), **details, "seed": seed, "command": command}
+
+
+def versions(*libraries: str) -> dict[str, str]:
     """The versions of vdla, of Python and of the libraries that the figures depend on."""
-    libraries = {name: installed_version(name) or "absent" for name in ("vdla", "numpy", "numba")}
-    return {**libraries, "python": platform.python_version()}
+    installed = {name: _installed_version(name) for name in ("vdla", "numpy", "numba")}
+    return {**installed, "python": platform.python_version(), **{name: _installed_version(name) for name in libraries}}
 
 
-def installed_version(distribution: str) -> str | None:
-    """The version of an installed distribution, or None."""
+def _installed_version(distribution: str) -> str:
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
-        return None
+        return "absent"
 
 
-def seconds_of(work: Callable[[], object], repeats: int) -> list[float]:
-    """Wall times of `repeats` runs of `work`, in seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
+def require_libraries(where: str, names: Iterable[str], extra: str = "dev") -> None:
+    """LibraryError unless all modules are installed."""
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        text = f'{", ".join(missing)} must be installed, got none (pip install "vdla[{extra}]")'
+        raise LibraryError(f"bench {where}: {text}")
+
+
+# --- timing in turns ------------------------------------------------------------------------------
+# Runs of several functions alternate, so that load on the machine affects all. Times are CPU
+# seconds of one run in all threads of this process, the median of several rounds. On one thread
+# that is wall-clock time without the share of other processes. A round repeats short functions
+# until they can be timed.
+
+Work = Callable[[], object]
+
+ROUNDS = 9
+_ROUND_S = 0.004  # the least duration of a round
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTimes:
+    """Median CPU seconds of one run of each."""
+
+    ours: float
+    theirs: float
+
+    @property
+    def ratio(self) -> float:
+        """Their time over ours; above 1 if we are faster."""
+        return self.theirs / self.ours
+
+
+def paired_times(ours: Work, theirs: Work, rounds: int = ROUNDS) -> PairedTimes:
+    """The times of both in alternating rounds, after a warm-up."""
+    return PairedTimes(*times_in_turns((ours, theirs), rounds))
+
+
+def times_in_turns(works: Sequence[Work], rounds: int, round_s: float = _ROUND_S, warm: bool = False) -> list[float]:
+    """The times of all in alternating rounds, after a warm-up.
+
+    `warm` runs each once more before it is timed, which brings its data into the caches.
+    """
+    repeats = [_repeats(work, round_s, warm) for work in works]
+    rows = [[_seconds(work, n, warm) for work, n in zip(works, repeats, strict=True)] for _ in range(rounds)]
+    return [statistics.median(column) for column in zip(*rows, strict=True)]
+
+
+def _repeats(work: Work, round_s: float, warm: bool) -> int:
+    """The runs of a round."""
+    work()
+    return max(1, int(round_s / _seconds(work, 1, warm)))
+
+
+def _seconds(work: Work, repeats: int, warm: bool) -> float:
+    """The mean CPU time of a run."""
+    if warm:
         work()
-        times.append(time.perf_counter() - start)
-    return times
+    start = time.process_time()
+    for _ in range(repeats):
+        work()
+    return (time.process_time() - start) / repeats
 
 
-def median_seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """The median wall time of `repeats` runs of `work`, in seconds."""
-    return statistics.median(seconds_of(work, repeats))
+def geomean(values: Iterable[float]) -> float:
+    """The geometric mean."""
+    logs = [log(value) for value in values]
+    return exp(sum(logs) / len(logs))

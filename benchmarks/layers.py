@@ -8,16 +8,14 @@ often as ResNet-18 has it, 19 in all, without C3.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
 
 from vdla.benchmarks.chain import STAGES
-from vdla.benchmarks.harness import BenchmarkResult, receipt
+from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, receipt, total
 from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
 from vdla.hardware.config import Config
 from vdla.runtime.layers import LayerRun, layer_operator, measure
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, silent, steps
 
 PRESET = "pynq_z1"
 FIRST = "C1"  # its channels do not fill a block
@@ -31,7 +29,7 @@ def frame() -> Counter[str]:
     return counts
 
 
-def row(layer: Workload, config: Config, two: LayerRun, one: LayerRun) -> dict[str, Any]:
+def row(layer: Workload, config: Config, two: LayerRun, one: LayerRun) -> Row:
     """The row of one layer in the report."""
     limit = bound(layer, config)
     return {
@@ -47,31 +45,22 @@ def row(layer: Workload, config: Config, two: LayerRun, one: LayerRun) -> dict[s
     }
 
 
-def total(rows: Iterable[dict[str, Any]], column: str) -> int:
-    """The sum of a column."""
-    return sum(int(row[column]) for row in rows)
-
-
 def run(progress: Progress = silent, seed: int = 0, preset: str = PRESET) -> BenchmarkResult:
     """C1 to C12; the sums are over C2 to C12."""
     config = Config.preset(preset)
     layers = [*resnet18_layers(), workload(FIRST)]
-    rows, programs, first = [], [], None
-    for index, layer in enumerate(layers):
-        progress(layer.name, index, len(layers))
+    rows, runs = [], []
+    for layer in steps(progress, layers):
         two, one = (measure(layer, layer_operator(layer, config, threads), seed) for threads in (2, 1))
         rows.append(row(layer, config, two, one))
-        programs.append(two.program)
-        first = two
-    progress("done", len(layers), len(layers))
-    assert first is not None
-    figures = sums(rows[:-1]) | _first_layer(first, rows[-1])
+        runs.append(two)
+    figures = sums(rows[:-1]) | _first_layer(runs[-1], rows[-1])
     figures["all_exact"] = int(all(entry["exact"] for entry in rows))
     command = f"vdla bench layers --preset {preset} --seed {seed} --json -"
-    return BenchmarkResult("layers", figures, rows, receipt(config, programs, seed, command))
+    return BenchmarkResult("layers", figures, rows, receipt(config, [two.program for two in runs], seed, command))
 
 
-def sums(rows: list[dict[str, Any]]) -> dict[str, float]:
+def sums(rows: list[Row]) -> Figures:
     """The figures over C2 to C12."""
     limit = total(rows, "bound_cycles")
     return {
@@ -79,15 +68,15 @@ def sums(rows: list[dict[str, Any]]) -> dict[str, float]:
         "cycles_over_bound_one_thread": round(total(rows, "cycles_one_thread") / limit, 5),
         "cycles": total(rows, "cycles"),
         "bound_cycles": limit,
-        "frame_cycles": sum(int(row["cycles"]) * int(row["in_frame"]) for row in rows),
+        "frame_cycles": sum(row["cycles"] * row["in_frame"] for row in rows),
     }
 
 
-def _first_layer(measured: LayerRun, entry: dict[str, Any]) -> dict[str, float]:
+def _first_layer(measured: LayerRun, entry: Row) -> Figures:
     """The figures of C1; `c1_packed_bytes` over `c1_plain_bytes` is the memory cost of patches."""
     plain = workload(FIRST)
     return {
-        "c1_cycles": int(entry["cycles"]),
+        "c1_cycles": entry["cycles"],
         "c1_pack_seconds": round(measured.pack_seconds, 4),
         "c1_packed_bytes": measured.packed_bytes,
         "c1_plain_bytes": plain.batch * plain.in_channels * plain.height * plain.width,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import BenchmarkResult, receipt
+from vdla.benchmarks.harness import BenchmarkResult, Row, receipt
 from vdla.benchmarks.mapped_layers import MappedLayer, mapped_layers
 from vdla.compiler import te
 from vdla.compiler.interpret import interpret
@@ -28,7 +28,7 @@ from vdla.runtime.mapping import explore_mappings
 from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program
 from vdla.simulator.verify import verify
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, numbered, silent
 
 PRESETS = ("pynq_z1", "ultra96", "batch4")
 SHAPES = 3
@@ -37,18 +37,16 @@ SHAPES = 3
 
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """Maps every layer on every machine, then checks the kinds of operators."""
-    layers = mapped_layers()
-    rows: list[dict[str, Any]] = []
-    total = len(PRESETS) * len(layers) + len(_KINDS)
+    layers, rows, exact = mapped_layers(), [], []
+    step = numbered(progress, len(PRESETS) * len(layers) + len(_KINDS))
     for preset in PRESETS:
         for layer in layers:
-            progress(f"{layer.name} on {preset}", len(rows), total)
+            step(f"{layer.name} on {preset}")
             rows.append(_layer_row(layer, Config.preset(preset)))
-    exact: list[bool] = []
     for kind in _KINDS:
-        progress(kind, len(rows) + len(exact), total)
+        step(kind)
         exact.append(_is_exact(kind, seed))
-    progress("done", total, total)
+    step("done")
     ratios = [row["over_template"] for row in rows]
     timed = {layer.name for layer in resnet18_layers()}
     first = [row["seconds"] for row in rows if row["machine"] == PRESETS[0] and row["layer"] in timed]
@@ -63,7 +61,7 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     return BenchmarkResult("map", figures, rows, receipt(Config.preset(PRESETS[0]), [], seed, command))
 
 
-def _layer_row(layer: MappedLayer, config: Config) -> dict[str, Any]:
+def _layer_row(layer: MappedLayer, config: Config) -> Row:
     """Cycles of the template and of the mapper's choice, which is verified.
 
     The mapper comes first: the template may search for tiles of the same problem.

@@ -25,9 +25,8 @@ and they are in the memory of both devices.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from vdla.benchmarks.harness import BenchmarkResult, receipt
+from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, receipt
 from vdla.compiler.graph import Graph, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion
 from vdla.compiler.operators.vdla.roles import OUTPUT
@@ -38,7 +37,7 @@ from vdla.runtime.artifact import Artifact, Plan, arena_blocks, size_bytes
 from vdla.runtime.executor import activation_bytes
 from vdla.runtime.network import compile_network
 from vdla.runtime.quantise import quantise
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, silent, steps
 
 NETWORK = "resnet18"
 PRESET = "pynq_z1"
@@ -49,18 +48,15 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """A row for each artifact of NETWORK; the shares of each, and the worst."""
     network, config = NETWORKS[NETWORK], Config.preset(PRESET)
     cases = _cases(network, config, seed)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     programs: list[Program] = []
-    for index, (name, (graph, target)) in enumerate(cases.items()):
-        progress(name, index, len(cases))
-        row, artifact = _measure(graph, target)
+    for name in steps(progress, list(cases)):
+        row, artifact = _measure(*cases[name])
         rows.append({"artifact": name, **row})
         programs += artifact.programs
-    progress("done", len(cases), len(cases))
-    figures: dict[str, float] = {
-        "peak_share": max(row["share_of_network"] for row in rows if not row["device_bytes"]),
-        "peak_share_of_steps": max(row["share_of_steps"] for row in rows if not row["device_bytes"]),
-    }
+    on_cpu = [row for row in rows if not row["device_bytes"]]
+    worst = {"peak_share": "share_of_network", "peak_share_of_steps": "share_of_steps"}
+    figures: Figures = {figure: max(row[share] for row in on_cpu) for figure, share in worst.items()}
     figures |= {f"{row['artifact']}_{share}": row[share] for row in rows for share in _SHARES}
     made = receipt(config, programs, seed, f"vdla bench memory --seed {seed}")
     return BenchmarkResult("memory", figures, rows, made)
@@ -76,7 +72,7 @@ def _cases(network: Network, config: Config, seed: int) -> dict[str, tuple[Graph
     return {"float_cpu": (made.float_graph, "host"), "int8_cpu": (made.graph, "host"), PRESET: (made.graph, config)}
 
 
-def _measure(graph: Graph, target: Config | str) -> tuple[dict[str, Any], Artifact]:
+def _measure(graph: Graph, target: Config | str) -> tuple[Row, Artifact]:
     graphs: dict[str, Graph] = {}
     with compile_network(graph, target, observe=lambda name, _, after: graphs.__setitem__(name, after)) as model:
         artifact = model.artifact

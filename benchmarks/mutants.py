@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import BenchmarkResult, receipt
+from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, receipt
 from vdla.hardware.program import Program
-from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.verify import Kind, verify
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, silent, steps
+from vdla.verification.adversary import Harm, attack
 from vdla.verification.programs import suite
 from vdla.verification.programs.mutation import KINDS, Mutant, mutants
 
@@ -56,19 +55,17 @@ def run(
 ) -> BenchmarkResult:
     """About `count` mutants, spread evenly over `programs`, by default the suite."""
     programs = suite.programs() if programs is None else programs
-    each = -(-count // len(programs))
-    rows: list[dict[str, Any]] = []
+    share = -(-count // len(programs))
+    rows: list[Row] = []
     total = Tally()
     refused, harmful = [], []
-    for number, program in enumerate(programs):
-        progress(program.name, number, len(programs))
+    for number, program in enumerate(steps(progress, programs)):
         refused += [] if verify(program).ok else [program.name]
         harmful += [program.name] if attack(program, seed).harmful else []
-        tally = _tally(program, each, np.random.default_rng([seed, number]), seed)
+        tally = _tally(program, share, np.random.default_rng([seed, number]), seed)
         rows.append(_row(program, tally))
         total.counts += tally.counts
         total.missed += tally.missed
-    progress("done", len(programs), len(programs))
     details = {"missed": total.missed, "refused_unchanged": refused, "harmful_unchanged": harmful}
     figures = _figures(total, len(refused), len(harmful))
     command = f"vdla bench mutants --seed {seed} --json -"
@@ -84,12 +81,12 @@ def _tally(program: Program, count: int, rng: np.random.Generator, seed: int) ->
     return tally
 
 
-def _row(program: Program, tally: Tally) -> dict[str, Any]:
+def _row(program: Program, tally: Tally) -> Row:
     counts = {name: tally.counts[name] for name in ("mutants", "refused", "invalid", "harmful", "undecided")}
     return {"program": program.name, "config": program.config.name, **counts, "missed": len(tally.missed)}
 
 
-def _figures(total: Tally, refused: int, harmful: int) -> dict[str, float]:
+def _figures(total: Tally, refused: int, harmful: int) -> Figures:
     names = ["mutants", *(f"mutants_{kind}" for kind in KINDS), "refused", "invalid", "undecided", "harmful"]
     names += [f"harmful_{harm.value}" for harm in (Harm.HANG, Harm.BOUNDS, Harm.TIMING)]
     counts = {name.replace("-", "_"): total.counts[name] for name in names}

@@ -13,11 +13,10 @@ import time
 from collections.abc import Iterator, Sequence
 from math import prod
 from statistics import median
-from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import BenchmarkResult, receipt
+from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, receipt, total
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion
 from vdla.compiler.graph.groups import BODY
@@ -32,7 +31,7 @@ from vdla.runtime.executor import operator_cycles
 from vdla.runtime.network import Model, compile_network
 from vdla.runtime.quantise import quantise
 from vdla.simulator.stats import RunStats
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, silent, steps
 
 PRESET = "pynq_z1"
 MEASURED = ("resnet18", "mobilenet_v1", "mobilenet_v2", "vit_small")
@@ -46,27 +45,22 @@ def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()
     Raises:
         NetworkError: a name is unknown.
     """
-    names = tuple(subjects) or MEASURED
-    networks = [network(name) for name in names]
+    networks = [network(name) for name in tuple(subjects) or MEASURED]
     config = Config.preset(PRESET)
-    figures: dict[str, float] = {}
-    rows: list[dict[str, Any]] = []
+    figures: Figures = {}
+    rows: list[Row] = []
     programs: list[Program] = []
-    for index, (name, subject) in enumerate(zip(names, networks, strict=True)):
-        progress(name, index, len(names))
-        found, own_rows, own_programs = _measure(subject, config, seed)
-        figures |= {f"{name}_{figure}": value for figure, value in found.items()}
-        rows += [{"network": name, **row} for row in own_rows]
-        programs += own_programs
-    progress("done", len(names), len(names))
-    figures["all_exact"] = int(all(figures[f"{name}_exact"] for name in names))
+    for subject in steps(progress, networks):
+        measured, operators, used = _measure(subject, config, seed)
+        figures |= {f"{subject.name}_{figure}": value for figure, value in measured.items()}
+        rows += [{"network": subject.name, **row} for row in operators]
+        programs += used
+    figures["all_exact"] = int(all(figures[f"{subject.name}_exact"] for subject in networks))
     command = " ".join(["vdla bench network", *subjects, f"--seed {seed}"])
     return BenchmarkResult("network", figures, rows, receipt(config, programs, seed, command))
 
 
-def _measure(
-    subject: Network, config: Config, seed: int
-) -> tuple[dict[str, float], list[dict[str, Any]], list[Program]]:
+def _measure(subject: Network, config: Config, seed: int) -> tuple[Figures, list[Row], list[Program]]:
     """The figures of a network, a row for each operator of the accelerator, and the programs."""
     model = subject.build(seed=seed)
     data = [subject.inputs(model, seed=seed + i) for i in range(3)]
@@ -83,12 +77,12 @@ def _measure(
     exact = all(np.array_equal(array, wanted[name]) for name, array in result.outputs.items())
     placed = [node for node in graphs["fuse"].nodes if node.op == ACCELERATED]
     statistics = [each.statistics for each in result.steps if each.statistics is not None]
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for node, stats in zip(placed, statistics, strict=True):
         region: AcceleratedRegion = node.attributes[REGION]
         rows += _rows(region, node.attributes[BODY], stats)
     plan = compiled.artifact.plan
-    on_accelerator = sum(row["macs"] for row in rows)
+    on_accelerator = total(rows, "macs")
     board_seconds = result.cycles / config.clock_mhz / 1e6
     figures = {
         "cycles": result.cycles,
@@ -102,15 +96,15 @@ def _measure(
     return figures | _of_products(rows), rows, list(compiled.artifact.programs)
 
 
-def _accelerator_seconds(model: Model, inputs: dict[str, Any]) -> float:
+def _accelerator_seconds(model: Model, inputs: Row) -> float:
     """CPU seconds of a run, less those of the steps on the CPU."""
     start = time.process_time()
     run = model.run(inputs)
-    total = time.process_time() - start
-    return total - sum(each.seconds for each in run.steps if each.statistics is None)
+    seconds = time.process_time() - start
+    return seconds - sum(each.seconds for each in run.steps if each.statistics is None)
 
 
-def _rows(region: AcceleratedRegion, body: Graph, stats: RunStats) -> Iterator[dict[str, Any]]:
+def _rows(region: AcceleratedRegion, body: Graph, stats: RunStats) -> Iterator[Row]:
     """A row for each operator; the bound of what is no product is 0."""
     found = operator_cycles(region.chain.program, stats, region.lines) or ()
     for cost, (node, *_) in zip(found, region.calls, strict=True):
@@ -156,17 +150,17 @@ def _bound_of_conv(body: Graph, node: Node) -> int:
     return bound(layer, Config.preset(PRESET)).cycles
 
 
-def _of_products(rows: list[dict[str, Any]]) -> dict[str, float]:
+def _of_products(rows: list[Row]) -> Figures:
     """Offloaded cycles, and the shares of the bound over convolutions and over all products."""
     convolutions = [row for row in rows if row["op"] == "vdla.QConv"]
     offloaded = [row for row in rows if row["op"] in _OFFLOADED and row not in convolutions[:1]]
     return {
-        "offloaded_cycles": sum(row["cycles"] for row in offloaded),
+        "offloaded_cycles": total(offloaded, "cycles"),
         "bound_share": _bound_share(convolutions),
         "product_bound_share": _bound_share([row for row in rows if row["bound_cycles"]]),
     }
 
 
-def _bound_share(rows: list[dict[str, Any]]) -> float:
-    limit, spent = (sum(row[column] for row in rows) for column in ("bound_cycles", "cycles"))
-    return round(limit / spent, 4) if spent else 0.0
+def _bound_share(rows: list[Row]) -> float:
+    spent = total(rows, "cycles")
+    return round(total(rows, "bound_cycles") / spent, 4) if spent else 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.harness import BenchmarkResult, versions
+from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, host_receipt
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.integer import fuse_qdq
 from vdla.compiler.graph.quantise import METHODS
@@ -18,8 +18,7 @@ from vdla.networks.digits_images import LabelledImages, held_out_digits, trainin
 from vdla.networks.registry import NETWORKS, Network
 from vdla.runtime.evaluate import Evaluator, evaluate_node
 from vdla.runtime.quantise import quantise, snr_db
-from vdla.support.processor import cpu_model
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, numbered, silent
 
 _BATCH = 100  # divides the 600 held-out images
 _CALIBRATION = 1000  # training images
@@ -29,30 +28,31 @@ _SMALL_BATCH, _SMALL_BATCHES = 4, 32  # of the networks of random weights, whose
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """All methods on the digits, the default method on every other network."""
     others = [network for name, network in NETWORKS.items() if name != "digits"]
-    steps = len(METHODS) + len(others)
-    losses: dict[str, float] = {}
-    rows: list[dict[str, object]] = []
+    losses: Figures = {}
+    rows: list[Row] = []
     ratios: list[float] = []
-    held = held_out_digits()
-    for done, method in enumerate(METHODS):
-        progress(f"digits {method}", done, steps)
-        float_top1, int8_top1, ratio = _digits(held, method)
+    held, step = held_out_digits(), numbered(progress, len(METHODS) + len(others))
+
+    def add_row(name: str, method: str, float_top1: float | str, int8_top1: float | str, ratio_db: float) -> None:
+        row = {"network": name, "method": method, "float_top1": float_top1, "int8_top1": int8_top1}
+        rows.append({**row, "snr_db": round(ratio_db, 2)})
+
+    for method in METHODS:
+        step(f"digits {method}")
+        float_top1, int8_top1, ratio_db = _digits(held, method)
         losses[method] = 100 * (float_top1 - int8_top1)
-        row = {"network": "digits", "method": method, "float_top1": float_top1, "int8_top1": int8_top1}
-        rows.append({**row, "snr_db": round(ratio, 2)})
-    for done, network in enumerate(others, len(METHODS)):
-        progress(network.name, done, steps)
+        add_row("digits", method, float_top1, int8_top1, ratio_db)
+    for network in others:
+        step(network.name)
         ratios.append(_ratio_db(network, seed))
-        row = {"network": network.name, "method": "mse", "float_top1": "", "int8_top1": ""}
-        rows.append({**row, "snr_db": round(ratios[-1], 2)})
-    progress("done", steps, steps)
+        add_row(network.name, "mse", "", "", ratios[-1])
+    step("done")
     figures = {
         "top1_loss_points": round(losses["mse"], 3),
         "worst_loss_points": round(max(losses.values()), 3),
         "mean_snr_db": round(float(np.mean(ratios)), 2),
     }
-    made = {"versions": versions(), "cpu": cpu_model(), "seed": seed, "command": "vdla bench quantise --json -"}
-    return BenchmarkResult("quantise", figures, rows, made)
+    return BenchmarkResult("quantise", figures, rows, host_receipt(seed, "vdla bench quantise --json -"))
 
 
 def _digits(held: LabelledImages, method: str) -> tuple[float, float, float]:

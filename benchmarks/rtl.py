@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import BenchmarkResult, receipt
+from vdla.benchmarks.harness import BenchmarkResult, Row, receipt
 from vdla.compiler.operators.workloads import workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
@@ -23,7 +23,7 @@ from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.layers import layer_operator, pack, random_data
 from vdla.runtime.run import upload
 from vdla.simulator.simulate import simulate
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, numbered, silent
 
 PRESET = "pynq_z1"
 LAYER = "C2"
@@ -36,20 +36,21 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     config, layer = Config.preset(PRESET), workload(LAYER)
     operator = layer_operator(layer, config, THREADS)
     arrays = pack(operator, random_data(layer, config, seed))
-    progress("build the RTL", 0, ROUNDS + 1)
+    step = numbered(progress, ROUNDS + 1)
+    step("build the RTL")
     rows = []
     with RtlDevice(config, memory_bytes(operator.program)) as device:
         for number in range(ROUNDS):
-            progress(f"round {number + 1}", number + 1, ROUNDS + 1)
+            step(f"round {number + 1}")
             rows.append(_round(operator.program, arrays, device))
-    progress("done", ROUNDS + 1, ROUNDS + 1)
+    step("done")
     figures = {name: statistics.median(row[name] for row in rows) for name in ("cycles_per_s", "cycles_per_cpu_s")}
     figures |= {"cycles": rows[0]["cycles"], "all_exact": int(all(row["exact"] for row in rows))}
     command = f"vdla bench rtl --seed {seed} --json -"
     return BenchmarkResult("rtl", figures, rows, receipt(config, [operator.program], seed, command))
 
 
-def _round(program: Program, arrays: dict[str, Any], device: RtlDevice) -> dict[str, Any]:
+def _round(program: Program, arrays: dict[str, Any], device: RtlDevice) -> Row:
     expected = simulate(program, arrays)
     with ExitStack() as stack:
         addresses = upload(program, arrays, device, stack)

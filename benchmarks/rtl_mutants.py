@@ -12,11 +12,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from importlib.util import find_spec
-from typing import Any
 
-from vdla.benchmarks.harness import BenchmarkResult, receipt
-from vdla.support.errors import Error
+from vdla.benchmarks.harness import BenchmarkResult, Row, receipt, require_libraries
 from vdla.support.progress import Progress, silent
 from vdla.verification.rtl_mutants.machines import MACHINES
 from vdla.verification.rtl_mutants.verdict import Judgement, Killer
@@ -25,16 +22,11 @@ COUNT, COUNT_LONG = 20, 240
 WORKERS = 2
 
 
-class MutantsError(Error, RuntimeError):
-    """The benchmark lacks a library."""
-
-
 def run(
     progress: Progress = silent, seed: int = 0, long: bool = False, count: int | None = None, workers: int = WORKERS
 ) -> BenchmarkResult:
     """Judges `count` defects, at least one of each module where there are as many."""
-    if find_spec("pyslang") is None:
-        raise MutantsError('bench rtl_mutants: pyslang must be installed, got none (pip install "vdla[rtl]")')
+    require_libraries("rtl_mutants", ["pyslang"], extra="rtl")
     from vdla.verification.rtl_mutants.campaign import verdicts
 
     early = len(MACHINES) if long else 1
@@ -57,8 +49,8 @@ def run(
     return BenchmarkResult("rtl_mutants", figures, _rows(found), made)
 
 
-def _rows(verdicts: Sequence[Judgement]) -> list[dict[str, Any]]:
-    rows: dict[str, dict[str, Any]] = {}
+def _rows(verdicts: Sequence[Judgement]) -> list[Row]:
+    rows: dict[str, Row] = {}
     for verdict in sorted(verdicts, key=lambda verdict: verdict.defect.module):
         module = verdict.defect.module
         row = rows.setdefault(

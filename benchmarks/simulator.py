@@ -13,15 +13,15 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vdla.benchmarks.harness import BenchmarkResult, receipt
+from vdla.benchmarks.harness import BenchmarkResult, Figures, receipt
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import Program
 from vdla.simulator.simulate import Mode, simulate
+from vdla.support.arrays import Array
 from vdla.support.errors import Error
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, numbered, silent
 from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 
 PRESET = "pynq_z1"
@@ -29,8 +29,6 @@ SIZE = 1024
 ROWS, COLUMNS = 16, 8  # entries of a tile
 ROUNDS = 7
 SHIFT = 10
-
-Array = NDArray[Any]
 
 
 class BenchmarkError(Error, RuntimeError):
@@ -42,19 +40,19 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     config = Config.preset(PRESET)
     program = gemm_program(GemmTiling(config, SIZE, SIZE, SIZE, ROWS, COLUMNS))
     arrays, expected = operands(config, seed)
-    progress("compile the kernels", 0, ROUNDS + 1)
+    step = numbered(progress, ROUNDS + 1)
+    step("compile the kernels")
     _check(program, arrays, expected)
     rows = []
     with one_thread():
         left, right = (np.random.default_rng(seed + i).random((SIZE, SIZE), np.float32) for i in range(2))
         for number in range(ROUNDS):
-            progress(f"round {number + 1}", number + 1, ROUNDS + 1)
+            step(f"round {number + 1}")
             rows.append(_round(program, arrays, left, right))
-    progress("done", ROUNDS + 1, ROUNDS + 1)
+    step("done")
     figures = {name: statistics.median(row[name] for row in rows) for name in rows[0]}
-    return BenchmarkResult(
-        "simulator", figures, rows, receipt(config, [program], seed, "vdla bench simulator --json -")
-    )
+    made = receipt(config, [program], seed, "vdla bench simulator --json -")
+    return BenchmarkResult("simulator", figures, rows, made)
 
 
 def operands(config: Config, seed: int) -> tuple[dict[str, Array], Array]:
@@ -78,7 +76,7 @@ def _check(program: Program, arrays: Mapping[str, Array], expected: Array) -> No
         raise BenchmarkError(f"benchmark simulator: result of {program.name} must equal numpy's, got another")
 
 
-def _round(program: Program, arrays: Mapping[str, Array], left: Array, right: Array) -> dict[str, float]:
+def _round(program: Program, arrays: Mapping[str, Array], left: Array, right: Array) -> Figures:
     gmac = SIZE**3 / 1e9
     start = time.perf_counter()
     result = simulate(program, arrays)

@@ -7,19 +7,18 @@ infinity.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vdla.hardware.isa.instructions import VectorOp
+from vdla.support.arrays import Array, Bytes, Ints
 from vdla.support.errors import Error
 
 MULT_BITS = 24
 SHIFT_MAX = 63
 
 Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
+Int64 = Ints
 
 
 class NumericsError(Error, ValueError):
@@ -35,7 +34,7 @@ def wrap32(values: ArrayLike) -> Int32:
     return _wide(values).astype(np.int32)
 
 
-def _require_within(what: str, values: NDArray[Any], low: int, high: int) -> None:
+def _require_within(what: str, values: Array, low: int, high: int) -> None:
     outside = (values < low) | (values > high)
     if outside.any():
         raise NumericsError(f"{what} must be an integer from {low} to {high}, got {values[outside].flat[0]}")
@@ -156,7 +155,7 @@ def vector_start(op: VectorOp, x: ArrayLike, b: ArrayLike) -> Int32:
 # --- elements ------------------------------------------------------------------------------------
 
 
-def pack_elements(values: ArrayLike, bits: int) -> NDArray[np.uint8]:
+def pack_elements(values: ArrayLike, bits: int) -> Bytes:
     """Signed elements packed into bytes along the last axis, the first in the low bits."""
     array = np.asarray(values)
     per_byte = 8 // bits

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa.formats import instruction_bytes
@@ -18,8 +17,9 @@ from vdla.hardware.isa.instruction_set import COL, EXTENSION_COLUMN, isa_of
 from vdla.hardware.isa.instructions import EXTENSION
 from vdla.hardware.isa.plug_in import PlugIn
 from vdla.hardware.isa.rules import own_fields, reader
+from vdla.support.arrays import Ints
 
-Values = NDArray[np.int64]
+Values = Ints
 
 PAGE_BYTES = 4096
 """AXI bursts never cross a multiple of this address."""

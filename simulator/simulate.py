@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Words, columns
@@ -23,8 +21,7 @@ from vdla.simulator.stats import Result
 from vdla.simulator.support.errors import SimulationError, require_program
 from vdla.simulator.timing import device_config, time_program
 from vdla.simulator.verify import require_verified
-
-Array = NDArray[Any]
+from vdla.support.arrays import Array, Bytes
 
 
 class Mode(str, Enum):
@@ -67,7 +64,7 @@ def _mode(mode: Mode | str) -> Mode:
         raise SimulationError(f"simulate: mode must be one of {choices}, got {mode}") from None
 
 
-def dram_image(program: Program, inputs: Mapping[str, Array]) -> tuple[Words, NDArray[np.uint8]]:
+def dram_image(program: Program, inputs: Mapping[str, Array]) -> tuple[Words, Bytes]:
     """(the linked stream, DRAM with stream, inputs and data at the addresses of `place`)."""
     addresses, nbytes = place(program)
     linked = program.link(addresses)

@@ -108,11 +108,10 @@ ROOMS: dict[str, str] = {
         "compiler.operators.cpu compiler.operators.gpu compiler.tune"
     ),
     "simulator.support": "support hardware.isa hardware hardware.program",
-    "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",
     "simulator.function": "support hardware.isa hardware simulator.support",
     "simulator.stats": "support hardware.isa hardware hardware.program simulator.support",
     "simulator.verify": "support hardware.isa hardware hardware.program simulator.support",
-    "simulator.timing": "hardware.isa hardware hardware.program simulator.support simulator.stats",
+    "simulator.timing": "support hardware.isa hardware hardware.program simulator.support simulator.stats",
     "simulator": (
         "hardware.isa hardware hardware.program simulator.support simulator.function simulator.stats simulator.verify "
         "simulator.timing"
@@ -204,6 +203,7 @@ ROOMS: dict[str, str] = {
     "networks": "support",
     "verification": "",
     "verification.isolated_batches": "",
+    "verification.adversary": "support hardware.isa hardware hardware.program simulator.support",
     "verification.fuzz": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
         "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native"
@@ -221,11 +221,13 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.templates simulator.stats "
         "simulator.verify simulator.timing runtime.devices runtime.compare"
     ),
-    "verification.coverage": "hardware.isa hardware hardware.program simulator.stats simulator.verify simulator.timing",
+    "verification.coverage": (
+        "support hardware.isa hardware hardware.program simulator.stats simulator.verify simulator.timing"
+    ),
     "verification.generated_tests": (
-        "hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir compiler.interpret "
-        "compiler.te compiler.extensions simulator.support simulator.adversary simulator.function simulator.stats "
-        "simulator.verify simulator.timing simulator runtime.devices verification.programs"
+        "support hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir compiler.interpret "
+        "compiler.te compiler.extensions simulator.support simulator.function simulator.stats simulator.verify "
+        "simulator.timing simulator runtime.devices verification.adversary verification.programs"
     ),
     "verification.rtl_mutants": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
@@ -260,7 +262,6 @@ ROOMS: dict[str, str] = {
         "compiler.tune.searches compiler.tune.grid simulator.timing runtime.opencl runtime.tune networks "
         "benchmarks.harness benchmarks.cpu benchmarks"
     ),
-    "benchmarks.onnx": "support compiler.graph.onnx runtime benchmarks.harness",
     "benchmarks.board": (
         "support hardware hardware.program simulator.stats runtime.devices runtime.artifact runtime.quantise "
         "runtime.network runtime runtime.remote boards boards.virtual networks verification.hostile "

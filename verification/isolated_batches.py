@@ -12,7 +12,14 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 Outcome = TypeVar("Outcome")
+_SEED_STRIDE = 1_000_000  # cases per seed, so that different seeds share none
 _POOLED = 4  # batches of a worker before its pool is a new one
+
+
+def batches_of(seed: int, count: int, size: int) -> list[range]:
+    """The cases of a seed of a benchmark, as batches of at most `size` seeds."""
+    first = seed * _SEED_STRIDE
+    return [range(start, min(start + size, first + count)) for start in range(first, first + count, size)]
 
 
 def run_batches(

@@ -15,12 +15,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from vdla.benchmarks.board.client_process import ATTEMPTS, ClientTask, client
-from vdla.benchmarks.board.faulty_device import DeviceFaults, FaultyDevices
-from vdla.benchmarks.board.faulty_network import NetworkFaults, faulty_network
+from vdla.benchmarks.board.faults import DeviceFaults, FaultyDevices, NetworkFaults, faulty_network
 from vdla.benchmarks.board.served import served
+from vdla.benchmarks.harness import Row
 from vdla.hardware.config import Config
 from vdla.runtime.remote import Limits, board_status
 from vdla.support.progress import Progress, silent
@@ -53,7 +52,7 @@ def clients(
     device_faults: DeviceFaults | None = None,
     network_faults: NetworkFaults | None = None,
     progress: Progress = silent,
-) -> dict[str, Any]:
+) -> Row:
     """Figures of `count` clients with `runs` runs each, every one killed about `kills` times."""
     config = Config.preset("tiny")
     devices = FaultyDevices(config, seed, device_faults or DeviceFaults())

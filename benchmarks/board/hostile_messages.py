@@ -10,6 +10,7 @@ import hashlib
 import json
 import socket
 import struct
+import time
 import zlib
 from collections import Counter
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ import grpc
 import numpy as np
 
 from vdla.benchmarks.board.served import Served, served
+from vdla.benchmarks.harness import Row
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program, placed_sizes
 from vdla.runtime.remote import Limits, RemoteDevice
@@ -30,8 +32,7 @@ from vdla.runtime.remote.messages import SERVICE, VERSION
 from vdla.runtime.run import run
 from vdla.support.errors import Error
 from vdla.support.progress import Progress, silent
-from vdla.verification.hostile.mutate import mutated_bytes
-from vdla.verification.hostile.mutate_json import mutate_json
+from vdla.verification.hostile.mutate import mutate_json, mutated_bytes
 from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 from vdla.verification.programs.random_data import random_arrays
 
@@ -46,19 +47,9 @@ _CANARY_BYTES = 3 * 4096
 _PIECE_BYTES = 32  # of the canary, by which a reply that leaks it is known
 _CALLS = ("Submit", "Submit", "Submit", "Submit", "Offer", "Upload", "Upload", "Cancel", "Close", "Status", "Session")
 _WORDS = (
-    "<stream>",
-    "inp",
-    "wgt",
-    "Batch",
-    "Await",
-    "Run",
-    "Read",
-    "WriteBytes",
-    "WriteKnown",
-    "Allocate",
-    "Release",
+    "<stream>", "inp", "wgt", "Batch", "Await", "Run", "Read", "WriteBytes", "WriteKnown", "Allocate", "Release",
     "Clear",
-)
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -95,21 +86,13 @@ class Fuzzer:
     # --- a session of the fuzzer's own
 
     def _open(self) -> Attacker:
-        hello = {
-            "kind": "Hello",
-            "version": VERSION,
-            "client": "x",
-            "fingerprint": "",
-            "memory_bytes": None,
-            "token": None,
-        }
         for _ in range(50):
-            stream = self._session(frame(hello), timeout=_CALL_S)
+            stream = self._session(frame(_hello(None, None)), timeout=_CALL_S)
             header, _data = unpack(next(stream))
             if header["kind"] == "Welcome":
                 break
             self._random.random()
-            self._wait()
+            time.sleep(0.2)
         attacker = Attacker(header["token"], stream)
         self._upload(attacker, self._content)
         sizes = placed_sizes(self._program)
@@ -118,11 +101,6 @@ class Fuzzer:
         attacker.places = dict(zip(sizes, places, strict=True))
         return attacker
 
-    def _wait(self) -> None:
-        import time
-
-        time.sleep(0.2)
-
     def _batch(self, attacker: Attacker, operations: list[Any]) -> Mapping[str, Any]:
         attacker.request += 1
         header = self._header(attacker, operations)
@@ -130,7 +108,7 @@ class Fuzzer:
         return found
 
     @staticmethod
-    def _header(attacker: Attacker, operations: list[Any]) -> dict[str, Any]:
+    def _header(attacker: Attacker, operations: list[Any]) -> Row:
         number = attacker.request
         return {
             "kind": "Batch", "session": attacker.token, "request": number, "acknowledged": max(0, number - 1),
@@ -138,10 +116,9 @@ class Fuzzer:
         }  # fmt: skip
 
     def _upload(self, attacker: Attacker, content: bytes) -> str:
-        sha256 = hashlib.sha256(content).hexdigest()
-        header = {"kind": "Upload", "session": attacker.token, "sha256": sha256, "total": len(content), "offset": 0}
+        header = _upload(attacker.token, content, len(content))
         self._calls["Upload"](frame(header, content), timeout=_CALL_S)
-        return sha256
+        return str(header["sha256"])
 
     # --- messages
 
@@ -187,7 +164,7 @@ class Fuzzer:
             made[24:56] = hashlib.sha256(bytes(made[:24]) + bytes(made[56:])).digest()
         return bytes(made) or b"x"
 
-    def _run(self, attacker: Attacker, sha256: str) -> dict[str, Any]:
+    def _run(self, attacker: Attacker, sha256: str) -> Row:
         addresses = dict(attacker.places)
         if self._random.random() < 0.5:
             name = self._random.choice(list(addresses))
@@ -227,7 +204,7 @@ class Fuzzer:
         failed = header["kind"] == "Failure" or header.get("failure")
         self.answers["refused" if failed else header["kind"].lower()] += 1
 
-    def _valid(self, name: str, attacker: Attacker) -> tuple[dict[str, Any], bytes]:
+    def _valid(self, name: str, attacker: Attacker) -> tuple[Row, bytes]:
         """A message as a client sends it, but for the blocks that it names."""
         token = self._random.choice((attacker.token,) * 9 + ("x" * 43,))
         match name:
@@ -239,34 +216,21 @@ class Fuzzer:
                 return {"kind": "Offer", "session": token, "hashes": [self._sha256, "0" * 64]}, b""
             case "Upload":
                 content = self._random.randbytes(self._random.choice((1, 100, 5000)))
-                sha256 = hashlib.sha256(content).hexdigest()
-                total = len(content) * self._random.choice((1, 1, 2, 1000))
-                return {"kind": "Upload", "session": token, "sha256": sha256, "total": total, "offset": 0}, content
+                return _upload(token, content, len(content) * self._random.choice((1, 1, 2, 1000))), content
             case "Cancel":
                 return {"kind": "Cancel", "session": token, "request": attacker.request}, b""
             case "Close":
                 return {"kind": "Close", "session": "y" * 43}, b""
             case "Status":
                 return {"kind": "StatusRequest"}, b""
-        return {
-            "kind": "Hello", "version": VERSION, "client": "x", "fingerprint": "", "memory_bytes": 4096,
-            "token": self._random.choice((None, token, "z" * 43)),
-        }, b""  # fmt: skip
+        return _hello(4096, self._random.choice((None, token, "z" * 43))), b""
 
     def _operations(self, attacker: Attacker) -> tuple[list[Any], bytes]:
         data = b""
         operations: list[Any] = []
         for _ in range(self._random.randint(1, 4)):
-            address = self._random.choice(
-                (
-                    attacker.block,
-                    attacker.block,
-                    self._canary_address,
-                    self._canary_address + 64,
-                    attacker.block + 4000,
-                    0,
-                )
-            )
+            block, canary = attacker.block, self._canary_address
+            address = self._random.choice((block, block, canary, canary + 64, block + 4000, 0))
             nbytes = self._random.choice((1, 64, 4096, 4097, _CANARY_BYTES, 1 << 30))
             match self._random.randrange(7):
                 case 0:
@@ -300,6 +264,18 @@ class Fuzzer:
         self._channel.close()
 
 
+def _hello(memory_bytes: int | None, token: str | None) -> Row:
+    return {
+        "kind": "Hello", "version": VERSION, "client": "x", "fingerprint": "", "memory_bytes": memory_bytes,
+        "token": token,
+    }  # fmt: skip
+
+
+def _upload(token: str, content: bytes, total: int) -> Row:
+    sha256 = hashlib.sha256(content).hexdigest()
+    return {"kind": "Upload", "session": token, "sha256": sha256, "total": total, "offset": 0}
+
+
 def frame(header: object, data: bytes = b"") -> bytes:
     """The frame of any JSON, with a true checksum."""
     text = json.dumps(header).encode()
@@ -320,7 +296,7 @@ def reframed(message: bytes, random: Random) -> bytes:
     return _frame(length, content)
 
 
-def hostile_messages(count: int = LONG, seed: int = 0, progress: Progress = silent) -> dict[str, Any]:
+def hostile_messages(count: int = LONG, seed: int = 0, progress: Progress = silent) -> Row:
     """Figures of `count` malformed messages; all but `fuzzed`, growth and answers must be 0."""
     config = Config.preset("tiny")
     canary = np.random.default_rng(seed).integers(0, 256, _CANARY_BYTES, np.uint8)
@@ -330,7 +306,6 @@ def hostile_messages(count: int = LONG, seed: int = 0, progress: Progress = sile
         wrong = _wrong(device, address, canary)
         before = peak = server.resident_bytes
         fuzzer = Fuzzer(server.address, seed, (address, canary.tobytes()))
-        faults: Counter[str] = Counter()
         sent = 0
         while sent < count and server.alive:
             for _ in range(min(_CHECK_EVERY, count - sent)):
@@ -340,10 +315,9 @@ def hostile_messages(count: int = LONG, seed: int = 0, progress: Progress = sile
             wrong += _wrong(device, address, canary)
             progress("hostile messages", sent, count)
         fuzzer.close()
-        faults["crashes"] = _crashes(server, fuzzer)
         return {
             "fuzzed": sent,
-            **faults,
+            "crashes": _crashes(server, fuzzer),
             "canary_changed": wrong,
             "canary_read": fuzzer.leaks,
             "memory_unbounded": int(peak - before > MOST_GROWTH_BYTES),

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from vdla.benchmarks.harness import Figures
 from vdla.hardware.config import Config
 from vdla.networks.registry import network
 from vdla.runtime.artifact import Artifact
 from vdla.runtime.devices import Device, open_device
 from vdla.runtime.network import Model, compile_network
 from vdla.runtime.quantise import quantise
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, silent, steps
 
 NETWORKS = ("resnet18", "digits")
 SMALL = ("digits",)
@@ -36,15 +37,14 @@ def network_equal(
     small: bool = False,
     options: Mapping[str, Any] | None = None,
     progress: Progress = silent,
-) -> dict[str, float]:
+) -> Figures:
     """`network_equal`, 1 if all networks gave the same bits, and for each: whether it did, entries
     that differ, cycles of its programs, seconds of a run on the device.
 
     A device given by name is opened with `options`. `small` takes the variants for tests.
     """
-    figures: dict[str, float] = {}
-    for done, name in enumerate(names):
-        progress(name, done, len(names))
+    figures: Figures = {}
+    for name in steps(progress, names):
         artifact, inputs = _compiled(name, preset, seed, small)
         with Model(artifact, "sim") as model:
             wanted = model.run(inputs).outputs
@@ -69,7 +69,7 @@ def _on_device(
     device: str | Device,
     options: Mapping[str, Any],
     wanted: Mapping[str, Any],
-) -> dict[str, float]:
+) -> Figures:
     """The figures of one network."""
     if isinstance(device, str):
         config = artifact.config or Config.preset("pynq_z1")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from typing import Any
 
 from vdla.benchmarks.board.served import served
+from vdla.benchmarks.harness import Row
 from vdla.hardware.config import Config
 from vdla.runtime.devices import open_device
 from vdla.runtime.remote import RemoteDevice
@@ -25,7 +25,7 @@ _INPUTS = 8
 _TILING = (512, 256, 192, 32, 2)  # about 1 ms at 100 MHz
 
 
-def remote_overhead(calls: int = LONG, preset: str = "pynq_z1", seed: int = 0) -> dict[str, Any]:
+def remote_overhead(calls: int = LONG, preset: str = "pynq_z1", seed: int = 0) -> Row:
     """The median overhead of `calls` runs after the first, in milliseconds."""
     config = Config.preset(preset)
     program = gemm_program(GemmTiling(config, *_TILING))

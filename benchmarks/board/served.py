@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,13 +9,13 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from vdla.benchmarks.board.child_process import child_process
 from vdla.hardware.config import Config
 from vdla.runtime.devices import Device
 from vdla.runtime.remote import Limits, RemoteServer
 from vdla.support.errors import Error
 
 _START_S = 120.0
-_STOP_S = 20.0
 
 
 class ServedError(Error, RuntimeError):
@@ -46,21 +45,10 @@ class Served:
 @contextmanager
 def served(device: str | Callable[[], Device], config: Config, limits: Limits | None = None) -> Iterator[Served]:
     """Serve a device on a free port of the loopback; a function must be picklable."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(device, config.to_dict(), limits, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        if not ours.poll(_START_S):
+    with child_process(_serve, device, config.to_dict(), limits) as (process, pipe):
+        if not pipe.poll(_START_S):
             raise ServedError(f"server: process must start within {_START_S:g} s, got nothing")
-        yield Served(ours.recv(), process)
-    finally:
-        ours.close()
-        process.join(_STOP_S)
-        if process.is_alive():
-            process.kill()
-            process.join()
+        yield Served(pipe.recv(), process)
 
 
 def _serve(

@@ -1,24 +1,26 @@
 """A function in a process whose PYNQ client uses a virtual board, with the board in another.
 
-The client finds its board by the environment, once a process; forked processes hang in gRPC.
+The client finds its board by the environment, once a process.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import secrets
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from xml.etree import ElementTree
 
+from vdla.benchmarks.board.child_process import child_process
+from vdla.benchmarks.harness import Row
 from vdla.boards.board import boards_by_preset
 from vdla.boards.overlay_files import write_overlay
 from vdla.hardware.config import Config
@@ -26,7 +28,6 @@ from vdla.support.errors import Error
 
 PYNQ_PORT = 7967  # the client connects to no other
 _START_S = 300.0  # the RTL may have to be built
-_STOP_S = 20.0
 
 
 class VirtualClientError(Error, RuntimeError):
@@ -41,62 +42,36 @@ def require_pynq() -> None:
         )
 
 
-def on_virtual_board(
-    preset: str, fabric: str, function: Callable[[str], dict[str, Any]], timeout_s: float = 1800.0
-) -> dict[str, Any]:
+def on_virtual_board(preset: str, fabric: str, function: Callable[[str], Row], timeout_s: float = 1800.0) -> Row:
     """What `function` returns in a client's process; it is given the path of the bitstream.
 
     `function` must be picklable.
     """
     require_pynq()
     config, board = Config.preset(preset), boards_by_preset()[preset]
-    context = multiprocessing.get_context("spawn")
     with TemporaryDirectory() as folder, served_board(preset, fabric) as address:
         bitstream = write_overlay(board, config, Path(folder))
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_client, args=(function, str(bitstream), address, theirs), daemon=True)
-        process.start()
-        theirs.close()
-        with _ended(process):
-            if not ours.poll(timeout_s):
+        with child_process(_client, function, str(bitstream), address) as (_, pipe):
+            if not pipe.poll(timeout_s):
                 raise VirtualClientError(f"bench board: client must answer within {timeout_s:g} s, got nothing")
             try:
-                kind, value = ours.recv()
+                kind, value = pipe.recv()
             except EOFError:
                 raise VirtualClientError("bench board: client must answer, got the end of its process") from None
     if kind == "error":
         raise VirtualClientError(f"bench board: client must end without an error, got {value}")
-    found: dict[str, Any] = value
+    found: Row = value
     return found
 
 
 @contextmanager
 def served_board(preset: str, fabric: str) -> Iterator[str]:
     """The address of a virtual board with the machine of a preset, in a process of its own."""
-    context = multiprocessing.get_context("spawn")
     address = free_address()
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_board, args=(preset, fabric, address, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    with _ended(process, ours):
-        if not ours.poll(_START_S) or ours.recv() != "ready":
+    with child_process(_board, preset, fabric, address) as (_, pipe):
+        if not pipe.poll(_START_S) or pipe.recv() != "ready":
             raise VirtualClientError(f"bench board: virtual board must start within {_START_S:g} s, got nothing")
         yield address
-
-
-@contextmanager
-def _ended(process: BaseProcess, pipe: Connection | None = None) -> Iterator[None]:
-    """End a process at the end of the block; the board's ends when its pipe does."""
-    try:
-        yield
-    finally:
-        if pipe is not None:
-            pipe.close()
-        process.join(_STOP_S)
-        if process.is_alive():
-            process.kill()
-            process.join()
 
 
 def free_address() -> str:
@@ -122,9 +97,51 @@ def _board(preset: str, fabric: str, address: str, pipe: Connection) -> None:
         pipe.poll(None)  # until the parent closes its end or dies
 
 
-def _client(function: Callable[[str], dict[str, Any]], bitstream: str, address: str, pipe: Connection) -> None:
+def _client(function: Callable[[str], Row], bitstream: str, address: str, pipe: Connection) -> None:
     os.environ["PYNQ_REMOTE_DEVICES"] = address  # before pynq is imported
     try:
         pipe.send(("figures", function(bitstream)))
     except Exception as error:
         pipe.send(("error", f"{type(error).__name__}: {error}"))
+
+
+# --- device tests ---------------------------------------------------------------------------------
+# The device tests through the unmodified client of PYNQ, on a virtual board with the RTL.
+#
+# They are the tests of the repository, run by pytest in a process of its own.
+
+
+TESTS = Path(__file__).resolve().parents[2] / "tests" / "runtime" / "devices" / "test_device.py"
+FABRIC = "VDLA_TEST_FABRIC"
+"""The variable that chooses what is behind the virtual board of the tests."""
+
+_TIMEOUT_S = 1800
+_COUNTS = ("tests", "skipped", "failures", "errors")
+_CHOICE = "pynq and not ://"
+
+
+def device_tests(fabric: str = "rtl") -> dict[str, int]:
+    """`device_tests` that ran, and `device_tests_failed`."""
+    require_pynq()
+    if not TESTS.is_file() or find_spec("pytest") is None:
+        raise VirtualClientError("bench board: the tests of the repository and pytest must be here, got neither or one")
+    with TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "-k", _CHOICE, f"--junitxml={report}", str(TESTS)]
+        done = subprocess.run(
+            command,
+            cwd=TESTS.parents[3],
+            env={**os.environ, FABRIC: fabric},
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        if not report.exists():
+            raise VirtualClientError(f"bench board: pytest must write a report, got exit code {done.returncode}")
+        suite = ElementTree.parse(report).getroot()
+    counts = {name: sum(int(each.get(name, 0)) for each in suite.iter("testsuite")) for name in _COUNTS}
+    ran = counts["tests"] - counts["skipped"]
+    if not ran:
+        raise VirtualClientError("bench board: device tests must run, got none")
+    return {"device_tests": ran, "device_tests_failed": counts["failures"] + counts["errors"]}

@@ -7,21 +7,16 @@ greatest result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib.util import find_spec
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from vdla.benchmarks.cpu.bitserial import SIZES, measure_bitserial
 from vdla.benchmarks.cpu.float32 import measure_fusion, measure_layers, measure_matmul
 from vdla.benchmarks.cpu.int8 import measure_int8
 from vdla.benchmarks.cpu.layers import layers
-from vdla.benchmarks.cpu.section import ReportStep, Section
-from vdla.benchmarks.harness import BenchmarkResult, installed_version, versions
+from vdla.benchmarks.harness import BenchmarkResult, Row, Section, host_receipt, joined, require_libraries
 from vdla.compiler.target import host
 from vdla.runtime.native import set_threads
-from vdla.support.errors import Error
-from vdla.support.processor import cpu_model
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, ReportStep, numbered, silent
 
 # Each section's measuring function, and the number of steps that it reports.
 SECTIONS: tuple[tuple[Callable[[int, ReportStep], Section], int], ...] = (
@@ -34,37 +29,23 @@ SECTIONS: tuple[tuple[Callable[[int, ReportStep], Section], int], ...] = (
 _LIBRARIES = ("onnx", "onnxruntime", "threadpoolctl")
 
 
-class CpuError(Error, RuntimeError):
-    """A library to compare with is missing."""
-
-
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """Measure every section in sequence."""
-    missing = [name for name in _LIBRARIES if find_spec(name) is None]
-    if missing:
-        raise CpuError(f'bench cpu: {", ".join(missing)} must be installed, got none (pip install "vdla[dev]")')
-    total = sum(steps for _, steps in SECTIONS)
-    done = iter(range(total))
+    require_libraries("cpu", _LIBRARIES)
+    step = numbered(progress, sum(steps for _, steps in SECTIONS))
     set_threads(1)
     try:
-        sections = [measure(seed, lambda what: progress(what, next(done), total)) for measure, _ in SECTIONS]
+        measured = joined([measure(seed, step) for measure, _ in SECTIONS])
     finally:
         set_threads(0)
-    progress("done", total, total)
-    figures = {name: round(value, 7) for section in sections for name, value in section.figures.items()}
-    return BenchmarkResult(
-        "cpu", figures, [one.row for section in sections for one in section.measurements], receipt(seed)
-    )
+    step("done")
+    figures = {name: round(value, 7) for name, value in measured.figures.items()}
+    return BenchmarkResult("cpu", figures, measured.rows, receipt("cpu", seed, _LIBRARIES))
 
 
-def receipt(seed: int) -> dict[str, Any]:
-    """Everything the figures depend on except the speed of the machine."""
+def receipt(name: str, seed: int, libraries: Sequence[str]) -> Row:
+    """The receipt of a benchmark of kernels on one thread."""
     machine = host()
-    return {
-        "versions": versions() | {name: installed_version(name) or "absent" for name in ("llvmlite", *_LIBRARIES)},
-        "cpu": cpu_model(),
-        "target": {"cpu": machine.cpu, "vector_bytes": machine.vector_bytes},
-        "threads": 1,
-        "seed": seed,
-        "command": f"vdla bench cpu --seed {seed} --json -",
-    }
+    target = {"cpu": machine.cpu, "vector_bytes": machine.vector_bytes}
+    command = f"vdla bench {name} --seed {seed} --json -"
+    return host_receipt(seed, command, ["llvmlite", *libraries], target=target, threads=1)

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.benchmarks.cpu.layers import kernel_of
-from vdla.benchmarks.cpu.paired_timing import geomean, paired_times
-from vdla.benchmarks.cpu.section import Measurement, ReportStep, Section
+from vdla.benchmarks.cpu.measurement import Measurement, section
+from vdla.benchmarks.harness import Section, geomean, paired_times
 from vdla.compiler.operators import Coding, bitserial_dense, pack_bitserial_dense, pack_qdense, qdense
 from vdla.compiler.target import host
 from vdla.runtime.native import BoundCall
+from vdla.support.arrays import Bytes
+from vdla.support.progress import ReportStep
 
 SIZES = (512, 1024, 2048, 4096)  # of square matrices; int8 weights of the first two fit the second-level cache
 BITS = 2
@@ -26,7 +28,7 @@ def measure_bitserial(seed: int, step: ReportStep) -> Section:
         step(f"matvec {size}")
         measurements.append(measure_size(size, np.random.default_rng([seed, size])))
     speedup, error = geomean(one.times.ratio for one in measurements), max(one.error for one in measurements)
-    return Section({"bitserial_speedup": speedup, "bitserial_error": error}, measurements)
+    return section({"bitserial_speedup": speedup, "bitserial_error": error}, measurements)
 
 
 def measure_size(size: int, rng: np.random.Generator) -> Measurement:
@@ -39,13 +41,13 @@ def measure_size(size: int, rng: np.random.Generator) -> Measurement:
     return Measurement(f"matvec {size} 2 bits", paired_times(bits, bytes_), 2 * size**2, error)
 
 
-def _two_bit_kernel(data: NDArray[np.uint8], weight: NDArray[np.int8]) -> BoundCall:
+def _two_bit_kernel(data: Bytes, weight: NDArray[np.int8]) -> BoundCall:
     """The bit-serial kernel, bound to its operands."""
     packed = pack_bitserial_dense(weight, BITS, Coding.SIGNED, host())
     return kernel_of(lambda x, w: bitserial_dense(x, w, host(), BITS, Coding.SIGNED, len(weight), "y"), data, packed)
 
 
-def _int8_kernel(data: NDArray[np.uint8], weight: NDArray[np.int8]) -> BoundCall:
+def _int8_kernel(data: Bytes, weight: NDArray[np.int8]) -> BoundCall:
     """The int8 kernel, bound to its operands."""
     packed = pack_qdense(weight, np.ones(1, np.float32), host())
     arrays = (data, packed.weight, packed.bias)

@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.benchmarks.cpu.layers import Operands, kernel_of, measure_each, operands_of, our_layer, their_layer
-from vdla.benchmarks.cpu.paired_timing import geomean, paired_times
-from vdla.benchmarks.cpu.section import Measurement, ReportStep, Section, comparison
+from vdla.benchmarks.cpu.measurement import Measurement, comparison, section
+from vdla.benchmarks.harness import Section, geomean, paired_times
 from vdla.compiler.operators import add, matmul, relu
 from vdla.compiler.operators.workloads import Workload
+from vdla.support.progress import ReportStep
 
 _MATMUL_SIZE = 1024
 
@@ -49,7 +50,7 @@ def measure_matmul(seed: int, step: ReportStep) -> Section:
         np.matmul(a, b, out=result)
         error = difference(ours.outputs[0], result)
         times = paired_times(ours, lambda: np.matmul(a, b, out=result))
-    return Section(
+    return section(
         {"matmul_ratio": times.ratio}, [Measurement(f"matmul {_MATMUL_SIZE}", times, 2 * _MATMUL_SIZE**3, error)]
     )
 
@@ -57,7 +58,7 @@ def measure_matmul(seed: int, step: ReportStep) -> Section:
 def measure_fusion(seed: int, step: ReportStep) -> Section:
     """Convolution, bias and ReLU in one kernel, against three kernels in sequence."""
     measurements = measure_each("fused", step, lambda layer: measure_fused(layer, operands_of(layer, seed)))
-    return Section({"fusion_speedup": geomean(one.times.ratio for one in measurements)}, measurements)
+    return section({"fusion_speedup": geomean(one.times.ratio for one in measurements)}, measurements)
 
 
 def measure_fused(layer: Workload, operands: Operands) -> Measurement:

@@ -22,13 +22,15 @@ from vdla.benchmarks.cpu.layers import (
     session_call,
     window_attributes,
 )
-from vdla.benchmarks.cpu.paired_timing import paired_times
-from vdla.benchmarks.cpu.section import Measurement, ReportStep, Section, comparison
+from vdla.benchmarks.cpu.measurement import Measurement, comparison
+from vdla.benchmarks.harness import Section, paired_times
 from vdla.compiler import te
 from vdla.compiler.operators import PackedWeights, pack_qconv2d, pack_qdepthwise_conv2d, qconv2d, qdepthwise_conv2d
 from vdla.compiler.operators.workloads import Workload
 from vdla.compiler.target import host
 from vdla.runtime.native import BoundCall
+from vdla.support.arrays import Bytes
+from vdla.support.progress import ReportStep
 
 X_SCALE, X_ZERO = np.float32(0.02), 113
 Y_SCALE, Y_ZERO = np.float32(0.05), 120
@@ -38,7 +40,7 @@ Y_SCALE, Y_ZERO = np.float32(0.05), 120
 class QuantisedOperands:
     """Data [N, C, H, W], weight [CO, C / groups, K, K]; bias and scale of the weight [CO]."""
 
-    data: NDArray[np.uint8]
+    data: Bytes
     weight: NDArray[np.int8]
     bias: NDArray[np.int32]
     weight_scale: NDArray[np.float32]
@@ -105,7 +107,7 @@ def layer_result(
     return qconv2d(x, weight, bias, scale, host(), layer.out_channels, **zeros, **window)
 
 
-def their_layer(layer: Workload, operands: QuantisedOperands) -> tuple[Callable[[], object], NDArray[np.uint8]]:
+def their_layer(layer: Workload, operands: QuantisedOperands) -> tuple[Callable[[], object], Bytes]:
     """ONNX Runtime's kernel for a layer, called with its operands, and the array of its result."""
     result = np.empty((layer.batch, layer.out_channels, layer.out_height, layer.out_width), np.uint8)
     return session_call(_qlinear_model(layer, operands), operands.data, result), result

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.cpu.section import Measurement, ReportStep
+from vdla.benchmarks.cpu.measurement import Measurement
 from vdla.compiler import te
 from vdla.compiler.operators import plan_convolution
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.workloads import Workload, workloads
 from vdla.runtime.native import BoundCall, build
+from vdla.support.arrays import Array
+from vdla.support.progress import ReportStep
 
 Floats = NDArray[np.float32]
 _Epilogue = Callable[[te.Tensor], te.Tensor]
@@ -88,7 +90,7 @@ def our_layer(layer: Workload, operands: Operands, biased: bool, epilogue: _Epil
     return kernel_of(operator, data, plan.pack(weight), *([bias] if biased else []))
 
 
-def kernel_of(operator: Callable[..., te.Tensor], *arrays: NDArray[Any]) -> BoundCall:
+def kernel_of(operator: Callable[..., te.Tensor], *arrays: Array) -> BoundCall:
     """Our kernel of an operator for this CPU, bound to the arrays."""
     inputs = [te.placeholder(array.shape, array.dtype.name, f"x{n}") for n, array in enumerate(arrays)]
     fn = te.create_function(inputs, [operator(*inputs)], "kernel")
@@ -123,7 +125,7 @@ def serialised_model(graph: Any) -> bytes:  # noqa: ANN401  onnx has no types
     return bytes(model.SerializeToString())
 
 
-def session_call(model: bytes, data: NDArray[Any], result: NDArray[Any]) -> Callable[[], object]:
+def session_call(model: bytes, data: Array, result: Array) -> Callable[[], object]:
     """A function that runs a model on one thread, with arrays of the caller as input and output."""
     import onnxruntime
 

@@ -21,25 +21,23 @@ from collections.abc import Callable, Sequence
 
 from vdla.benchmarks import mutants
 from vdla.benchmarks.evaluate import examples, on_rtl
-from vdla.benchmarks.evaluate.part import BenchmarkPart
-from vdla.benchmarks.harness import BenchmarkResult, Row, receipt
+from vdla.benchmarks.harness import BenchmarkResult, Row, Section, joined, receipt, subjects_of
 from vdla.hardware.config import Config
 from vdla.simulator.timing import time_program
-from vdla.support.errors import Error
-from vdla.support.progress import Progress, silent
-from vdla.support.suggest import did_you_mean
+from vdla.support.progress import Progress, silent, steps
 from vdla.verification.coverage import plug_ins
 from vdla.verification.coverage.coverage import Coverage
 from vdla.verification.generated_tests.check import GeneratedTests
 from vdla.verification.generated_tests.faults import FAULTS, Fault
 from vdla.verification.generated_tests.planted import (
     MOST_PROGRAMS,
+    RTL_FAULTS,
     PlantedFault,
+    RtlFault,
     plant,
     plant_in_rtl,
     sample_machine,
 )
-from vdla.verification.generated_tests.rtl_faults import RTL_FAULTS, RtlFault
 from vdla.verification.programs.random_programs import random_draft
 
 PROGRAMS = 150
@@ -48,10 +46,6 @@ MUTATED_PROGRAMS = 25
 MUTATED_LENGTH = 40
 LONGEST = 12
 """Iterations of an instruction of a mutated program."""
-
-
-class EvaluateBenchmarkError(Error, ValueError):
-    """A part that does not exist."""
 
 
 def run(
@@ -67,26 +61,20 @@ def run(
     the RTL against the simulator, the examples.
     """
     config = sample_machine()
-    run_part: dict[str, Callable[[], BenchmarkPart]] = {
+    run_part: dict[str, Callable[[], Section]] = {
         "programs": lambda: _agreement(progress, config, seed, programs),
         "mutants": lambda: _mutants(progress, config, seed, mutated),
         "faults": lambda: _planted(progress, seed, faults, RTL_FAULTS if long else (), None if long else 1),
         "mismatches": lambda: on_rtl.mismatches(progress, seed, on_rtl.EACH_LONG if long else on_rtl.EACH),
         "examples": lambda: examples.measured(progress),
     }
-    for name in subjects:
-        if name not in run_part:
-            got = f"{name}{did_you_mean(name, run_part)}"
-            raise EvaluateBenchmarkError(f"bench evaluate: part must be one of {', '.join(run_part)}, got {got}")
-    parts = [run_part[name]() for name in (dict.fromkeys(subjects) or run_part)]
-    figures = {name: value for part in parts for name, value in part.figures.items()}
-    rows = [row for part in parts for row in part.rows]
+    found = joined([run_part[name]() for name in subjects_of("evaluate", "part", subjects, run_part)])
     command = " ".join(["vdla bench evaluate", *subjects, *(["--long"] if long else []), f"--seed {seed} --json -"])
-    details = {name: value for part in parts for name, value in part.details.items()}
-    return BenchmarkResult("evaluate", figures, rows, {**receipt(config, [], seed, command), **details})
+    made = {**receipt(config, [], seed, command), **found.details}
+    return BenchmarkResult("evaluate", found.figures, found.rows, made)
 
 
-def _agreement(progress: Progress, config: Config, seed: int, programs: int) -> BenchmarkPart:
+def _agreement(progress: Progress, config: Config, seed: int, programs: int) -> Section:
     """Random programs on which all views must agree with the declarations, and what they cover."""
     tests, coverage = GeneratedTests(config), Coverage()
     found = []
@@ -100,34 +88,33 @@ def _agreement(progress: Progress, config: Config, seed: int, programs: int) -> 
     missing = [name for name in goals if not coverage.counts[name]]
     figures = {"programs": programs, "disagreements": len(found)}
     figures |= {"bins": len(goals), "bins_covered": len(goals) - len(missing)}
-    return BenchmarkPart(figures, details={"disagreements": found, "bins_missing": missing})
+    return Section(figures, details={"disagreements": found, "bins_missing": missing})
 
 
-def _mutants(progress: Progress, config: Config, seed: int, count: int) -> BenchmarkPart:
+def _mutants(progress: Progress, config: Config, seed: int, count: int) -> Section:
     """Verifier against adversary on mutants of random programs."""
     drafts = [random_draft(config, seed * MOST_PROGRAMS + k, MUTATED_LENGTH, LONGEST) for k in range(MUTATED_PROGRAMS)]
     found = mutants.run(progress, seed, count, [draft.program(draft.needed_tokens) for draft in drafts])
     renamed = {"mutants": "mutants", "harmful": "mutants_harmful", "missed": "mutants_missed"}
     figures = {ours: found.figures[theirs] for theirs, ours in renamed.items()}
-    return BenchmarkPart(
+    return Section(
         {**figures, "false_alarms": found.figures["false_alarms"]}, details={"missed": found.receipt["missed"]}
     )
 
 
 def _planted(
     progress: Progress, seed: int, faults: Sequence[Fault], in_rtl: Sequence[RtlFault], places: int | None
-) -> BenchmarkPart:
+) -> Section:
     """Faults that the generated tests must name by the view that they are in."""
     outcomes = []
     chosen: list[Fault | RtlFault] = [*faults, *in_rtl]
-    for number, fault in enumerate(chosen):
-        progress(fault.name, number, len(chosen))
+    for fault in steps(progress, chosen):
         first = seed * MOST_PROGRAMS
         found = plant(fault, first, places=places) if isinstance(fault, Fault) else [plant_in_rtl(fault, first)]
         outcomes.append(found)
     caught = sum(bool(found) and all(each.caught for each in found) for found in outcomes)
     rows = [_row(each) for found in outcomes for each in found]
-    return BenchmarkPart({"planted": len(outcomes), "caught": caught, "survivors": len(outcomes) - caught}, rows)
+    return Section({"planted": len(outcomes), "caught": caught, "survivors": len(outcomes) - caught}, rows)
 
 
 def _row(outcome: PlantedFault) -> Row:

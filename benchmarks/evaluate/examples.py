@@ -14,21 +14,21 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import prod
 from pathlib import Path
 
 import vdla
-from vdla.benchmarks.evaluate import depthwise
-from vdla.benchmarks.evaluate.part import BenchmarkPart
+from vdla.benchmarks.harness import Figures, Section
 from vdla.compiler.extensions import extend
 from vdla.compiler.te import Tensor
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.area import Usage, area
 from vdla.hardware.fpga.parts import part_of_preset
 from vdla.runtime.mapping import map_expression
-from vdla.runtime.verdict import steps_of
+from vdla.runtime.verdict import LayerVerdict, evaluate, layers_named, steps_of
 from vdla.simulator.timing import time_program
 from vdla.support.errors import Error
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import Progress, numbered, silent, steps
 
 DOCS = Path(vdla.__file__).resolve().parent.parent / "docs"
 _FILE = re.compile(
@@ -36,7 +36,6 @@ _FILE = re.compile(
 )
 _PRESET = "pynq_z1"
 _SECONDS = 600.0
-_LAYERS = depthwise.LAYERS
 _WINDOW = 143  # of the search, long enough for a steady state: 128 x 128 places
 
 
@@ -44,7 +43,7 @@ class ExampleError(Error, RuntimeError):
     """A page that is not there, or a command that failed."""
 
 
-def measured(progress: Progress) -> BenchmarkPart:
+def measured(progress: Progress) -> Section:
     """All figures of the examples.
 
     Raises:
@@ -54,17 +53,18 @@ def measured(progress: Progress) -> BenchmarkPart:
         folder = Path(name)
         written = {page: write_file(page, folder) for page in pages()}
         lines = {f"{page}_lines": _lines(path) for page, path in written.items()}
-        progress("int4 on ResNet-18", 0, 4)
+        step = numbered(progress, 4)
+        step("int4 on ResNet-18")
         cold_s, cached_s = _verdict_seconds(written["int4"])
-        progress("sad", 1, 4)
+        step("sad")
         figures = {**lines, "int4_cold_s": cold_s, "int4_cached_s": cached_s}
         figures["sad_per_cycle"] = differences_a_cycle(written["sad"], _WINDOW)
-        figures |= depthwise.speedups(written["depthwise"], progress, _LAYERS)
-        progress("lut: synthesis", 2, 4)
+        figures |= depthwise_speedups(written["depthwise"], progress)
+        step("lut: synthesis")
         used = datapath_usage(written["lut"], "ext_lut")
         figures |= {"lut_luts": used.lut, "lut_dsp": used.dsp, "lut_bram": used.bram36}
-        progress("depthwise with RTL and area", 3, 4)
-        return BenchmarkPart({**figures, "depthwise_full_s": _full_seconds(written["depthwise"])})
+        step("depthwise with RTL and area")
+        return Section({**figures, "depthwise_full_s": _full_seconds(written["depthwise"])})
 
 
 def pages() -> list[str]:
@@ -151,3 +151,36 @@ def _search(source: Path, window: int) -> Tensor:
     assert callable(matching), "the page defines it"
     found: Tensor = matching(blocks=16, size=16, window=window)
     return found
+
+
+# --- depthwise ------------------------------------------------------------------------------------
+# The depthwise example on the layers of MobileNet: what it is worth, and what it could be at most.
+#
+# No program of any instruction takes fewer cycles than to read the operands of a layer once, or to
+# write its results; the speed-up of such a program is the bound.
+
+
+DEPTHWISE_LAYERS = ("D1-D9",)
+PRESETS = ("pynq_z1", "ultra96")
+
+
+def depthwise_speedups(source: Path, progress: Progress) -> Figures:
+    """For each preset the geometric means over layers of cycles before over after, and of their
+    bounds.
+    """
+    figures = {}
+    for preset in steps(progress, PRESETS):
+        layers = evaluate(str(source), layers_named(DEPTHWISE_LAYERS), Config.preset(preset)).layers
+        figures[f"depthwise_speedup_{preset}"] = _geomean([layer.speedup or 1.0 for layer in layers])
+        figures[f"depthwise_bound_{preset}"] = _geomean([_speedup_bound(layer) for layer in layers])
+    return figures
+
+
+def _speedup_bound(layer: LayerVerdict) -> float:
+    assert layer.before.cost is not None, "every machine has a vector unit"
+    return layer.before.cost.cycles / layer.least_cycles
+
+
+def _geomean(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return round(float(prod(values) ** (1 / len(values))), 3)

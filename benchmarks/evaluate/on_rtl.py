@@ -7,23 +7,34 @@ machine costs a build of the RTL. What ran without a mismatch is not run again.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import multiprocessing
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from vdla.benchmarks import equality
 from vdla.benchmarks.evaluate import examples
-from vdla.benchmarks.evaluate.part import BenchmarkPart
-from vdla.benchmarks.evaluate.rtl_batches import WORKERS, RtlBatch, RtlBatchOutcome, run_batches, split
-from vdla.benchmarks.harness import Row
+from vdla.benchmarks.harness import Figures, Row, Section
 from vdla.compiler.extensions import extend
-from vdla.hardware.config import Config
+from vdla.hardware.config import Config, Dram
 from vdla.hardware.generate.datapath_ports import datapath_units
+from vdla.hardware.program import Program
+from vdla.runtime.devices.rtl_build import BuildOptions, build_library
+from vdla.runtime.verdict.kept import toolkit_digest
+from vdla.support.atomic import write_text
+from vdla.support.cache import user_cache
 from vdla.support.progress import Progress
 from vdla.verification.generated_tests.planted import sample_machine
+from vdla.verification.programs.cases import COUNTS, ProgramCase
+from vdla.verification.programs.device_pair import Comparator, Open, rtl_pair
+from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_machines import DRAMS
 
 _TINY = Config.preset("tiny")
@@ -37,9 +48,12 @@ MEMORIES = tuple(sorted(DRAMS, key=lambda dram: dram.read_latency)[:4])
 EACH, EACH_LONG = 12, 2000
 """Programs of each machine, which run with every memory."""
 MOST_SHRUNK = 3
+PROGRAMS = 48
+"""Programs of a batch."""
+WORKERS = 2
 
 
-def mismatches(progress: Progress, seed: int, each: int = EACH, workers: int = WORKERS) -> BenchmarkPart:
+def mismatches(progress: Progress, seed: int, each: int = EACH, workers: int = WORKERS) -> Section:
     """`each` programs on every machine with every memory."""
     with tempfile.TemporaryDirectory(prefix="vdla-datapaths-") as folder:
         machines = list(machines_with_rtl(Path(folder)))
@@ -54,7 +68,7 @@ def mismatches(progress: Progress, seed: int, each: int = EACH, workers: int = W
         texts = [equality.explain(case, text) for case, text in wrong[:MOST_SHRUNK]]
     print(*texts, sep="\n", end="\n" if texts else "", file=sys.stderr)
     new = [outcome for _, outcome, kept in found if not kept]
-    figures: dict[str, float] = {
+    figures: Figures = {
         "rtl_machines": len(machines),
         "rtl_programs": sum(outcome.runs for _, outcome, _ in found),
         "rtl_programs_kept": sum(outcome.runs for _, outcome, kept in found if kept),
@@ -63,12 +77,12 @@ def mismatches(progress: Progress, seed: int, each: int = EACH, workers: int = W
     if new:
         runs, cpu_s = sum(outcome.runs for outcome in new), sum(outcome.cpu_s for outcome in new)
         figures["rtl_programs_per_cpu_s"] = round(runs / cpu_s, 2)
-    return BenchmarkPart(figures, _rows(found), {"mismatches": texts})
+    return Section(figures, _rows(found), {"mismatches": texts})
 
 
 def _rows(found: Sequence[tuple[RtlBatch, RtlBatchOutcome, bool]]) -> list[Row]:
     """What ran on each machine."""
-    rows: dict[Config, dict[str, Any]] = {}
+    rows: dict[Config, Row] = {}
     for batch, outcome, _ in sorted(found, key=lambda each: each[0].first):
         names = ", ".join(dict.fromkeys(plug_in.unit for plug_in in batch.config.extensions))
         row = rows.setdefault(batch.config, {"machine": batch.config.name, "extensions": names})
@@ -88,3 +102,129 @@ def machines_with_rtl(folder: Path) -> Iterator[Config]:
 
 def _has_rtl(machine: Config) -> bool:
     return all(unit.datapath is not None for unit in datapath_units(machine))
+
+
+# --- batches --------------------------------------------------------------------------------------
+# Batches of random programs of a machine, each run on simulator and RTL with several memories.
+#
+# Drawing and verifying a program takes as long as running it, so all memories share it; addresses
+# and the state at power-up differ. A batch without mismatches is kept in the user's cache under a
+# hash of all that it depends on: what was interrupted goes on there.
+
+
+@dataclass(frozen=True, slots=True)
+class RtlBatch:
+    """The programs of `count` seeds from `first` on a machine, with each of some memories."""
+
+    config: Config
+    first: int
+    count: int
+    memories: tuple[Dram, ...]
+
+    def cases(self, seed: int) -> list[ProgramCase]:
+        """The program of a seed with each memory; every second one has registers at random."""
+        length = COUNTS[seed % len(COUNTS)]
+        machines = [replace(self.config, dram=dram) for dram in self.memories]
+        parity = self.first // PROGRAMS % 2
+        return [
+            ProgramCase(machine, seed, length, random_start=(number + parity) % 2 > 0)
+            for number, machine in enumerate(machines)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class RtlBatchOutcome:
+    """Runs of a batch, what ran, and the CPU time; `mismatches` are numbers of cases and texts."""
+
+    runs: int
+    instructions: int
+    cycles: int
+    cpu_s: float
+    mismatches: tuple[tuple[ProgramCase, str], ...] = ()
+
+
+def split(config: Config, memories: Sequence[Dram], first: int, programs: int) -> list[RtlBatch]:
+    """The batches of a machine."""
+    ends = range(first, first + programs, PROGRAMS)
+    return [RtlBatch(config, at, min(PROGRAMS, first + programs - at), tuple(memories)) for at in ends]
+
+
+# --- one batch ------------------------------------------------------------------------------------
+
+
+def run_batch(batch: RtlBatch, opened: Open = rtl_pair) -> RtlBatchOutcome:
+    """Runs a batch in this process."""
+    begin = time.process_time()
+    runs = instructions = cycles = 0
+    mismatches: list[tuple[ProgramCase, str]] = []
+    with ExitStack() as stack:
+        pairs = [stack.enter_context(opened(replace(batch.config, dram=dram))) for dram in batch.memories]
+        for seed in range(batch.first, batch.first + batch.count):
+            program: Program | None = None
+            for case, compare in zip(batch.cases(seed), pairs, strict=True):
+                program = program or case.made()
+                taken, difference = _run(case, program, compare)
+                runs, instructions, cycles = runs + 1, instructions + len(program), cycles + taken
+                mismatches += [(case, difference)] if difference else []
+    return RtlBatchOutcome(runs, instructions, cycles, time.process_time() - begin, tuple(mismatches))
+
+
+def _run(case: ProgramCase, program: Program, compare: Comparator) -> tuple[int, str]:
+    """The cycles of a run, and how simulator and RTL differ."""
+    result = compare(program, random_arrays(program, case.seed), case.conditions(program))
+    return 0 if result.statistics is None else result.statistics.total_cycles, result.difference
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+def run_batches(
+    batches: Sequence[RtlBatch], progress: Progress, workers: int = WORKERS, opened: Open = rtl_pair
+) -> list[tuple[RtlBatch, RtlBatchOutcome, bool]]:
+    """Each batch with its outcome, and whether that is one of an earlier run; 0 workers: here."""
+    paths = {batch: _path(batch) for batch in batches}
+    found = [(batch, outcome, True) for batch in batches if (outcome := _kept(paths[batch])) is not None]
+    kept = {batch for batch, _, _ in found}
+    missing = [batch for batch in batches if batch not in kept]
+    total, bad = sum(batch.count * len(batch.memories) for batch in batches), 0
+    done = sum(outcome.runs for _, outcome, _ in found)
+    progress("start", done, total)
+    for batch, outcome in _finished(missing, workers, opened):
+        if not outcome.mismatches:
+            _keep(paths[batch], outcome)
+        found.append((batch, outcome, False))
+        done, bad = done + outcome.runs, bad + len(outcome.mismatches)
+        progress(f"{batch.config.name}, {bad} mismatches", done, total)
+    return found
+
+
+def _finished(batches: Sequence[RtlBatch], workers: int, opened: Open) -> Iterator[tuple[RtlBatch, RtlBatchOutcome]]:
+    if not workers:
+        yield from ((batch, run_batch(batch, opened)) for batch in batches)
+        return
+    context = multiprocessing.get_context("spawn")  # a fork would inherit the threads of compiled code
+    with ProcessPoolExecutor(workers, context) as pool:
+        asked = {pool.submit(run_batch, batch, opened): batch for batch in batches}
+        yield from ((asked[done], done.result()) for done in as_completed(asked))
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+def _path(batch: RtlBatch) -> Path:
+    library = build_library(batch.config, BuildOptions(assertions=True)).name  # its name has a hash of all sources
+    content = [library, batch.config.to_dict(), batch.first, batch.count, [asdict(dram) for dram in batch.memories]]
+    text = json.dumps([toolkit_digest("verification/programs"), *content], sort_keys=True)
+    return user_cache("evaluate") / f"rtl-{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+
+def _kept(path: Path) -> RtlBatchOutcome | None:
+    try:
+        return RtlBatchOutcome(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _keep(path: Path, outcome: RtlBatchOutcome) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps({name: value for name, value in asdict(outcome).items() if name != "mismatches"}))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from vdla.benchmarks.gpu.cuda import cuda_figures
 from vdla.benchmarks.gpu.device import device_figures
 from vdla.benchmarks.gpu.ptx import ptx_figures
-from vdla.benchmarks.harness import BenchmarkResult, versions
-from vdla.support.processor import cpu_model
+from vdla.benchmarks.harness import BenchmarkResult, Figures, host_receipt
 from vdla.support.progress import Progress
 from vdla.verification.grid.races import RANDOM, RaceCounts, count_races
 from vdla.verification.grid.scheduled import GridCases, grid_cases
@@ -37,14 +36,8 @@ def run(
     on_cuda, cuda = cuda_figures(progress, seed)
     written, assembled = ptx_figures()
     rows = [{"defect": kind, "planted": n, "refused": races.refused[kind]} for kind, n in sorted(races.planted.items())]
-    receipt = {
-        "versions": versions(),
-        "cpu": cpu_model(),
-        "device": device,
-        "cuda": cuda,
-        "ptxas": assembled,
-        "seed": seed,
-        "command": f"vdla bench gpu{' --long' if long else ''} --seed {seed}",
+    command = f"vdla bench gpu{' --long' if long else ''} --seed {seed}"
+    receipt = host_receipt(seed, command, device=device, cuda=cuda, ptxas=assembled) | {
         "died": sorted(scheduled.died),
         "miscompiled": sorted(scheduled.miscompiled),
         "wrong": {str(case): fault[:200] for case, fault in scheduled.wrong.items()},
@@ -53,7 +46,7 @@ def run(
     return BenchmarkResult("gpu", figures, rows, receipt)
 
 
-def _case_figures(found: GridCases) -> dict[str, float]:
+def _case_figures(found: GridCases) -> Figures:
     """Random schedules of random functions."""
     return {
         "cases": found.cases,
@@ -67,7 +60,7 @@ def _case_figures(found: GridCases) -> dict[str, float]:
     }
 
 
-def _race_figures(found: RaceCounts) -> dict[str, float]:
+def _race_figures(found: RaceCounts) -> Figures:
     """Planted races, and random kernels."""
     return {
         "races_planted": found.planted.total() - found.planted[RANDOM],

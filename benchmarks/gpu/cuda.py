@@ -6,17 +6,20 @@ there already.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
 from vdla.benchmarks.gpu.exact import compare_cases, exact_cases
-from vdla.benchmarks.gpu.vendor_kernels import Array, Timed, vendor_kernels
+from vdla.benchmarks.harness import Figures
 from vdla.compiler import ir, te
 from vdla.compiler.operators import conv2d, matmul
 from vdla.compiler.operators.gpu import grid_schedule
 from vdla.runtime.cuda import CudaDevice, CudaDeviceError, build_cuda, open_cuda
 from vdla.runtime.grid import DeviceKernel
+from vdla.support.arrays import Array
 from vdla.support.progress import Progress
 
 SIZE = 4096
@@ -26,7 +29,7 @@ _ROUNDS = 5  # of both, in turns; the best counts
 Shape = tuple[int, ...]
 
 
-def cuda_figures(progress: Progress, seed: int) -> tuple[dict[str, float], str]:
+def cuda_figures(progress: Progress, seed: int) -> tuple[Figures, str]:
     """`cuda_all_exact`, and the vendor's time over ours of a float16 product and convolution.
 
     With them the device, or why there is none.
@@ -36,7 +39,7 @@ def cuda_figures(progress: Progress, seed: int) -> tuple[dict[str, float], str]:
     except CudaDeviceError as error:
         return {}, f"no device: {error}"
     exact = compare_cases(progress, seed, exact_cases(), lambda fn: _compiled(fn, device, contract=False))
-    figures: dict[str, float] = {"cuda_exact_cases": len(exact), "cuda_all_exact": int(all(exact.values()))}
+    figures: Figures = {"cuda_exact_cases": len(exact), "cuda_all_exact": int(all(exact.values()))}
     libraries = set()
     for operator, shapes in operands().items():
         progress(f"{operator} on the CUDA device", 0, 1)
@@ -91,5 +94,66 @@ def _timed(kernel: DeviceKernel, device: CudaDevice, arrays: Sequence[Array]) ->
         for _ in range(times):
             call()
         return stream.record().seconds_since(start)
+
+    return run
+
+
+# --- the vendor's libraries -----------------------------------------------------------------------
+# cuBLAS and cuDNN by way of PyTorch, or cuBLAS by way of CuPy, whichever is installed.
+
+
+Timed = Callable[[int], float]
+"""Runs a kernel so many times; the seconds that the device took."""
+_MILLISECOND = 1e-3
+
+
+def vendor_kernels(arrays: Sequence[Array], operator: str) -> tuple[str, Timed] | None:
+    """The library and its "product" or "conv2d" of arrays; None if there is none.
+
+    A convolution has strides of 1 and a padding of 1.
+    """
+    for name, make in (("torch", _torch), ("cupy", _cupy)):
+        try:
+            library = import_module(name)
+        except ImportError:
+            continue
+        run = make(library, arrays, operator)
+        if run is not None:
+            return f"{name} {library.__version__}", run
+    return None
+
+
+def _torch(torch: Any, arrays: Sequence[Array], operator: str) -> Timed | None:  # noqa: ANN401  a module
+    """By PyTorch, if it has CUDA."""
+    if not torch.cuda.is_available():
+        return None
+    x, y = (torch.from_numpy(np.ascontiguousarray(array)).cuda() for array in arrays)
+
+    def run(times: int) -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(times):
+            torch.matmul(x, y) if operator == "product" else torch.nn.functional.conv2d(x, y, padding=1)
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end)) * _MILLISECOND
+
+    return run
+
+
+def _cupy(cupy: Any, arrays: Sequence[Array], operator: str) -> Timed | None:  # noqa: ANN401  a module
+    """By CuPy, which has products only."""
+    if operator != "product":
+        return None
+    x, y = (cupy.asarray(array) for array in arrays)
+
+    def run(times: int) -> float:
+        start, end = (cupy.cuda.Event() for _ in range(2))
+        start.record()
+        for _ in range(times):
+            cupy.matmul(x, y)
+        end.record()
+        end.synchronize()
+        return float(cupy.cuda.get_elapsed_time(start, end)) * _MILLISECOND
 
     return run

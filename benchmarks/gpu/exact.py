@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,9 +16,9 @@ from vdla.compiler import ir, operators, te
 from vdla.compiler.operators.workloads import Workload, workloads
 from vdla.runtime.grid import DeviceKernel
 from vdla.runtime.native import build
-from vdla.support.progress import Progress
+from vdla.support.arrays import Array
+from vdla.support.progress import Progress, steps
 
-Array = np.ndarray[Any, Any]
 ULPS = 16
 _LAYERS = tuple(f"{kind}{number}" for kind, most in (("C", 12), ("D", 9)) for number in range(1, most + 1))
 
@@ -81,9 +80,8 @@ def compare_cases(
     progress: Progress, seed: int, cases: Iterable[ExactCase], build_grid: Callable[[ir.Function], DeviceKernel]
 ) -> dict[str, bool]:
     """Whether the device that `build_grid` compiles for and the CPU agree, by case."""
-    chosen, found = list(cases), {}
-    for number, case in enumerate(chosen):
-        progress(f"{case.name} on the device", number, len(chosen))
+    found = {}
+    for case in steps(progress, list(cases)):
         fn, arrays = case.function(), case.arrays(seed)
         expected = np.asarray(build(fn, contract=False)(*arrays))
         found[case.name] = _agree(np.asarray(build_grid(fn)(*arrays)), expected, case.ulps)

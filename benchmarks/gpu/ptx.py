@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from vdla.benchmarks.harness import Figures
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.ptx import PtxError, assemble_ptx, emit_ptx
 from vdla.compiler.operators import matmul
@@ -34,7 +35,7 @@ def tensor_core_product(size: int = SIZE) -> ir.Function:
     return schedule.fn
 
 
-def ptx_figures(size: int = SIZE) -> tuple[dict[str, float], str]:
+def ptx_figures(size: int = SIZE) -> tuple[Figures, str]:
     """The figures of the product, and what ptxas says, or why there is none.
 
     `ptx_steps` counts instructions of tensor cores in the inner loop, `ptx_narrow_loads` loads of
@@ -44,7 +45,7 @@ def ptx_figures(size: int = SIZE) -> tuple[dict[str, float], str]:
     fn = tensor_core_product(size)
     source = emit_ptx(fn, _LIMITS)
     loads = _GLOBAL_LOAD.findall(source.text)
-    figures: dict[str, float] = {
+    figures: Figures = {
         "ptx_steps": max((len(_STEP.findall(loop)) for loop in loops_of(source.text)), default=0),
         "ptx_loads": len(loads),
         "ptx_narrow_loads": sum(_WIDE.search(load) is None for load in loads),

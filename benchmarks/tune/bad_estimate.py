@@ -10,13 +10,11 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
-from vdla.benchmarks.cpu.paired_timing import geomean
+from vdla.benchmarks.harness import Figures, Row, Section, geomean
 from vdla.benchmarks.tune.convergence import Case
-from vdla.benchmarks.tune.pool import simulated_cost
-from vdla.benchmarks.tune.replay import BATCH
-from vdla.benchmarks.tune.section import SectionRequest, TuneSection
+from vdla.benchmarks.tune.pool import BATCH, simulated_cost
+from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.templates import Tiling
 from vdla.compiler.tune import VdlaTask, layer_task
@@ -62,7 +60,7 @@ class EstimateRun:
     failed: int
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Row:
         """The row of the table."""
         return {
             "layer": self.task.name,
@@ -77,13 +75,13 @@ class EstimateRun:
         }
 
 
-def measure_bad_estimates(request: SectionRequest) -> TuneSection:
+def measure_bad_estimates(request: SectionRequest) -> Section:
     """Every layer with the default search."""
     runs = []
     for case, tiling in FIRST.items():
         request.report(f"{case.layer} on {case.config.name}")
         runs.append(estimate_run(case, tiling, request.seed))
-    return TuneSection(estimate_figures(runs), [run.row for run in runs])
+    return Section(estimate_figures(runs), [run.row for run in runs])
 
 
 def estimate_run(case: Case, tiling: Tiling, seed: int, trials: int = TRIALS) -> EstimateRun:
@@ -118,7 +116,7 @@ def _costs(task: VdlaTask, seed: int, trials: int) -> Iterator[float]:
         yield from costs
 
 
-def estimate_figures(runs: Sequence[EstimateRun]) -> dict[str, float]:
+def estimate_figures(runs: Sequence[EstimateRun]) -> Figures:
     """The geometric mean of the gains, and how far the worst untuned choice is from the best."""
     return {
         "bad_estimate_gain": round(geomean([run.first / run.best for run in runs]), 4),

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.tune.picture import SearchCurve, convergence_picture
-from vdla.benchmarks.tune.pool import Pool, PoolTask, measured_pool
-from vdla.benchmarks.tune.replay import median_trials, replay
-from vdla.benchmarks.tune.section import SectionRequest, TuneSection
+from vdla.benchmarks.harness import Figures, Row, Section
+from vdla.benchmarks.tune.pool import Pool, PoolTask, measured_pool, median_trials, replay
+from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.tune import layer_task
 from vdla.compiler.tune.cost_model import Group
@@ -76,7 +76,7 @@ Runs = Mapping[str, Sequence[Sequence[float]]]
 """For each search, the costs of its trials with each seed."""
 
 
-def measure_convergence(request: SectionRequest) -> TuneSection:
+def measure_convergence(request: SectionRequest) -> Section:
     """Pools of all layers, then every search on each."""
     pools: list[Pool] = []
     for case in CASES:
@@ -92,7 +92,7 @@ def measure_convergence(request: SectionRequest) -> TuneSection:
     if request.picture and hard:
         curves = _curves([(pools[number].best, runs[number]) for number in hard])
         write_text(request.picture, convergence_picture(curves, len(hard)))
-    return TuneSection(_figures([rows[number] for number in hard], pools), rows)
+    return Section(_figures([rows[number] for number in hard], pools), rows)
 
 
 def _others(pool: Pool, pools: Sequence[Pool]) -> list[Pool]:
@@ -119,7 +119,7 @@ def _group(pool: Pool, seed: int) -> Group:
     return pool.task.features(pool.indices[chosen]), pool.costs[chosen]
 
 
-def _row(pool: Pool, runs: Runs) -> dict[str, Any]:
+def _row(pool: Pool, runs: Runs) -> Row:
     trials = {name: median_trials(each) for name, each in runs.items()}
     return {
         "layer": pool.task.name,
@@ -133,7 +133,7 @@ def _row(pool: Pool, runs: Runs) -> dict[str, Any]:
     }
 
 
-def _figures(hard: Sequence[Mapping[str, Any]], pools: Sequence[Pool]) -> dict[str, float]:
+def _figures(hard: Sequence[Mapping[str, Any]], pools: Sequence[Pool]) -> Figures:
     """The ratios over the hard layers, if there are any."""
     if not hard:
         return {"hard_layers": 0, "invalid_measured": sum(pool.failed for pool in pools)}
@@ -158,3 +158,83 @@ def _curves(hard: Sequence[tuple[float, Runs]]) -> list[SearchCurve]:
 
 def _reached(hard: Sequence[tuple[float, Runs]], name: str, trial: int) -> float:
     return float(np.mean([best / min(costs[:trial]) for best, runs in hard for costs in runs[name]]))
+
+
+# --- picture --------------------------------------------------------------------------------------
+# Best so far against trials as SVG, after figure 12 of the TVM paper.
+
+
+_WIDTH, _HEIGHT = 760, 420
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 740, 44, 372
+_COLOURS = ("#2a6fb0", "#2a6fb0", "#3a8f4d", "#3a8f4d", "#7a3fa0", "#c2571a", "#777777")
+_DASHES = ("", "7 3", "", "7 3", "2 3", "", "")
+_STYLE = """
+text { font: 13px system-ui, sans-serif; fill: #222 } .grid { stroke: #ccc; stroke-width: 0.6 }
+polyline { fill: none; stroke-width: 2.2 } rect.page { fill: #fff }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCurve:
+    """A search: its name, and the share of the best known performance after each trial."""
+
+    name: str
+    shares: Sequence[float]
+
+
+def convergence_picture(curves: Sequence[SearchCurve], layers: int) -> str:
+    """The curves of searches, a mean over so many layers."""
+    low = int(min(curve.shares[0] for curve in curves) * 10) / 10
+    title = f"Best so far over the best known, mean of {layers} layers and 10 seeds"
+    parts = [f"<style>{_STYLE}</style>", f'<rect class="page" width="{_WIDTH}" height="{_HEIGHT}"/>']
+    parts.append(_text(_LEFT, 24, title))
+    parts += _grid(low, len(curves[0].shares))
+    parts += [_polyline(curve, number, low) for number, curve in enumerate(curves)]
+    parts += [_label(curve, number) for number, curve in enumerate(curves)]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
+    return f'{head} aria-label="{escape(title)}">{"".join(parts)}</svg>\n'
+
+
+def _x(trial: float, trials: int) -> float:
+    return _LEFT + (_RIGHT - _LEFT) * trial / trials
+
+
+def _y(share: float, low: float) -> float:
+    return _BOTTOM - (_BOTTOM - _TOP) * (share - low) / (1 - low)
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line class="grid" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _grid(low: float, trials: int) -> list[str]:
+    """Lines with their values, and the titles of the axes."""
+    parts = []
+    for step in range(round(low * 10), 11):
+        at = _y(step / 10, low)
+        parts += [_line(_LEFT, at, _RIGHT, at), _text(_LEFT - 8, at + 4, f"{10 * step} %", "end")]
+    for trial in range(0, trials + 1, trials // 8):
+        at = _x(trial, trials)
+        parts += [_line(at, _TOP, at, _BOTTOM), _text(at, _BOTTOM + 18, str(trial), "middle")]
+    return [*parts, _text((_LEFT + _RIGHT) / 2, _BOTTOM + 38, "trials", "middle")]
+
+
+def _stroke(number: int) -> str:
+    return f'stroke="{_COLOURS[number]}" stroke-dasharray="{_DASHES[number]}"'
+
+
+def _polyline(curve: SearchCurve, number: int, low: float) -> str:
+    count = len(curve.shares)
+    points = " ".join(f"{_x(trial, count):.1f},{_y(share, low):.1f}" for trial, share in enumerate(curve.shares, 1))
+    return f'<polyline points="{points}" {_stroke(number)}/>'
+
+
+def _label(curve: SearchCurve, number: int) -> str:
+    """A line of the legend, at the lower right."""
+    y = _BOTTOM - 150 + 20 * number
+    line = f'<line x1="{_RIGHT - 230}" y1="{y}" x2="{_RIGHT - 190}" y2="{y}" {_stroke(number)} stroke-width="2.2"/>'
+    return line + _text(_RIGHT - 182, y + 4, curve.name)

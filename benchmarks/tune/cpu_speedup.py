@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from vdla.benchmarks.cpu.paired_timing import geomean
-from vdla.benchmarks.tune.section import SectionRequest, TuneSection
+from vdla.benchmarks.harness import Figures, Row, Section, geomean
+from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
 from vdla.networks.registry import network
 from vdla.runtime.tune import CpuMeasurer, TaskRun, TuningReport, tune
@@ -37,7 +36,7 @@ class KernelSpeedup:
     report: TuningReport
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Row:
         """The row of the table."""
         return {
             "kernel": self.kernel.task.name,
@@ -60,14 +59,14 @@ def largest_kernels(name: str, count: int, seed: int = 0, **parameters: object) 
     return [replace(kernel, task=replace(kernel.task, name=f"{name} {kernel.task.name}")) for kernel in found]
 
 
-def measure_cpu_speedup(request: SectionRequest) -> TuneSection:
+def measure_cpu_speedup(request: SectionRequest) -> Section:
     """Tune every kernel; with a step for each, of minutes."""
     found = []
     for name, count in KERNELS.items():
         for kernel in largest_kernels(name, count, request.seed):
             request.report(kernel.task.name)
             found.append(kernel_speedup(kernel, request.seed))
-    return TuneSection(speedup_figures(found), [speedup.row for speedup in found])
+    return Section(speedup_figures(found), [speedup.row for speedup in found])
 
 
 def kernel_speedup(
@@ -93,7 +92,7 @@ def kernel_speedup(
     return KernelSpeedup(kernel, default / tuned, task.changes(point), report)
 
 
-def speedup_figures(speedups: Sequence[KernelSpeedup]) -> dict[str, float]:
+def speedup_figures(speedups: Sequence[KernelSpeedup]) -> Figures:
     """The geometric mean and the least of the speedups, and failed trials."""
     found = [speedup.speedup for speedup in speedups]
     return {

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.cpu.paired_timing import geomean
-from vdla.benchmarks.tune.section import SectionRequest, TuneSection
+from vdla.benchmarks.harness import Figures, Row, Section, geomean
+from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler import ir, operators, te
 from vdla.compiler.tune.grid import modelled_cost
 from vdla.runtime.opencl import OpenClDeviceError, open_opencl
@@ -50,14 +50,14 @@ CASES: Mapping[str, GridCase] = {
 }
 
 
-def measure_grid_speedup(request: SectionRequest) -> TuneSection:
+def measure_grid_speedup(request: SectionRequest) -> Section:
     """Tune every case, if there is a device; with a step for each, of minutes."""
     try:
         device = open_opencl()
     except OpenClDeviceError as error:
         for name in CASES:
             request.report(f"{name}: {error}")
-        return TuneSection({}, [])
+        return Section({}, [])
     rows, found = [], []
     for name, case in CASES.items():
         request.report(f"{name} on {device.name}")
@@ -67,7 +67,7 @@ def measure_grid_speedup(request: SectionRequest) -> TuneSection:
         correlation = model_rank(tuned)
         found.append((tuned, correlation))
         rows.append(_row(name, tuned, correlation))
-    return TuneSection(grid_figures(found), rows)
+    return Section(grid_figures(found), rows)
 
 
 def model_rank(tuned: TunedGrid) -> float:
@@ -96,7 +96,7 @@ def _ranks(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse])
 
 
-def grid_figures(found: Sequence[tuple[TunedGrid, float]]) -> dict[str, float]:
+def grid_figures(found: Sequence[tuple[TunedGrid, float]]) -> Figures:
     """The geometric mean and the least of the speedups, failed trials, the model's ranks."""
     speedups = [tuned.speedup for tuned, _ in found]
     return {
@@ -107,7 +107,7 @@ def grid_figures(found: Sequence[tuple[TunedGrid, float]]) -> dict[str, float]:
     }
 
 
-def _row(name: str, tuned: TunedGrid, correlation: float) -> dict[str, Any]:
+def _row(name: str, tuned: TunedGrid, correlation: float) -> Row:
     changed = ", ".join(f"{knob} {values}" for knob, values in tuned.task.changes(tuned.point).items())
     return {
         "function": name,

@@ -15,10 +15,15 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from vdla.benchmarks.harness import Section
 from vdla.benchmarks.tune.kill_process import killed_task, spelling
+from vdla.benchmarks.tune.section import SectionRequest
 from vdla.runtime.tune import read_logs
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import ReportStep
 
+KILLS = 20
+KILL_STEPS = KILLS + 1
+_TRIALS = 120
 _MOST_S = 0.25  # from the first worker's start to the kill
 _START_S = 60.0
 _START = (
@@ -27,7 +32,13 @@ _START = (
 )
 
 
-def kills(count: int, trials: int, seed: int, progress: Progress = silent) -> dict[str, int]:
+def measure_kills(request: SectionRequest) -> Section:
+    """`kills` runs killed at random moments; trials `lost` and `repeated`, which must be 0."""
+    found = kills(KILLS, _TRIALS, request.seed, request.report)
+    return Section(found, [{"run": "killed and resumed", "trials": _TRIALS, **found}])
+
+
+def kills(count: int, trials: int, seed: int, report: ReportStep = lambda what: None) -> dict[str, int]:
     """Figures of a run of `trials` that is killed `count` times: `kills`, `lost`, `repeated`.
 
     `left` trials of the finished run must be 0.
@@ -36,7 +47,7 @@ def kills(count: int, trials: int, seed: int, progress: Progress = silent) -> di
     with TemporaryDirectory() as folder:
         log, journal = Path(folder, "log.jsonl"), Path(folder, "journal")
         for number in range(count + 1):
-            progress("runs killed", number, count)
+            report("runs killed")
             before = set(_logged(log))
             delay_s = float(rng.uniform(0, _MOST_S)) if number < count else None
             killed += _run(log, journal, trials, seed, delay_s)

@@ -6,15 +6,15 @@ named by its programs and their cycles: another compiler or simulator begins ano
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from vdla.benchmarks.harness import Figures, Row, Section
 from vdla.benchmarks.mapped_layers import MappedLayer, mapped_layers
 from vdla.benchmarks.tune.pool import content_name
-from vdla.benchmarks.tune.section import SectionRequest, TuneSection
+from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler.tune import VdlaTask
 from vdla.compiler.tune.searches import new_search
 from vdla.hardware.config import Config
@@ -58,7 +58,7 @@ class Optimum:
     bound: int
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Row:
         """The row of the table."""
         return {
             "layer": self.layer,
@@ -73,7 +73,7 @@ class Optimum:
         }
 
 
-def measure_optima(request: SectionRequest) -> TuneSection:
+def measure_optima(request: SectionRequest) -> Section:
     """Every layer on every preset."""
     found, known = [], TunedSchedules.of(SHIPPED)
     workers = LocalWorkers(SimMeasurer())
@@ -84,7 +84,7 @@ def measure_optima(request: SectionRequest) -> TuneSection:
                 found.append(optimum(layer, Config.preset(preset), known, workers))
     finally:
         workers.close()
-    return TuneSection(optimum_figures(found), [each.row for each in found])
+    return Section(optimum_figures(found), [each.row for each in found])
 
 
 def optimum(
@@ -121,7 +121,7 @@ def _measured(task: VdlaTask, workers: Workers, search: str, count: int) -> Tuni
         return tune(task, new_search(search, task, 0), run, workers, trials=count, log=log)
 
 
-def optimum_figures(found: Sequence[Optimum]) -> Mapping[str, float]:
+def optimum_figures(found: Sequence[Optimum]) -> Figures:
     """The spaces measured whole, and how far the worst untuned choice is from its optimum."""
     whole = [each for each in found if each.measured == each.space]
     return {

@@ -1,14 +1,11 @@
-"""What a section of the benchmark returns, and what it is given."""
+"""What a section of the benchmark is given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-ReportStep = Callable[[str], None]
-"""Called with the name of the next step."""
+from vdla.support.progress import ReportStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +15,3 @@ class SectionRequest:
     seed: int
     report: ReportStep
     picture: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TuneSection:
-    """Figures by name, and rows, with the same columns in all."""
-
-    figures: Mapping[str, float]
-    rows: Sequence[Mapping[str, Any]]

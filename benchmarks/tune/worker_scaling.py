@@ -14,21 +14,38 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
+from vdla.benchmarks.harness import Row, Section
+from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.tune import Point, TuningTask, VdlaTask, layer_task
 from vdla.hardware.config import Config
 from vdla.runtime.tune import LocalWorkers, RayWorkers, SimMeasurer, Trial, Workers
-from vdla.support.progress import Progress, silent
+from vdla.support.progress import ReportStep
 
 _LAYER = "C11"
 _POINTS = 40
 ROUNDS = 3
+SCALING_STEPS = 2 * ROUNDS
 
 Start = Callable[[int], Workers]
+
+
+def measure_workers(request: SectionRequest) -> Section:
+    """`worker_scaling` of processes, and `worker_scaling_ray` of actors, where Ray is installed."""
+    found = {"local": local_scaling(request.seed, lambda what: request.report(f"processes, {what}"))}
+    if find_spec("ray") is None:
+        for _ in range(ROUNDS):
+            request.report("Ray is not installed")
+    else:
+        found["ray"] = ray_scaling(request.seed, lambda what: request.report(f"Ray, {what}"))
+    names = {"local": "worker_scaling", "ray": "worker_scaling_ray"}
+    rows = [scaling.row(name) for name, scaling in found.items()]
+    return Section({names[name]: scaling.figure for name, scaling in found.items()}, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +61,28 @@ class Scaling:
         """What two workers gain on a machine with two free processors."""
         return min(self.cpu, self.under_way)
 
+    def row(self, workers: str) -> Row:
+        """The row of the table for a kind of workers."""
+        return {
+            "workers": workers,
+            "busiest_process": self.cpu,
+            "under_way": self.under_way,
+            "wall_time": self.wall,
+        }
 
-def local_scaling(seed: int, progress: Progress = silent) -> Scaling:
+
+def local_scaling(seed: int, report: ReportStep) -> Scaling:
     """Of processes of this machine."""
-    return _scaling(lambda count: LocalWorkers(ProcessMeasurer(), count), seed, progress)
+    return _scaling(lambda count: LocalWorkers(ProcessMeasurer(), count), seed, report)
 
 
-def ray_scaling(seed: int, progress: Progress = silent) -> Scaling:
+def ray_scaling(seed: int, report: ReportStep) -> Scaling:
     """Of actors of a cluster that is started here."""
     import ray
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
-        return _scaling(lambda count: RayWorkers(ProcessMeasurer(), count=count), seed, progress)
+        return _scaling(lambda count: RayWorkers(ProcessMeasurer(), count=count), seed, report)
     finally:
         ray.shutdown()
 
@@ -87,12 +113,12 @@ class _Round:
     wall_s: float
 
 
-def _scaling(start: Start, seed: int, progress: Progress) -> Scaling:
+def _scaling(start: Start, seed: int, report: ReportStep) -> Scaling:
     task = layer_task(workload(_LAYER), Config.preset("pynq_z1"))
     points = task.space.sample(np.random.default_rng(seed), _POINTS)
     found = []
-    for number in range(ROUNDS):
-        progress("rounds", number, ROUNDS)
+    for _ in range(ROUNDS):
+        report("rounds")
         one, two = (_round(start(count), task, points) for count in (1, 2))
         found.append((one.cpu_s / two.cpu_s, two.under_way / one.under_way, one.wall_s / two.wall_s))
     cpu, under_way, wall = (round(statistics.median(ratios), 3) for ratios in zip(*found, strict=True))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from vdla.boards.virtual.bitstream import Machine
 from vdla.boards.virtual.fabric import Fabric, FabricError
-from vdla.boards.virtual.memory import Bytes
 from vdla.boards.virtual.sim_fabric import SimFabric
 from vdla.hardware.config import Config
 from vdla.runtime.devices.device import DeviceError
 from vdla.simulator.warm_up import PARTS, warm_up
+from vdla.support.arrays import Bytes
 from vdla.support.suggest import did_you_mean
 
 NAMES = ("sim", "rtl")

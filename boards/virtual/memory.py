@@ -11,15 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-import numpy as np
-from numpy.typing import NDArray
-
 from vdla.boards.virtual.fabric import MemoryWindow
 from vdla.runtime.devices.allocator import Allocator
 from vdla.runtime.devices.device import ALIGNMENT, DeviceError
+from vdla.support.arrays import Bytes
 from vdla.support.errors import Error
 
-Bytes = NDArray[np.uint8]
 BASE_ADDRESS = 0x16800000
 """Where the contiguous memory of PYNQ's image for the Z1 begins."""
 DEFAULT_BYTES = 128 << 20

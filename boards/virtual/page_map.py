@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.boards.virtual.fabric import FabricError, MemoryWindow
-
-Ints = NDArray[np.int64]
+from vdla.support.arrays import Bools, Ints
 
 
 class PageMap:
@@ -34,7 +32,7 @@ class PageMap:
                 ends.append(window.address + window.nbytes)
         self._begins, self._ends = np.array(begins, np.int64), np.array(ends, np.int64)
 
-    def holds(self, begins: Ints, ends: Ints) -> NDArray[np.bool_]:
+    def holds(self, begins: Ints, ends: Ints) -> Bools:
         """Which of the ranges lie in windows."""
         if not len(self._begins):
             return np.zeros(len(begins), np.bool_)

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from threading import Condition, Thread
 
 from vdla.boards.virtual.fabric import BusError, FabricError, MemoryWindow, refused
-from vdla.boards.virtual.memory import Bytes
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import OFFSETS
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.rtl_build import build_library
 from vdla.runtime.devices.rtl_library import MemoryParameters, RtlMachine
+from vdla.support.arrays import Bytes
 
 _CHUNK_CYCLES = 1 << 11
 _QUIET_CYCLES = 1 << 22

@@ -13,7 +13,6 @@ from threading import Condition, Event, Lock, Thread
 
 from vdla.boards.virtual.bitstream import Machine, build_numbers
 from vdla.boards.virtual.fabric import MemoryWindow, refused
-from vdla.boards.virtual.memory import Bytes
 from vdla.boards.virtual.page_map import PageMap
 from vdla.boards.virtual.stream_run import StreamOutcome, StreamRequest, run_stream
 from vdla.hardware.config import Config
@@ -27,6 +26,7 @@ from vdla.hardware.generate.registers import (
     tokens_register,
 )
 from vdla.hardware.isa import COUNTERS, QUEUES, UNITS, Unit
+from vdla.support.arrays import Bytes
 
 _BITS = {(register.name, bit.name): 1 << bit.position for register in REGISTERS for bit in register.bits}
 _BY_OFFSET = {register.offset: register for register in REGISTERS}

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.boards.virtual.page_map import PageMap
 from vdla.hardware import timing as contract
@@ -26,9 +25,7 @@ from vdla.simulator.stats.moved_bytes import entry_beats
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import Timing, attempt_columns, column_stalls
 from vdla.simulator.timing.layout import DONE, T_A, T_C, T_D, T_E, T_Q, T_S, UNKNOWN
-
-Ints = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
+from vdla.support.arrays import Bools, Bytes, Ints
 
 MOST_INSTRUCTIONS = 1 << 19
 """Instructions of a stream that the simulator takes: it needs half a kilobyte for each."""
@@ -150,7 +147,7 @@ def _is_valid(config: Config, words: Bytes) -> bool:
     return True
 
 
-def _moves(linked: Ints) -> NDArray[np.bool_]:
+def _moves(linked: Ints) -> Bools:
     """The instructions that access DRAM."""
     moves = np.isin(linked[:, COL["opcode"]], (Opcode.LOAD, Opcode.STORE))
     return np.asarray(moves & (linked[:, COL["x_size"]] > 0) & (linked[:, COL["y_size"]] > 0), np.bool_)
@@ -264,7 +261,7 @@ class _Lenient(Engine):
             super().execute(index)
 
 
-def _by_end(times: Ints, happened: NDArray[np.bool_]) -> Ints:
+def _by_end(times: Ints, happened: Bools) -> Ints:
     """The instructions that ended, by the cycle of it."""
     ended = np.flatnonzero(happened[:, T_E])
     return np.asarray(ended[np.argsort(times[ended, T_E], kind="stable")], np.int64)
@@ -280,7 +277,7 @@ def _execute(engine: Engine, order: Ints, cancelled: Callable[[], bool]) -> None
 # --- the outcome ----------------------------------------------------------------------------------
 
 
-def _outcome(linked: Ints, happened: NDArray[np.bool_], stop: _Stop | None, timing: Timing | None) -> StreamOutcome:
+def _outcome(linked: Ints, happened: Bools, stop: _Stop | None, timing: Timing | None) -> StreamOutcome:
     unit = linked[:, COL["unit"]]
     started, ended = (tuple(int(happened[unit == u, at].sum()) for u in Unit) for at in (T_S, T_E))
     dispatched = tuple(int(happened[unit == u, T_D].sum()) for u in Unit)

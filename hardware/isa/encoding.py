@@ -20,9 +20,10 @@ from vdla.hardware.isa.instruction_set import COL, Format, InstructionSet, isa_o
 from vdla.hardware.isa.instructions import COMPUTE_BUFFERS, EXTENSION, Instruction, MicroOp, Opcode, Unit
 from vdla.hardware.isa.rules import IsaError, first_broken
 from vdla.hardware.isa.sizes import Sizes
+from vdla.support.arrays import Array, Bools, Bytes, Ints
 
-Words = NDArray[np.uint8]
-Values = NDArray[np.int64]
+Words = Bytes
+Values = Ints
 
 UOP_COLUMNS: tuple[str, ...] = tuple(field.name for field in UOP_FORMAT)
 
@@ -89,7 +90,7 @@ def _range_rule(slot: Slot) -> str:
     return f"be an integer from {slot.low} to {slot.high}"
 
 
-def _in_range(slot: Slot, values: NDArray[Any]) -> NDArray[np.bool_]:
+def _in_range(slot: Slot, values: Array) -> Bools:
     if slot.field.enum is not None:
         return np.isin(values, [int(member) for member in slot.field.enum])
     return np.asarray((values >= slot.low) & (values <= slot.high), np.bool_)

@@ -7,9 +7,10 @@ many steps: even a hostile loop count costs no more than the buffer that it inde
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Indices = NDArray[np.int64]
+from vdla.support.arrays import Ints
+
+Indices = Ints
 Where = slice | Indices
 """Sorted distinct indices; a slice if they are contiguous."""
 

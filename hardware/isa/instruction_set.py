@@ -17,8 +17,9 @@ from vdla.hardware.isa.formats import FORMATS, Field, Slot, layout, plug_in_fiel
 from vdla.hardware.isa.instructions import CLASSES, EXTENSION, Extended, Instruction, Opcode
 from vdla.hardware.isa.plug_in import PlugIn
 from vdla.hardware.isa.sizes import Sizes
+from vdla.support.arrays import Ints
 
-Values = NDArray[np.int64]
+Values = Ints
 
 COLUMNS: tuple[str, ...] = tuple(dict.fromkeys(["opcode", "unit", *(f.name for fs in FORMATS.values() for f in fs)]))
 COL: dict[str, int] = {name: index for index, name in enumerate(COLUMNS)}

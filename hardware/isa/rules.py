@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.isa.formula import Formula
 from vdla.hardware.isa.instructions import EXTENSION, Buffer, Emit, Opcode, Operand, Source, StagedEmit, Unit, VectorOp
 from vdla.hardware.isa.plug_in import OldSum, PlugIn
 from vdla.hardware.isa.sizes import Sizes
+from vdla.support.arrays import Bools, Ints
 from vdla.support.errors import Error
 
-Values = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+Values = Ints
+Mask = Bools
 Columns = Callable[[str], Values]
 
 

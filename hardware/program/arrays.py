@@ -10,15 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.numerics import pack_elements, unpack_elements
 from vdla.hardware.program.errors import ProgramError
 from vdla.hardware.program.program import Program
 from vdla.hardware.program.tensor import ELEMENT_BITS, ProgramTensor
-
-Array = NDArray[Any]
-Bytes = NDArray[np.uint8]
+from vdla.support.arrays import Array, Bytes
 
 
 def array_dtype(tensor: ProgramTensor) -> np.dtype[Any]:

@@ -7,15 +7,12 @@ and the elements of a block lie where `block_in` stands alone. The last block is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.program.errors import ProgramError
 from vdla.hardware.program.tensor import ProgramTensor
-
-Array = NDArray[Any]
+from vdla.support.arrays import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.program.errors import ProgramError
 from vdla.hardware.program.tensor import ProgramTensor
 from vdla.hardware.timing import PAGE_BYTES
+from vdla.support.arrays import Ints
 from vdla.support.integers import is_int, to_python
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def place(program: Program, base: int = 0) -> tuple[dict[str, int], int]:
     return addresses, end
 
 
-def first_beats(program: Program, addresses: Mapping[str, int]) -> NDArray[np.int64]:
+def first_beats(program: Program, addresses: Mapping[str, int]) -> Ints:
     """The beat at which each tensor begins; ProgramError where the addresses break the invariant.
 
     The stream is checked where its address is given: a program can be linked without it.

@@ -22,6 +22,7 @@ from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, wi
 from vdla.hardware.program.errors import ProgramError
 from vdla.hardware.program.placement import BEATS, first_beats
 from vdla.hardware.program.tensor import UOP, ProgramTensor
+from vdla.support.arrays import Array, Ints
 from vdla.support.sealed_file import FileFormat, Payload
 
 UOPS = "uops"
@@ -29,7 +30,7 @@ UOPS = "uops"
 PROGRAM_FILE = FileFormat(magic=b"VDLAPROG", version=1, noun="program", error=ProgramError)
 
 
-def _frozen_array(where: str, name: str, array: NDArray[Any], dtype: type, shape: tuple[int, ...]) -> NDArray[Any]:
+def _frozen_array(where: str, name: str, array: Array, dtype: type, shape: tuple[int, ...]) -> Array:
     if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != shape:
         got = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else repr(array)
         raise ProgramError(f"{where}: {name} must be {np.dtype(dtype).name}{list(shape)}, got {got}")
@@ -38,7 +39,7 @@ def _frozen_array(where: str, name: str, array: NDArray[Any], dtype: type, shape
     return view
 
 
-def _check_indices(where: str, name: str, array: NDArray[Any], count: int) -> None:
+def _check_indices(where: str, name: str, array: Array, count: int) -> None:
     bad = np.flatnonzero((array < -1) | (array >= count))
     if len(bad):
         raise ProgramError(f"{where}: {name}[{bad[0]}] must be an integer from -1 to {count - 1}, got {array[bad[0]]}")
@@ -116,7 +117,7 @@ class Program:
         raise ProgramError(f"program {self.name}: tensor must be one of {choices}, got {name}")
 
     @cached_property
-    def columns(self) -> NDArray[np.int64]:
+    def columns(self) -> Ints:
         """The fields of the words before linking, as `isa.columns` gives them."""
         table = columns(self.config, self.words)
         table.flags.writeable = False
@@ -143,13 +144,13 @@ class Program:
         """
         return with_fields(self.config, self.words, {"dram": self._absolute(addresses)})
 
-    def linked_columns(self, addresses: Mapping[str, int]) -> NDArray[np.int64]:
+    def linked_columns(self, addresses: Mapping[str, int]) -> Ints:
         """The columns with absolute `dram` fields: those of `link`."""
         table = self.columns.copy()
         table[:, COL["dram"]] = self._absolute(addresses)
         return table
 
-    def _absolute(self, addresses: Mapping[str, int]) -> NDArray[np.int64]:
+    def _absolute(self, addresses: Mapping[str, int]) -> Ints:
         """The absolute `dram` field of each instruction."""
         beats = np.append(first_beats(self, addresses), 0)
         table = self.columns

@@ -18,9 +18,9 @@ from vdla.hardware.isa import COL, Buffer, PlugInState, Port, StatePort, uop_col
 from vdla.hardware.numerics import unpack_elements
 from vdla.simulator.function import kernels_vnni
 from vdla.simulator.support.errors import SimulationError, require_below
+from vdla.support.arrays import Array, Bytes
 
 Row = list[int]  # the columns of an instruction as plain integers
-Bytes = NDArray[np.uint8]
 
 
 class Buffers:
@@ -43,7 +43,7 @@ class Buffers:
         self.states = {state: np.zeros((state.rows, state.elements), _state_dtype(state)) for state in _states(config)}
         self.inp_vectors = self.inp.reshape(config.inp_vectors, batch * block_out)
         self.wgt_vectors = self.wgt.reshape(config.wgt_vectors, block_out)
-        self._targets: tuple[NDArray[Any], ...] = (
+        self._targets: tuple[Array, ...] = (
             self.inp,
             self.wgt,
             self.scl,
@@ -62,21 +62,21 @@ class Buffers:
 
     # --- contents
 
-    def contents(self) -> dict[Buffer, NDArray[Any]]:
+    def contents(self) -> dict[Buffer, Array]:
         """Copies of the entries of every buffer, `[depth, elements]`."""
         return {buffer: array.reshape(len(array), -1).copy() for buffer, array in self._arrays().items()}
 
-    def fill(self, contents: Mapping[Buffer, NDArray[Any]]) -> None:
+    def fill(self, contents: Mapping[Buffer, Array]) -> None:
         """Replace the entries of every buffer by those that `contents` returned."""
         for buffer, array in self._arrays().items():
             array[...] = contents[buffer].reshape(array.shape)
             if self.tiled:
                 self._retile(buffer, 0, len(array), array)
 
-    def _arrays(self) -> dict[Buffer, NDArray[Any]]:
+    def _arrays(self) -> dict[Buffer, Array]:
         return dict(zip(Buffer, (*self._targets, self.out), strict=True))
 
-    def port(self, port: Port | None) -> NDArray[Any]:
+    def port(self, port: Port | None) -> Array:
         """What an operand of a plug-in indexes, `[index, element]`; empty without a port."""
         match port:
             case None:
@@ -91,7 +91,7 @@ class Buffers:
                 array = self.inp if buffer is Buffer.INP else self.wgt
                 return array.reshape(len(array) // entries, -1)
 
-    def state(self, port: StatePort) -> NDArray[Any]:
+    def state(self, port: StatePort) -> Array:
         """The rows of a private state, `[row, element]`; flat where a step reads all."""
         rows = self.states[port.state]
         return rows.reshape(-1) if port.whole else rows
@@ -117,7 +117,7 @@ class Buffers:
         if self.tiled:
             self._retile(buffer, sram, count, area)
 
-    def _elements(self, row: Row, buffer: int) -> NDArray[Any]:
+    def _elements(self, row: Row, buffer: int) -> Array:
         """The data of a LOAD as buffer elements, contiguous in the order z, y, x."""
         config, widen = self.config, row[COL["widen"]]
         data = self._window(row, config.out_entry_bytes if widen else config.entry_bytes[buffer])
@@ -130,7 +130,7 @@ class Buffers:
             return uop_columns(config, dense.reshape(-1, config.uop_entry_bytes))
         return dense.view(np.int64 if buffer == _SCL else np.int32)
 
-    def _retile(self, buffer: int, sram: int, count: int, area: NDArray[Any]) -> None:
+    def _retile(self, buffer: int, sram: int, count: int, area: Array) -> None:
         if buffer == _WGT:
             self.tiles[sram : sram + count] = kernels_vnni.interleave(area).reshape(count, -1)
         elif buffer == _INP:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import (
@@ -33,10 +32,9 @@ from vdla.simulator.function.buffers import Buffers, Row
 from vdla.simulator.function.extension_kernel import extension_kernel
 from vdla.simulator.function.stage_kernel import emitted_entries, stage_kernel
 from vdla.simulator.support.errors import Escape, SimulationError, name_of, require_below
+from vdla.support.arrays import Bools, Bytes, Ints
 
-Ints = NDArray[np.int64]
-_Bools = NDArray[np.bool_]
-Bytes = NDArray[np.uint8]
+_Bools = Bools
 
 
 class Engine:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.simulator.support.jit import Int, helper
+from vdla.support.arrays import Bytes
 
-Bytes = NDArray[np.uint8]
 Elements = NDArray[np.int8]
 
 

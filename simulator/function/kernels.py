@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Emit, Operand, Source, VectorOp
 from vdla.simulator.support.jit import Int, entry_point, helper
+from vdla.support.arrays import Bytes, Ints
 
-Ints = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 Elements = NDArray[np.int8]
 Sums = NDArray[np.int32]
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, StagedEmit, VectorOp
 from vdla.simulator.function import kernels, kernels_vnni
-from vdla.simulator.function.kernels import ACC, EMIT, EMIT_NONE, OUT, Bytes, Elements, Ints, Sums
+from vdla.simulator.function.kernels import ACC, EMIT, EMIT_NONE, OUT, Elements, Sums
 from vdla.simulator.function.vnni import LANES, copy_bytes, interleave64
 from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
+from vdla.support.arrays import Bytes, Ints
 
 LIMITS = (
     "axi_bytes", "inp_bytes", "wgt_bytes", "scl_bytes", "out_bytes", "inp_depth", "wgt_depth", "scl_depth",

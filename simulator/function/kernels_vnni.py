@@ -34,14 +34,13 @@ from vdla.simulator.function.kernels import (
     WGT,
     WGT0,
     WGT1,
-    Bytes,
     Elements,
-    Ints,
     Sums,
     send,
-)  # fmt: skip
+)
 from vdla.simulator.function.vnni import LANES, add16, broadcast16, dot16, load16, splat16, store16
 from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
+from vdla.support.arrays import Bytes, Ints
 
 _POSITIONS = 4
 _COMMON_GROUPS = 4  # of four inputs each: block_in of 16

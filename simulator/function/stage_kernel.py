@@ -10,13 +10,11 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, PlugInStage
 from vdla.simulator.function import kernels
 from vdla.simulator.function.kernel_file import compiled
-
-Ints = NDArray[np.int64]
+from vdla.support.arrays import Ints
 
 _HEADER = '''"""The kernel of a stage, generated; see simulator/function/stage_kernel.py."""
 

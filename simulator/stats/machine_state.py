@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, QUEUES, TokenQueue, Unit
 from vdla.simulator.support.errors import name_of
-
-Ints = NDArray[np.int64]
+from vdla.support.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True)

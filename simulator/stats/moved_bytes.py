@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, Opcode
-
-Ints = NDArray[np.int64]
+from vdla.support.arrays import Ints
 
 
 def entry_beats(config: Config, columns: Ints) -> Ints:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from vdla.hardware.program import Program
 from vdla.simulator.stats.run_stats import RunStats
 from vdla.simulator.stats.trace import RunTrace
 from vdla.simulator.support.errors import SimulationError
-
-Array = NDArray[Any]
+from vdla.support.arrays import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

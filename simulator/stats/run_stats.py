@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, COUNTERS, UNITS, Opcode
-
-Ints = NDArray[np.int64]
+from vdla.support.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

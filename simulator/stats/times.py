@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.simulator.stats.run_stats import RunStats
+from vdla.support.arrays import Ints
 
-Ints = NDArray[np.int64]
 UNKNOWN = -1
 EVENTS = ("dispatch", "start", "end")
 

@@ -15,16 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, QUEUES, Format, Opcode, Unit, isa_of
 from vdla.hardware.program import Program
 from vdla.simulator.stats.run_stats import RunStats
 from vdla.simulator.stats.times import UNKNOWN
 from vdla.simulator.support.errors import SimulationError
+from vdla.support.arrays import Ints
 from vdla.support.atomic import write_text
 
-Ints = NDArray[np.int64]
 _Event = dict[str, Any]
 
 _FETCH_TRACK = len(Unit)  # its slices are dispatches

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN, Opcode
 from vdla.hardware.program import Program
+from vdla.support.arrays import Ints
 from vdla.support.errors import Error
 
 
@@ -23,7 +21,7 @@ def require_program(where: str, program: object, config: object = None) -> None:
         raise SimulationError(f"{where}: config must be a Config, got {type(config).__name__}")
 
 
-def name_of(columns: NDArray[np.int64], index: int) -> str:
+def name_of(columns: Ints, index: int) -> str:
     """`instruction 3 (GEMM)`: how messages name an instruction."""
     opcode = int(columns[index, COL["opcode"]])
     names = {known.value: known.name for known in Opcode}

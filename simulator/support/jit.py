@@ -27,7 +27,6 @@ _SOURCES = (
     "hardware/isa/instruction_set.py",
     "hardware/isa/instructions.py",
     "hardware/isa/units.py",
-    "simulator/adversary/machine.py",
     "simulator/function/extension_arithmetic.py",
     "simulator/function/kernels.py",
     "simulator/function/kernels_stream.py",

@@ -36,9 +36,9 @@ from vdla.simulator.timing.layout import (
     UNIT,
     UNKNOWN,
     WAIT,
-    Ints,
 )
 from vdla.simulator.timing.wait_table import KIND_READ, KIND_WRITE, NEVER, NONE
+from vdla.support.arrays import Ints
 
 
 @helper

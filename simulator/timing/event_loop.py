@@ -88,9 +88,9 @@ from vdla.simulator.timing.layout import (
     Y_STRIDE,
     Z_RUNS,
     Z_STRIDE,
-    Ints,
 )
 from vdla.simulator.timing.wait_table import KIND_CORE, KIND_READ, KIND_WRITE, NONE
+from vdla.support.arrays import Ints
 
 
 @inline_helper

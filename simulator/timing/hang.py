@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, QUEUES, Unit
 from vdla.simulator.stats import MachineState
 from vdla.simulator.timing.layout import T_C, T_D, T_E, T_S, UNKNOWN
-
-Ints = NDArray[np.int64]
+from vdla.support.arrays import Bools, Ints
 
 
 def hang_text(config: Config, columns: Ints, times: Ints, cycle: int, *, timeout: bool) -> str:
@@ -21,7 +17,7 @@ def hang_text(config: Config, columns: Ints, times: Ints, cycle: int, *, timeout
     return f"timing: the program {what} after cycle {cycle}\n{state.describe(config, columns)}"
 
 
-def _machine_state(columns: Ints, happened: NDArray[np.bool_]) -> MachineState:
+def _machine_state(columns: Ints, happened: Bools) -> MachineState:
     started, ended, executed = (_by_unit(columns, happened[:, event]) for event in (T_S, T_E, T_C))
     pushes = [_count(columns, happened[:, T_E], queue.producer, queue.push) for queue in QUEUES]
     pops = [_count(columns, happened[:, T_S], queue.consumer, queue.pop) for queue in QUEUES]
@@ -29,11 +25,11 @@ def _machine_state(columns: Ints, happened: NDArray[np.bool_]) -> MachineState:
     return MachineState(int(happened[:, T_D].sum()), started, ended, tokens, executed)
 
 
-def _by_unit(columns: Ints, chosen: NDArray[np.bool_]) -> tuple[int, ...]:
+def _by_unit(columns: Ints, chosen: Bools) -> tuple[int, ...]:
     """The number of chosen instructions of each unit."""
     return tuple(int((chosen & (columns[:, COL["unit"]] == unit)).sum()) for unit in Unit)
 
 
-def _count(columns: Ints, chosen: NDArray[np.bool_], unit: Unit, token: str) -> int:
+def _count(columns: Ints, chosen: Bools, unit: Unit, token: str) -> int:
     """The number of chosen instructions of a unit that have a token bit set."""
     return int((chosen & (columns[:, COL["unit"]] == unit) & (columns[:, COL[token]] > 0)).sum())

@@ -6,11 +6,8 @@ The invariant: arrays are indexed by these names only.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.simulator.timing.wait_table import FIELDS, F
-
-Ints = NDArray[np.int64]
 
 BUSY, LATENCY, BANDWIDTH, WAIT, COMMANDS, IDLE = 0, 1, 2, 3, 7, 8
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
@@ -23,8 +22,7 @@ from vdla.simulator.timing import layout as at
 from vdla.simulator.timing.hang import hang_text
 from vdla.simulator.timing.vector_stalls import vector_stalls
 from vdla.simulator.timing.wait_table import POP_QUEUE, stream_beats, wait_table
-
-Ints = NDArray[np.int64]
+from vdla.support.arrays import Ints
 
 MAX_CYCLES = 1 << 50
 

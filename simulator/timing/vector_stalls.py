@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, VectorOp, uop_columns
 from vdla.hardware.program import Program
 from vdla.simulator.support.jit import entry_point
-
-Ints = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
+from vdla.support.arrays import Bools, Bytes, Ints
 
 
 def vector_stalls(program: Program) -> Ints:
@@ -49,7 +46,7 @@ def column_stalls(config: Config, columns: Ints, source: Callable[[int], Bytes])
     return extra
 
 
-def _candidates(columns: Ints) -> NDArray[np.bool_]:
+def _candidates(columns: Ints) -> Bools:
     op = columns[:, COL["op"]]
     reads = (columns[:, COL["operand"]] == Operand.SRC) | (op == VectorOp.MAC)
     reads &= (columns[:, COL["source"]] == Source.ACC) & (op != VectorOp.MOV)
@@ -57,7 +54,7 @@ def _candidates(columns: Ints) -> NDArray[np.bool_]:
     return np.asarray(vectors & (reads | (op == VectorOp.MUL)), np.bool_)
 
 
-def _uop_loads(columns: Ints) -> NDArray[np.bool_]:
+def _uop_loads(columns: Ints) -> Bools:
     loads = (columns[:, COL["opcode"]] == Opcode.LOAD) & (columns[:, COL["buffer"]] == Buffer.UOP)
     return np.asarray(loads, np.bool_)
 

@@ -9,7 +9,6 @@ instruction j". Only the read channel is left to the kernel.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
@@ -25,8 +24,7 @@ from vdla.hardware.isa import (
     popped_queue,
 )
 from vdla.simulator.stats.moved_bytes import entry_beats
-
-Ints = NDArray[np.int64]
+from vdla.support.arrays import Ints
 
 NONE = -1  # waits for nothing
 NEVER = -2  # waits for an event that no instruction causes

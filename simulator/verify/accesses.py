@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import (
@@ -32,6 +31,7 @@ from vdla.hardware.isa import (
 from vdla.hardware.program import Program
 from vdla.simulator.verify.naming import executing_unit, instruction_name, schedule_lines
 from vdla.simulator.verify.verdict import Finding, Kind, Range
+from vdla.support.arrays import Bools, Ints
 
 WRITABLE = ("output", "scratch")
 
@@ -67,7 +67,7 @@ class AccessWalk:
         self.footprints = Footprints(program.config)
         self.findings: list[Finding] = []
         self.micro_ops = _MicroOps(program)
-        self.written: dict[PlugInState, NDArray[np.bool_]] = {}
+        self.written: dict[PlugInState, Bools] = {}
 
     def visit(self, index: int, row: Row) -> list[tuple[int, BufferAccess]]:
         """The accesses of an instruction, none if it has a finding."""
@@ -174,7 +174,7 @@ class AccessWalk:
             yield self._finding(Kind.ENCODING, index, f"micro-ops of tensor {tensor.name}: {error}")
 
 
-def _first_rows(state: PlugInState, where: Where, written: NDArray[np.bool_]) -> Range:
+def _first_rows(state: PlugInState, where: Where, written: Bools) -> Range:
     """The first unwritten row that is read, and those that follow it."""
     read = np.arange(where.start, where.stop) if isinstance(where, slice) else where
     rows = read[~written[read]]
@@ -220,7 +220,7 @@ class _MicroOps:
         return slice(row[COL["sram"]], row[COL["sram"]] + count)
 
 
-def _rows(row: Row, entry_beats: int) -> NDArray[np.int64]:
+def _rows(row: Row, entry_beats: int) -> Ints:
     """The beats of a LOAD in entry order, with repeats."""
     z = np.arange(row[COL["z_size"]])[:, None, None] * row[COL["z_stride"]]
     y = np.arange(row[COL["y_size"]])[:, None] * row[COL["y_stride"]]

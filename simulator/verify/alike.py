@@ -6,13 +6,11 @@ The accesses of a class have one shape, and its bounds follow from the largest v
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import Program
-
-Ints = NDArray[np.int64]
+from vdla.support.arrays import Ints
 
 BASES = ("sram", "dram", "acc", "src", "wgt", "out", "scl")
 _TOKENS = ("pop_prev", "pop_next", "push_prev", "push_next")

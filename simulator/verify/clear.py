@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, Opcode, Partition, Places, PlugInState, Unit, Where, partition
 from vdla.hardware.program import Program
 from vdla.simulator.verify.accesses import WRITABLE, AccessWalk
-from vdla.simulator.verify.alike import BASES, Ints, classes
+from vdla.simulator.verify.alike import BASES, classes
 from vdla.simulator.verify.races import incomplete
 from vdla.simulator.verify.tokens import NEVER, TokenRun
 from vdla.simulator.verify.verdict import Finding
+from vdla.support.arrays import Bools, Ints
 
 _MOST_PAIRS = 1 << 20
 """Pairs of an access and a part that are in memory at once, but for those of a single access."""
@@ -74,7 +74,7 @@ class _Accesses:
         self.distances.append(distance)
         self.writes.append(writes)
 
-    def columns(self) -> tuple[Partition, Ints, Ints, NDArray[np.bool_]]:
+    def columns(self) -> tuple[Partition, Ints, Ints, Bools]:
         """The partition by all places; the instruction, place and kind of every access."""
         sizes = [len(rows) for rows in self.instructions]
         shape = np.repeat(np.arange(len(sizes)), sizes)
@@ -175,7 +175,7 @@ class _Order:
             start, done = stop, int(ends[stop - 1])
         return True
 
-    def _holds(self, instruction: Ints, part: Ints, first: Ints, writes: NDArray[np.bool_], last: Ints) -> bool:
+    def _holds(self, instruction: Ints, part: Ints, first: Ints, writes: Bools, last: Ints) -> bool:
         """The check of accesses sorted by part, those of a part in order of time.
 
         `first` is the first access of each one's part. `last[wrote, unit, part]` is the last

@@ -20,6 +20,7 @@ from vdla.simulator.verify.accesses import WRITABLE, ProgramAccesses
 from vdla.simulator.verify.naming import executing_unit, instruction_name, schedule_lines
 from vdla.simulator.verify.tokens import NEVER, TokenRun
 from vdla.simulator.verify.verdict import Finding, Kind, Range
+from vdla.support.arrays import Bools, Ints
 
 MOST_BEATS = 1 << 22
 """The largest tensor, in beats, whose history has a row for every beat; others have rows for
@@ -56,7 +57,7 @@ class _History:
         self.reads: dict[int, Steps] = {unit: np.full(size, NEVER, np.int32) for unit in readers}
         self.writes: dict[int, Steps] = {unit: np.full(size, NEVER, np.int32) for unit in writers}
         self.written = np.zeros(size, np.bool_)
-        self.members: NDArray[np.int64] | None = None  # the beats of the rows; None for all beats
+        self.members: Ints | None = None  # the beats of the rows; None for all beats
 
     def rows(self, where: Where) -> Where:
         """The rows of entries."""
@@ -65,7 +66,7 @@ class _History:
         beats = np.arange(where.start, where.stop) if isinstance(where, slice) else where
         return np.searchsorted(self.members, beats)
 
-    def span(self, where: Where, chosen: NDArray[np.bool_]) -> Range:
+    def span(self, where: Where, chosen: Bools) -> Range:
         """The range of the chosen entries."""
         places = np.flatnonzero(chosen)
         ends = int(places[0]), int(places[-1])

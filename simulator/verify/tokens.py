@@ -12,12 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH
 from vdla.hardware.isa import COL, QUEUES, Unit
+from vdla.support.arrays import Bools, Ints
 
-Ints = NDArray[np.int64]
 Clock = tuple[int, ...]
 
 NEVER = -1
@@ -171,7 +170,7 @@ def _queues(columns: Ints, ends: list[tuple[Unit, str]]) -> list[list[tuple[int,
     return result
 
 
-def _queues_of(count: int, links: list[tuple[int, NDArray[np.bool_]]]) -> list[tuple[int, ...]]:
+def _queues_of(count: int, links: list[tuple[int, Bools]]) -> list[tuple[int, ...]]:
     codes = sum((bits.astype(np.int64) << place for place, (_, bits) in enumerate(links)), np.zeros(count, np.int64))
     choices = [tuple(q for place, (q, _) in enumerate(links) if code >> place & 1) for code in range(4)]
     return [choices[code] for code in codes.tolist()]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vdla.benchmarks import fusion
-from vdla.benchmarks.cpu.paired_timing import PairedTimes
+from vdla.benchmarks.harness import PairedTimes
 
 
 def test_fused_and_separate_kernels_agree(monkeypatch: pytest.MonkeyPatch) -> None:

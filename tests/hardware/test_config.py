@@ -12,10 +12,10 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from helpers.extensions import lut
+from helpers.random_config import random_config
 from helpers.stateful import negated
 
 from vdla.hardware.config import NOT_IN_FINGERPRINT, PRESETS, Buffer, Config, ConfigError, Dram
-from vdla.verification.programs.random_config import random_config
 
 PYNQ = Config.preset("pynq_z1")
 

@@ -6,14 +6,14 @@ average pool and a dense layer. `digits_training` trained it, on images of `digi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.networks.digits_images import CLASSES, SIZE, held_out_digits, load_arrays
 from vdla.networks.layers import EPSILON
 from vdla.networks.network_builder import Dimension, NetworkBuilder
+from vdla.support.arrays import Array
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -38,7 +38,7 @@ def digits(batch: Dimension = 1, seed: int = 0) -> ModelProto:
     return net.model({"logits": (batch, CLASSES)})
 
 
-def some_digits(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+def some_digits(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Random held-out images [N, 1, 8, 8]."""
     images = held_out_digits().images
     return images[rng.integers(0, len(images), shape[0])]

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.resources import as_file, files
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from vdla.support.arrays import Array, Ints
 
 CLASSES = 10
 SIZE = 8
@@ -27,9 +28,9 @@ class LabelledImages:
     """`images` float32 [N, 1, 8, 8] from 0 to 1; `labels` int64 [N] from 0 to 9."""
 
     images: NDArray[np.float32]
-    labels: NDArray[np.int64]
+    labels: Ints
 
-    def top1(self, logits: NDArray[Any]) -> float:
+    def top1(self, logits: Array) -> float:
         """The share of images whose largest logit is that of their label."""
         return float((logits.argmax(axis=1) == self.labels).mean())
 
@@ -44,7 +45,7 @@ def held_out_digits() -> LabelledImages:
     return _part(slice(0, HELD_OUT))
 
 
-def load_arrays(name: str) -> dict[str, NDArray[Any]]:
+def load_arrays(name: str) -> dict[str, Array]:
     """The arrays of an .npz file of this folder."""
     with as_file(files("vdla.networks").joinpath(name)) as path, np.load(path) as stored:
         return {key: stored[key] for key in stored.files}

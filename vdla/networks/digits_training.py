@@ -11,7 +11,6 @@ import argparse
 import io
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from vdla.networks.training_layers import (
     MaxPool,
     Rectifier,
 )
+from vdla.support.arrays import Array, Ints
 from vdla.support.atomic import write_bytes
 
 WEIGHTS = "digits_weights.npz"
@@ -137,7 +137,7 @@ def _train_epoch(
     return float(np.mean(losses))
 
 
-def cross_entropy(logits: Floats, labels: NDArray[np.int64]) -> tuple[float, Floats]:
+def cross_entropy(logits: Floats, labels: Ints) -> tuple[float, Floats]:
     """The mean loss of a batch and its gradient."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     shares = np.exp(shifted)
@@ -148,7 +148,7 @@ def cross_entropy(logits: Floats, labels: NDArray[np.int64]) -> tuple[float, Flo
     return loss, shares / len(labels)
 
 
-def _batches(rng: np.random.Generator, count: int) -> Iterator[NDArray[Any]]:
+def _batches(rng: np.random.Generator, count: int) -> Iterator[Array]:
     order = rng.permutation(count)
     for first in range(0, count - BATCH + 1, BATCH):
         yield order[first : first + BATCH]

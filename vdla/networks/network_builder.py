@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.support.arrays import Array
+
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
 
@@ -39,7 +41,7 @@ class NetworkBuilder:
         self._inputs.append(_value_info(name, shape, dtype))
         return name
 
-    def constant(self, name: str, values: NDArray[Any]) -> str:
+    def constant(self, name: str, values: Array) -> str:
         """Add an initialiser."""
         from onnx import numpy_helper
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.networks.dcgan import dcgan_generator
 from vdla.networks.deep_q_network import deep_q_network
@@ -16,26 +15,27 @@ from vdla.networks.lstm_language_model import lstm_language_model
 from vdla.networks.mobilenet import mobilenet_v1, mobilenet_v2
 from vdla.networks.resnet import resnet18, resnet50
 from vdla.networks.vision_transformer import vit_small
+from vdla.support.arrays import Array, Ints
 from vdla.support.errors import Error
 from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-Arrays = dict[str, NDArray[Any]]
-Sampler = Callable[[np.random.Generator, tuple[int, ...]], NDArray[Any]]
+Arrays = dict[str, Array]
+Sampler = Callable[[np.random.Generator, tuple[int, ...]], Array]
 
 
 class NetworkError(Error, ValueError):
     """An unknown name of a network, or a package that building one needs."""
 
 
-def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Normally distributed values, as of images whose mean and spread were normalised."""
     return rng.standard_normal(shape, np.float32)
 
 
-def unit(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+def unit(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Uniformly distributed values from 0 to 1."""
     return rng.random(shape, np.float32)
 
@@ -67,7 +67,7 @@ class Network:
         return arrays
 
 
-def _tokens(model: ModelProto, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.int64]:
+def _tokens(model: ModelProto, rng: np.random.Generator, shape: tuple[int, ...]) -> Ints:
     """Uniformly distributed rows of the embedding."""
     rows = next(tensor.dims[0] for tensor in model.graph.initializer if tensor.name == "embedding.weight")
     return rng.integers(0, rows, shape)

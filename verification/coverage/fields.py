@@ -12,14 +12,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, FORMATS, UOP_FORMAT, Emit, Opcode, Source, layout
 from vdla.hardware.program import Program
+from vdla.support.arrays import Ints
 from vdla.verification.coverage.liveness import ComparedData
-
-Ints = NDArray[np.int64]
 
 TOKENS = ("pop_prev", "pop_next", "push_prev", "push_next")
 FROM_ONE = {

@@ -18,10 +18,10 @@ from vdla.hardware.isa import COL, EXTENSION, Emit, Footprints, Opcode, Operand,
 from vdla.hardware.numerics import MULT_BITS, SHIFT_MAX, unpack_scale
 from vdla.hardware.program import Program
 from vdla.hardware.timing import page_beats
+from vdla.support.arrays import Ints
 from vdla.verification.coverage.fields import TOKENS
 from vdla.verification.coverage.liveness import ComparedData
 
-Ints = NDArray[np.int64]
 Row = Sequence[int]
 
 LOADED = ("INP", "WGT", "SCL", "UOP", "ACC", "ACC widened")

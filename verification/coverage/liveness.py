@@ -17,8 +17,8 @@ from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, BufferAccess, Opcode, PlugInState, Row, StagedEmit, StateAccess
 from vdla.hardware.program import Program
 from vdla.simulator.verify.accesses import AccessWalk
+from vdla.support.arrays import Bools, Ints
 
-Ints = NDArray[np.int64]
 Space = tuple[int, Buffer | PlugInState | None]
 """The number of a tensor, or -1 and a buffer or private state."""
 _ON_CHIP = -1
@@ -32,7 +32,7 @@ class ComparedData:
     requantises, as far as they were loaded from a constant.
     """
 
-    instructions: NDArray[np.bool_]
+    instructions: Bools
     micro_ops: Ints
     scales: NDArray[np.uint64]
 
@@ -56,7 +56,7 @@ def compared_data(program: Program) -> ComparedData:
     return ComparedData(compared, walk.all_micro_ops(chosen), walk.all_scales(chosen))
 
 
-def _everything(program: Program) -> dict[Space, NDArray[np.bool_]]:
+def _everything(program: Program) -> dict[Space, Bools]:
     beat = program.config.axi_bytes
     sizes: dict[Space, int] = {(_ON_CHIP, buffer): program.config.depths[buffer] for buffer in Buffer}
     sizes |= {(number, None): tensor.nbytes // beat for number, tensor in enumerate(program.tensors)}

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import (
@@ -32,10 +31,9 @@ from vdla.hardware.isa import (
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
 from vdla.simulator.timing.vector_stalls import load_uops
+from vdla.support.arrays import Ints
 from vdla.verification.coverage.fields import TOKENS
 from vdla.verification.coverage.liveness import ComparedData
-
-Ints = NDArray[np.int64]
 
 COUNTS = ("1", "2 to 4", "5 or more")
 _FIRST, _LAST = 3, 4

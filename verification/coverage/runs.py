@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
@@ -19,9 +18,8 @@ from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, Unit, Vector
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
 from vdla.simulator.timing.vector_stalls import load_uops
+from vdla.support.arrays import Bools, Ints
 from vdla.verification.coverage.liveness import ComparedData
-
-Ints = NDArray[np.int64]
 
 DISTANCES = range(1, 6)
 FACTOR_DISTANCES = range(1, 4)
@@ -143,7 +141,7 @@ def _hazards(program: Program, compared: ComparedData) -> Iterator[str]:
         yield from _products(program.config, row, sums, reads, source)
 
 
-def _iterations(row: Ints, uops: Ints) -> tuple[int, Ints, NDArray[np.bool_], Ints | None]:
+def _iterations(row: Ints, uops: Ints) -> tuple[int, Ints, Bools, Ints | None]:
     """(opcode, [entry written, whether its old value is read, source entry] of each iteration)."""
     kernel = uops[row[COL["uop_begin"]] : row[COL["uop_end"]]]
     first, second = (np.arange(row[COL[name]])[:MOST_ITERATIONS] for name in ("loop0", "loop1"))
@@ -172,12 +170,12 @@ def _distances(what: str, written: Ints, read: Ints, distances: range = DISTANCE
         fresh |= found
 
 
-def _conflict(config: Config, sums: Ints, reads: NDArray[np.bool_], source: Ints) -> NDArray[np.bool_]:
+def _conflict(config: Config, sums: Ints, reads: Bools, source: Ints) -> Bools:
     half = config.acc_depth // 2
     return np.asarray(reads & (sums // half == source // half), np.bool_)
 
 
-def _products(config: Config, row: Ints, sums: Ints, reads: NDArray[np.bool_], source: Ints | None) -> Iterator[str]:
+def _products(config: Config, row: Ints, sums: Ints, reads: Bools, source: Ints | None) -> Iterator[str]:
     """Counts products by the latest write of a factor, and those that wait for it."""
     op = row[COL["op"]]
     if row[COL["opcode"]] != Opcode.VECTOR or op not in (VectorOp.MUL, VectorOp.MAC):
@@ -195,7 +193,7 @@ def _products(config: Config, row: Ints, sums: Ints, reads: NDArray[np.bool_], s
     yield from (f"VECTOR {product}" for product, where in zip(PRODUCTS, found, strict=True) if where.any())
 
 
-def _conflicts(config: Config, sums: Ints, reads: NDArray[np.bool_], source: Ints) -> Iterator[str]:
+def _conflicts(config: Config, sums: Ints, reads: Bools, source: Ints) -> Iterator[str]:
     conflict = _conflict(config, sums, reads, source)
     now, then = conflict[:-1], conflict[1:]
     just = conflict[1:] & ((sums[:-1] == sums[1:]) | (sums[:-1] == source[1:]))

@@ -22,8 +22,7 @@ from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.schedule.trace import ScheduleTrace
 from vdla.compiler.target import TARGETS, Target, host
 from vdla.compiler.tensorize import TensorizeError
-from vdla.verification.fuzz.functions import FuzzProblem, random_problem
-from vdla.verification.fuzz.intrinsics import INTRINSICS
+from vdla.verification.fuzz.functions import INTRINSICS, FuzzProblem, random_problem
 from vdla.verification.fuzz.schedules import RewriteFault, Rewrites
 
 _TOLERANCE = 1e-3  # relative to the largest element, for a few operations on rounded values
@@ -54,8 +53,7 @@ class CaseOutcome:
 
 _SCRIPT = """\
 from vdla.verification.fuzz.cases import fault_of
-from vdla.verification.fuzz.functions import random_problem
-from vdla.verification.fuzz.intrinsics import INTRINSICS
+from vdla.verification.fuzz.functions import INTRINSICS, random_problem
 {schedule}
 
 problem = random_problem({seed})

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import ir, te
+from vdla.compiler.codegen.llvm.intrinsics.dot import madd, vnni
 from vdla.compiler.ir import DTYPES, Array, is_float, is_integer, limits, storage_dtype
-from vdla.verification.fuzz.intrinsics import GROUPS, LANES
+from vdla.compiler.tensorize import Intrinsic
 from vdla.verification.fuzz.values import FLOATS, INTEGERS, LARGEST, WIDE_FLOATS, FuzzIndex, Grade, Values
 
 _EXTENTS = (1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 11)
@@ -240,3 +241,15 @@ def _random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) 
     small = rng.integers(max(low, -5), min(high, 5), shape, endpoint=True).astype(storage_dtype(dtype))
     ends = np.array([low, high], storage_dtype(dtype))[rng.integers(0, 2, shape)]
     return np.where(rng.random(shape) < 0.1, ends, small)
+
+
+# --- intrinsics -----------------------------------------------------------------------------------
+# Intrinsics for random schedules: dot products of small groups, an instruction of x86-64 or else
+# plain code.
+
+
+LANES = 4
+PAIRS, QUADS = madd(LANES), vnni(LANES)
+INTRINSICS: dict[str, Intrinsic] = {intrinsic.name: intrinsic for intrinsic in (PAIRS, QUADS)}
+GROUPS = {PAIRS.name: (2, "int16", "int16"), QUADS.name: (4, "uint8", "int8")}
+"""The terms of one step, and the dtypes of activations and weights."""

@@ -18,8 +18,7 @@ from vdla.compiler.arith import var_names
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.schedule.trace import is_primitive
 from vdla.compiler.tensorize import TensorizeError
-from vdla.verification.fuzz.functions import DOT
-from vdla.verification.fuzz.intrinsics import GROUPS, INTRINSICS
+from vdla.verification.fuzz.functions import DOT, GROUPS, INTRINSICS
 
 _SCOPES = ("global", "stack", "heap")
 _MAX_STEPS = 9

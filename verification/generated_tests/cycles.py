@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, QUEUES, TokenQueue, Unit
 from vdla.simulator.stats import RunStats
+from vdla.support.arrays import Ints
 from vdla.verification.generated_tests.steps import DeclaredInstruction
 
-Ints = NDArray[np.int64]
 _FUNCTIONS = {"min": min, "max": max}
 
 

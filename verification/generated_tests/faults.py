@@ -13,7 +13,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware import timing as contract
 from vdla.hardware.asm import assembler, disassembler
@@ -38,11 +37,11 @@ from vdla.hardware.isa import (
     rules,
 )
 from vdla.simulator.timing import wait_table
+from vdla.support.arrays import Ints
 from vdla.verification.generated_tests import plug_in_changes as changes
 from vdla.verification.generated_tests.check import Breaking
 from vdla.verification.generated_tests.views import View
 
-Ints = NDArray[np.int64]
 StageChange = Callable[[PlugInStage], PlugInStage]
 
 

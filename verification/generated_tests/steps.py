@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.compiler import ir
 from vdla.compiler.extensions import EmitStage, Extension, extension_of
@@ -20,12 +19,13 @@ from vdla.compiler.extensions.state import State
 from vdla.compiler.interpret import interpret
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import StagedEmit
+from vdla.hardware.isa import Opcode, StagedEmit, Words, layout
 from vdla.hardware.numerics import pack_elements, requantise, wrap32
+from vdla.support.arrays import Ints
 from vdla.verification.generated_tests.operands import Contents, Space, state_indices, state_operand, step_operands
 
 Fields = Mapping[str, int]
-MicroOps = NDArray[np.int64]
+MicroOps = Ints
 
 _COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
@@ -223,3 +223,42 @@ def declared_instructions(config: Config) -> list[DeclaredInstruction]:
         DeclaredInstruction(extension_of(config, plug_in), config.plain, plug_in.unit, stage)
         for plug_in in config.extensions
     ]
+
+
+# --- words ----------------------------------------------------------------------------------------
+# The fields of an extension's instruction, read from the bits of its word as declared.
+#
+# An oracle of the decoder: the fields that all looped instructions share lie as in GEMM, behind the
+# number of the extension; those of its own follow in the order of the declaration.
+
+
+NUMBER_BITS = 4
+HEAD_BITS = 3 + 4  # opcode and tokens
+
+
+def number_of(word: Words) -> int:
+    """The number of the extension in a word, `uint8[n]`."""
+    return int.from_bytes(word.tobytes(), "little") >> HEAD_BITS & (1 << NUMBER_BITS) - 1
+
+
+def declared_fields(word: Words, extension: Extension, config: Config) -> dict[str, int]:
+    """The fields of a word, `uint8[n]`, of an instruction of `extension`, but for the opcode."""
+    bits = int.from_bytes(word.tobytes(), "little")
+    shared = layout(config)[Opcode.GEMM]
+    widths = [(slot.field.name, slot.width, slot.field.signed) for slot in shared]
+    width_of = {name: width for name, width, _ in widths}
+    own = [(each.name, width_of.get(str(each.width), each.width), each.signed) for each in extension.fields]
+    found = {}
+    at = 0
+    for name, width, signed in [*widths, *own]:
+        if at == HEAD_BITS:
+            at += NUMBER_BITS
+        found[name] = _value(bits >> at, int(width), signed)
+        at += int(width)
+    del found["opcode"]
+    return found
+
+
+def _value(bits: int, width: int, signed: bool) -> int:
+    value = bits & (1 << width) - 1
+    return value - (1 << width) if signed and value >> width - 1 else value

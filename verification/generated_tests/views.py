@@ -13,29 +13,26 @@ from enum import Enum
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.asm import assemble, disassemble
 from vdla.hardware.asm.disassembler import TOKENS, row_text
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, EXTENSION, BufferAccess, IsaError, StateAccess, check, isa_of, with_fields
 from vdla.hardware.program import UOPS, Program, place
-from vdla.simulator.adversary import attack
 from vdla.simulator.function import Engine, token_order
 from vdla.simulator.simulate import dram_image
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import time_program
 from vdla.simulator.verify import Kind, verify
 from vdla.simulator.verify.accesses import AccessWalk
+from vdla.support.arrays import Bytes, Ints
+from vdla.verification.adversary import attack
 from vdla.verification.generated_tests.cycles import ExpectedTimes, issue_cycles
 from vdla.verification.generated_tests.operands import Contents, Space
-from vdla.verification.generated_tests.steps import DeclaredInstruction, Fields
-from vdla.verification.generated_tests.words import declared_fields, number_of
+from vdla.verification.generated_tests.steps import DeclaredInstruction, Fields, declared_fields, number_of
 from vdla.verification.programs.device_pair import Comparator, Conditions
 from vdla.verification.programs.mutation import mutants
 from vdla.verification.programs.random_data import random_arrays
-
-Ints = NDArray[np.int64]
 
 MUTANTS = 2
 """Mutants of the extensions' instructions of each program, on which verifier and adversary must
@@ -222,7 +219,7 @@ def _stray_field(case: TestedProgram) -> str | None:
     return None
 
 
-def _accepted(case: TestedProgram, word: NDArray[np.uint8]) -> bool:
+def _accepted(case: TestedProgram, word: Bytes) -> bool:
     try:
         check(case.judged.config, word)
     except IsaError:

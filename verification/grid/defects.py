@@ -15,6 +15,8 @@ from vdla.compiler.ir import GridKernel, map_children, map_exprs, map_operands
 
 _HALVES = 2  # of a double buffer
 _Change = Callable[[ir.Stmt], ir.Stmt | None]
+_Access = tuple[str, tuple[ir.Expr, ...]]  # a buffer and indices
+_Indices = tuple[ir.Expr, ...]
 
 
 def defects(kernel: GridKernel) -> Iterator[tuple[str, GridKernel]]:
@@ -128,14 +130,14 @@ def _shorten(kernel: GridKernel) -> _Change:
 def _in_one_half(stmt: ir.Stmt, buffer: ir.Buffer) -> ir.Stmt:
     """`stmt` in which the steps of a loop no longer take turns with the halves of a tile."""
 
-    def change(name: str, indices: tuple[ir.Expr, ...]) -> tuple[str, tuple[ir.Expr, ...]]:
+    def change(name: str, indices: _Indices) -> _Access:
         turns = name == buffer.name and isinstance(indices[0], ir.Binary) and indices[0].op == "mod"
         return name, (ir.Const(0), *indices[1:]) if turns and buffer.dims[0] == _HALVES else indices
 
     return _accesses(stmt, change)
 
 
-def _accesses(stmt: ir.Stmt, change: Callable[[str, tuple[ir.Expr, ...]], tuple[str, tuple[ir.Expr, ...]]]) -> ir.Stmt:
+def _accesses(stmt: ir.Stmt, change: Callable[[str, _Indices], _Access]) -> ir.Stmt:
     """`stmt` with buffer and indices of each access changed."""
 
     def visit(expr: ir.Expr) -> ir.Expr:
@@ -150,24 +152,21 @@ def _accesses(stmt: ir.Stmt, change: Callable[[str, tuple[ir.Expr, ...]], tuple[
     return moved(map_exprs(stmt, visit))
 
 
+def _reindexed(stmt: ir.Stmt, buffer: str, change: Callable[[ir.Expr], ir.Expr]) -> ir.Stmt:
+    """`stmt` with every index of a buffer changed."""
+    return _accesses(stmt, lambda name, indices: (name, tuple(map(change, indices)) if name == buffer else indices))
+
+
 def _folded(stmt: ir.Stmt, buffer: str) -> ir.Stmt:
     """`stmt` in which two elements of a buffer beside each other are one."""
 
-    def change(name: str, indices: tuple[ir.Expr, ...]) -> tuple[str, tuple[ir.Expr, ...]]:
-        return name, tuple(_half(index) for index in indices) if name == buffer else indices
-
-    return _accesses(stmt, change)
-
-
-def _half(index: ir.Expr) -> ir.Expr:
-    """Half of an index."""
-    return ir.Binary("floordiv", index, ir.Const(2))
+    return _reindexed(stmt, buffer, lambda index: ir.Binary("floordiv", index, ir.Const(2)))
 
 
 def _moved(stmt: ir.Stmt, old: str, new: ir.Buffer) -> ir.Stmt:
     """`stmt` in which the buffer `old` lies in the memory of `new`."""
 
-    def change(name: str, indices: tuple[ir.Expr, ...]) -> tuple[str, tuple[ir.Expr, ...]]:
+    def change(name: str, indices: _Indices) -> _Access:
         if name != old:
             return name, indices
         return new.name, tuple(ir.Binary("mod", i, ir.Const(n)) for i, n in zip(indices, new.dims, strict=True))
@@ -179,7 +178,4 @@ def _in_one_block(stmt: ir.Stmt, buffer: str) -> ir.Stmt:
     """`stmt` in which all blocks access the part of a buffer that is the first one's."""
     first: dict[str, ir.Expr] = dict.fromkeys(ir.BLOCK_AXES, ir.Const(0))
 
-    def change(name: str, indices: tuple[ir.Expr, ...]) -> tuple[str, tuple[ir.Expr, ...]]:
-        return name, tuple(ir.substitute(index, first) for index in indices) if name == buffer else indices
-
-    return _accesses(stmt, change)
+    return _reindexed(stmt, buffer, lambda index: ir.substitute(index, first))

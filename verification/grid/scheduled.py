@@ -31,14 +31,13 @@ from vdla.verification.fuzz.cases import difference
 from vdla.verification.fuzz.functions import FuzzProblem, random_problem
 from vdla.verification.fuzz.schedules import ARGUMENTS, Rewrites
 from vdla.verification.grid.grid_recipe import schedule_nests
-from vdla.verification.isolated_batches import run_batches
+from vdla.verification.isolated_batches import batches_of, run_batches
 
 _SCOPES = ("global", "shared", "local")
 _AXES = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.x", "threadIdx.y")
 _STEPS, _BINDINGS = 14, 10
 _RECIPES = 0.7  # of the cases; others are under any primitives
 _BATCH = 25
-_SEED_STRIDE = 1_000_000  # cases per seed, so that different seeds share none
 _NOT_ON_GRIDS = ("parallel", "tensorize", "prefetch", "strips")
 _LIMITS = GridLimits("any device", threads=4096, shared_bytes=1 << 20)
 _ON_GRIDS: Mapping[str, Callable[[Rewrites], tuple[Any, ...]]] = {
@@ -74,21 +73,16 @@ class GridCases:
 
     def add(self, other: GridCases) -> None:
         """Adds other cases."""
-        self.cases += other.cases
-        self.refused += other.refused
-        self.several_threads += other.several_threads
-        self.with_barriers += other.with_barriers
-        self.on_device += other.on_device
-        self.died += other.died
+        for name in ("cases", "refused", "several_threads", "with_barriers", "on_device", "died"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.miscompiled |= other.miscompiled
         self.wrong |= other.wrong
 
 
 def grid_cases(progress: Progress, seed: int, count: int, workers: int) -> GridCases:
     """What became of `count` cases, in `workers` processes; 0 runs them in this one."""
-    first, total = seed * _SEED_STRIDE, GridCases()
-    batches = [range(start, min(start + _BATCH, first + count)) for start in range(first, first + count, _BATCH)]
-    for batch in run_batches(batches, workers, run_grid_cases, _died):
+    total = GridCases()
+    for batch in run_batches(batches_of(seed, count, _BATCH), workers, run_grid_cases, _died):
         total.add(batch)
         progress(f"random schedules: {len(total.wrong)} disagreements", total.cases + total.refused, count)
     return total

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.verification.programs.device_pair import Conditions
+from vdla.verification.programs.random_data import random_places
 from vdla.verification.programs.random_machines import DRAMS, MACHINES
-from vdla.verification.programs.random_places import random_places
 from vdla.verification.programs.random_programs import random_verified_program
 
 COUNTS = (60, 90, 25, 90, 1, 60, 40, 90, 2, 90, 0, 60)

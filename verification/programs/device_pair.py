@@ -10,20 +10,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
+from vdla.support.arrays import Array
 
 if TYPE_CHECKING:
     from vdla.runtime.devices import MemoryDevice
     from vdla.runtime.devices.rtl import RtlModel
 
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True)

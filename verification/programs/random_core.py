@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Format, Opcode, Operand, Source, StagedEmit, VectorOp, layout
+from vdla.support.arrays import Bools, Ints
 from vdla.verification.programs.random_extended import (
     draws_init,
     emit_of,
@@ -24,8 +24,6 @@ from vdla.verification.programs.random_extended import (
     writes_sums,
 )
 from vdla.verification.programs.random_state import Drawn, RandomState
-
-Ints = NDArray[np.int64]
 
 SHORT = 160
 LARGEST_OFFSET = 8
@@ -208,14 +206,14 @@ def _operands(
     return fields
 
 
-def _views(state: RandomState, found: Format, operation: dict[str, Any]) -> list[tuple[str, int, NDArray[np.bool_]]]:
+def _views(state: RandomState, found: Format, operation: dict[str, Any]) -> list[tuple[str, int, Bools]]:
     """The indices in use: field, micro-op column, and a mask of the entries that were written."""
     written = state.written
     if found.plug_in is not None:
         return [(name, COLUMN_OF[name], mask) for name, mask in operand_masks(state, found.plug_in)]
     if found.code == Opcode.GEMM:
         return [("src", SRC, written[Buffer.INP]), ("wgt", WGT, written[Buffer.WGT])]
-    views: list[tuple[str, int, NDArray[np.bool_]]] = []
+    views: list[tuple[str, int, Bools]] = []
     if operation["operand"] == Operand.SRC or operation["op"] == VectorOp.MAC:
         from_inp = operation["source"] == Source.INP
         views.append(("src", SRC, vectors_of(state, Buffer.INP) if from_inp else written[Buffer.ACC]))

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.hardware.config import Config
 from vdla.hardware.numerics import MULT_BITS, SHIFT_MAX, pack_scale
-from vdla.hardware.program import Program, ProgramTensor, array_dtype, input_tensors
+from vdla.hardware.program import STREAM, Program, ProgramTensor, array_dtype, input_tensors
+from vdla.hardware.timing import PAGE_BYTES
+from vdla.support.arrays import Array, Ints
 
-Ints = NDArray[np.int64]
 STYLES = 3
 
 
-def random_words(rng: np.random.Generator, nbytes: int, kind: type[np.signedinteger[Any]]) -> NDArray[Any]:
+def random_words(rng: np.random.Generator, nbytes: int, kind: type[np.signedinteger[Any]]) -> Array:
     """An array of `nbytes` bytes in stretches of uniform, extreme or small numbers."""
     info = np.iinfo(kind)
     count = nbytes // info.dtype.itemsize
@@ -50,18 +52,18 @@ def _of(rng: np.random.Generator, count: int, extremes: tuple[int, ...], span: t
     return np.where(rng.random(count) < 0.6, chosen, rng.integers(*span, count))
 
 
-def bytes_of(array: NDArray[Any]) -> bytes:
+def bytes_of(array: Array) -> bytes:
     """The bytes of an array in DRAM order."""
     return array.astype(array.dtype.newbyteorder("<")).tobytes()
 
 
-def random_arrays(program: Program, seed: int) -> dict[str, NDArray[Any]]:
+def random_arrays(program: Program, seed: int) -> dict[str, Array]:
     """An array for each tensor that the caller provides; int64 holds packed scales."""
     rng = np.random.default_rng(seed)
     return {tensor.name: _array(tensor, rng).reshape(tensor.shape) for tensor in input_tensors(program)}
 
 
-def _array(tensor: ProgramTensor, rng: np.random.Generator) -> NDArray[Any]:
+def _array(tensor: ProgramTensor, rng: np.random.Generator) -> Array:
     count = prod(tensor.shape)
     if tensor.dtype == "int64":
         return random_scales(rng, count).view(np.int64)
@@ -69,3 +71,55 @@ def _array(tensor: ProgramTensor, rng: np.random.Generator) -> NDArray[Any]:
     words = random_words(rng, count * dtype.itemsize, dtype.type)
     bits = {"int2": 2, "int4": 4}.get(tensor.dtype)
     return words if bits is None else words >> (8 - bits)
+
+
+# --- places ---------------------------------------------------------------------------------------
+# Random addresses for the tensors and the stream of a program: anywhere that the machine reaches.
+#
+# Addresses are multiples of a beat, not of a page. Those that carry into the next bits are
+# frequent: across 4 GiB, across a page, and the last ones that instruction or register can hold.
+
+
+LOWEST = 1 << 28
+"""Beyond the memory of any device that runs random programs."""
+HIGHEST = 1 << 40
+_WORD = 1 << 32
+_SHARE = 0.75
+"""The share of programs whose tensors are placed at random; a device chooses for the others."""
+
+
+def random_places(program: Program, seed: int) -> dict[str, int] | None:
+    """An address for each tensor and the stream (STREAM), or None to leave them to the device."""
+    rng = np.random.default_rng([seed, len(program)])
+    if rng.random() >= _SHARE:
+        return None
+    sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: max(1, program.words.nbytes)}
+    places: dict[str, int] = {}
+    for name, nbytes in sizes.items():
+        while name not in places:
+            address = _address(program.config, rng, nbytes, stream=name == STREAM)
+            if all(address + nbytes <= at or at + sizes[other] <= address for other, at in places.items()):
+                places[name] = address
+    return places
+
+
+def _address(config: Config, rng: np.random.Generator, nbytes: int, stream: bool) -> int:
+    beat = config.axi_bytes
+    end = HIGHEST if stream else min(HIGHEST, _WORD * beat)  # an instruction holds 32 bits of the beat
+    last = (end - nbytes) // beat * beat
+    anywhere = int(rng.integers(LOWEST, last + 1))
+    choices = [
+        anywhere,
+        int(rng.integers(LOWEST, _WORD - nbytes)),
+        last,
+        last,
+        _before(rng, int(rng.integers(1, end // _WORD)) * _WORD, nbytes),
+        _before(rng, anywhere // PAGE_BYTES * PAGE_BYTES, nbytes),
+    ]
+    address = choices[int(rng.integers(len(choices)))] // beat * beat
+    return min(max(address, LOWEST), last)
+
+
+def _before(rng: np.random.Generator, boundary: int, nbytes: int) -> int:
+    """An address from which `nbytes` cross a boundary, often after a few beats."""
+    return boundary - int(rng.integers(1, 1 + (nbytes if rng.random() < 0.5 else min(nbytes, 256))))

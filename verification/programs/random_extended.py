@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import (
@@ -30,9 +29,10 @@ from vdla.hardware.isa import (
     reader,
 )
 from vdla.hardware.timing import extension_step
+from vdla.support.arrays import Bools
 from vdla.verification.programs.random_state import Drawn, RandomState
 
-Mask = NDArray[np.bool_]
+Mask = Bools
 
 DRAWS = 8
 """Draws of an instruction's own fields: some break a rule or take too long."""

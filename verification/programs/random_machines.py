@@ -6,145 +6,73 @@ the smallest depth.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH, Config, Dram
 
-# Sub-byte weights and the widest bus; one instruction can fill the output buffer.
-WIDE = Config(
-    name="wide",
-    batch=4,
+_SMALL = Config(
+    name="small",
     block_in=8,
     block_out=8,
-    wgt_bits=4,
-    axi_bits=256,
-    burst_beats=5,
+    axi_bits=32,
+    burst_beats=4,
     inp_kib=1,
     wgt_kib=1,
     scl_kib=1,
     uop_kib=1,
-    acc_kib=8,
+    acc_kib=1,
     out_kib=1,
     command_depth=MIN_COMMAND_DEPTH,
     token_depth=MIN_TOKEN_DEPTH,
 )
+# Sub-byte weights and the widest bus; one instruction can fill the output buffer.
+WIDE = replace(_SMALL, name="wide", batch=4, wgt_bits=4, axi_bits=256, burst_beats=5, acc_kib=8)
 # One output channel; a burst length that divides no size.
-COLUMN = Config(
-    name="column",
-    batch=8,
-    block_in=8,
-    block_out=1,
-    axi_bits=64,
-    burst_beats=3,
-    inp_kib=1,
-    wgt_kib=1,
-    scl_kib=1,
-    uop_kib=1,
-    acc_kib=2,
-    out_kib=1,
-    command_depth=MIN_COMMAND_DEPTH,
-    token_depth=MIN_TOKEN_DEPTH + 1,
+COLUMN = replace(
+    _SMALL, name="column", batch=8, block_out=1, axi_bits=64, burst_beats=3, acc_kib=2, token_depth=MIN_TOKEN_DEPTH + 1
 )
 # One input channel: no adder tree.
-ROW = Config(
+ROW = replace(
+    _SMALL,
     name="row",
     batch=4,
     block_in=1,
     block_out=4,
-    axi_bits=32,
     burst_beats=256,
-    inp_kib=1,
-    wgt_kib=1,
-    scl_kib=1,
-    uop_kib=1,
     acc_kib=4,
-    out_kib=1,
     command_depth=MIN_COMMAND_DEPTH + 1,
-    token_depth=MIN_TOKEN_DEPTH,
 )
 # Multipliers at twice the clock: two halves of the output channels in turn.
-DOUBLE = Config(
-    name="double",
-    block_in=8,
-    block_out=4,
-    array_rate=2,
-    axi_bits=32,
-    burst_beats=4,
-    inp_kib=1,
-    wgt_kib=1,
-    scl_kib=1,
-    uop_kib=1,
-    acc_kib=1,
-    out_kib=1,
-    command_depth=MIN_COMMAND_DEPTH,
-    token_depth=MIN_TOKEN_DEPTH,
-)
+DOUBLE = replace(_SMALL, name="double", block_out=4, array_rate=2)
 # The same where one slice makes the products of all output channels, which has no halves.
-DOUBLE_GROUP = Config(
+DOUBLE_GROUP = replace(
+    DOUBLE,
     name="double_group",
     batch=2,
     block_in=16,
-    block_out=4,
     inp_bits=4,
     wgt_bits=4,
-    array_rate=2,
-    axi_bits=32,
     burst_beats=7,
-    inp_kib=1,
-    wgt_kib=1,
-    scl_kib=1,
-    uop_kib=1,
-    acc_kib=1,
-    out_kib=1,
-    command_depth=MIN_COMMAND_DEPTH,
     token_depth=MIN_TOKEN_DEPTH + 2,
 )
 # Two memory ports: each beat is two of a port.
-TWO_PORTS = Config(
-    name="two_ports",
-    block_in=8,
-    block_out=8,
-    axi_bits=64,
-    axi_ports=2,
-    burst_beats=4,
-    inp_kib=1,
-    wgt_kib=1,
-    scl_kib=1,
-    uop_kib=1,
-    acc_kib=1,
-    out_kib=1,
-    command_depth=MIN_COMMAND_DEPTH,
-    token_depth=MIN_TOKEN_DEPTH,
-)
+TWO_PORTS = replace(_SMALL, name="two_ports", axi_bits=64, axi_ports=2)
 # Four memory ports, an odd burst length, and entries of the output buffer as wide as all ports.
-FOUR_PORTS = Config(
+FOUR_PORTS = replace(
+    _SMALL,
     name="four_ports",
     batch=2,
-    block_in=8,
-    block_out=8,
     axi_bits=128,
     axi_ports=4,
     burst_beats=3,
-    inp_kib=1,
-    wgt_kib=1,
-    scl_kib=1,
-    uop_kib=1,
     acc_kib=2,
-    out_kib=1,
     command_depth=MIN_COMMAND_DEPTH + 1,
     token_depth=MIN_TOKEN_DEPTH + 1,
 )
 
 MACHINES: tuple[Config, ...] = (
-    Config.preset("tiny"),
-    Config.preset("pynq_z1"),
-    Config.preset("int4"),
-    Config.preset("batch4"),
-    WIDE,
-    COLUMN,
-    ROW,
-    DOUBLE,
-    DOUBLE_GROUP,
-    TWO_PORTS,
-    FOUR_PORTS,
+    *map(Config.preset, ("tiny", "pynq_z1", "int4", "batch4")),
+    *(WIDE, COLUMN, ROW, DOUBLE, DOUBLE_GROUP, TWO_PORTS, FOUR_PORTS),
 )
 
 DRAMS: tuple[Dram, ...] = (

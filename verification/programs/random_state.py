@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla import Touch, UnitOp
 from vdla.hardware.config import Buffer, Config
@@ -28,9 +27,9 @@ from vdla.hardware.isa import (
     instruction_columns,
     unit_of,
 )
+from vdla.support.arrays import Bools, Ints
 
-Mask = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+Mask = Bools
 Interval = tuple[int, int]
 
 PLACE_ATTEMPTS = 8

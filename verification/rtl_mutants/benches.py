@@ -12,13 +12,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from vdla.verification.rtl_mutants.defects import Defect
 from vdla.verification.rtl_mutants.design import DesignError, SourceFile
-from vdla.verification.rtl_mutants.environment import ARGUMENT_VARIABLE, FOLDER_VARIABLE
-from vdla.verification.rtl_mutants.guarded import PLUSARG, write_guarded, write_mutated
+from vdla.verification.rtl_mutants.machines import ARGUMENT_VARIABLE, FOLDER_VARIABLE
+from vdla.verification.rtl_mutants.model import PLUSARG, write_guarded, write_mutated
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TESTS = ROOT / "tests" / "hardware"
@@ -38,71 +38,46 @@ class Benches:
     proof: str = ""
 
 
-_WHOLE = Benches(("test_machine",))
-_COMPUTE = Benches(("test_compute",))
-_EMIT = Benches(("test_emit",), "tiny or odd")
-_LEAVES = Benches(("test_leaves",), "bench")
-_STORE = Benches(("test_store",), "tiny or batch4")
-_PORTS = Benches(("test_read_ports",), "bench")
-_GEMM = Benches(("test_gemm_core",), "clock and (tiny or block_in_2 or int4) or latency and (tiny or int4)")
-BENCHES: Mapping[str, Benches] = {
-    "vdla": _WHOLE,
-    "vdla_accumulator": _COMPUTE,
-    "vdla_accumulator_lane": _COMPUTE,
-    "vdla_accumulator_load": _COMPUTE,
-    "vdla_adder_tree": _GEMM,
-    "vdla_alu": Benches(("test_arithmetic",), "alu"),
-    "vdla_axil": Benches(("test_axil",), "bench"),
-    "vdla_beat_placer": Benches(("test_beat_placer", "test_load"), "tiny or odd"),
-    "vdla_burst_cutter": Benches(("test_burst_cutter",), "tiny or odd"),
-    "vdla_burst_limit": Benches(("test_read_arbiter",), "bench", "vdla_read_arbiter_proof"),
-    "vdla_check": Benches(("test_check",), "tiny or full"),
-    "vdla_command_queue": replace(_LEAVES, proof="vdla_command_queue_proof"),
-    "vdla_compute": _COMPUTE,
-    "vdla_compute_pkg": Benches(("test_arithmetic", "test_compute"), "alu or compute and tiny"),
-    "vdla_control": Benches(("test_control",), "bench"),
-    "vdla_copy": _COMPUTE,
-    "vdla_core": _WHOLE,
-    "vdla_counter_queue": replace(_LEAVES, proof="vdla_counter_queue_proof"),
-    "vdla_counters": Benches(("test_counters",), "bench"),
-    "vdla_delay": _EMIT,
-    "vdla_emit": _EMIT,
-    "vdla_fetch": Benches(("test_fetch",)),
-    "vdla_fifo": replace(_LEAVES, proof="vdla_fifo_proof"),
-    "vdla_gemm_core": _GEMM,
-    "vdla_gemm_double": _GEMM,
-    "vdla_gemm_pkg": _GEMM,
-    "vdla_gemm_single": _GEMM,
-    "vdla_gemm_start": _GEMM,
-    "vdla_gemm_sum": _GEMM,
-    "vdla_index": Benches(("test_sequencer",)),
-    "vdla_inp_buffer": _COMPUTE,
-    "vdla_load": Benches(("test_load",)),
-    "vdla_load_engine": Benches(("test_load",)),
-    "vdla_mac": _GEMM,
-    "vdla_mac_double": _GEMM,
-    "vdla_out_buffer": _EMIT,
-    "vdla_pad_walker": Benches(("test_pad_walker",), "tiny or odd"),
-    "vdla_pipeline": _COMPUTE,
-    "vdla_product": Benches(("test_arithmetic",), "alu"),
-    "vdla_ram": _LEAVES,
-    "vdla_read_arbiter": Benches(("test_read_arbiter",), "bench", "vdla_read_arbiter_proof"),
-    "vdla_read_monitor": Benches(("test_read_monitor",), "bench"),
-    "vdla_read_port": _PORTS,
-    "vdla_read_ports": _PORTS,
-    "vdla_registers": Benches(("test_register_file",), "bench"),
-    "vdla_requantise": _EMIT,
-    "vdla_requantise_lane": Benches(("test_arithmetic",), "requantiser", "vdla_requantise_lane_proof"),
-    "vdla_scl_buffer": _EMIT,
-    "vdla_select": _EMIT,
-    "vdla_sequencer": Benches(("test_sequencer",)),
-    "vdla_slice": Benches(("test_read_arbiter",), "bench", "vdla_slice_proof"),
-    "vdla_store": _STORE,
-    "vdla_store_engine": _STORE,
-    "vdla_unit_control": Benches(("test_unit_control",), "bench", "vdla_unit_control_proof"),
-    "vdla_uop_buffer": _COMPUTE,
-    "vdla_wgt_buffer": _COMPUTE,
+_OF_MODULES: Mapping[Benches, str] = {
+    Benches(("test_machine",)): "vdla vdla_core",
+    Benches(("test_compute",)): (
+        "vdla_accumulator vdla_accumulator_lane vdla_accumulator_load vdla_compute vdla_copy vdla_inp_buffer "
+        "vdla_pipeline vdla_uop_buffer vdla_wgt_buffer"
+    ),
+    Benches(("test_gemm_core",), "clock and (tiny or block_in_2 or int4) or latency and (tiny or int4)"): (
+        "vdla_adder_tree vdla_gemm_core vdla_gemm_double vdla_gemm_pkg vdla_gemm_single vdla_gemm_start vdla_gemm_sum "
+        "vdla_mac vdla_mac_double"
+    ),
+    Benches(("test_emit",), "tiny or odd"): (
+        "vdla_delay vdla_emit vdla_out_buffer vdla_requantise vdla_scl_buffer vdla_select"
+    ),
+    Benches(("test_arithmetic",), "alu"): "vdla_alu vdla_product",
+    Benches(("test_arithmetic", "test_compute"), "alu or compute and tiny"): "vdla_compute_pkg",
+    Benches(("test_arithmetic",), "requantiser", "vdla_requantise_lane_proof"): "vdla_requantise_lane",
+    Benches(("test_axil",), "bench"): "vdla_axil",
+    Benches(("test_beat_placer", "test_load"), "tiny or odd"): "vdla_beat_placer",
+    Benches(("test_burst_cutter",), "tiny or odd"): "vdla_burst_cutter",
+    Benches(("test_check",), "tiny or full"): "vdla_check",
+    Benches(("test_control",), "bench"): "vdla_control",
+    Benches(("test_counters",), "bench"): "vdla_counters",
+    Benches(("test_fetch",)): "vdla_fetch",
+    Benches(("test_leaves",), "bench"): "vdla_ram",
+    Benches(("test_leaves",), "bench", "vdla_command_queue_proof"): "vdla_command_queue",
+    Benches(("test_leaves",), "bench", "vdla_counter_queue_proof"): "vdla_counter_queue",
+    Benches(("test_leaves",), "bench", "vdla_fifo_proof"): "vdla_fifo",
+    Benches(("test_load",)): "vdla_load vdla_load_engine",
+    Benches(("test_pad_walker",), "tiny or odd"): "vdla_pad_walker",
+    Benches(("test_read_arbiter",), "bench", "vdla_read_arbiter_proof"): "vdla_burst_limit vdla_read_arbiter",
+    Benches(("test_read_arbiter",), "bench", "vdla_slice_proof"): "vdla_slice",
+    Benches(("test_read_monitor",), "bench"): "vdla_read_monitor",
+    Benches(("test_read_ports",), "bench"): "vdla_read_port vdla_read_ports",
+    Benches(("test_register_file",), "bench"): "vdla_registers",
+    Benches(("test_sequencer",)): "vdla_index vdla_sequencer",
+    Benches(("test_store",), "tiny or batch4"): "vdla_store vdla_store_engine",
+    Benches(("test_unit_control",), "bench", "vdla_unit_control_proof"): "vdla_unit_control",
 }
+BENCHES: Mapping[str, Benches] = {name: benches for benches, names in _OF_MODULES.items() for name in names.split()}
+"""The tests and proofs of each module."""
 
 
 def available() -> bool:

@@ -18,9 +18,8 @@ from vdla.verification.rtl_mutants.benches import available, bench_findings
 from vdla.verification.rtl_mutants.defects import Defect, defects
 from vdla.verification.rtl_mutants.design import DesignError, read_design, selects_out_of_range
 from vdla.verification.rtl_mutants.equivalence import is_equivalent
-from vdla.verification.rtl_mutants.guarded import mutated
 from vdla.verification.rtl_mutants.judge import judge, original_finding
-from vdla.verification.rtl_mutants.model import MutantModel, build_model
+from vdla.verification.rtl_mutants.model import MutantModel, build_model, mutated
 from vdla.verification.rtl_mutants.scenarios import Round
 from vdla.verification.rtl_mutants.verdict import Judgement, Killer
 

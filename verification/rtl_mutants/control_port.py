@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from vdla.hardware.generate.build_hash import build_hash
 from vdla.hardware.generate.registers import ADDRESS_BITS, ID, OFFSETS, REGISTERS, VERSION, Register, RegisterAccess
 from vdla.runtime.devices.rtl import RtlModel
 from vdla.runtime.devices.rtl_library import RtlMachine
-from vdla.verification.rtl_mutants.rig import Rig, require
+from vdla.verification.rtl_mutants.rig import Check, Rig, require
 
 OKAY, SLVERR = 0, 2
 ENABLE, PENDING = 1, 2
@@ -32,7 +32,7 @@ class Write:
     strobe: int = BYTES
 
 
-def control_port_scenarios() -> Iterator[tuple[str, Callable[[Config, RtlModel | None, int], None]]]:
+def control_port_scenarios() -> Iterator[tuple[str, Check]]:
     """The scenarios of the control port with their names."""
     yield "registers", _registers
     yield "accesses in flight", _accesses_in_flight

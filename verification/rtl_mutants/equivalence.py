@@ -18,7 +18,7 @@ from vdla.hardware.fpga.yosys import YosysError, run_yosys
 from vdla.hardware.generate import svgen
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, needed_files
 from vdla.verification.rtl_mutants.defects import Defect
-from vdla.verification.rtl_mutants.guarded import mutated
+from vdla.verification.rtl_mutants.model import mutated
 
 RAM = "vdla_ram"
 """The module that proofs leave out."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, Opcode, columns
@@ -17,6 +17,7 @@ from vdla.runtime.devices.rtl_build import BuildOptions, build_library
 from vdla.runtime.devices.rtl_library import MemoryParameters, RtlMachine
 from vdla.simulator.function import execute
 from vdla.simulator.timing import time_program
+from vdla.support.arrays import Bytes
 from vdla.support.errors import Error
 from vdla.verification.programs.random_programs import random_verified_program
 
@@ -24,6 +25,10 @@ WHERE = "machine"
 _SLACK_CYCLES = 20_000
 _ATTEMPTS = 1000
 _CHUNK_CYCLES = 64  # between two looks at the state of a machine that stops
+
+
+Check = Callable[[Config, RtlModel | None, int], None]
+"""A scenario: on a machine, by a model or the RTL's own, with a seed."""
 
 
 class MachineFault(Error, AssertionError):
@@ -78,7 +83,7 @@ class Rig:
     def __exit__(self, *error: object) -> None:
         self.machine.close()
 
-    def _put(self, name: str, values: NDArray[np.uint8]) -> None:
+    def _put(self, name: str, values: Bytes) -> None:
         data = np.ascontiguousarray(values).view(np.uint8).ravel()
         self.image[self.addresses[name] : self.addresses[name] + data.size] = data
 

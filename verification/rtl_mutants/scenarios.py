@@ -8,7 +8,7 @@ and the documents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -21,7 +21,7 @@ from vdla.verification.programs.extreme_programs import extreme_programs
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_machines import DRAMS
 from vdla.verification.rtl_mutants.control_port import control_port_scenarios
-from vdla.verification.rtl_mutants.rig import MachineFault
+from vdla.verification.rtl_mutants.rig import Check, MachineFault
 from vdla.verification.rtl_mutants.stops import stop_scenarios
 
 FIRST = (40, 60)
@@ -41,7 +41,7 @@ class Scenario:
     """A named check of a model."""
 
     name: str
-    check: Callable[[Config, RtlModel | None, int], None]
+    check: Check
 
 
 def scenarios(chosen: Round) -> Iterator[Scenario]:
@@ -71,7 +71,7 @@ def first_finding(config: Config, model: RtlModel | None, seed: int, chosen: Rou
     return ""
 
 
-def _on_memory(dram_number: int) -> Callable[[Config, RtlModel | None, int], None]:
+def _on_memory(dram_number: int) -> Check:
     def check(config: Config, model: RtlModel | None, seed: int) -> None:
         on_memory = replace(config, dram=DRAMS[dram_number])
         _programs(on_memory, model, seed + 1000 * (dram_number + 1), REST)

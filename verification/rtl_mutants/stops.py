@@ -20,7 +20,7 @@ from vdla.runtime.devices.rtl import RtlModel
 from vdla.verification.programs.random_dma import SOURCES
 from vdla.verification.programs.random_machines import DRAMS
 from vdla.verification.rtl_mutants.control_port import BYTES, ENABLE, PENDING
-from vdla.verification.rtl_mutants.rig import Rig, require
+from vdla.verification.rtl_mutants.rig import Check, Rig, require
 
 RESET = 2
 BUSY, DONE, ERROR = 1, 2, 4
@@ -34,7 +34,7 @@ _ERRORS = 24
 _INVALID = 24
 
 
-def stop_scenarios() -> Iterator[tuple[str, Callable[[Config, RtlModel | None, int], None]]]:
+def stop_scenarios() -> Iterator[tuple[str, Check]]:
     """The scenarios of stops with their names."""
     yield "invalid instructions", _invalid
     yield "resets", lambda config, model, seed: _resets(config, model, seed, 0)
@@ -48,9 +48,7 @@ def stop_scenarios() -> Iterator[tuple[str, Callable[[Config, RtlModel | None, i
     yield "resets, slow memory", lambda config, model, seed: _resets(replace(config, dram=slow), model, seed, 0)
 
 
-def _under_stalls(
-    scenario: Callable[[Config, RtlModel | None, int, int], None], number: int
-) -> Callable[[Config, RtlModel | None, int], None]:
+def _under_stalls(scenario: Callable[[Config, RtlModel | None, int, int], None], number: int) -> Check:
     return lambda config, model, seed: scenario(config, model, seed + number, 1 + seed + number)
 
 

@@ -4,8 +4,7 @@ import pytest
 from helpers.remote_clients import TINY, GatedDevice
 
 from vdla.benchmarks.board.clients import _figures, clients
-from vdla.benchmarks.board.faulty_device import DeviceFaults
-from vdla.benchmarks.board.faulty_network import NetworkFaults
+from vdla.benchmarks.board.faults import DeviceFaults, NetworkFaults
 from vdla.benchmarks.board.hostile_messages import hostile_messages
 from vdla.benchmarks.board.remote_overhead import remote_overhead
 from vdla.runtime.remote import RemoteServer, board_status

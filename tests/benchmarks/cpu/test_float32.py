@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from helpers.small_layers import DEPTHWISE, STRIDED, WINOGRAD
 
+from vdla.benchmarks import harness
 from vdla.benchmarks.cpu import benchmark as cpu
 from vdla.benchmarks.cpu import bitserial as cpu_bitserial
 from vdla.benchmarks.cpu import float32 as cpu_float
 from vdla.benchmarks.cpu import int8 as cpu_int8
-from vdla.benchmarks.cpu import paired_timing
-from vdla.benchmarks.cpu.benchmark import CpuError, receipt
+from vdla.benchmarks.cpu.benchmark import receipt
 from vdla.benchmarks.cpu.float32 import difference, measure_fused, measure_layer
 from vdla.benchmarks.cpu.layers import layers, operands_of, our_layer, their_layer
-from vdla.benchmarks.cpu.paired_timing import PairedTimes, geomean, paired_times
-from vdla.benchmarks.cpu.section import Measurement
+from vdla.benchmarks.cpu.measurement import Measurement
+from vdla.benchmarks.harness import LibraryError, PairedTimes, geomean, paired_times
 from vdla.cli import main
 from vdla.commands.bench_command import passed
 from vdla.compiler.operators.workloads import Workload
@@ -69,15 +69,15 @@ def test_sections_report_as_many_steps_as_they_declare(monkeypatch: pytest.Monke
 
 
 def test_missing_libraries_are_named_before_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "find_spec", lambda name: None if name.startswith("onnx") else name)
+    monkeypatch.setattr(harness, "find_spec", lambda name: None if name.startswith("onnx") else name)
     message = 'bench cpu: onnx, onnxruntime must be installed, got none (pip install "vdla[dev]")'
-    with pytest.raises(CpuError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(LibraryError, match=f"^{re.escape(message)}$"):
         cpu.run()
 
 
 def test_paired_times_tell_slow_from_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(paired_timing, "time", SimpleNamespace(process_time=lambda: clock[0]))
+    monkeypatch.setattr(harness, "time", SimpleNamespace(process_time=lambda: clock[0]))
 
     def work(seconds: float) -> None:
         clock[0] += seconds
@@ -89,7 +89,7 @@ def test_paired_times_tell_slow_from_fast(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_receipt_names_versions_threads_and_command() -> None:
-    made = receipt(3)
+    made = receipt("cpu", 3, ["onnxruntime"])
     assert made["threads"] == 1
     assert made["command"] == "vdla bench cpu --seed 3 --json -"
     assert {"numpy", "llvmlite", "onnxruntime"} <= made["versions"].keys()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vdla
-from vdla.benchmarks.evaluate import depthwise, examples
+from vdla.benchmarks.evaluate import examples
 from vdla.hardware.fpga.area import Usage
 
 MOST_LINES = 120
@@ -60,8 +60,8 @@ def test_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(examples, "_seconds", seconds)
     monkeypatch.setattr(examples, "_WINDOW", 31)
-    monkeypatch.setattr(examples, "_LAYERS", ["D9"])
-    monkeypatch.setattr(depthwise, "PRESETS", ("pynq_z1",))
+    monkeypatch.setattr(examples, "DEPTHWISE_LAYERS", ["D9"])
+    monkeypatch.setattr(examples, "PRESETS", ("pynq_z1",))
     monkeypatch.setattr(examples, "datapath_usage", lambda source, module: Usage(lut=7, bram36=0.5))
     figures = examples.measured(lambda what, done, total: None).figures
     assert figures["int4_cold_s"] == 1 and figures["int4_cached_s"] == 2 and seen[0] == seen[1]

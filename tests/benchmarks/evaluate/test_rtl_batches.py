@@ -10,7 +10,7 @@ import pytest
 from helpers.extensions import sad
 
 import vdla
-from vdla.benchmarks.evaluate import rtl_batches
+from vdla.benchmarks.evaluate import on_rtl as rtl_batches
 from vdla.benchmarks.evaluate.on_rtl import MEMORIES
 from vdla.hardware.config import Config
 from vdla.simulator.timing import time_program

@@ -10,7 +10,7 @@ import pytest
 from helpers.stub_cuda import StubCuda
 
 from vdla.benchmarks.gpu import cuda
-from vdla.benchmarks.gpu.vendor_kernels import vendor_kernels
+from vdla.benchmarks.gpu.cuda import vendor_kernels
 from vdla.runtime.cuda import open_cuda
 
 

@@ -7,7 +7,7 @@ from helpers.opencl_functions import needs_opencl
 
 import vdla
 from vdla.benchmarks.gpu import device, exact
-from vdla.benchmarks.gpu.product_ratio import product_ratio
+from vdla.benchmarks.gpu.device import product_ratio
 from vdla.compiler import operators
 from vdla.runtime.opencl import OpenClDeviceError
 from vdla.support.progress import silent

@@ -7,12 +7,11 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from vdla.benchmarks.harness import SubjectError
 from vdla.benchmarks.tune import pool as pools
-from vdla.benchmarks.tune.benchmark import TuneBenchmarkError, run
-from vdla.benchmarks.tune.convergence import SHOWN, _curves, _figures, _row, transferred
-from vdla.benchmarks.tune.picture import convergence_picture
-from vdla.benchmarks.tune.pool import Pool, PoolTask, measured_pool
-from vdla.benchmarks.tune.replay import CLOSE, replay
+from vdla.benchmarks.tune.benchmark import run
+from vdla.benchmarks.tune.convergence import SHOWN, _curves, _figures, _row, convergence_picture, transferred
+from vdla.benchmarks.tune.pool import CLOSE, Pool, PoolTask, measured_pool, replay
 from vdla.compiler.templates import conv2d
 from vdla.compiler.tune import VdlaTask, template_task
 from vdla.hardware.config import Config
@@ -87,7 +86,7 @@ def test_the_picture_has_a_curve_for_each_search(pool: Pool) -> None:
 
 
 def test_an_unknown_section_is_refused() -> None:
-    with pytest.raises(TuneBenchmarkError) as caught:
+    with pytest.raises(SubjectError) as caught:
         run(subjects=["convergance"])
     assert str(caught.value) == (
         "bench tune: section must be one of bad_estimate, convergence, cpu_speedup, grid_speedup, kills, optimum, "

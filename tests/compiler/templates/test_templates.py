@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.random_config import random_config
 from helpers.seeds import seeds
 from helpers.template_cases import CASES
 
@@ -23,7 +24,6 @@ from vdla.compiler.templates.pool2d import pool2d
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program
-from vdla.verification.programs.random_config import random_config
 
 PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
 MACHINES = {

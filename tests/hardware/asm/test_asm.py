@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.random_instructions import unordered_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from vdla.hardware.asm import AsmError, assemble, disassemble, instruction_text
 from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.isa import Buffer, Gemm, Load, MicroOp, Sync, Unit, decode, decode_uops
 from vdla.hardware.program import Program, ProgramError
-from vdla.verification.programs.random_instructions import unordered_program
 
 TEXT = """\
 .program "demo"  # a comment

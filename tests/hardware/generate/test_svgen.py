@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.random_instructions import random_instructions
 
 from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.generate.registers import ErrorCode
 from vdla.hardware.generate.svgen import packages, render
 from vdla.hardware.isa import COUNTERS, encode, instruction_bytes, opcode_of
 from vdla.support.tool_environment import tool_environment
-from vdla.verification.programs.random_instructions import random_instructions
 
 
 @pytest.mark.parametrize("name", ["vdla_pkg.sv", "vdla_regs_pkg.sv"])

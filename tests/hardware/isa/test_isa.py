@@ -6,6 +6,8 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from helpers.random_config import random_config
+from helpers.random_instructions import random_columns, random_instructions, random_uops
 
 from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.isa import (
@@ -45,8 +47,6 @@ from vdla.hardware.isa import (
     uop_layout,
     with_fields,
 )
-from vdla.verification.programs.random_config import random_config
-from vdla.verification.programs.random_instructions import random_columns, random_instructions, random_uops
 
 PYNQ = Config.preset("pynq_z1")
 presets = pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)

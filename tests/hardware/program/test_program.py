@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.random_instructions import unordered_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from vdla.hardware.config import PRESETS, Config, Dram
 from vdla.hardware.isa import Buffer, Gemm, Load, Store, columns, decode, encode
 from vdla.hardware.program import STREAM, Program, ProgramError, ProgramTensor, load, place
 from vdla.support.sealed_file import HEADER, PREFIX_BYTES
-from vdla.verification.programs.random_instructions import unordered_program
 
 PYNQ = Config.preset("pynq_z1")
 X = ProgramTensor(name="x", role="input", shape=(64,), dtype="int8", layout="C", nbytes=64)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.random_instructions import random_columns
 from helpers.rtl.tested_rtl import PLUSARGS
 from helpers.staged_datapaths import leaky
 from helpers.verilated_program import program
@@ -40,7 +41,6 @@ from vdla.hardware.isa import (
     layout,
     pack,
 )
-from vdla.verification.programs.random_instructions import random_columns
 
 pytestmark = pytest.mark.rtl
 

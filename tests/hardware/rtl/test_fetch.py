@@ -7,6 +7,7 @@ import cocotb
 import numpy as np
 import pytest
 from helpers.naive_timing import cut_run
+from helpers.random_instructions import random_instructions
 from helpers.rtl.axi_memory import Storage
 from helpers.rtl.burst_memory import BurstMemory
 from helpers.rtl.rtl_bench import Bench, any_pattern, config, pattern, seeds
@@ -15,7 +16,6 @@ from helpers.rtl.unit_pins import command_widths, derived_fields, split
 
 from vdla.hardware.isa import COL, COUNTERS, IsaError, check, columns, encode, instruction_bytes
 from vdla.hardware.timing import DISPATCH_DELAY, PORT_DELAY, fetch_buffer_beats
-from vdla.verification.programs.random_instructions import random_instructions
 
 UNITS = 3
 START_DELAY = 3

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from vdla.hardware.generate.rtl_files import FOLDER
-from vdla.verification.rtl_mutants.environment import ARGUMENT_VARIABLE, FOLDER_VARIABLE
+from vdla.verification.rtl_mutants.machines import ARGUMENT_VARIABLE, FOLDER_VARIABLE
 
 RTL = Path(os.environ.get(FOLDER_VARIABLE) or FOLDER)
 PLUSARGS = tuple(os.environ.get(ARGUMENT_VARIABLE, "").split())

@@ -7,7 +7,7 @@ import os
 import pytest
 from helpers.virtual_boards import pynq_is_present, virtual_board, write_bitstream
 
-from vdla.benchmarks.board.device_tests import FABRIC
+from vdla.benchmarks.board.virtual_client import FABRIC
 from vdla.hardware.config import Config
 
 

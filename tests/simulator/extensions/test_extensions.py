@@ -17,10 +17,10 @@ from vdla.hardware.asm import assemble, disassemble
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COUNTERS, UNITS, Emit, Gemm, Load, MicroOp, Store, instruction_columns, isa_of
 from vdla.hardware.program import Program
-from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.function import Engine
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import time_columns
+from vdla.verification.adversary import Harm, attack
 
 DECLARED = (lut, sad, mix, narrow, pair)
 TINY = vdla.extend(Config.preset("tiny"), *DECLARED)

@@ -28,10 +28,10 @@ from vdla.hardware.isa import (
     instruction_columns,
     isa_of,
 )
-from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.function import Engine
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import time_columns
+from vdla.verification.adversary import Harm, attack
 
 PLAIN = Config.preset("tiny")
 DECLARED = (table, depthwise, running, sad)

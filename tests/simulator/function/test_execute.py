@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from helpers.naive_function import Naive
+from helpers.random_config import random_config
 from helpers.random_image import random_image
 
 from vdla.hardware.config import Config
@@ -24,7 +25,6 @@ from vdla.hardware.isa import (
 from vdla.hardware.numerics import pack_elements, pack_scale
 from vdla.simulator.function import Engine, execute, token_order, vnni
 from vdla.simulator.support.errors import SimulationError
-from vdla.verification.programs.random_config import random_config
 from vdla.verification.programs.random_programs import random_draft
 
 PRESETS = ["pynq_z1", "tiny", "int4", "batch4"]

@@ -9,8 +9,8 @@ from helpers.hand_programs import DATA, PIPELINE, PRODUCT, RESULT, SCALE, UOPS, 
 
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import Emit, Sync, Unit
-from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.verify import Kind, verify
+from vdla.verification.adversary import Harm, attack
 
 # --- deadlock -------------------------------------------------------------------------------------
 

@@ -12,10 +12,10 @@ from helpers.seeds import seeds
 from vdla.benchmarks.mutants import run
 from vdla.compiler.codegen.vdla.tokens import QUEUES
 from vdla.hardware.config import Dram
-from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import time_program
 from vdla.simulator.verify import Kind, verify
+from vdla.verification.adversary import Harm, attack
 from vdla.verification.programs import suite
 from vdla.verification.programs.mutation import KINDS, mutants
 from vdla.verification.programs.random_programs import random_draft

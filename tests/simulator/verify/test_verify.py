@@ -11,8 +11,8 @@ from helpers.hand_programs import DATA, PIPELINE, PRODUCT, RESULT, SCALE, TINY, 
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Emit, Load, MicroOp, Operand, Vector, VectorOp
 from vdla.hardware.program import Program
-from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.verify import Kind, Range, verify
+from vdla.verification.adversary import Harm, attack
 
 
 def test_the_pipeline_is_verified():

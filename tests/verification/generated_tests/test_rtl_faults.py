@@ -4,8 +4,7 @@ import pytest
 
 from vdla.benchmarks.evaluate import on_rtl
 from vdla.hardware.generate.extension_files import machine_files
-from vdla.verification.generated_tests.planted import plant_in_rtl, sample_machine
-from vdla.verification.generated_tests.rtl_faults import RTL_FAULTS
+from vdla.verification.generated_tests.planted import RTL_FAULTS, plant_in_rtl, sample_machine
 
 FILES = machine_files(sample_machine())
 

@@ -7,7 +7,8 @@ from helpers.extensions import narrow, pair, sad
 from helpers.stateful import depthwise, running, table
 
 import vdla
-from vdla.benchmarks.evaluate.benchmark import EvaluateBenchmarkError, run
+from vdla.benchmarks.evaluate.benchmark import run
+from vdla.benchmarks.harness import SubjectError
 from vdla.cli import main
 from vdla.hardware.config import Config
 from vdla.hardware.isa import isa_of
@@ -111,7 +112,7 @@ def test_the_benchmark_counts_what_it_does():
 
 
 def test_an_unknown_part_is_refused():
-    with pytest.raises(EvaluateBenchmarkError) as failure:
+    with pytest.raises(SubjectError) as failure:
         run(subjects=["mismatch"])
     assert str(failure.value) == (
         "bench evaluate: part must be one of programs, mutants, faults, mismatches, examples, got mismatch "

@@ -9,8 +9,8 @@ import pytest
 from vdla.hardware.config import Config
 from vdla.hardware.program import STREAM, placed_sizes
 from vdla.hardware.timing import PAGE_BYTES
+from vdla.verification.programs.random_data import HIGHEST, LOWEST, random_places
 from vdla.verification.programs.random_machines import MACHINES
-from vdla.verification.programs.random_places import HIGHEST, LOWEST, random_places
 from vdla.verification.programs.random_programs import random_verified_program
 
 WORD = 1 << 32

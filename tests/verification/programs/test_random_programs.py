@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.random_config import random_config
 
 from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH, Config
-from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program
 from vdla.simulator.verify import verify
+from vdla.verification.adversary import Harm, attack
 from vdla.verification.programs.cases import all_random
-from vdla.verification.programs.random_config import random_config
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_machines import DRAMS, MACHINES
 from vdla.verification.programs.random_programs import random_verified_program

@@ -20,8 +20,7 @@ from vdla.verification.programs import suite
 from vdla.verification.programs.cases import ProgramCase, random_batches
 from vdla.verification.programs.device_pair import Arrays, Comparator, Conditions, PairResult
 from vdla.verification.programs.random_programs import random_verified_program
-from vdla.verification.programs.shrink import shrink
-from vdla.verification.programs.token_free_program import without_tokens
+from vdla.verification.programs.shrink import shrink, without_tokens
 
 TINY = Config.preset("tiny")
 

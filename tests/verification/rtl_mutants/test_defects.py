@@ -13,8 +13,8 @@ from vdla.hardware.generate.rtl_files import rtl_files
 from vdla.verification.rtl_mutants.campaign import all_defects, sample
 from vdla.verification.rtl_mutants.defects import Defect, defects
 from vdla.verification.rtl_mutants.design import DesignError, read_design
-from vdla.verification.rtl_mutants.guarded import guarded, mutated
 from vdla.verification.rtl_mutants.machines import MACHINES
+from vdla.verification.rtl_mutants.model import guarded, mutated
 from vdla.verification.rtl_mutants.rules import KINDS
 
 TINY = Config.preset("tiny")

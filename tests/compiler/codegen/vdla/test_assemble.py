@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.program_model import all_accesses, check_program
+from helpers.random_config import random_config
 from helpers.work import lines_executed
 
 from vdla.compiler.codegen.vdla.allocate import AllocationError
@@ -37,7 +38,6 @@ from vdla.hardware.program import Program, ProgramTensor, place
 from vdla.simulator.function import execute
 from vdla.simulator.timing.vector_stalls import vector_stalls
 from vdla.simulator.verify import Kind, verify
-from vdla.verification.programs.random_config import random_config
 
 CONFIG = Config()
 INP, WGT, SCL, ACC, OUT = Buffer.INP, Buffer.WGT, Buffer.SCL, Buffer.ACC, Buffer.OUT

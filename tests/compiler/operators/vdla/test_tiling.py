@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.random_config import random_config
 from helpers.seeds import seeds
 
 from vdla.compiler.operators.vdla import tile_candidates, tile_steps
@@ -22,7 +23,6 @@ from vdla.compiler.templates import depthwise_conv2d
 from vdla.compiler.templates.conv2d import conv2d
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import Mode, simulate
-from vdla.verification.programs.random_config import random_config
 
 PLAIN = TilingProblem(
     batches=1, out_blocks=4, in_blocks=1, rows=1, cols=1, taps=1, row_step=1, row_span=1, col_step=1, col_span=1,

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN, Buffer, Opcode, Operand, Source, StagedEmit, VectorOp
 from vdla.simulator.support.jit import entry_point, helper
+from vdla.support.arrays import Ints
 
-Ints = NDArray[np.int64]
 Digests = NDArray[np.uint64]
 
 DONE, HANG, BOUNDS, LONG = range(4)

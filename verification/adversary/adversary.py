@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import COL, OldSum, PlugIn, Port, Unit, uop_columns
 from vdla.hardware.program import Program, ProgramTensor
-from vdla.simulator.adversary import machine
+from vdla.support.arrays import Ints
+from vdla.verification.adversary import machine
 
-Ints = NDArray[np.int64]
 Digests = NDArray[np.uint64]
 
 _DEEP = 4096

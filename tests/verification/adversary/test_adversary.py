@@ -11,7 +11,7 @@ from helpers.hand_programs import DATA, PIPELINE, PRODUCT, RESULT, SCALE, TINY, 
 
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import Emit, Gemm, Load, MicroOp, Operand, Source, Store, Sync, Unit, Vector, VectorOp
-from vdla.simulator.adversary import Harm, Interleaving, attack, interleavings
+from vdla.verification.adversary import Harm, Interleaving, attack, interleavings
 
 
 def harm(*steps, **options):

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from vdla.benchmarks.network_cpu import benchmark
-from vdla.benchmarks.network_cpu.benchmark import NetworkTimes, measure_float, measure_int8, network_of
+from vdla.benchmarks import harness
+from vdla.benchmarks import network_cpu as benchmark
+from vdla.benchmarks.network_cpu import NetworkTimes, measure_float, measure_int8, network_of
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
 
@@ -51,7 +52,7 @@ def test_figures_are_geometric_means(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(benchmark, "find_spec", lambda name: None if name == "onnx" else Path())
-    with pytest.raises(benchmark.NetworkCpuError) as error:
+    monkeypatch.setattr(harness, "find_spec", lambda name: None if name == "onnx" else Path())
+    with pytest.raises(harness.LibraryError) as error:
         benchmark.run()
     assert str(error.value) == 'bench network_cpu: onnx must be installed, got none (pip install "vdla[dev]")'

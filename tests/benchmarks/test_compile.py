@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vdla.benchmarks import trial_time
+from vdla.benchmarks import compile as trial_time
 from vdla.compiler.operators.workloads import SELF_TEST
 from vdla.hardware.config import Config
 from vdla.runtime.tune import SimMeasurer

@@ -1,14 +1,11 @@
-"""Sections of the `cpu` benchmark: figures and measurements, with the same columns in all."""
+"""Measurements of the `cpu` benchmark: kernels on both sides, with the same columns in all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from vdla.benchmarks.cpu.paired_timing import PairedTimes, geomean
-
-ReportStep = Callable[[str], None]  # called with the name of the next measurement
+from vdla.benchmarks.harness import PairedTimes, Row, Section, geomean
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +21,7 @@ class Measurement:
     error: float
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Row:
         """The row of the table, rounded to significant digits."""
         return {
             "name": self.name,
@@ -36,16 +33,13 @@ class Measurement:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Figures by name, and the measurements behind them."""
-
-    figures: Mapping[str, float]
-    measurements: Sequence[Measurement]
-
-
 def comparison(what: str, measurements: Sequence[Measurement]) -> Section:
     """The comparison with a library: geometric mean and worst of the ratios, and largest error."""
     ratios = [one.times.ratio for one in measurements]
     figures = {"geomean": geomean(ratios), "worst": min(ratios), "error": max(one.error for one in measurements)}
-    return Section({f"{what}_{name}": value for name, value in figures.items()}, measurements)
+    return section({f"{what}_{name}": value for name, value in figures.items()}, measurements)
+
+
+def section(figures: dict[str, float], measurements: Sequence[Measurement]) -> Section:
+    """Figures, and the rows of the measurements behind them."""
+    return Section(figures, [one.row for one in measurements])

@@ -1,19 +1,79 @@
-"""The cases of ONNX's backend test suite that need no download, run by its official runner.
+"""ONNX's backend test suite: node tests passed, failed, and declined with a reason.
 
-Node tests are single operators, run by kernels where they have them, and their definitions by other
-operators, whose many small nodes run as NumPy functions. The others are small models that the
-package `onnx` brings.
+The figures count the node tests of the installed `onnx`; the models that it brings are counted
+apart. `declined` are models that the importer refuses, with the reason for each of their nodes;
+`incomparable` are cases whose expectation is random, or beyond the suite's own comparison.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 import unittest
 import warnings
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+
+from vdla.benchmarks.harness import BenchmarkResult, Figures, host_receipt
+from vdla.support.progress import Progress, silent
+
+_WORKERS = 2
+_BATCH = 64
+
+_Case = tuple[str, str]
+
+
+def run(
+    progress: Progress = silent, seed: int = 0, cases: Sequence[_Case] | None = None, workers: int = _WORKERS
+) -> BenchmarkResult:
+    """Runs all cases in `workers` processes; 0 runs them in this one. The seed decides nothing."""
+    chosen = case_names() if cases is None else tuple(cases)
+    outcomes: list[SuiteOutcome] = []
+    progress("start", 0, len(chosen))
+    for batch in _batches(chosen, workers):
+        outcomes += batch
+        progress(f"{_count(outcomes, SuiteVerdict.FAILED)} failed", len(outcomes), len(chosen))
+    nodes = [outcome for outcome in outcomes if outcome.category == "node"]
+    models = [outcome for outcome in outcomes if outcome.category != "node"]
+    figures: Figures = {verdict.value: _count(nodes, verdict) for verdict in SuiteVerdict}
+    figures |= {"cases": len(nodes), "passed_share": _count(nodes, SuiteVerdict.PASSED) / max(len(nodes), 1)}
+    figures |= {f"models_{verdict.value}": _count(models, verdict) for verdict in SuiteVerdict}
+    rows = [
+        {"case": outcome.name, "verdict": outcome.verdict.value, "reason": outcome.text}
+        for outcome in outcomes
+        if outcome.verdict is not SuiteVerdict.PASSED
+    ]
+    return BenchmarkResult("onnx", figures, rows, host_receipt(seed, "vdla bench onnx --json -", ["onnx"]))
+
+
+def _count(outcomes: Iterable[SuiteOutcome], verdict: SuiteVerdict) -> int:
+    return Counter(outcome.verdict for outcome in outcomes)[verdict]
+
+
+def _batches(cases: Sequence[_Case], workers: int) -> Iterable[list[SuiteOutcome]]:
+    batches = [cases[start : start + _BATCH] for start in range(0, len(cases), _BATCH)]
+    if not workers:
+        yield from map(_run_batch, batches)
+        return
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(_run_batch, batches)
+
+
+def _run_batch(cases: Sequence[_Case]) -> list[SuiteOutcome]:
+    return [run_case(*case) for case in cases]
+
+
+# --- cases ----------------------------------------------------------------------------------------
+# The cases of ONNX's backend test suite that need no download, run by its official runner.
+#
+# Node tests are single operators, run by kernels where they have them, and their definitions by
+# other operators, whose many small nodes run as NumPy functions. The others are small models that
+# the package `onnx` brings.
+
 
 _CATEGORIES = {
     "OnnxBackendNodeModelTest": "node",

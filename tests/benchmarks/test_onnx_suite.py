@@ -5,8 +5,7 @@ from zlib import crc32
 
 import pytest
 
-from vdla.benchmarks.onnx.benchmark import run
-from vdla.benchmarks.onnx.cases import SuiteVerdict, case_names, run_case
+from vdla.benchmarks.onnx import SuiteVerdict, case_names, run, run_case
 
 NO_TRAINING = "models are run, not trained: nothing differentiates a graph"
 DECLINED = {"test_gradient_of_add": NO_TRAINING, "test_gradient_of_add_and_mul": NO_TRAINING}

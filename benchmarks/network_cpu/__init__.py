@@ -1,1 +1,0 @@
-"""Convolutional networks wholly on the CPU, compared with ONNX Runtime and OpenVINO."""

@@ -1,1 +1,0 @@
-"""ONNX's own test suite against the toolkit's backend."""
