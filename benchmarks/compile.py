@@ -21,7 +21,7 @@ from vdla.compiler.operators.workloads import Workload, resnet18_layers
 from vdla.compiler.templates import dense
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.layers import layer_operator
+from vdla.runtime.diagnosis.layers import layer_operator
 from vdla.simulator.verify import verify
 
 

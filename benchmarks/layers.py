@@ -16,7 +16,7 @@ from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
 from vdla.hardware.config import Config
-from vdla.runtime.layers import LayerRun, layer_operator, measure
+from vdla.runtime.diagnosis.layers import LayerRun, layer_operator, measure
 
 PRESET = "pynq_z1"
 FIRST = "C1"  # its channels do not fill a block

@@ -16,8 +16,10 @@ from vdla.benchmarks.networks.registry import NETWORKS, Network
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.integer import fuse_qdq
 from vdla.compiler.graph.quantise import METHODS
-from vdla.runtime.evaluate import Evaluator, evaluate_node
-from vdla.runtime.quantise import quantise, snr_db
+from vdla.runtime.network.evaluate_nodes import evaluate_node
+from vdla.runtime.network.evaluator import Evaluator
+from vdla.runtime.network.quantisation_report import snr_db
+from vdla.runtime.network.quantise import quantise
 from vdla.support.processor import cpu_model
 
 _BATCH = 100  # divides the 600 held-out images

@@ -14,7 +14,7 @@ import numpy as np
 from vdla.compiler.operators.workloads import Workload
 from vdla.compiler.tune import Point, VdlaTask, layer_task
 from vdla.hardware.config import Config
-from vdla.runtime.tune import SimMeasurer
+from vdla.runtime.tune.measurer import SimMeasurer
 
 POINTS = 4
 """Trials of each kind on a layer."""

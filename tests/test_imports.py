@@ -125,26 +125,18 @@ ROOMS: dict[str, str] = {
         "simulator.function simulator.stats simulator.verify simulator.timing"
     ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
-    "runtime.grid": "support compiler.abi compiler.ir compiler.target runtime.native",
-    "runtime.opencl": ("compiler.abi compiler.ir compiler.target compiler.codegen.opencl runtime.native runtime.grid"),
-    "runtime.cuda": "compiler.abi compiler.ir compiler.target compiler.codegen.ptx runtime.native runtime.grid",
-    "runtime.numpy_operators": "hardware",
-    "runtime.evaluate": (
-        "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "compiler.graph.rules compiler.graph.integer compiler.graph.onnx runtime.native "
-        "runtime.numpy_operators"
+    "runtime.grid": (
+        "support compiler.abi compiler.ir compiler.target compiler.analysis compiler.lowering compiler.schedule "
+        "compiler.codegen.opencl compiler.codegen.ptx runtime.native"
     ),
-    "runtime.artifact": "support hardware hardware.program compiler.abi simulator.verify",
+    "runtime.numpy_operators": "hardware",
     "runtime.executor": (
-        "support hardware.isa hardware hardware.program simulator.stats runtime.devices runtime.native "
-        "runtime.numpy_operators runtime.artifact runtime.grid"
+        "support hardware.isa hardware hardware.program compiler.abi simulator.stats simulator.verify runtime.devices "
+        "runtime.native runtime.grid runtime.numpy_operators"
     ),
     "runtime": (
-        "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
-        "compiler.te compiler.lowering compiler.analysis compiler.schedule compiler.operators.vdla compiler.operators "
-        "compiler.operators.gpu compiler.graph compiler.graph.onnx "
-        "compiler.templates compiler.map simulator.support simulator.stats simulator.timing simulator "
-        "runtime.devices runtime.native runtime.grid runtime.evaluate runtime.executor "
+        "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla compiler.schedule "
+        "compiler.operators.vdla compiler.operators.gpu compiler.graph runtime.native runtime.grid runtime.executor "
         "runtime.network runtime.tune"
     ),
     "compiler.graph.accelerator": (
@@ -152,53 +144,37 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.graph.grid": ("compiler.graph compiler.graph.accelerator compiler.graph.layouts compiler.graph.rules"),
     "runtime.network": (
-        "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target "
-        "compiler.codegen.llvm compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "compiler.graph.rules compiler.graph.layouts compiler.graph.onnx compiler.tune simulator.stats "
-        "simulator.verify simulator.timing runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor "
-        "compiler.graph.accelerator compiler.graph.grid compiler.operators.gpu runtime.grid runtime.quantise"
-    ),
-    "runtime.quantise": (
-        "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
+        "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.codegen.llvm "
+        "compiler.operators.cpu compiler.operators.gpu compiler.graph compiler.graph.passes compiler.graph.rules "
+        "compiler.graph.layouts compiler.graph.integer compiler.graph.quantise compiler.graph.onnx compiler.tune "
+        "simulator.stats simulator.verify simulator.timing runtime.native runtime.grid runtime.numpy_operators "
+        "runtime.executor compiler.graph.accelerator compiler.graph.grid"
     ),
     "runtime.tune": (
         "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "
-        "compiler.operators.vdla compiler.map compiler.tune.searches compiler.graph compiler.graph.rules compiler.tune "
-        "compiler.tune.grid simulator.timing runtime.devices runtime.native runtime.grid runtime.artifact "
-        "runtime.network"
+        "compiler.operators.vdla compiler.map compiler.tune.searches compiler.graph compiler.graph.rules "
+        "compiler.tune compiler.tune.grid simulator.timing runtime.devices runtime.native runtime.grid "
+        "runtime.executor runtime.network"
     ),
-    "runtime.check_datapath": (
-        "support hardware.isa hardware hardware.generate compiler.ir compiler.te compiler.interpret "
-        "compiler.extensions runtime.devices"
+    "runtime.checks": (
+        "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.interpret compiler.te "
+        "compiler.tensorize compiler.codegen.vdla compiler.schedule compiler.extensions "
+        "compiler.codegen.vdla.intrinsics simulator.verify simulator runtime.devices runtime.native"
     ),
-    "runtime.check_intrinsic": (
-        "support hardware.isa hardware compiler.ir compiler.target compiler.te compiler.interpret compiler.tensorize "
-        "compiler.schedule compiler.codegen.vdla compiler.codegen.vdla.intrinsics simulator.verify simulator "
-        "runtime.native runtime.check_datapath"
-    ),
-    "runtime.verdict": (
-        "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.te compiler.interpret "
+    "runtime.studies": (
+        "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
         "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
-        "compiler.graph compiler.graph.passes compiler.graph.integer compiler.graph.onnx compiler.tune.searches "
-        "compiler.tune simulator.verify simulator.timing simulator runtime.evaluate runtime runtime.quantise "
-        "runtime.tune"
+        "compiler.tune.searches compiler.graph compiler.graph.passes compiler.graph.integer compiler.graph.onnx "
+        "compiler.tune simulator.verify simulator.timing simulator runtime.network runtime.tune"
     ),
-    "runtime.explore": (
-        "support hardware hardware.fpga compiler.extensions compiler.tune.searches compiler.tune "
-        "runtime.tune runtime.verdict"
-    ),
-    "runtime.compare": (
-        "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "
-        "simulator.stats simulator.verify runtime.devices runtime.numpy_operators runtime.artifact "
-        "runtime.executor runtime"
-    ),
-    "runtime.selftest": (
-        "support hardware.isa hardware hardware.program compiler.operators compiler.templates "
-        "simulator.stats simulator.timing simulator runtime.devices runtime"
+    "runtime.diagnosis": (
+        "support hardware.isa hardware hardware.program hardware.asm compiler.operators.vdla compiler.operators "
+        "compiler.templates simulator.support simulator.function simulator.stats simulator.verify simulator.timing "
+        "simulator runtime.devices runtime.numpy_operators runtime.executor"
     ),
     "runtime.remote": (
         "support hardware.isa hardware hardware.program simulator.support simulator.stats simulator.verify "
-        "runtime.devices runtime.artifact"
+        "runtime.devices runtime.executor"
     ),
     "boards": "support hardware hardware.generate",
     "boards.vivado": "hardware hardware.generate hardware.fpga boards",
@@ -215,38 +191,37 @@ ROOMS: dict[str, str] = {
         "benchmarks.harness benchmarks.isolated_batches"
     ),
     "benchmarks.gpu": (
-        "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.lowering "
-        "compiler.te compiler.schedule compiler.operators compiler.operators.gpu compiler.codegen.opencl "
-        "compiler.codegen.ptx runtime.native runtime.grid runtime.opencl runtime.cuda runtime "
-        "benchmarks.harness benchmarks.isolated_batches benchmarks.fuzz"
+        "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
+        "compiler.lowering compiler.schedule compiler.codegen.opencl compiler.codegen.ptx compiler.operators "
+        "compiler.operators.gpu runtime.native runtime.grid runtime benchmarks.harness benchmarks.isolated_batches "
+        "benchmarks.fuzz"
     ),
     "benchmarks.cpu": (
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
         "benchmarks.harness"
     ),
     "benchmarks.network_cpu": (
-        "support compiler.target compiler.graph.onnx runtime.native runtime.network runtime.quantise "
-        "benchmarks.harness benchmarks.networks benchmarks.cpu"
+        "support compiler.target compiler.graph.onnx runtime.native runtime.network benchmarks.harness "
+        "benchmarks.networks benchmarks.cpu"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.tune.searches compiler.templates "
-        "compiler.tune compiler.tune.grid simulator.timing runtime.opencl runtime.tune benchmarks benchmarks.harness "
-        "benchmarks.networks benchmarks.cpu"
+        "compiler.tune compiler.tune.grid simulator.timing runtime.grid runtime.tune benchmarks.harness "
+        "benchmarks.networks benchmarks.cpu benchmarks"
     ),
     "benchmarks.hostile": (
-        "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.numpy_operators "
-        "runtime.evaluate runtime.artifact runtime.executor runtime runtime.network runtime.opencl "
-        "benchmarks.harness benchmarks.isolated_batches"
+        "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.grid "
+        "runtime.numpy_operators runtime.executor runtime.network benchmarks.harness benchmarks.isolated_batches"
     ),
-    "benchmarks.onnx": "support compiler.graph.onnx runtime benchmarks.harness",
+    "benchmarks.onnx": "support compiler.graph.onnx runtime.network benchmarks.harness",
     "benchmarks.programs": (
         "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.templates simulator.stats "
-        "simulator.verify simulator.timing runtime.devices runtime.compare"
+        "simulator.verify simulator.timing runtime.devices runtime.diagnosis"
     ),
     "benchmarks.board": (
-        "support hardware hardware.program simulator.stats runtime.devices runtime.artifact runtime runtime.network "
-        "runtime.quantise runtime.remote boards boards.virtual benchmarks.harness benchmarks.networks "
-        "benchmarks.hostile benchmarks.programs"
+        "support hardware hardware.program simulator.stats runtime.devices runtime.executor runtime.network "
+        "runtime.remote boards boards.virtual benchmarks.harness benchmarks.networks benchmarks.hostile "
+        "benchmarks.programs"
     ),
     "benchmarks.coverage": (
         "hardware.isa hardware hardware.program simulator.verify simulator.stats simulator.timing benchmarks.harness "
@@ -258,9 +233,9 @@ ROOMS: dict[str, str] = {
         "simulator.verify simulator.timing simulator runtime.devices benchmarks.programs"
     ),
     "benchmarks.evaluate": (
-        "support hardware hardware.fpga hardware.generate hardware.program compiler.extensions compiler.te "
-        "simulator.timing runtime runtime.devices runtime.verdict benchmarks benchmarks.harness benchmarks.programs "
-        "benchmarks.coverage benchmarks.generated_tests"
+        "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.extensions "
+        "simulator.timing runtime.devices runtime.tune runtime.studies benchmarks.harness benchmarks.programs "
+        "benchmarks.coverage benchmarks.generated_tests benchmarks"
     ),
     "benchmarks.rtl_mutants": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
@@ -270,24 +245,23 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
         "compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators compiler.operators.definitions "
         "compiler.operators.cpu compiler.graph compiler.graph.integer compiler.graph.quantise compiler.templates "
-        "compiler.tune simulator.adversary simulator.stats simulator.verify simulator.timing simulator runtime.devices "
-        "runtime.native runtime.evaluate runtime.artifact runtime.executor runtime compiler.graph.accelerator "
-        "runtime.network runtime.quantise runtime.tune runtime.compare boards benchmarks.harness benchmarks.networks "
-        "benchmarks.cpu benchmarks.programs benchmarks.coverage"
+        "compiler.tune simulator.adversary simulator.stats simulator.verify simulator.timing simulator "
+        "runtime.devices runtime.native runtime.executor compiler.graph.accelerator runtime.network runtime.tune "
+        "runtime.diagnosis boards benchmarks.harness benchmarks.networks benchmarks.cpu benchmarks.programs "
+        "benchmarks.coverage"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm compiler.ir "
         "compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
         "compiler.operators.vdla compiler.operators compiler.operators.definitions compiler.operators.cpu "
-        "compiler.operators.gpu compiler.graph compiler.graph.passes "
-        "compiler.graph.onnx compiler.graph.quantise compiler.templates compiler.tune compiler.tune.searches "
-        "simulator.function simulator.stats simulator.verify simulator.timing "
-        "simulator runtime.devices runtime.opencl runtime.cuda runtime.evaluate runtime.artifact runtime.executor "
-        "runtime runtime.network runtime.quantise runtime.compare runtime.tune runtime.verdict runtime.explore "
-        "benchmarks.harness benchmarks.networks benchmarks.programs benchmarks.generated_tests runtime.check_datapath"
+        "compiler.operators.gpu compiler.tune.searches compiler.graph compiler.graph.passes compiler.graph.quantise "
+        "compiler.graph.onnx compiler.templates compiler.tune simulator.function simulator.stats simulator.verify "
+        "simulator.timing simulator runtime.devices runtime.grid runtime.executor runtime.network runtime.tune "
+        "runtime.checks runtime.studies runtime.diagnosis benchmarks.harness benchmarks.networks benchmarks.programs "
+        "benchmarks.generated_tests"
     ),
     "commands.board": (
-        "support hardware commands runtime.devices runtime.remote runtime.selftest boards boards.vivado boards.virtual"
+        "support hardware runtime.devices runtime.diagnosis runtime.remote boards boards.vivado boards.virtual commands"
     ),
 }
 

@@ -15,8 +15,8 @@ from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.remote import RemoteDevice
-from vdla.runtime.run import run
+from vdla.runtime.devices.run import run
+from vdla.runtime.remote.remote_device import RemoteDevice
 from vdla.support.errors import Error
 
 ATTEMPTS = 50

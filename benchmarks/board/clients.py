@@ -23,7 +23,8 @@ from vdla.benchmarks.board.faulty_network import NetworkFaults, faulty_network
 from vdla.benchmarks.board.served import served
 from vdla.benchmarks.harness import Progress, silent
 from vdla.hardware.config import Config
-from vdla.runtime.remote import Limits, board_status
+from vdla.runtime.remote.channel import board_status
+from vdla.runtime.remote.limits import Limits
 
 HANG_S = 150.0
 """Seconds without a line in its journal after which a client hangs."""

@@ -29,10 +29,11 @@ from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program, placed_sizes
-from vdla.runtime.remote import Limits, RemoteDevice
+from vdla.runtime.devices.run import run
 from vdla.runtime.remote.framing import PREFIX, unpack
+from vdla.runtime.remote.limits import Limits
 from vdla.runtime.remote.messages import SERVICE, VERSION
-from vdla.runtime.run import run
+from vdla.runtime.remote.remote_device import RemoteDevice
 from vdla.support.errors import Error
 
 SHORT, LONG = 600, 10_000

@@ -16,8 +16,8 @@ from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.hardware.config import Config
 from vdla.runtime.devices import open_device
-from vdla.runtime.remote import RemoteDevice
-from vdla.runtime.run import run
+from vdla.runtime.devices.run import run
+from vdla.runtime.remote.remote_device import RemoteDevice
 
 SHORT, LONG = 20, 200
 """Runs of the short and the long form, after the first."""

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from vdla.benchmarks.harness import Progress
 from vdla.hardware.config import Config
-from vdla.runtime.verdict import LayerVerdict, evaluate, layers_named
+from vdla.runtime.studies.layers import layers_named
+from vdla.runtime.studies.verdict import LayerVerdict, evaluate
 
 LAYERS = ("D1-D9",)
 PRESETS = ("pynq_z1", "ultra96")

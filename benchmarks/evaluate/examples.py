@@ -25,8 +25,8 @@ from vdla.compiler.te import Tensor
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.area import Usage, area
 from vdla.hardware.fpga.parts import part_of_preset
-from vdla.runtime.mapping import map_expression
-from vdla.runtime.verdict import steps_of
+from vdla.runtime.studies.layers import steps_of
+from vdla.runtime.tune.mapping import map_expression
 from vdla.simulator.timing import time_program
 from vdla.support.errors import Error
 

@@ -6,7 +6,8 @@ from vdla.benchmarks.gpu.exact import compare_cases, exact_cases
 from vdla.benchmarks.gpu.product_ratio import product_ratio
 from vdla.benchmarks.harness import Progress
 from vdla.runtime.compile import compile
-from vdla.runtime.opencl import OpenClDeviceError, open_opencl
+from vdla.runtime.grid.opencl_context import OpenClDeviceError
+from vdla.runtime.grid.opencl_devices import open_opencl
 
 _POCL = "Portable Computing Language"  # which runs kernels on CPUs
 

@@ -16,7 +16,7 @@ import numpy as np
 from vdla.benchmarks.harness import Progress
 from vdla.compiler import ir, operators, te
 from vdla.compiler.operators.workloads import Workload, workloads
-from vdla.runtime.grid import DeviceKernel
+from vdla.runtime.grid.device_kernel import DeviceKernel
 from vdla.runtime.native import build
 
 Array = np.ndarray[Any, Any]

@@ -14,9 +14,8 @@ from vdla.benchmarks.harness import Progress
 from vdla.compiler import te
 from vdla.compiler.operators import matmul
 from vdla.runtime.compile import compile
-from vdla.runtime.opencl import OpenClDevice
-from vdla.runtime.opencl.program import build_program
-from vdla.runtime.opencl.pyopencl_module import pyopencl
+from vdla.runtime.grid.opencl_context import build_program, pyopencl
+from vdla.runtime.grid.opencl_devices import OpenClDevice
 from vdla.support.errors import Error
 
 SIZE = 1024

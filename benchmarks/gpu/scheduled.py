@@ -30,8 +30,8 @@ from vdla.compiler.lowering.errors import PassError
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
-from vdla.runtime.grid import DeviceKernel
-from vdla.runtime.opencl import open_opencl, opencl_devices
+from vdla.runtime.grid.device_kernel import DeviceKernel
+from vdla.runtime.grid.opencl_devices import open_opencl, opencl_devices
 
 _SCOPES = ("global", "shared", "local")
 _AXES = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.x", "threadIdx.y")

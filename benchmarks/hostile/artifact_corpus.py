@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from vdla.runtime.network import compile_network
-from vdla.runtime.opencl import OpenClDeviceError
+from vdla.runtime.grid.opencl_context import OpenClDeviceError
+from vdla.runtime.network.compile_network import compile_network
 
 _FLOAT, _INT8 = TensorProto.FLOAT, TensorProto.INT8
 

@@ -21,9 +21,10 @@ from vdla.benchmarks.hostile.mutate import mutated_bytes
 from vdla.benchmarks.hostile.mutate_json import mutate_json
 from vdla.benchmarks.hostile.source import HostileSource
 from vdla.hardware.program.program import PROGRAM_FILE
-from vdla.runtime.artifact import ARTIFACT_FILE, Artifact, ControlStep, PlannedValue, numpy_dtype
-from vdla.runtime.executor import Model
-from vdla.runtime.load import load
+from vdla.runtime.executor.artifact import ARTIFACT_FILE, Artifact
+from vdla.runtime.executor.load import load
+from vdla.runtime.executor.model import Model
+from vdla.runtime.executor.plan import ControlStep, PlannedValue, numpy_dtype
 from vdla.runtime.native.elf_image import ElfLayout
 from vdla.runtime.native.elf_object import ElfObject
 from vdla.support.sealed_file import FileFormat

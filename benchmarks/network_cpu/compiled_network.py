@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.runtime.network import compile_network
+from vdla.runtime.network.compile_network import compile_network
 
 Array = NDArray[Any]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.graph.onnx.export import export_model
-from vdla.runtime.quantise import quantise
+from vdla.runtime.network.quantise import quantise
 
 if TYPE_CHECKING:
     from onnx import ModelProto

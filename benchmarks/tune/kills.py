@@ -17,7 +17,7 @@ import numpy as np
 
 from vdla.benchmarks.harness import Progress, silent
 from vdla.benchmarks.tune.kill_process import killed_task, spelling
-from vdla.runtime.tune import read_logs
+from vdla.runtime.tune.log import read_logs
 
 _MOST_S = 0.25  # from the first worker's start to the kill
 _START_S = 60.0

@@ -22,7 +22,10 @@ from vdla.benchmarks.harness import Progress, silent
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.tune import Point, TuningTask, VdlaTask, layer_task
 from vdla.hardware.config import Config
-from vdla.runtime.tune import LocalWorkers, RayWorkers, SimMeasurer, Trial, Workers
+from vdla.runtime.tune.measurer import SimMeasurer
+from vdla.runtime.tune.ray_workers import RayWorkers
+from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.workers import LocalWorkers, Workers
 
 _LAYER = "C11"
 _POINTS = 40

@@ -30,7 +30,7 @@ from vdla.support.tool_environment import tool_environment
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
 
-_HARNESS = Path(__file__).resolve().parent.parent / "harness"
+_HARNESS = Path(__file__).resolve().parent / "harness"
 _RUNTIME_SOURCES = ("verilated.cpp", "verilated_threads.cpp")
 _WAVE_SOURCES = ("verilated_fst_c.cpp",)
 _WAVE_HEADER = "zlib.h"

@@ -8,8 +8,8 @@ import time
 from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.hardware.config import Config
+from vdla.runtime.devices.run import run
 from vdla.runtime.devices.sim import SimDevice
-from vdla.runtime.run import run
 
 TINY = Config.preset("tiny")
 PROGRAM = gemm_program(GemmTiling(TINY, 6, 8, 8, 2, 1))

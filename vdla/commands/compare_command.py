@@ -18,8 +18,8 @@ from vdla.commands.model_inputs import model_inputs
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
-    from vdla.runtime.compare import Comparison
     from vdla.runtime.devices import Device
+    from vdla.runtime.diagnosis.comparison import Comparison
 
 EXAMPLES = """\
   vdla compare sim rtl c2.vdla           exit code 1 when they differ
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_program(arguments: argparse.Namespace) -> int:
-    from vdla.runtime.compare import compare, memory_bytes
+    from vdla.runtime.diagnosis.comparison import compare, memory_bytes
 
     names = (arguments.first, arguments.second)
     program = read_program(arguments.program)
@@ -80,8 +80,8 @@ def _run_program(arguments: argparse.Namespace) -> int:
 
 
 def _run_network(arguments: argparse.Namespace) -> int:
-    from vdla.runtime.artifact import Artifact
-    from vdla.runtime.compare import compare_network
+    from vdla.runtime.diagnosis.network_comparison import compare_network
+    from vdla.runtime.executor.artifact import Artifact
 
     artifact = Artifact.load(arguments.program)
     if artifact.config is None:

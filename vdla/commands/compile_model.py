@@ -18,7 +18,7 @@ from vdla.commands.tuned_option import best_known
 if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
     from vdla.hardware.config import Config
-    from vdla.runtime.network import Model
+    from vdla.runtime.executor.model import Model
 
 SUFFIX = ".onnx"
 FOR_OPERATORS = ("shape", "schedule", "preset")
@@ -58,7 +58,7 @@ def refuse(arguments: argparse.Namespace, names: Sequence[str], kind: str) -> No
 
 def compile_model(arguments: argparse.Namespace) -> int:
     """Compile, write the file, say where everything runs."""
-    from vdla.runtime.network import compile_network
+    from vdla.runtime.network.compile_network import compile_network
 
     refuse(arguments, FOR_OPERATORS, "a model")
     _check_options(arguments)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vdla.compiler.operators.workload_bound import MachineBound
     from vdla.compiler.operators.workloads import Workload
     from vdla.hardware.config import Config
-    from vdla.runtime.layers import LayerRun
+    from vdla.runtime.diagnosis.layers import LayerRun
 
 EXAMPLES = """\
   vdla demo                     a network for digits, on pynq_z1
@@ -71,7 +71,7 @@ def _demo_layer(arguments: argparse.Namespace) -> int:
 
 
 def _measure(layer: Workload, config: Config, seed: int) -> dict[str, LayerRun]:
-    from vdla.runtime.layers import layer_operator, measure
+    from vdla.runtime.diagnosis.layers import layer_operator, measure
     from vdla.simulator.warm_up import warm_up
 
     with progress("demo") as show:

@@ -18,8 +18,9 @@ from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
-    from vdla.runtime.executor import NetworkProfile, NetworkResult
-    from vdla.runtime.network import Model
+    from vdla.runtime.executor.executor import NetworkResult
+    from vdla.runtime.executor.model import Model
+    from vdla.runtime.executor.profile import NetworkProfile
 
 _CALIBRATION = 32  # images
 _SIMULATED = 20  # images that run on the simulator
@@ -39,7 +40,7 @@ class _Demo:
 
 def demo_network(arguments: argparse.Namespace) -> int:
     """Print placement, accuracy and cycles; exit code 1 when a result is not exact."""
-    from vdla.runtime.executor import profile_of, write_network_trace
+    from vdla.runtime.executor.profile import profile_of, write_network_trace
 
     demo = _measure(machine(arguments), arguments.seed)
     artifact = demo.model.artifact
@@ -60,8 +61,8 @@ def _measure(config: Config, seed: int) -> _Demo:
     from vdla.benchmarks.networks.digits import digits
     from vdla.benchmarks.networks.digits_images import held_out_digits, training_digits
     from vdla.compiler.graph.onnx.export import export_model
-    from vdla.runtime.network import compile_network
-    from vdla.runtime.quantise import quantise
+    from vdla.runtime.network.compile_network import compile_network
+    from vdla.runtime.network.quantise import quantise
     from vdla.simulator.warm_up import warm_up
 
     with progress("demo") as show:
@@ -90,7 +91,8 @@ def _evaluated(graph: object, images: Array) -> Array:
     """The logits by the definition of every operator, in NumPy; quantised ones use integers."""
     from vdla.compiler.graph import Graph
     from vdla.compiler.graph.passes import run_passes
-    from vdla.runtime.evaluate import INTEGER, Evaluator
+    from vdla.runtime.network.evaluate_nodes import INTEGER
+    from vdla.runtime.network.evaluator import Evaluator
 
     assert isinstance(graph, Graph)
     return np.asarray(Evaluator(run_passes(graph, INTEGER), prefer="numpy").run({"image": images})["logits"])

@@ -169,7 +169,8 @@ def _kernel() -> DoctorFinding:
 
 def _opencl() -> list[DoctorFinding]:
     """The OpenCL devices, or why there are none; they are optional."""
-    from vdla.runtime.opencl import OpenClDeviceError, opencl_devices
+    from vdla.runtime.grid.opencl_context import OpenClDeviceError
+    from vdla.runtime.grid.opencl_devices import opencl_devices
 
     try:
         return [DoctorFinding("opencl device", device) for device in opencl_devices()]
@@ -179,7 +180,8 @@ def _opencl() -> list[DoctorFinding]:
 
 def _cuda() -> list[DoctorFinding]:
     """The CUDA devices, or why there are none; they are optional."""
-    from vdla.runtime.cuda import CudaDeviceError, cuda_devices, cuda_version
+    from vdla.runtime.grid.cuda_devices import cuda_devices, cuda_version
+    from vdla.runtime.grid.cuda_driver import CudaDeviceError
 
     try:
         driver = f"driver for CUDA {cuda_version()}"

@@ -24,7 +24,7 @@ from vdla.commands.part_options import part_named, part_names
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
-    from vdla.runtime.verdict import ExtensionVerdict
+    from vdla.runtime.studies.verdict import ExtensionVerdict
 
 EXAMPLES = """\
   vdla evaluate sad.py                   on the layers of ResNet-18, MobileNet
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate, then show and write; a finding if the extension applies nowhere."""
-    from vdla.runtime.verdict import evaluate, with_accuracy
+    from vdla.runtime.studies.verdict import evaluate, with_accuracy
 
     _check(arguments)
     config = with_dram(machine(arguments), arguments.dram)
@@ -109,7 +109,7 @@ def _write(arguments: argparse.Namespace, verdict: ExtensionVerdict) -> None:
     from vdla.commands.roofline_picture import roofline_picture, write_picture
     from vdla.commands.verdict_page import verdict_page
     from vdla.commands.verdict_tables import show_verdict
-    from vdla.runtime.verdict import report_of
+    from vdla.runtime.studies.report import report_of
 
     if arguments.html:
         write_text(arguments.html, verdict_page(verdict))

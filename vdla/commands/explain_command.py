@@ -13,7 +13,7 @@ from vdla.commands.console import output
 from vdla.commands.machine_options import add_extension_argument
 
 if TYPE_CHECKING:
-    from vdla.runtime.artifact import Artifact
+    from vdla.runtime.executor.artifact import Artifact
 
 EXAMPLES = """\
   vdla explain model.vdla           tables and reasons
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the operators, the reasons, the totals."""
     from vdla.commands.placement_tables import device_table, document, operator_table, sentence
-    from vdla.runtime.artifact import Artifact
+    from vdla.runtime.executor.artifact import Artifact
 
     artifact = Artifact.load(arguments.model)
     if arguments.json:
@@ -66,7 +66,7 @@ def _reasons(artifact: Artifact) -> Iterator[str]:
 
 
 def _memory(artifact: Artifact) -> str:
-    from vdla.runtime.executor import activation_bytes
+    from vdla.runtime.executor.resident_program import activation_bytes
 
     planned, without_reuse = artifact.plan.memory_bytes
     text = f"{planned:,} bytes of memory hold its values; without reuse they would take {without_reuse:,}."

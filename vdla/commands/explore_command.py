@@ -28,8 +28,8 @@ from vdla.commands.worker_options import add_worker_arguments, opened_workers
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
-    from vdla.runtime.explore import Exploration
-    from vdla.runtime.tune import TuningProgress
+    from vdla.runtime.studies.explore import Exploration
+    from vdla.runtime.tune.tune import TuningProgress
 
 EXAMPLES = """\
   vdla explore --model resnet18 --sweep block_in=8,16 batch=1,2 axi_bits=64,128
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Explore, then show and write."""
-    from vdla.runtime.explore import MachineMeasurer, explore
+    from vdla.runtime.studies.explore import MachineMeasurer, explore
 
     _check(arguments)
     base = with_dram(machine(arguments), arguments.dram)
@@ -143,12 +143,12 @@ def _write(arguments: argparse.Namespace, found: Exploration) -> None:
 
 
 def _fields() -> list[str]:
-    from vdla.runtime.explore import swept_fields
+    from vdla.runtime.studies.sweep import swept_fields
 
     return [f"{name}=" for name in swept_fields()]
 
 
 def _searches() -> list[str]:
-    from vdla.runtime.explore import SEARCHES
+    from vdla.runtime.studies.explore import SEARCHES
 
     return list(SEARCHES)

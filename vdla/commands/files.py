@@ -41,7 +41,7 @@ def require_folder(command: str, option: str, path: Path) -> None:
 
 def is_model(path: Path) -> bool:
     """Whether a file is a compiled network, by its first bytes."""
-    from vdla.runtime.artifact import ARTIFACT_FILE
+    from vdla.runtime.executor.artifact import ARTIFACT_FILE
 
     if not path.is_file():
         return False

@@ -73,7 +73,7 @@ def _units(config: Config, option: str) -> tuple[PlugInUnit, ...]:
 
 
 def _write_tests(config: Config, arguments: argparse.Namespace) -> None:
-    from vdla.runtime.check_datapath import render_datapath_test, test_file_name
+    from vdla.runtime.checks.datapath_test import render_datapath_test, test_file_name
 
     folder = arguments.datapath_test
     units = _units(config, "--datapath-test")

@@ -14,7 +14,8 @@ from vdla.commands.plain_expressions import returned_by
 from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from vdla.runtime.verdict import AccuracyJob, EvaluatedLayer
+    from vdla.runtime.studies.accuracy import AccuracyJob
+    from vdla.runtime.studies.layers import EvaluatedLayer
 
 SUFFIX = ".onnx"
 
@@ -36,7 +37,7 @@ def chosen_layers(command: str, arguments: argparse.Namespace) -> list[Evaluated
     Raises:
         CommandError: an unknown network or layer, or a file that does not exist.
     """
-    from vdla.runtime.verdict import DEFAULT, layers_named
+    from vdla.runtime.studies.layers import DEFAULT, layers_named
 
     if arguments.model:
         return _of_model(command, arguments.model)
@@ -50,7 +51,7 @@ def _of_file(command: str, where: str) -> EvaluatedLayer:
     """The layer that a function of the user's file returns, or the baseline and the layer."""
     from vdla.compiler import te
     from vdla.compiler.operators.definitions import Definition
-    from vdla.runtime.verdict import layer_of
+    from vdla.runtime.studies.layers import layer_of
 
     name, given = returned_by(command, where)
     baseline, layer = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
@@ -63,7 +64,7 @@ def _of_file(command: str, where: str) -> EvaluatedLayer:
 
 
 def _of_model(command: str, name: str) -> list[EvaluatedLayer]:
-    from vdla.runtime.verdict import kept_layers
+    from vdla.runtime.studies.network import kept_layers
 
     return kept_layers(*_model(command, name))
 
@@ -85,7 +86,7 @@ def accuracy_job(command: str, name: str, samples: int, data: Sequence[Path], se
     of a network of `vdla networks`.
     """
     from vdla.benchmarks.networks.registry import NETWORKS
-    from vdla.runtime.verdict import AccuracyJob
+    from vdla.runtime.studies.accuracy import AccuracyJob
 
     content, model = _model(command, name)
     if data:

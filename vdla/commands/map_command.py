@@ -17,7 +17,7 @@ from vdla.support.atomic import write_text
 from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from vdla.runtime.mapping import MappingReport
+    from vdla.runtime.tune.mapping import MappingReport
 
 EXAMPLES = """\
   vdla map C1                        a layer of ResNet-18
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Enumerate, time the first ones, print."""
-    from vdla.runtime.mapping import explore_mappings
+    from vdla.runtime.tune.mapping import explore_mappings
 
     config = machine(arguments)
     name, tensor = _tensor(arguments)

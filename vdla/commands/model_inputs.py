@@ -21,7 +21,7 @@ from vdla.commands.machine_options import natural
 from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from vdla.runtime.artifact import Plan, PlannedValue
+    from vdla.runtime.executor.plan import Plan, PlannedValue
 
 Array = NDArray[Any]
 Inputs = dict[str, Array]
@@ -147,7 +147,7 @@ def described(value: PlannedValue) -> str:
 
 def random_input(where: str, name: str, value: PlannedValue, seed: int) -> Array:
     """Random elements: floats from 0 to 1, integers of 8 bits over their range, others 0 or 1."""
-    from vdla.runtime.artifact import numpy_dtype
+    from vdla.runtime.executor.plan import numpy_dtype
 
     if value.shape is None:
         raise CommandError(f"{where}: {name} must have a known shape for random data, got any shape; give --input")
@@ -231,7 +231,7 @@ def _part(array: Array, runs: int, number: int) -> Array:
 
 def _times(where: str, name: str, value: PlannedValue, array: Array) -> int:
     """How many runs an array is for."""
-    from vdla.runtime.artifact import numpy_dtype
+    from vdla.runtime.executor.plan import numpy_dtype
 
     fits = array.dtype == numpy_dtype(value.dtype)
     if fits and (value.shape is None or array.shape == value.shape):

@@ -84,7 +84,7 @@ def _scheduled(fn: ir.Function, target: Target, log: str | None, threads: int | 
     if log is None:
         return default_schedule(fn, target).fn
     from vdla.compiler.tune.cpu_task import kernel_key, scheduled
-    from vdla.runtime.tune import TunedSchedules
+    from vdla.runtime.tune.best import TunedSchedules
 
     return scheduled(fn, target, TunedSchedules.of(log).kernel_point(kernel_key(fn, target), threads or 1))
 

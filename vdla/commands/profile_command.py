@@ -17,8 +17,9 @@ from vdla.commands.model_inputs import add_input_arguments, read_model_inputs
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
-    from vdla.runtime.executor import NetworkProfile, NetworkResult
-    from vdla.runtime.network import Model
+    from vdla.runtime.executor.executor import NetworkResult
+    from vdla.runtime.executor.model import Model
+    from vdla.runtime.executor.profile import NetworkProfile
 
 EXAMPLES = """\
   vdla profile model.vdla                      on random inputs
@@ -42,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the network several times, print the table, write the files."""
     from vdla.commands.profile_tables import operator_table, summary
-    from vdla.runtime.artifact import Artifact
-    from vdla.runtime.executor import profile_of, write_network_trace
-    from vdla.runtime.network import Model
+    from vdla.runtime.executor.artifact import Artifact
+    from vdla.runtime.executor.model import Model
+    from vdla.runtime.executor.profile import profile_of, write_network_trace
 
     for option in ("html", "trace"):
         if getattr(arguments, option):

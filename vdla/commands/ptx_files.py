@@ -47,7 +47,7 @@ def write_ptx(arguments: argparse.Namespace) -> int:
 
 def _tuned(fn: ir.Function, limits: GridLimits, log: str) -> ir.Function:
     """A function with the best modelled tiles of a log: measured ones are those of one device."""
-    from vdla.runtime.tune import TunedSchedules
+    from vdla.runtime.tune.best import TunedSchedules
 
     found = TunedSchedules.of(log).grid_function(fn, limits)
     if found is None:

@@ -16,7 +16,7 @@ from vdla.support.atomic import write_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vdla.runtime.quantise import QuantisationReport
+    from vdla.runtime.network.quantisation_report import QuantisationReport
 
 EXAMPLES = """\
   vdla quantise model.onnx --data images.npy       writes model_int8.onnx
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Quantise, write the model, print the table."""
     from vdla.commands.quantise_charts import layer_chart
     from vdla.compiler.graph.quantise import QuantiseWarning
-    from vdla.runtime.quantise import quantise
+    from vdla.runtime.network.quantise import quantise
 
     path = arguments.output or arguments.model.with_name(f"{arguments.model.stem}_int8.onnx")
     for option, file in (("--output", path), ("--svg", arguments.svg)):

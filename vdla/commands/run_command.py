@@ -132,8 +132,8 @@ def _execute(program: Program, arguments: argparse.Namespace) -> tuple[dict[str,
 
 def _check_memory(program: Program) -> None:
     """Refuse a program beyond the device's DRAM before its arrays take memory."""
-    from vdla.runtime.compare import memory_bytes
     from vdla.runtime.devices import DEFAULT_BYTES
+    from vdla.runtime.diagnosis.comparison import memory_bytes
 
     if (needed := memory_bytes(program)) > DEFAULT_BYTES:
         raise CommandError(
@@ -154,7 +154,7 @@ def _on_device(
     program: Program, arrays: Mapping[str, Array], config: Config, arguments: argparse.Namespace
 ) -> tuple[dict[str, Array], RunStats]:
     from vdla.runtime.devices import open_device
-    from vdla.runtime.run import run as run_on
+    from vdla.runtime.devices.run import run as run_on
 
     given = {"timeout_cycles": arguments.timeout, "waves": arguments.waves}
     options = {name: value for name, value in given.items() if value is not None} | device_options("run", arguments)

@@ -21,10 +21,10 @@ from vdla.commands.placement_tables import device_names, milliseconds
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vdla.runtime.artifact import Artifact
     from vdla.runtime.devices import Device
-    from vdla.runtime.executor import NetworkResult
-    from vdla.runtime.network import Model
+    from vdla.runtime.executor.artifact import Artifact
+    from vdla.runtime.executor.executor import NetworkResult
+    from vdla.runtime.executor.model import Model
 
 FOR_PROGRAMS = ("timing_only", "waves", "lines", "trace", "table")
 """Options that a network does not have, by their destination."""
@@ -32,8 +32,8 @@ FOR_PROGRAMS = ("timing_only", "waves", "lines", "trace", "table")
 
 def run_model(arguments: argparse.Namespace) -> int:
     """Run the network on every input, write and print the outputs."""
-    from vdla.runtime.artifact import Artifact
-    from vdla.runtime.network import Model
+    from vdla.runtime.executor.artifact import Artifact
+    from vdla.runtime.executor.model import Model
 
     _refuse(arguments)
     artifact = Artifact.load(arguments.program)

@@ -26,7 +26,7 @@ def self_test() -> list[DoctorFinding]:
 def _convolution(preset: str) -> DoctorFinding:
     from vdla.compiler.operators.workloads import SELF_TEST
     from vdla.hardware.config import Config
-    from vdla.runtime.layers import layer_operator, measure
+    from vdla.runtime.diagnosis.layers import layer_operator, measure
 
     start_s = time.perf_counter()
     measured = measure(SELF_TEST, layer_operator(SELF_TEST, Config.preset(preset), 2), seed=0)

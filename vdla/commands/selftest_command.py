@@ -38,7 +38,7 @@ def _check_datapaths(config: Config) -> None:
     """DatapathMismatch unless the datapath of every extension computes what it declares."""
     from vdla.hardware.generate.datapath_ports import datapath_units
     from vdla.hardware.generate.extension_package import require_datapaths
-    from vdla.runtime.check_datapath import check_datapath
+    from vdla.runtime.checks.datapath_check import check_datapath
 
     require_datapaths(config)
     for unit in datapath_units(config):
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.benchmarks.programs.device_pair import rtl_pair
     from vdla.compiler.extensions import extend
     from vdla.hardware.generate.datapath_ports import datapath_units
-    from vdla.runtime.check_datapath import DatapathMismatch
+    from vdla.runtime.checks.datapath_check import DatapathMismatch
 
     config = extend(machine(arguments), arguments.source)
     first, count = arguments.seed, arguments.programs

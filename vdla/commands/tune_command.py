@@ -28,7 +28,9 @@ from vdla.commands.worker_options import add_worker_arguments, opened_workers
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
-    from vdla.runtime.tune import Search, TrialIndex, TuningLog, TuningProgress, Workers
+    from vdla.runtime.tune.log import TrialIndex, TuningLog
+    from vdla.runtime.tune.tune import Search, TuningProgress
+    from vdla.runtime.tune.workers import Workers
 
 EXAMPLES = """\
   vdla tune C5                          a layer of ResNet-18, on pynq_z1
@@ -123,7 +125,8 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _tuned(arguments: argparse.Namespace, operators: Sequence[TunedOperator]) -> list[TunedResult]:
     """The results of all operators, one after the other, with the same workers and log."""
-    from vdla.runtime.tune import DeviceMeasurer, SimMeasurer, TuningLog, read_logs
+    from vdla.runtime.tune.log import TuningLog, read_logs
+    from vdla.runtime.tune.measurer import DeviceMeasurer, SimMeasurer
 
     prior = read_logs(*arguments.prior) if arguments.prior else None
     measurer = SimMeasurer() if arguments.device == "sim" else DeviceMeasurer(arguments.device)
@@ -140,7 +143,8 @@ def _result(
     workers: Workers,
     prior: TrialIndex | None,
 ) -> TunedResult:
-    from vdla.runtime.tune import TaskRun, tune
+    from vdla.runtime.tune.log import TaskRun
+    from vdla.runtime.tune.tune import tune
     from vdla.simulator.timing import time_program
 
     task, config = operator.task, operator.task.config
@@ -160,7 +164,7 @@ def _result(
 
 def _search(arguments: argparse.Namespace, operator: TunedOperator, prior: TrialIndex | None) -> Search:
     from vdla.compiler.tune.searches import new_search
-    from vdla.runtime.tune.transfer import prior_of
+    from vdla.runtime.tune.kernel_runs import prior_of
 
     groups = () if prior is None else prior_of(operator.task, prior)
     return new_search(arguments.search, operator.task, arguments.seed, groups)

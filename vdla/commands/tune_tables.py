@@ -13,7 +13,7 @@ from vdla.commands.tune_tasks import TunedOperator
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vdla.runtime.tune import TuningReport
+    from vdla.runtime.tune.tune import TuningReport
     from vdla.simulator.stats import RunStats
 
 _UNIT = "compute"  # whose cycles are compared: it waits for whatever is slow

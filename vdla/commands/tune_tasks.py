@@ -83,7 +83,7 @@ def _of_template(operator: Operator, bound_cycles: int | None = None) -> TunedOp
 def _of_expression(name: str, tensor: te.Tensor, config: Config) -> TunedOperator:
     """A plain expression, whose mappings are part of its space."""
     from vdla.compiler.tune import expression_task
-    from vdla.runtime.mapping import map_expression
+    from vdla.runtime.tune.mapping import map_expression
 
     task = expression_task(tensor, config, name)
     use = "vdla.map_expression(..., tuned={log!r})"
@@ -101,7 +101,7 @@ def _of_expression(name: str, tensor: te.Tensor, config: Config) -> TunedOperato
 def operators_of_model(arguments: argparse.Namespace) -> list[TunedOperator]:
     """The operators that the accelerator runs when the model is compiled, each once."""
     from vdla.compiler.operators.vdla.operator import chosen_options
-    from vdla.runtime.network import compile_network
+    from vdla.runtime.network.compile_network import compile_network
 
     calls, source = TemplateCalls(), Path(arguments.operator)
     if arguments.shape:

@@ -11,7 +11,8 @@ from vdla.commands.console import errors
 from vdla.commands.machine_options import positive
 
 if TYPE_CHECKING:
-    from vdla.runtime.tune import Measurer, Workers
+    from vdla.runtime.tune.measurer import Measurer
+    from vdla.runtime.tune.workers import Workers
 
 
 def add_worker_arguments(parser: argparse.ArgumentParser, timeout_s: int) -> None:
@@ -29,7 +30,8 @@ def opened_workers(
 
     With `alone_inline`, a single worker is this process, which has no time limit.
     """
-    from vdla.runtime.tune import InlineWorkers, LocalWorkers, RayWorkers
+    from vdla.runtime.tune.ray_workers import RayWorkers
+    from vdla.runtime.tune.workers import InlineWorkers, LocalWorkers
 
     text, timeout_s, warn = arguments.workers, float(arguments.timeout), errors().print
     workers: Workers

@@ -10,7 +10,7 @@ from vdla.benchmarks.gpu import device, exact
 from vdla.benchmarks.gpu.product_ratio import product_ratio
 from vdla.benchmarks.harness import silent
 from vdla.compiler import operators
-from vdla.runtime.opencl import OpenClDeviceError
+from vdla.runtime.grid.opencl_context import OpenClDeviceError
 
 CASES = [
     exact.ExactCase("dense", operators.dense, ((4, 6), (5, 6))),

@@ -15,8 +15,9 @@ from vdla.benchmarks.hostile.benchmark import SOURCES, run
 from vdla.benchmarks.hostile.onnx_models import corpus, hostile_model
 from vdla.benchmarks.hostile.source import HostileSource, run_case
 from vdla.compiler.graph.onnx import OnnxError, import_model
-from vdla.runtime.artifact import Artifact, Step
-from vdla.runtime.executor import Model
+from vdla.runtime.executor.artifact import Artifact
+from vdla.runtime.executor.model import Model
+from vdla.runtime.executor.plan import Step
 
 
 @pytest.mark.filterwarnings("ignore::vdla.compiler.graph.onnx.errors.OnnxWarning")

@@ -16,7 +16,7 @@ from vdla.benchmarks.tune.replay import CLOSE, replay
 from vdla.compiler.templates import conv2d
 from vdla.compiler.tune import VdlaTask, template_task
 from vdla.hardware.config import Config
-from vdla.runtime.tune import SimMeasurer
+from vdla.runtime.tune.measurer import SimMeasurer
 
 
 def small_task() -> VdlaTask:

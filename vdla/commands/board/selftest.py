@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vdla.runtime.devices import Device
-    from vdla.runtime.selftest import CheckOutcome, MemoryMeasurement
+    from vdla.runtime.diagnosis.device_checks import CheckOutcome
+    from vdla.runtime.diagnosis.memory_measurement import MemoryMeasurement
 
 EXAMPLES = """\
   vdla board selftest                                the simulator, as pynq_z1
@@ -51,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _selftest(device: Device, arguments: argparse.Namespace) -> int:
-    from vdla.runtime.selftest import check_device, measure
+    from vdla.runtime.diagnosis.device_checks import check_device
+    from vdla.runtime.diagnosis.memory_measurement import measure
 
     outcomes = []
     with progress("self-test") as show:

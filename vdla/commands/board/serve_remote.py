@@ -38,7 +38,8 @@ def add_remote_arguments(parser: argparse.ArgumentParser) -> None:
 
 def serve_device(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM."""
-    from vdla.runtime.remote import Credentials, RemoteServer
+    from vdla.runtime.remote.credentials import Credentials
+    from vdla.runtime.remote.server import RemoteServer
 
     config = machine(arguments)
     credentials = Credentials.of(arguments.tls, token_file=arguments.token_file)
@@ -71,7 +72,7 @@ def refuse_remote_options(arguments: argparse.Namespace) -> None:
 
 def limits_of(settings: list[str]) -> Any:  # noqa: ANN401  Limits, which is imported late
     """The limits that KEY=VALUE words set."""
-    from vdla.runtime.remote import Limits
+    from vdla.runtime.remote.limits import Limits
 
     kinds = {field.name: field.type for field in fields(Limits)}
     values: dict[str, Any] = {}

@@ -12,7 +12,8 @@ from vdla.commands import FINDING, OK
 from vdla.commands.console import output, table
 
 if TYPE_CHECKING:
-    from vdla.runtime.remote import BoardStatus, FarmBoard
+    from vdla.runtime.remote.farm import FarmBoard
+    from vdla.runtime.remote.messages import BoardStatus
 
 EXAMPLES = """\
   vdla board status pynq://127.0.0.1:7968
@@ -33,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a column for each server; exit code 1 where one does not answer."""
-    from vdla.runtime.remote import BoardStatus, FarmBoard, farm_status, read_farm
+    from vdla.runtime.remote.farm import FarmBoard, farm_status, read_farm
+    from vdla.runtime.remote.messages import BoardStatus
 
     if arguments.address.endswith(".toml"):
         boards = read_farm(arguments.address)
