@@ -1,7 +1,7 @@
 """A program around one datapath: a cycle's inputs in, the outputs of the cycle out.
 
-Verilator translates the module and a frame that gives it pins of whole words, whatever its ports;
-registers start with random values. Programs are cached by a hash of their sources.
+A datapath that uses the array of multipliers has the machine's behind it, in a module with its
+other ports. The array is that of a machine at the single clock: the other has the same cycles.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A cocotb test of a datapath as a file: what a user keeps beside the module, in their repository.
 
-The file has no arithmetic: cycles and results come from the declaration when it runs.
+Its cycles are those of a random test, for a testbench that drives the ports by name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The connection to a board: the errors of PYNQ and gRPC as DeviceError, and whether it is lost.
 
-The invariant: once the connection is lost, no call goes to the board until `reconnect` has found it
-again. To give something back is silent then, since there is nobody to tell.
+Each call of PYNQ.remote's client has a time limit, and a lost board is looked for again soon.
+PYNQ's own has no limit, so that a board that stops answering would hang it, and gRPC waits for many
+seconds before it connects again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The instruction of a program from which on two devices differ, found by bisection.
 
-Beginnings of the program run on both devices; what they leave in memory and on chip is compared.
-A device that hides its buffers stores them, so the search works on a board, too. A fault that does
-not repeat is not found.
+The beginnings of a program run as programs of their own, which end with what they left on chip.
+Instructions are taken in an order in which every token is pushed before it is popped, so every
+beginning ends; its instructions compute what they compute in the whole program.
 """
 
 from __future__ import annotations

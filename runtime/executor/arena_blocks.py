@@ -1,5 +1,8 @@
 """The memory of the arena: where each value lies and while what runs; memory without a value
 overwritten, so that a read of it shows in the results.
+
+Floats become NaN and integers large. A value that a plan places over a live one is found as well:
+the end of one overwrites the other.
 """
 
 from __future__ import annotations

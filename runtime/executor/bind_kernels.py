@@ -1,4 +1,9 @@
-"""The kernels of an artifact, loaded into this process and bound to arrays."""
+"""The kernels of an artifact, loaded into this process and bound to arrays.
+
+Machine code runs into an illegal instruction on an x86-64 CPU without its features, so they are
+compared before the first kernel is loaded. Boards have one CPU, and kernels for it are told by
+their architecture.
+"""
 
 from __future__ import annotations
 

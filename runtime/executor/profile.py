@@ -1,8 +1,8 @@
-"""A profile of a network: what every operator took, of one run or of several.
+"""A profile of a network: what every operator took, of one run or of several; the trace of a run.
 
-Accelerator operators have cycles, which are the same in every run, and seconds at the machine's
-clock. Kernels and NumPy functions have seconds of this machine, the median of the runs; one kernel
-of several fused operators is one row.
+The trace is Chrome's JSON, for ui.perfetto.dev: one process for the CPU, one for the accelerator;
+steps follow each other as the executor runs them. Time is real: microseconds of this machine for
+the CPU, of the machine's clock for the accelerator.
 """
 
 from __future__ import annotations

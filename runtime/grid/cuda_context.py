@@ -1,4 +1,8 @@
-"""The primary context of a CUDA device, and what lives in it: arrays, events."""
+"""The primary context of a CUDA device, and what lives in it: arrays, events.
+
+A context is made current around each call and the previous one restored, so other libraries in the
+process keep theirs. What lives in a context holds it, so a context is released last.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """NVIDIA's driver as a library: its functions called by name, each with its result checked, and
 what it says of a device.
+
+Names and numbers are those of cuda.h. A name ends in `_v2` where the driver keeps an older function
+of the plain name; every function returns a CUresult, 0 for success.
 """
 
 from __future__ import annotations

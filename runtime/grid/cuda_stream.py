@@ -1,5 +1,7 @@
 """Streams of a CUDA device, and page-locked memory of the host, through which arrays are copied
 while the host goes on.
+
+A buffer is used again once the event behind its copy is reached, so a stream has few of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Relocations of x86-64, after the System V ABI's supplement for it."""
+"""What laying out and relocating an object takes of a machine: its relocations and its stubs.
+
+A relocation type is a function on the bits at its place; those that it does not own stay as they
+are. Numbers of machines and relocation types are those of the architectures' ELF supplements.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""`quantise`: a float network as a QDQ network, with int8 activations and weights."""
+"""`quantise`: a float network as a QDQ network, with int8 activations and weights.
+
+quantised = quantise("model.onnx", calibration=images)
+quantised.save("model_int8.onnx")
+print(quantised.report())
+"""
 
 from __future__ import annotations
 

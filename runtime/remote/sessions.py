@@ -1,6 +1,7 @@
 """The sessions of a server by their secret tokens, from Hello to their end, and their memory.
 
-Every access of memory must lie in one block of the session's own.
+A session outlives its connection by `grace_s`, so that a client can come back. Its blocks belong to
+the thread of the device, as `SessionMemory` does; the rest is guarded by its lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Explorations: the machines of a sweep, what they cost on a part, how fast they run all layers.
 
-Machines that are no valid configuration, or that the part has no room for, are rejected before they
-are measured.
+A sweep is what the tuner works on, so it has the tuner's log, workers and searches: points are
+machines, costs the cycles of all layers. Points that cannot be built are none of the space.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The cycles of a layer on a machine that may have extensions: those of its fastest program."""
+"""The cycles of a layer on a machine that may have extensions: those of its fastest program.
+
+Outcomes are kept: a file for each, named by a hash of all that it depends on, which is the job and
+every source file of the toolkit that may change the result.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The layers of a network, from its model or from what an earlier run has kept of it."""
+"""The layers of a network, from its model or from what an earlier run has kept of it.
+
+A layer is a convolution or a product, each once; its weights do not matter, nor whether they are
+quantised. A model is imported only where its layers are not known, since that takes longer than all
+else that is done where results are kept.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A verdict as JSON-compatible values: all figures of every layer, and those of the network."""
+"""A verdict as JSON-compatible values: all figures of every layer, and those of the network.
+
+What limits a layer is the steps that its loop nest needs, or the bytes that it reads or writes.
+Each is a number of cycles below which no program can be that moves as many bytes; the largest is
+the bound.
+"""
 
 from __future__ import annotations
 

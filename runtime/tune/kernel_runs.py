@@ -1,6 +1,7 @@
 """Runs that tune kernels of a CPU into a log: trials, then what is faster when measured again.
 
-What the logs of other tasks teach a cost model is the beginning of a run.
+A run is the one interface to all searches; the default schedule is tried first. A cost model learns
+from the logs of other tasks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Measurers: what a point of a task costs on the simulator, on a device, or elsewhere.
 
 A measurer is pickled into worker processes. It may crash or hang there: that costs the trial.
-The simulator is imported where it is used, since it takes a worker a second.
+The simulator is imported where it is used, since it takes a worker a second. A device stays open
+from trial to trial: opening a farm asks every board, which takes seconds where one does not answer.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the files and say which goes where."""
     try:
-        from vdla.runtime.remote.credentials import write_certificates
+        from vdla.runtime.remote.certificates import write_certificates
     except ModuleNotFoundError as error:
         raise CommandError(
             f'board certificates: Python package {error.name} must be installed, got none; pip install "vdla[remote]"'
