@@ -28,7 +28,7 @@ from vdla.runtime.devices import DeviceError
 from vdla.runtime.devices.datapath_faults import require_sound
 from vdla.runtime.devices.rtl_build import Tools, find_tools, rtl_cache
 from vdla.support.cache import CacheError, build_once
-from vdla.support.tool_environment import tool_environment
+from vdla.support.processor import tool_environment
 
 _ON_ARRAY = """\
 // {module} on the array of multipliers, of which no GEMM has operands.

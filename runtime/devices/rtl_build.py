@@ -25,7 +25,7 @@ from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, rtl_files
 from vdla.runtime.devices.datapath_faults import require_sound
 from vdla.runtime.devices.device import DeviceError
 from vdla.support.cache import CacheError, build_once, user_cache
-from vdla.support.tool_environment import tool_environment
+from vdla.support.processor import tool_environment
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK
 from vdla.commands.console import output
 from vdla.commands.machine_options import add_extension_argument
+from vdla.commands.options import add_options
 
 if TYPE_CHECKING:
     from vdla.runtime.executor.artifact import Artifact
@@ -23,9 +23,9 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a compiled network, made by vdla compile")
+    add_options(parser, {"model MODEL": "a compiled network, made by vdla compile"})
     add_extension_argument(parser, "an extension that the network needs")
-    parser.add_argument("--json", action="store_true", help="JSON instead of tables")
+    add_options(parser, {"--json": "JSON instead of tables"})
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import CommandError
-from vdla.commands.calibration import calibration_data
-from vdla.commands.completion import complete_with
-from vdla.commands.plain_expressions import returned_by
-from vdla.support.suggest import did_you_mean
+from vdla.commands.files import calibration_data
+from vdla.commands.named_operators import returned_by
+from vdla.commands.options import add_options
+from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
     from vdla.runtime.studies.accuracy import AccuracyJob
@@ -22,13 +22,11 @@ SUFFIX = ".onnx"
 
 def add_layer_arguments(parser: argparse.ArgumentParser) -> None:
     """--layers and --model."""
-    group = parser.add_mutually_exclusive_group()
-    layers = group.add_argument(
-        "--layers", nargs="+", metavar="LAYER", help="such as C5, D1-D9, or FILE.py:NAME (default C1-C12 D1-D9)"
-    )
-    complete_with(layers, _layer_names)
-    model = group.add_argument("--model", metavar="NAME", help="a network of vdla networks, or MODEL.onnx")
-    complete_with(model, _network_names)
+    options = {
+        "--layers LAYER...": "such as C5, D1-D9, or FILE.py:NAME (default C1-C12 D1-D9)",
+        "--model NAME": "a network of vdla networks, or MODEL.onnx",
+    }
+    add_options(parser.add_mutually_exclusive_group(), options, default=None)
 
 
 def chosen_layers(command: str, arguments: argparse.Namespace) -> list[EvaluatedLayer]:
@@ -76,8 +74,7 @@ def _model(command: str, name: str) -> tuple[bytes, Callable[[], Any]]:
     if name in NETWORKS:
         return _sources() + name.encode(), NETWORKS[name].build
     if not name.lower().endswith(SUFFIX):
-        hint = did_you_mean(name, NETWORKS)
-        raise CommandError(f"{command}: --model must be one of {', '.join(NETWORKS)} or MODEL.onnx, got {name}{hint}")
+        raise CommandError(f"{command}: --model must be {one_of(name, NETWORKS, ' or MODEL.onnx')}")
     return Path(name).read_bytes(), lambda: Path(name)
 
 
@@ -103,15 +100,3 @@ def _sources() -> bytes:
     from vdla.benchmarks import networks
 
     return b"".join(path.read_bytes() for path in sorted(Path(networks.__path__[0]).glob("*.py")))
-
-
-def _layer_names() -> list[str]:
-    from vdla.compiler.operators.workloads import workloads
-
-    return list(workloads())
-
-
-def _network_names() -> list[str]:
-    from vdla.benchmarks.networks.registry import NETWORKS
-
-    return list(NETWORKS)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK
 from vdla.commands.console import progress
-from vdla.commands.machine_options import add_machine_arguments, machine, natural, positive
+from vdla.commands.machine_options import add_machine_arguments, machine
+from vdla.commands.options import add_options
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
@@ -25,12 +26,15 @@ PROGRAMS = 200
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The extension, the programs, the machine."""
-    parser.add_argument("source", metavar="EXTENSION", help="a Python file that declares it, or an entry point")
-    parser.add_argument(
-        "--programs", type=positive, default=PROGRAMS, metavar="N", help=f"random programs (default {PROGRAMS})"
+    add_options(
+        parser,
+        {
+            "source EXTENSION": "a Python file that declares it, or an entry point",
+            f"--programs N = {PROGRAMS}": f"random programs (default {PROGRAMS})",
+            "--seed SEED = 0": "seed of the first program (default 0)",
+            "--rtl": "also test the datapaths, and run every program on the RTL",
+        },
     )
-    parser.add_argument("--seed", type=natural, default=0, help="seed of the first program (default 0)")
-    parser.add_argument("--rtl", action="store_true", help="also test the datapaths, and run every program on the RTL")
     add_machine_arguments(parser)
 
 

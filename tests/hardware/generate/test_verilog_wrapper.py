@@ -13,7 +13,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.generate.rtl_files import FOLDER, rtl_files
 from vdla.hardware.generate.svgen import packages
 from vdla.hardware.generate.verilog_wrapper import ADDRESS_BITS, render_wrapper
-from vdla.support.tool_environment import tool_environment
+from vdla.support.processor import tool_environment
 
 PYNQ = Config.preset("pynq_z1")
 WRAPPED = [*map(Config.preset, ("pynq_z1", "tiny", "pynq_z1_512x2")), FOUR_PORTS]

@@ -24,7 +24,7 @@ from vdla.hardware.generate.extension_files import machine_paths
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP
 from vdla.hardware.generate.svgen import render
 from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN
-from vdla.support.tool_environment import tool_environment
+from vdla.support.processor import tool_environment
 
 TINY = Config.preset("tiny")
 WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)

@@ -19,7 +19,7 @@ from helpers.stateful_datapaths import tinted
 import vdla
 from vdla.cli import main
 from vdla.hardware.config import Config, ConfigError
-from vdla.support.tool_environment import tool_environment
+from vdla.support.processor import tool_environment
 
 TINY = Config.preset("tiny")
 DECLARES = """

@@ -9,7 +9,7 @@ import pytest
 from helpers.toy_tuning import toy_run
 
 import vdla
-from vdla.commands.templates import from_workload
+from vdla.commands.named_operators import from_workload
 from vdla.compiler.operators.workloads import workload, workloads
 from vdla.compiler.tune import layer_task
 from vdla.hardware.config import Config
