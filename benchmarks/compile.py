@@ -27,8 +27,8 @@ from vdla.compiler.templates import dense
 from vdla.compiler.tune import Point, VdlaTask, layer_task
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.layers import layer_operator
-from vdla.runtime.tune import SimMeasurer
+from vdla.runtime.diagnosis.layers import layer_operator
+from vdla.runtime.tune.measurer import SimMeasurer
 from vdla.simulator.verify import verify
 from vdla.support.progress import Progress, ReportStep, numbered, silent
 

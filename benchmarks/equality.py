@@ -22,7 +22,7 @@ from vdla.compiler.operators.workloads import resnet18_layers, workload
 from vdla.hardware.asm import disassemble
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.layers import layer_operator
+from vdla.runtime.diagnosis.layers import layer_operator
 from vdla.support.progress import Progress, silent
 from vdla.verification.coverage.coverage import Coverage, goals
 from vdla.verification.programs import suite

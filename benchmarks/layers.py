@@ -14,7 +14,7 @@ from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, receipt, tota
 from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
 from vdla.hardware.config import Config
-from vdla.runtime.layers import LayerRun, layer_operator, measure
+from vdla.runtime.diagnosis.layers import LayerRun, layer_operator, measure
 from vdla.support.progress import Progress, silent, steps
 
 PRESET = "pynq_z1"

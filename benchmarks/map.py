@@ -24,7 +24,7 @@ from vdla.compiler.operators.definitions import Definition
 from vdla.compiler.operators.workloads import resnet18_layers
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale
-from vdla.runtime.mapping import explore_mappings
+from vdla.runtime.tune.mapping import explore_mappings
 from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program
 from vdla.simulator.verify import verify

@@ -13,7 +13,7 @@ from vdla.compiler.operators.workloads import SELF_TEST, Workload, workloads
 from vdla.compiler.templates import Operator, conv2d_transpose, dense, depthwise_conv2d, pool2d, residual_add
 from vdla.compiler.tune import VdlaTask, layer_task, template_task
 from vdla.hardware.config import Config
-from vdla.runtime.layers import layer_operator
+from vdla.runtime.diagnosis.layers import layer_operator
 
 THREADS = 2
 

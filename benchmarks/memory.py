@@ -33,10 +33,12 @@ from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.networks.registry import NETWORKS, Network
-from vdla.runtime.artifact import Artifact, Plan, arena_blocks, size_bytes
-from vdla.runtime.executor import activation_bytes
-from vdla.runtime.network import compile_network
-from vdla.runtime.quantise import quantise
+from vdla.runtime.executor.arena_blocks import arena_blocks
+from vdla.runtime.executor.artifact import Artifact
+from vdla.runtime.executor.plan import Plan, size_bytes
+from vdla.runtime.executor.resident_program import activation_bytes
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.quantise import quantise
 from vdla.support.progress import Progress, silent, steps
 
 NETWORK = "resnet18"

@@ -26,10 +26,11 @@ from vdla.compiler.operators.workloads import Workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.networks.registry import Network, network
-from vdla.runtime.evaluate import Evaluator
-from vdla.runtime.executor import operator_cycles
-from vdla.runtime.network import Model, compile_network
-from vdla.runtime.quantise import quantise
+from vdla.runtime.executor.model import Model
+from vdla.runtime.executor.operator_cycles import operator_cycles
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.evaluator import Evaluator
+from vdla.runtime.network.quantise import quantise
 from vdla.simulator.stats import RunStats
 from vdla.support.progress import Progress, silent, steps
 

@@ -24,7 +24,7 @@ from vdla.compiler.graph.onnx.export import export_model
 from vdla.networks.registry import NETWORKS
 from vdla.runtime.native import set_threads
 from vdla.runtime.network import compile_network
-from vdla.runtime.quantise import quantise
+from vdla.runtime.network.quantise import quantise
 from vdla.support.arrays import Array
 from vdla.support.progress import Progress, numbered, silent
 

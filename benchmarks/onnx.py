@@ -127,7 +127,7 @@ def _suites() -> Mapping[str, type[unittest.TestCase]]:
     from onnx.backend.test import BackendTest
     from onnx.backend.test.loader import load_model_tests
 
-    from vdla.runtime.onnx_backend import OnnxBackend
+    from vdla.runtime.network.onnx_backend import OnnxBackend
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the suite computes its expected values with overflows

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, Row, silent, versions
+from vdla.benchmarks.harness import BenchmarkResult, Progress, Row, versions
 from vdla.benchmarks.placement_layers import PlacementLayer, addition, conv, placement_layers
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import (
@@ -42,6 +42,7 @@ from vdla.runtime.native import set_threads
 from vdla.runtime.network import compile_network
 from vdla.simulator.timing import time_program
 from vdla.support.processor import cpu_model
+from vdla.support.progress import silent
 
 MACHINES = ("pynq_z1", "ultra96", "zcu104", "batch4", "tiny")
 _FIFTH = 1.2

@@ -16,8 +16,10 @@ from vdla.compiler.graph.quantise import METHODS
 from vdla.networks.digits import digits
 from vdla.networks.digits_images import LabelledImages, held_out_digits, training_digits
 from vdla.networks.registry import NETWORKS, Network
-from vdla.runtime.evaluate import Evaluator, evaluate_node
-from vdla.runtime.quantise import quantise, snr_db
+from vdla.runtime.network.evaluate_nodes import evaluate_node
+from vdla.runtime.network.evaluator import Evaluator
+from vdla.runtime.network.quantisation_report import snr_db
+from vdla.runtime.network.quantise import quantise
 from vdla.support.progress import Progress, numbered, silent
 
 _BATCH = 100  # divides the 600 held-out images

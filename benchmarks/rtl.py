@@ -18,10 +18,10 @@ from vdla.benchmarks.harness import BenchmarkResult, Row, receipt
 from vdla.compiler.operators.workloads import workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.compare import memory_bytes
 from vdla.runtime.devices.rtl import RtlDevice
-from vdla.runtime.layers import layer_operator, pack, random_data
-from vdla.runtime.run import upload
+from vdla.runtime.devices.run import upload
+from vdla.runtime.diagnosis.comparison import memory_bytes
+from vdla.runtime.diagnosis.layers import layer_operator, pack, random_data
 from vdla.simulator.simulate import simulate
 from vdla.support.progress import Progress, numbered, silent
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from vdla.compiler.target import GridLimits, Target
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
-    from vdla.runtime.grid import DeviceKernel
+    from vdla.runtime.executor.model import Model
+    from vdla.runtime.grid.device_kernel import DeviceKernel
     from vdla.runtime.native import Kernel
-    from vdla.runtime.network import Model
-    from vdla.runtime.tune import TunedSchedules
+    from vdla.runtime.tune.best import TunedSchedules
 
 
 _GRIDS = {"opencl": "an OpenCL device", "cuda": "a CUDA device"}
@@ -139,12 +139,12 @@ def _model(
     threads: int | None,
     options: Mapping[str, Any],
 ) -> Model:
-    from vdla.runtime.network import compile_network
+    from vdla.runtime.network.compile_network import compile_network
 
     if tuned is None:
         _refuse_threads(threads, "without tuned")
         return compile_network(graph, target, **options)
-    from vdla.runtime.tune import TunedSchedules
+    from vdla.runtime.tune.best import TunedSchedules
 
     schedules = TunedSchedules.of(tuned)
     points = partial(schedules.kernel_point, threads=1 if threads is None else threads)
@@ -162,7 +162,7 @@ def _tuned(tuned: TunedSchedules | str | Path | None) -> AbstractContextManager[
     if tuned is None:
         return nullcontext()
     from vdla.compiler.operators.vdla.operator import chosen_options
-    from vdla.runtime.tune import TunedSchedules
+    from vdla.runtime.tune.best import TunedSchedules
 
     return chosen_options(TunedSchedules.of(tuned).options)
 
@@ -221,7 +221,7 @@ def _device_kernel(what: object, target: str, tuned: TunedSchedules | str | Path
     from vdla.compiler.ir import THREAD, For, walk
     from vdla.compiler.operators.gpu import grid_schedule
     from vdla.compiler.operators.vdla import Operator
-    from vdla.runtime.grid import build_on_grid, open_grid_device
+    from vdla.runtime.grid.registry import build_on_grid, open_grid_device
 
     if isinstance(what, Operator):
         kind = _GRIDS[target.partition(":")[0]]
@@ -238,7 +238,7 @@ def _device_kernel(what: object, target: str, tuned: TunedSchedules | str | Path
 
 def _best_on_grid(fn: ir.Function, limits: GridLimits, tuned: TunedSchedules | str | Path) -> ir.Function | None:
     """A function with its best known tiles; None if a log does not know better ones."""
-    from vdla.runtime.tune import TunedSchedules
+    from vdla.runtime.tune.best import TunedSchedules
 
     return TunedSchedules.of(tuned).grid_function(fn, limits)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from vdla.compiler import ir
     from vdla.compiler.operators.vdla import Operator
-    from vdla.runtime.grid import DeviceKernel
-    from vdla.runtime.opencl import OpenClDevice
+    from vdla.runtime.grid.device_kernel import DeviceKernel
+    from vdla.runtime.grid.opencl_devices import OpenClDevice
 
 # No deadlines, since the machine may be busy; a failing example prints how to reproduce it.
 settings.register_profile("vdla", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -53,7 +53,8 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True, scope="session")
 def poisoned_arenas() -> Iterator[None]:
     """Models overwrite the memory that holds no value, in all tests: mistakes of plans show."""
-    from vdla.runtime.executor import Executor, model
+    from vdla.runtime.executor import model
+    from vdla.runtime.executor.executor import Executor
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model, "Executor", partial(Executor, poison=True))
@@ -94,7 +95,8 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 @pytest.fixture(scope="session")
 def opencl_device() -> OpenClDevice:
     """The OpenCL device of this machine; the test is skipped, with the reason, if there is none."""
-    from vdla.runtime.opencl import OpenClDeviceError, open_opencl
+    from vdla.runtime.grid.opencl_context import OpenClDeviceError
+    from vdla.runtime.grid.opencl_devices import open_opencl
 
     try:
         return open_opencl()
@@ -107,9 +109,9 @@ def build_grid(request: pytest.FixtureRequest) -> Callable[[ir.Function], Device
     """Compiles a function for each kind of device, without fusing products and sums; the test is
     skipped, with the reason, where there is no such device.
     """
-    from vdla.runtime.cuda import build_cuda, open_cuda
-    from vdla.runtime.grid import GridDeviceError
-    from vdla.runtime.opencl import build_opencl, open_opencl
+    from vdla.runtime.grid.cuda_devices import build_cuda, open_cuda
+    from vdla.runtime.grid.opencl_devices import build_opencl, open_opencl
+    from vdla.runtime.grid.protocol import GridDeviceError
 
     try:
         device = open_cuda() if request.param == "cuda" else open_opencl()
@@ -131,7 +133,7 @@ def stub_cuda(stub_cuda_library: Path, tmp_path: Path, monkeypatch: pytest.Monke
     """The driver that `vdla` finds on this machine, one without a device, in a state of its own."""
     from helpers.stub_cuda import StubCuda
 
-    from vdla.runtime.cuda import devices
+    from vdla.runtime.grid import cuda_devices as devices
 
     stub = StubCuda(copy(stub_cuda_library, tmp_path / "libcuda.so"))
     devices.opened.cache_clear()

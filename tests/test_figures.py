@@ -14,7 +14,7 @@ import pytest
 
 from vdla.compiler.operators.workloads import resnet18_layers, workload
 from vdla.hardware.config import PRESETS, Config
-from vdla.runtime.layers import layer_operator
+from vdla.runtime.diagnosis.layers import layer_operator
 from vdla.simulator.timing import time_program
 from vdla.verification.programs.suite import operators
 

@@ -113,86 +113,48 @@ ROOMS: dict[str, str] = {
     "simulator.verify": "support hardware.isa hardware hardware.program simulator.support",
     "simulator.timing": "support hardware.isa hardware hardware.program simulator.support simulator.stats",
     "simulator": (
-        "hardware.isa hardware hardware.program simulator.support simulator.function simulator.stats simulator.verify "
-        "simulator.timing"
+        "support hardware.isa hardware hardware.program simulator.support simulator.function simulator.stats "
+        "simulator.verify simulator.timing"
     ),
     "runtime.devices": (
         "support hardware.isa hardware hardware.generate hardware.program simulator.support simulator.function "
         "simulator.stats simulator.verify simulator.timing"
     ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
-    "runtime.grid": "support compiler.abi compiler.ir compiler.target runtime.native",
-    "runtime.opencl": "compiler.abi compiler.ir compiler.target compiler.codegen.opencl runtime.native runtime.grid",
-    "runtime.cuda": "compiler.abi compiler.ir compiler.target compiler.codegen.ptx runtime.native runtime.grid",
-    "runtime.numpy_operators": "hardware",
-    "runtime.evaluate": (
-        "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.rules "
-        "compiler.graph.passes compiler.graph.integer compiler.graph.onnx runtime.native runtime.numpy_operators"
+    "runtime.grid": (
+        "support compiler.abi compiler.ir compiler.target compiler.analysis compiler.lowering compiler.schedule "
+        "compiler.codegen.opencl compiler.codegen.ptx runtime.native"
     ),
-    "runtime.artifact": "support hardware hardware.program compiler.abi simulator.verify",
+    "runtime.numpy_operators": "hardware",
     "runtime.executor": (
-        "support hardware.isa hardware hardware.program simulator.stats runtime.devices runtime.native runtime.grid "
-        "runtime.numpy_operators runtime.artifact"
+        "support hardware.isa hardware hardware.program compiler.abi simulator.stats simulator.verify runtime.devices "
+        "runtime.native runtime.grid runtime.numpy_operators"
     ),
     "compiler.graph.accelerator": (
         "hardware compiler.operators.vdla compiler.graph compiler.templates compiler.graph.integer"
     ),
     "compiler.graph.grid": "compiler.graph compiler.graph.rules compiler.graph.layouts compiler.graph.accelerator",
-    "runtime.quantise": (
-        "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
-    ),
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.codegen.llvm "
         "compiler.operators.vdla compiler.operators.cpu compiler.operators.gpu compiler.graph compiler.graph.rules "
-        "compiler.tune compiler.graph.passes compiler.graph.layouts compiler.graph.onnx simulator.stats "
-        "simulator.verify simulator.timing runtime.grid runtime.numpy_operators runtime.evaluate runtime.artifact "
-        "runtime.executor compiler.graph.accelerator compiler.graph.grid runtime.quantise"
+        "compiler.tune compiler.graph.passes compiler.graph.layouts compiler.graph.integer compiler.graph.quantise "
+        "compiler.graph.onnx simulator.stats simulator.verify simulator.timing runtime.native runtime.grid "
+        "runtime.numpy_operators runtime.executor compiler.graph.accelerator compiler.graph.grid"
     ),
     "runtime.tune": (
         "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "
         "compiler.operators.vdla compiler.map compiler.graph compiler.graph.rules compiler.tune "
         "compiler.tune.searches compiler.tune.grid simulator.timing runtime.devices runtime.native runtime.grid "
-        "runtime.artifact runtime.network"
+        "runtime.executor runtime.network"
     ),
     "runtime": (
-        "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te "
-        "compiler.codegen.vdla compiler.lowering compiler.schedule compiler.operators.vdla compiler.map "
-        "compiler.operators compiler.operators.gpu compiler.graph compiler.templates compiler.graph.onnx "
-        "simulator.support simulator.stats simulator.timing simulator runtime.devices runtime.native runtime.grid "
-        "runtime.evaluate runtime.executor runtime.network runtime.tune"
-    ),
-    "runtime.check_datapath": (
-        "support hardware.isa hardware hardware.generate compiler.ir compiler.interpret compiler.te "
-        "compiler.extensions runtime.devices"
-    ),
-    "runtime.check_intrinsic": (
-        "support hardware.isa hardware compiler.ir compiler.target compiler.interpret compiler.te compiler.tensorize "
-        "compiler.codegen.vdla compiler.schedule compiler.codegen.vdla.intrinsics simulator.verify simulator "
-        "runtime.native runtime.check_datapath"
-    ),
-    "runtime.verdict": (
-        "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
-        "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
-        "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes compiler.graph.integer "
-        "compiler.graph.onnx simulator.verify simulator.timing simulator runtime.evaluate runtime.quantise "
-        "runtime.tune runtime"
-    ),
-    "runtime.explore": (
-        "support hardware hardware.fpga compiler.extensions compiler.tune compiler.tune.searches runtime.tune "
-        "runtime.verdict"
-    ),
-    "runtime.compare": (
-        "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "
-        "simulator.stats simulator.verify runtime.devices runtime.numpy_operators runtime.artifact runtime.executor "
-        "runtime"
-    ),
-    "runtime.selftest": (
-        "support hardware.isa hardware hardware.program compiler.operators compiler.templates simulator.stats "
-        "simulator.timing simulator runtime.devices runtime"
+        "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla compiler.schedule "
+        "compiler.operators.vdla compiler.operators.gpu compiler.graph runtime.native runtime.grid runtime.executor "
+        "runtime.network runtime.tune"
     ),
     "runtime.remote": (
         "support hardware.isa hardware hardware.program simulator.support simulator.stats simulator.verify "
-        "runtime.devices runtime.artifact"
+        "runtime.devices runtime.executor"
     ),
     "boards": "support hardware hardware.generate",
     "boards.vivado": "hardware hardware.generate hardware.fpga boards",
@@ -210,16 +172,21 @@ ROOMS: dict[str, str] = {
     ),
     "verification.grid": (
         "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
-        "compiler.lowering compiler.schedule compiler.codegen.opencl runtime.grid runtime.opencl "
-        "verification.isolated_batches verification.fuzz"
+        "compiler.lowering compiler.schedule compiler.codegen.opencl runtime.grid verification.isolated_batches "
+        "verification.fuzz"
     ),
     "verification.hostile": (
-        "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.opencl "
-        "runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor runtime.network runtime"
+        "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.grid "
+        "runtime.numpy_operators runtime.executor runtime.network"
+    ),
+    "runtime.diagnosis": (
+        "support hardware.isa hardware hardware.program hardware.asm compiler.operators.vdla compiler.operators "
+        "compiler.templates simulator.support simulator.function simulator.stats simulator.verify simulator.timing "
+        "simulator runtime.devices runtime.numpy_operators runtime.executor"
     ),
     "verification.programs": (
         "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.templates simulator.stats "
-        "simulator.verify simulator.timing runtime.devices runtime.compare"
+        "simulator.verify simulator.timing runtime.devices runtime.diagnosis"
     ),
     "verification.coverage": (
         "support hardware.isa hardware hardware.program simulator.stats simulator.verify simulator.timing"
@@ -236,41 +203,49 @@ ROOMS: dict[str, str] = {
     "benchmarks.harness": "support hardware hardware.program",
     "benchmarks.gpu": (
         "support compiler.ir compiler.target compiler.te compiler.schedule compiler.codegen.ptx compiler.operators "
-        "compiler.operators.gpu runtime.native runtime.grid runtime.opencl runtime.cuda runtime verification.grid "
-        "benchmarks.harness"
+        "compiler.operators.gpu runtime.native runtime.grid runtime verification.grid benchmarks.harness"
     ),
     "benchmarks.cpu": (
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
         "benchmarks.harness"
     ),
     "benchmarks.network_cpu": (
-        "support compiler.target compiler.graph.onnx runtime.native runtime.quantise runtime.network networks "
-        "benchmarks.harness benchmarks.cpu"
+        "support compiler.graph.onnx runtime.native runtime.network networks benchmarks.harness benchmarks.cpu"
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
         "compiler.schedule compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators "
         "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates compiler.tune "
-        "compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.stats simulator.verify "
-        "simulator.timing simulator runtime.devices runtime.native runtime.evaluate runtime.artifact runtime.executor "
-        "compiler.graph.accelerator runtime.quantise runtime.network runtime.tune runtime runtime.compare boards "
-        "networks verification.isolated_batches verification.fuzz verification.hostile verification.programs "
-        "verification.coverage verification.rtl_mutants benchmarks.harness benchmarks.cpu"
+        "compiler.graph.integer compiler.graph.quantise compiler.graph.onnx simulator.stats simulator.verify "
+        "simulator.timing simulator runtime.devices runtime.native runtime.executor compiler.graph.accelerator "
+        "runtime.network runtime.tune boards networks verification.isolated_batches verification.adversary "
+        "verification.fuzz verification.hostile runtime.diagnosis verification.programs verification.coverage "
+        "verification.rtl_mutants benchmarks.harness"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
-        "compiler.tune.searches compiler.tune.grid simulator.timing runtime.opencl runtime.tune networks "
-        "benchmarks.harness benchmarks.cpu benchmarks"
+        "compiler.tune.searches compiler.tune.grid simulator.timing runtime.grid runtime.tune networks "
+        "benchmarks.harness benchmarks"
     ),
     "benchmarks.board": (
-        "support hardware hardware.program simulator.stats runtime.devices runtime.artifact runtime.quantise "
-        "runtime.network runtime runtime.remote boards boards.virtual networks verification.hostile "
-        "verification.programs benchmarks.harness"
+        "support hardware hardware.program simulator.stats runtime.devices runtime.executor runtime.network "
+        "runtime.remote boards boards.virtual networks verification.hostile verification.programs benchmarks.harness"
+    ),
+    "runtime.studies": (
+        "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
+        "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
+        "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes compiler.graph.integer "
+        "compiler.graph.onnx simulator.verify simulator.timing simulator runtime.network runtime.tune"
     ),
     "benchmarks.evaluate": (
         "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.extensions "
-        "simulator.timing runtime.devices runtime runtime.verdict verification.programs verification.coverage "
-        "verification.generated_tests benchmarks.harness benchmarks"
+        "simulator.timing runtime.devices runtime.tune verification.programs verification.coverage "
+        "verification.generated_tests benchmarks.harness benchmarks runtime.studies"
+    ),
+    "runtime.checks": (
+        "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.interpret compiler.te "
+        "compiler.tensorize compiler.codegen.vdla compiler.schedule compiler.extensions "
+        "compiler.codegen.vdla.intrinsics simulator.verify simulator runtime.devices runtime.native"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm compiler.ir "
@@ -278,13 +253,12 @@ ROOMS: dict[str, str] = {
         "compiler.operators.vdla compiler.operators compiler.operators.definitions compiler.operators.cpu "
         "compiler.operators.gpu compiler.graph compiler.templates compiler.tune compiler.tune.searches "
         "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.function simulator.stats "
-        "simulator.verify simulator.timing simulator runtime.devices runtime.opencl runtime.cuda runtime.evaluate "
-        "runtime.artifact runtime.executor runtime.quantise runtime.network runtime.tune runtime "
-        "runtime.check_datapath runtime.verdict runtime.explore runtime.compare networks verification.programs "
-        "verification.generated_tests benchmarks.harness"
+        "simulator.verify simulator.timing simulator runtime.devices runtime.grid runtime.executor runtime.network "
+        "runtime.tune networks runtime.diagnosis verification.programs verification.generated_tests "
+        "benchmarks.harness runtime.studies runtime.checks"
     ),
     "commands.board": (
-        "support hardware runtime.devices runtime.selftest runtime.remote boards boards.vivado boards.virtual "
+        "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis "
         "commands"
     ),
 }

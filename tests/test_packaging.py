@@ -96,7 +96,7 @@ def test_the_wheel_works_without_the_repository(distributions: Path, tmp_path: P
     """In a new environment with the libraries of this one."""
     wheel = next(distributions.glob("*.whl"))
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"vdla/py.typed", "vdla/hardware/rtl/vdla.sv", "vdla/runtime/harness/waves/lz4.h"} <= set(names)
+    assert {"vdla/py.typed", "vdla/hardware/rtl/vdla.sv", "vdla/runtime/devices/harness/waves/lz4.h"} <= set(names)
     assert {"vdla/boards/pynq_z1/board.json", "vdla/boards/vivado/build.tcl"} <= set(names)
     venv.create(tmp_path / "venv")
     scripts = tmp_path / "venv" / "bin"

@@ -23,18 +23,19 @@ if TYPE_CHECKING:
     from vdla.hardware.array_port import ArrayPort, array_port
     from vdla.hardware.config import Buffer, Config, Dram
     from vdla.hardware.program import Program, ProgramTensor
-    from vdla.runtime.bank_conflicts import bank_conflicts
-    from vdla.runtime.check_datapath import check_datapath, datapath_cycles, datapath_sources
-    from vdla.runtime.check_intrinsic import check_intrinsic
+    from vdla.runtime.checks.datapath_check import check_datapath
+    from vdla.runtime.checks.datapath_test import datapath_cycles, datapath_sources
+    from vdla.runtime.checks.intrinsic_check import check_intrinsic
     from vdla.runtime.compile import compile
     from vdla.runtime.devices import open_device
+    from vdla.runtime.devices.run import run
+    from vdla.runtime.executor.load import load
     from vdla.runtime.executor.model import Model
-    from vdla.runtime.load import load
-    from vdla.runtime.mapping import map_expression
+    from vdla.runtime.grid.bank_conflicts import bank_conflicts
     from vdla.runtime.native.kernel import Kernel
-    from vdla.runtime.quantise.quantise import quantise
-    from vdla.runtime.run import run
+    from vdla.runtime.network.quantise import quantise
     from vdla.runtime.tune.grid_runs import tune_grid
+    from vdla.runtime.tune.mapping import map_expression
     from vdla.runtime.tune.network_kernels import tune_kernels
     from vdla.runtime.tune.schedule_function import tune_schedule
     from vdla.simulator.simulate import simulate
@@ -123,21 +124,21 @@ _HOMES = {
     "Target": "vdla.compiler.target",
     "applications": "vdla.compiler.map",
     "array_port": "vdla.hardware.array_port",
-    "bank_conflicts": "vdla.runtime.bank_conflicts",
-    "check_datapath": "vdla.runtime.check_datapath",
-    "check_intrinsic": "vdla.runtime.check_intrinsic",
+    "bank_conflicts": "vdla.runtime.grid.bank_conflicts",
+    "check_datapath": "vdla.runtime.checks.datapath_check",
+    "check_intrinsic": "vdla.runtime.checks.intrinsic_check",
     "compile": "vdla.runtime.compile",
-    "datapath_cycles": "vdla.runtime.check_datapath",
-    "datapath_sources": "vdla.runtime.check_datapath",
+    "datapath_cycles": "vdla.runtime.checks.datapath_test",
+    "datapath_sources": "vdla.runtime.checks.datapath_test",
     "default_schedule": "vdla.compiler.operators.cpu",
     "extend": "vdla.compiler.extensions",
     "interpret": "vdla.compiler.interpret",
-    "load": "vdla.runtime.load",
+    "load": "vdla.runtime.executor.load",
     "load_extension": "vdla.compiler.extensions",
-    "map_expression": "vdla.runtime.mapping",
+    "map_expression": "vdla.runtime.tune.mapping",
     "open_device": "vdla.runtime.devices",
-    "quantise": "vdla.runtime.quantise",
-    "run": "vdla.runtime.run",
+    "quantise": "vdla.runtime.network.quantise",
+    "run": "vdla.runtime.devices.run",
     "simulate": "vdla.simulator.simulate",
     "tune_grid": "vdla.runtime.tune.grid_runs",
     "tune_kernels": "vdla.runtime.tune.network_kernels",

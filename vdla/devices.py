@@ -14,18 +14,21 @@ from vdla.hardware.program import STREAM, from_bytes, initial_contents, output_a
 from vdla.runtime.devices import ALIGNMENT, DEFAULT_BYTES, Device, DeviceError, MemoryDevice
 
 if TYPE_CHECKING:
-    from vdla.runtime.compare import compare, compare_network
-    from vdla.runtime.remote import Credentials, Limits, RemoteServer
+    from vdla.runtime.diagnosis.comparison import compare
+    from vdla.runtime.diagnosis.network_comparison import compare_network
+    from vdla.runtime.remote.credentials import Credentials
+    from vdla.runtime.remote.limits import Limits
+    from vdla.runtime.remote.server import RemoteServer
     from vdla.simulator.function.execute import Engine, execute, token_order
     from vdla.simulator.timing import time_program
 
 _HOMES = {
-    "Credentials": "vdla.runtime.remote",
+    "Credentials": "vdla.runtime.remote.credentials",
     "Engine": "vdla.simulator.function",
-    "Limits": "vdla.runtime.remote",
-    "RemoteServer": "vdla.runtime.remote",
-    "compare": "vdla.runtime.compare",
-    "compare_network": "vdla.runtime.compare",
+    "Limits": "vdla.runtime.remote.limits",
+    "RemoteServer": "vdla.runtime.remote.server",
+    "compare": "vdla.runtime.diagnosis.comparison",
+    "compare_network": "vdla.runtime.diagnosis.network_comparison",
     "execute": "vdla.simulator.function",
     "time_program": "vdla.simulator.timing",
     "token_order": "vdla.simulator.function",

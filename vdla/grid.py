@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from vdla.compiler.codegen.ptx import assemble_ptx, emit_ptx
     from vdla.compiler.lowering.grid_pipeline import lower_kernels
     from vdla.compiler.target import GridLimits
-    from vdla.runtime.grid import GridDevice, GridDeviceError
+    from vdla.runtime.grid.protocol import GridDevice, GridDeviceError
     from vdla.runtime.grid.registry import open_grid_device
 
 _HOMES = {
-    "GridDevice": "vdla.runtime.grid",
-    "GridDeviceError": "vdla.runtime.grid",
+    "GridDevice": "vdla.runtime.grid.protocol",
+    "GridDeviceError": "vdla.runtime.grid.protocol",
     "GridLimits": "vdla.compiler.target",
     "assemble_ptx": "vdla.compiler.codegen.ptx",
     "emit_ptx": "vdla.compiler.codegen.ptx",

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.remote import RemoteDevice
-from vdla.runtime.run import run
+from vdla.runtime.devices.run import run
+from vdla.runtime.remote.remote_device import RemoteDevice
 from vdla.support.errors import Error
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_programs import random_verified_program

@@ -21,7 +21,8 @@ from vdla.benchmarks.board.faults import DeviceFaults, FaultyDevices, NetworkFau
 from vdla.benchmarks.board.served import served
 from vdla.benchmarks.harness import Row
 from vdla.hardware.config import Config
-from vdla.runtime.remote import Limits, board_status
+from vdla.runtime.remote.channel import board_status
+from vdla.runtime.remote.limits import Limits
 from vdla.support.progress import Progress, silent
 
 HANG_S = 150.0

@@ -26,10 +26,11 @@ from vdla.benchmarks.board.served import Served, served
 from vdla.benchmarks.harness import Row
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program, placed_sizes
-from vdla.runtime.remote import Limits, RemoteDevice
+from vdla.runtime.devices.run import run
 from vdla.runtime.remote.framing import PREFIX, unpack
+from vdla.runtime.remote.limits import Limits
 from vdla.runtime.remote.messages import SERVICE, VERSION
-from vdla.runtime.run import run
+from vdla.runtime.remote.remote_device import RemoteDevice
 from vdla.support.errors import Error
 from vdla.support.progress import Progress, silent
 from vdla.verification.hostile.mutate import mutate_json, mutated_bytes

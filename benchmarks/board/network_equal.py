@@ -16,10 +16,11 @@ import numpy as np
 from vdla.benchmarks.harness import Figures
 from vdla.hardware.config import Config
 from vdla.networks.registry import network
-from vdla.runtime.artifact import Artifact
 from vdla.runtime.devices import Device, open_device
-from vdla.runtime.network import Model, compile_network
-from vdla.runtime.quantise import quantise
+from vdla.runtime.executor.artifact import Artifact
+from vdla.runtime.executor.model import Model
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.quantise import quantise
 from vdla.support.progress import Progress, silent, steps
 
 NETWORKS = ("resnet18", "digits")

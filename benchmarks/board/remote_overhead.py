@@ -14,8 +14,8 @@ from vdla.benchmarks.board.served import served
 from vdla.benchmarks.harness import Row
 from vdla.hardware.config import Config
 from vdla.runtime.devices import open_device
-from vdla.runtime.remote import RemoteDevice
-from vdla.runtime.run import run
+from vdla.runtime.devices.run import run
+from vdla.runtime.remote.remote_device import RemoteDevice
 from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 from vdla.verification.programs.random_data import random_arrays
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from vdla.benchmarks.board.child_process import child_process
 from vdla.hardware.config import Config
 from vdla.runtime.devices import Device
-from vdla.runtime.remote import Limits, RemoteServer
+from vdla.runtime.remote.limits import Limits
+from vdla.runtime.remote.server import RemoteServer
 from vdla.support.errors import Error
 
 _START_S = 120.0

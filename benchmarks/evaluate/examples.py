@@ -24,8 +24,9 @@ from vdla.compiler.te import Tensor
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.area import Usage, area
 from vdla.hardware.fpga.parts import part_of_preset
-from vdla.runtime.mapping import map_expression
-from vdla.runtime.verdict import LayerVerdict, evaluate, layers_named, steps_of
+from vdla.runtime.studies.layers import layers_named, steps_of
+from vdla.runtime.studies.verdict import LayerVerdict, evaluate
+from vdla.runtime.tune.mapping import map_expression
 from vdla.simulator.timing import time_program
 from vdla.support.errors import Error
 from vdla.support.progress import Progress, numbered, silent, steps

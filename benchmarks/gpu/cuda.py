@@ -17,8 +17,9 @@ from vdla.benchmarks.harness import Figures
 from vdla.compiler import ir, te
 from vdla.compiler.operators import conv2d, matmul
 from vdla.compiler.operators.gpu import grid_schedule
-from vdla.runtime.cuda import CudaDevice, CudaDeviceError, build_cuda, open_cuda
-from vdla.runtime.grid import DeviceKernel
+from vdla.runtime.grid.cuda_devices import CudaDevice, build_cuda, open_cuda
+from vdla.runtime.grid.cuda_driver import CudaDeviceError
+from vdla.runtime.grid.device_kernel import DeviceKernel
 from vdla.support.arrays import Array
 from vdla.support.progress import Progress
 

@@ -9,9 +9,8 @@ from vdla.benchmarks.harness import Figures
 from vdla.compiler import te
 from vdla.compiler.operators import matmul
 from vdla.runtime.compile import compile
-from vdla.runtime.opencl import OpenClDevice, OpenClDeviceError, open_opencl
-from vdla.runtime.opencl.program import build_program
-from vdla.runtime.opencl.pyopencl_module import pyopencl
+from vdla.runtime.grid.opencl_context import OpenClDeviceError, build_program, pyopencl
+from vdla.runtime.grid.opencl_devices import OpenClDevice, open_opencl
 from vdla.support.arrays import Array
 from vdla.support.errors import Error
 from vdla.support.progress import Progress

@@ -14,7 +14,7 @@ import numpy as np
 
 from vdla.compiler import ir, operators, te
 from vdla.compiler.operators.workloads import Workload, workloads
-from vdla.runtime.grid import DeviceKernel
+from vdla.runtime.grid.device_kernel import DeviceKernel
 from vdla.runtime.native import build
 from vdla.support.arrays import Array
 from vdla.support.progress import Progress, steps

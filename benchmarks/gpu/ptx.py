@@ -15,7 +15,7 @@ from vdla.compiler.operators import matmul
 from vdla.compiler.operators.gpu.tensor_core_schedule import default_tensor_core_tiles, schedule_tensor_cores
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
-from vdla.runtime.bank_conflicts import bank_conflicts
+from vdla.runtime.grid.bank_conflicts import bank_conflicts
 
 SIZE = 1024
 _LIMITS = GridLimits("a GPU with tensor cores", warp=32, tensor_cores=True)

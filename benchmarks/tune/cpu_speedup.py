@@ -15,10 +15,12 @@ from vdla.benchmarks.harness import Figures, Row, Section, geomean
 from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
 from vdla.networks.registry import network
-from vdla.runtime.tune import CpuMeasurer, TaskRun, TuningReport, tune
 from vdla.runtime.tune.confirm import AGAIN, MakeWorkers, confirmed, costs_of, one_process
+from vdla.runtime.tune.cpu_measurer import CpuMeasurer
 from vdla.runtime.tune.kernel_runs import NetworkKernel
+from vdla.runtime.tune.log import TaskRun
 from vdla.runtime.tune.network_kernels import network_kernels
+from vdla.runtime.tune.tune import TuningReport, tune
 
 KERNELS: Mapping[str, int] = {"mobilenet_v2": 7, "resnet50": 7, "vit_small": 6}
 """How many kernels of each network."""

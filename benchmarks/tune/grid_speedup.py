@@ -19,9 +19,10 @@ from vdla.benchmarks.harness import Figures, Row, Section, geomean
 from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler import ir, operators, te
 from vdla.compiler.tune.grid import modelled_cost
-from vdla.runtime.opencl import OpenClDeviceError, open_opencl
-from vdla.runtime.tune import Trial
+from vdla.runtime.grid.opencl_context import OpenClDeviceError
+from vdla.runtime.grid.opencl_devices import open_opencl
 from vdla.runtime.tune.grid_runs import TunedGrid, tune_grid
+from vdla.runtime.tune.trial import Trial
 
 TRIALS = 48
 _SEARCH = "genetic"  # samples widely, so that ranks are of good and bad points

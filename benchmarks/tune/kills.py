@@ -18,7 +18,7 @@ import numpy as np
 from vdla.benchmarks.harness import Section
 from vdla.benchmarks.tune.kill_process import killed_task, spelling
 from vdla.benchmarks.tune.section import SectionRequest
-from vdla.runtime.tune import read_logs
+from vdla.runtime.tune.log import read_logs
 from vdla.support.progress import ReportStep
 
 KILLS = 20

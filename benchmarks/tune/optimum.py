@@ -18,18 +18,12 @@ from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler.tune import VdlaTask
 from vdla.compiler.tune.searches import new_search
 from vdla.hardware.config import Config
-from vdla.runtime.tune import (
-    SHIPPED,
-    LocalWorkers,
-    SimMeasurer,
-    TaskRun,
-    Trial,
-    TunedSchedules,
-    TuningLog,
-    TuningReport,
-    tune,
-)
-from vdla.runtime.tune.workers import Workers
+from vdla.runtime.tune.best import SHIPPED, TunedSchedules
+from vdla.runtime.tune.log import TaskRun, TuningLog
+from vdla.runtime.tune.measurer import SimMeasurer
+from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.tune import TuningReport, tune
+from vdla.runtime.tune.workers import LocalWorkers, Workers
 from vdla.simulator.timing import time_program
 from vdla.support.cache import user_cache
 

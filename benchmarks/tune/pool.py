@@ -23,7 +23,7 @@ from vdla.compiler.tune import Built, Point, Space, VdlaTask
 from vdla.compiler.tune.cost_model import Group
 from vdla.compiler.tune.searches import new_search
 from vdla.compiler.tune.space import Ints
-from vdla.runtime.tune import SimMeasurer
+from vdla.runtime.tune.measurer import SimMeasurer
 from vdla.simulator.timing import time_program
 from vdla.support.cache import build_once, user_cache
 from vdla.support.errors import Error

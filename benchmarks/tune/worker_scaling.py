@@ -24,7 +24,10 @@ from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.tune import Point, TuningTask, VdlaTask, layer_task
 from vdla.hardware.config import Config
-from vdla.runtime.tune import LocalWorkers, RayWorkers, SimMeasurer, Trial, Workers
+from vdla.runtime.tune.measurer import SimMeasurer
+from vdla.runtime.tune.ray_workers import RayWorkers
+from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.workers import LocalWorkers, Workers
 from vdla.support.progress import ReportStep
 
 _LAYER = "C11"

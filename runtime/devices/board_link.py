@@ -1,7 +1,8 @@
 """The connection to a board: the errors of PYNQ and gRPC as DeviceError, and whether it is lost.
 
-The invariant: once the connection is lost, no call goes to the board until `reconnect` has found it
-again. To give something back is silent then, since there is nobody to tell.
+Each call of PYNQ.remote's client has a time limit, and a lost board is looked for again soon.
+PYNQ's own has no limit, so that a board that stops answering would hang it, and gRPC waits for many
+seconds before it connects again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from vdla.runtime.devices.device import DeviceError
 
@@ -80,3 +82,63 @@ def one_line(error: BaseException) -> str:
     details = getattr(error, "details", None)
     said = details() if callable(details) else str(error)
     return " ".join(str(said).split()) or type(error).__name__
+
+
+_ANSWER_S = 3.0
+_BACKOFF_MS = tuple((f"grpc.{which}_reconnect_backoff_ms", 200) for which in ("initial", "min", "max"))
+_MARK = "_vdla_limited"
+
+
+def limit_calls(device: Any, timeout_s: float) -> None:  # noqa: ANN401  of PYNQ
+    """Give the calls of a remote device a deadline, once; any other device stays as it is."""
+    stubs, address = getattr(device, "_stub", None), getattr(device, "ip_addr", None)
+    if address is None or not isinstance(stubs, dict) or hasattr(device, _MARK):
+        return
+    import grpc
+
+    channel = grpc.insecure_channel(f"{address}:{device.port}", _BACKOFF_MS)
+    limited = grpc.intercept_channel(channel, _deadline(timeout_s))
+    device._stub = {name: type(stub)(limited) for name, stub in stubs.items()}
+    setattr(device, _MARK, channel)
+
+
+def await_board(device: Any) -> None:  # noqa: ANN401  of PYNQ
+    """Wait some seconds for a remote device that may come back; ConnectionError if it does not.
+
+    A call would not do: the channel connects again only while something waits for it.
+    """
+    channel = getattr(device, _MARK, None)
+    if channel is None:
+        return
+    import grpc
+
+    try:
+        grpc.channel_ready_future(channel).result(timeout=_ANSWER_S)
+    except grpc.FutureTimeoutError:
+        raise ConnectionError(f"no answer from {device.ip_addr}:{device.port} in {_ANSWER_S:g} s") from None
+
+
+def _deadline(timeout_s: float) -> Any:  # noqa: ANN401  of gRPC
+    """An interceptor that gives every call a deadline."""
+    import grpc
+
+    class Deadline(
+        grpc.UnaryUnaryClientInterceptor,  # type: ignore[misc]  # gRPC has no types
+        grpc.UnaryStreamClientInterceptor,  # type: ignore[misc]
+        grpc.StreamUnaryClientInterceptor,  # type: ignore[misc]
+    ):
+        """Sets the deadline of a call that has none."""
+
+        def intercept_unary_unary(self, call: Any, details: Any, request: Any) -> Any:  # noqa: ANN401
+            """A request and a response."""
+            return call(details._replace(timeout=timeout_s), request)
+
+        def intercept_unary_stream(self, call: Any, details: Any, request: Any) -> Any:  # noqa: ANN401
+            """A request and a stream of responses."""
+            return call(details._replace(timeout=timeout_s), request)
+
+        def intercept_stream_unary(self, call: Any, details: Any, requests: Any) -> Any:  # noqa: ANN401
+            """A stream of requests and a response."""
+            return call(details._replace(timeout=timeout_s), requests)
+
+    return Deadline()

@@ -6,10 +6,13 @@ both limits of a run, in cycles and in seconds, hold without it.
 
 from __future__ import annotations
 
+import asyncio
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
+from typing import Any
 
 from vdla.runtime.devices.driver import Driver
 from vdla.support.errors import Error
@@ -92,3 +95,37 @@ class Completion:
             time.sleep(_RESET_PAUSE_S)
         self._driver.disarm()
         return True
+
+
+def interrupt_wait(pin: Any) -> InterruptWait | None:  # noqa: ANN401  of PYNQ
+    """The wait for an interrupt pin; None where this thread cannot wait for it.
+
+    That is so without a pin, and inside an event loop that runs, as in a notebook.
+    """
+    loop = None if pin is None else _event_loop()
+    if loop is None:
+        return None
+
+    def wait(seconds: float) -> bool:
+        if loop.is_running() or loop.is_closed():
+            return False
+        try:
+            loop.run_until_complete(asyncio.wait_for(pin.wait(), seconds))
+        except (TimeoutError, asyncio.TimeoutError):  # two classes before Python 3.11
+            return False
+        except RuntimeError:  # the overlay was loaded again, which makes the pin invalid
+            return False
+        return True
+
+    return wait
+
+
+def _event_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop of this thread, to which PYNQ adds the files of its interrupts; None if it runs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # PYNQ asks for the loop in the same way
+        try:
+            loop = asyncio.get_event_loop()
+        except RuntimeError:
+            return None
+    return None if loop.is_running() else loop

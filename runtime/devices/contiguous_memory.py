@@ -20,9 +20,38 @@ from numpy.typing import NDArray
 
 from vdla.runtime.devices.board_link import BoardLink, one_line
 from vdla.runtime.devices.device import ALIGNMENT, DeviceError
-from vdla.runtime.devices.memory_report import memory_report
 from vdla.runtime.devices.overlay import LoadedOverlay
 from vdla.runtime.devices.request_checks import MOST_BYTES, require_integer, require_size
+
+_KIB = 1024
+_MIB = 1 << 20
+_ROUND = 64 * _MIB
+
+
+def memory_report(board: LoadedOverlay, nbytes: int) -> str:
+    """What the board says of its contiguous memory, and the kernel argument for `nbytes` more."""
+    try:
+        meminfo = board.meminfo()
+    except Exception:  # not to describe the failure must not hide it
+        meminfo = ""
+    total, free = _kib(meminfo, "CmaTotal"), _kib(meminfo, "CmaFree")
+    if total is None or free is None:
+        return "free tensors, or raise the kernel's contiguous memory (cma=SIZE in bootargs, such as cma=256M)"
+    wanted = -(-(total * _KIB + nbytes) // _ROUND) * _ROUND // _MIB
+    return (
+        f"the board has {total} KiB, {free} KiB of it free; "
+        f"free tensors, or start the kernel with cma={wanted}M in its bootargs"
+    )
+
+
+def _kib(meminfo: str, field: str) -> int | None:
+    for line in meminfo.splitlines():
+        name, _, value = line.partition(":")
+        words = value.split()
+        if name == field and words and words[0].isdecimal():
+            return int(words[0])
+    return None
+
 
 Bytes = NDArray[np.uint8]
 _LEAST_BYTES = 8192  # smaller buffers lie beyond 4 GiB under XRT 2.17, where a 32-bit port does not reach

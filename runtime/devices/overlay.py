@@ -18,11 +18,9 @@ from typing import Any
 import numpy as np
 
 from vdla.hardware.config import Config
-from vdla.runtime.devices.board_interrupt import interrupt_wait
-from vdla.runtime.devices.board_link import BoardLink, one_line
-from vdla.runtime.devices.completion import InterruptWait
+from vdla.runtime.devices.board_link import BoardLink, await_board, limit_calls, one_line
+from vdla.runtime.devices.completion import InterruptWait, interrupt_wait
 from vdla.runtime.devices.device import DeviceError
-from vdla.runtime.devices.remote_calls import await_board, limit_calls
 
 IP_VLNV = "vdla:accelerator:vdla:1.0"
 """The type of the accelerator in a block design, to which its driver class is bound."""

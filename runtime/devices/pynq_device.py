@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode, columns, instruction_bytes
 from vdla.hardware.program import STREAM, Program
-from vdla.runtime.devices.board_driver import BoardBus, BoardDriver
+from vdla.runtime.devices.board_driver import BoardBus, BoardDriver, SoleRun, TakenError
 from vdla.runtime.devices.board_link import BoardLink
 from vdla.runtime.devices.completion import Completion, RunLimits, RunTimeoutError
 from vdla.runtime.devices.contiguous_memory import ContiguousMemory
@@ -39,7 +39,6 @@ from vdla.runtime.devices.request_checks import (
     require_memory_bytes,
     require_timeout,
 )
-from vdla.runtime.devices.sole_run import SoleRun, TakenError
 from vdla.simulator.stats import RunStats, Times, macs_of, moved_bytes
 from vdla.simulator.support.errors import require_program
 from vdla.simulator.verify import require_verified

@@ -45,10 +45,10 @@ DEVICES: Mapping[str, Callable[..., Device]] = {
 
 
 SCHEMES: Mapping[str, Callable[..., Device]] = {
-    "pynq": _deferred("pynq://", "vdla.runtime.remote", "RemoteDevice"),
+    "pynq": _deferred("pynq://", "vdla.runtime.remote.remote_device", "RemoteDevice"),
 }
 """Devices that are elsewhere, by the scheme of their addresses."""
-_FARM = _deferred("farm", "vdla.runtime.remote", "open_farm")
+_FARM = _deferred("farm", "vdla.runtime.remote.farm", "open_farm")
 FARM_SUFFIX = ".toml"
 
 

@@ -25,12 +25,12 @@ from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, rtl_files
 from vdla.runtime.devices.datapath_faults import require_sound
 from vdla.runtime.devices.device import DeviceError
 from vdla.support.cache import CacheError, build_once, user_cache
-from vdla.support.tool_environment import tool_environment
+from vdla.support.processor import tool_environment
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
 
-_HARNESS = Path(__file__).resolve().parent.parent / "harness"
+_HARNESS = Path(__file__).resolve().parent / "harness"
 _RUNTIME_SOURCES = ("verilated.cpp", "verilated_threads.cpp")
 _WAVE_SOURCES = ("verilated_fst_c.cpp",)
 _WAVE_HEADER = "zlib.h"

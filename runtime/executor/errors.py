@@ -1,8 +1,12 @@
-"""The errors of compiled networks and of running them."""
+"""The errors of compiled networks: of their files, and of running them."""
 
 from __future__ import annotations
 
 from vdla.support.errors import Error
+
+
+class ArtifactError(Error, ValueError):
+    """A file that is no valid artifact, or one for another machine; the message says where."""
 
 
 class ExecutorError(Error, ValueError):

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vdla.runtime.artifact import Artifact, GridStep, Plan, ProgramStep, Step, numpy_dtype, shape_text
 from vdla.runtime.devices import Device
+from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.errors import ExecutorError
 from vdla.runtime.executor.grid_executor import GridExecutor
-from vdla.runtime.executor.numpy_call import NumpyFunctions
-from vdla.runtime.executor.plan_runner import Binders, BindKernel, PlanRunner
+from vdla.runtime.executor.plan import GridStep, Plan, ProgramStep, Step, numpy_dtype, shape_text
+from vdla.runtime.executor.plan_runner import Binders, BindKernel, NumpyFunctions, PlanRunner
 from vdla.runtime.executor.resident_program import ResidentDamage, ResidentProgram, activation_bytes
 from vdla.runtime.numpy_operators import Value
 from vdla.simulator.stats import RunStats

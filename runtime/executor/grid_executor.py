@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from vdla.runtime.artifact import CopyStep, DeviceValue, GridPart, GridStep, Plan
 from vdla.runtime.executor.errors import ExecutorError
-from vdla.runtime.grid import DeviceArray, DeviceKernel, GridDevice
+from vdla.runtime.executor.grid_code import GridPart
+from vdla.runtime.executor.plan import CopyStep, DeviceValue, GridStep, Plan
+from vdla.runtime.grid.device_kernel import DeviceKernel
+from vdla.runtime.grid.protocol import DeviceArray, GridDevice
 
 Array = npt.NDArray[Any]
 DeviceArrays = Mapping[str, DeviceArray]

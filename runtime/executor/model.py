@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vdla.runtime.artifact import Artifact, PlannedValue, Step
 from vdla.runtime.devices import Device, open_device
+from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.bind_kernels import KernelBinder
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.executor import Executor, NetworkResult
 from vdla.runtime.executor.grid_executor import GridExecutor
-from vdla.runtime.grid import GridDeviceError, open_grid_device
+from vdla.runtime.executor.plan import PlannedValue, Step
+from vdla.runtime.grid.protocol import GridDeviceError
+from vdla.runtime.grid.registry import open_grid_device
 from vdla.runtime.numpy_operators import FUNCTIONS
 
 Array = npt.NDArray[Any]

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.abi import MAX_EXTENT, Argument, Signature, evaluate_extent, format_shape
-from vdla.runtime.grid.errors import GridDeviceError
-from vdla.runtime.grid.protocol import DeviceArray, DeviceStream, GridDevice, GridSource, LoadedKernel
+from vdla.runtime.grid.protocol import DeviceArray, DeviceStream, GridDevice, GridDeviceError, GridSource, LoadedKernel
 from vdla.runtime.native.arguments import ArgumentPacker, NativeError
 
 Array = NDArray[Any]

@@ -13,9 +13,15 @@ from numpy.typing import NDArray
 
 from vdla.compiler.abi import Argument, ExtentExpr, Signature
 from vdla.compiler.target import GridLimits
+from vdla.support.errors import Error
 
 if TYPE_CHECKING:
     from vdla.compiler import ir
+
+
+class GridDeviceError(Error, RuntimeError):
+    """No device, or a kernel that the device cannot build or run."""
+
 
 Array = NDArray[Any]
 LoadedKernel = Any

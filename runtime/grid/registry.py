@@ -10,15 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from vdla.runtime.grid.device_kernel import DeviceKernel
-from vdla.runtime.grid.errors import GridDeviceError
-from vdla.runtime.grid.protocol import GridDevice
+from vdla.runtime.grid.protocol import GridDevice, GridDeviceError
 
 if TYPE_CHECKING:
     from vdla.compiler import ir
 
 GRID_DEVICES: Mapping[str, tuple[str, str]] = {
-    "opencl": ("vdla.runtime.opencl", "open_opencl"),
-    "cuda": ("vdla.runtime.cuda", "open_cuda"),
+    "opencl": ("vdla.runtime.grid.opencl_devices", "open_opencl"),
+    "cuda": ("vdla.runtime.grid.cuda_devices", "open_cuda"),
 }
 """For each kind, a module and its function that opens the device of a name."""
 

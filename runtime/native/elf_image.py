@@ -17,9 +17,8 @@ from enum import IntFlag
 from vdla.runtime.native.arguments import NativeError
 from vdla.runtime.native.elf_aarch64 import AARCH64
 from vdla.runtime.native.elf_arm import ARM
-from vdla.runtime.native.elf_machine import ElfMachine, ReachError, RelocationOperands, RelocationType, Route
+from vdla.runtime.native.elf_machine import X86_64, ElfMachine, ReachError, RelocationOperands, RelocationType, Route
 from vdla.runtime.native.elf_object import ABSOLUTE, ElfObject, ElfRelocation, ElfSection, ElfSymbol
-from vdla.runtime.native.elf_x86_64 import X86_64
 
 MACHINES = {machine.number: machine for machine in (X86_64, AARCH64, ARM)}
 """The machines whose objects can be loaded, by their number in ELF files."""

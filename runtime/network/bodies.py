@@ -14,7 +14,7 @@ from vdla.compiler.graph.aliases import RESHAPES
 from vdla.compiler.graph.onnx import OnnxError, infer_graph_types
 from vdla.compiler.graph.passes import GraphPass, run_passes, with_own_constants
 from vdla.compiler.graph.rules.fusion import fuse
-from vdla.runtime.evaluate import INTEGER, PREPARATION
+from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION
 from vdla.runtime.numpy_operators import CONTROL_FLOW
 
 FUSION = GraphPass("fuse", lambda graph: fuse(graph, lambda node: node.op not in RESHAPES))

@@ -9,10 +9,9 @@ from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, Decision
 from vdla.compiler.graph.rewriting import fresh_name
 from vdla.compiler.target import Target
-from vdla.runtime.artifact import Artifact, Cpu
-from vdla.runtime.executor import ModelError
-from vdla.runtime.network.grid_kernels import GridKernelTable
-from vdla.runtime.network.kernels import KernelPoints
+from vdla.runtime.executor.artifact import Artifact, Cpu
+from vdla.runtime.executor.errors import ModelError
+from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
 from vdla.runtime.network.plan_builder import ArtifactParts, PlanBuilder, TimeProgram
 from vdla.support.background import Background
 

@@ -27,15 +27,14 @@ from vdla.compiler.graph.passes import (
 )
 from vdla.compiler.target import Target
 from vdla.hardware.config import Config
-from vdla.runtime.evaluate import INTEGER, PREPARATION, REGIONS
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.model import Model
-from vdla.runtime.grid import GRID_DEVICES, open_grid_device
+from vdla.runtime.grid.registry import GRID_DEVICES, open_grid_device
 from vdla.runtime.network.bodies import BODIES, FUSION
 from vdla.runtime.network.build import Progress, build_artifact
+from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, REGIONS
 from vdla.runtime.network.extents import Extents, combinations
-from vdla.runtime.network.grid_kernels import GridKernelTable
-from vdla.runtime.network.kernels import KernelPoints
+from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
 from vdla.runtime.network.place_on_grid import GridChoices
 from vdla.runtime.network.program_timer import ProgramTimer
 from vdla.runtime.network.targets import target_of
@@ -45,7 +44,7 @@ from vdla.support.background import Background
 if TYPE_CHECKING:
     import onnx
 
-    from vdla.runtime.quantise.batches import Calibration
+    from vdla.runtime.network.batches import Calibration
 
 _ALL_ON_GPU = tuple(GRID_DEVICES)
 """Targets that are a GPU with the CPU of this machine beside it."""
@@ -219,7 +218,7 @@ PASSES = (
 def _quantised(
     graph: Graph, calibration: Calibration, method: str, keep_float: Sequence[str], observe: Observer | None
 ) -> Graph:
-    from vdla.runtime.quantise import quantise
+    from vdla.runtime.network.quantise import quantise
 
     def run(given: Graph) -> Graph:
         return quantise(given, calibration=calibration, method=method, keep_float=keep_float).graph

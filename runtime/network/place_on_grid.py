@@ -16,7 +16,7 @@ from vdla.compiler.graph.groups import BODY
 from vdla.compiler.graph.rules import RULES
 from vdla.compiler.ir import DTYPES
 from vdla.runtime.executor.errors import ModelError
-from vdla.runtime.network.grid_kernels import GridKernelTable
+from vdla.runtime.network.kernels import GridKernelTable
 from vdla.support.errors import Error
 
 

@@ -22,7 +22,9 @@ from vdla.compiler.memory_plan import ValueLife, plan_memory
 from vdla.compiler.target import Target
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.artifact import (
+from vdla.runtime.executor.artifact import stored_array
+from vdla.runtime.executor.operator_cycles import operator_cycles
+from vdla.runtime.executor.plan import (
     ARENA_ALIGNMENT,
     DEVICE_ALIGNMENT,
     ControlStep,
@@ -37,11 +39,8 @@ from vdla.runtime.artifact import (
     ProgramStep,
     Step,
     size_bytes,
-    stored_array,
 )
-from vdla.runtime.executor import operator_cycles
-from vdla.runtime.network.grid_kernels import GridKernelTable
-from vdla.runtime.network.kernels import KernelPoints, KernelTable, constant_name
+from vdla.runtime.network.kernels import GridKernelTable, KernelPoints, KernelTable, constant_name
 from vdla.runtime.network.plan_copies import CopyPlan, plan_copies
 from vdla.runtime.numpy_operators import CONTROL_FLOW
 from vdla.simulator.stats import RunStats

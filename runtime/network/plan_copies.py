@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vdla.compiler.graph.grid import GPU_MODEL
-from vdla.runtime.artifact import CopyStep, GridStep, KernelStep, PlacedOperator, Placement, Step
+from vdla.runtime.executor.plan import CopyStep, GridStep, KernelStep, PlacedOperator, Placement, Step
 
 GPU_SUFFIX = "@gpu"
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from vdla.runtime.artifact.errors import ArtifactError
-from vdla.runtime.artifact.json_fields import from_json, to_json
+from vdla.runtime.executor.errors import ArtifactError
+from vdla.runtime.executor.json_fields import from_json, to_json
 from vdla.runtime.remote.errors import CODES, REFUSED, RemoteError
 from vdla.runtime.remote.framing import pack, unpack
 

@@ -35,8 +35,7 @@ from vdla.runtime.remote.messages import (
     send,
 )
 from vdla.runtime.remote.run_record import to_record
-from vdla.runtime.remote.session import Session
-from vdla.runtime.remote.session_memory import SessionMemory
+from vdla.runtime.remote.sessions import Session, SessionMemory
 from vdla.simulator.verify import require_verified
 from vdla.support.errors import Error
 

@@ -39,9 +39,7 @@ from vdla.runtime.remote.messages import (
 )
 from vdla.runtime.remote.operations import BatchExecution, PreparedBatch, prepare
 from vdla.runtime.remote.results import PendingResult
-from vdla.runtime.remote.session import ContentUpload, Session
-from vdla.runtime.remote.session_memory import SessionMemory
-from vdla.runtime.remote.sessions import Sessions
+from vdla.runtime.remote.sessions import ContentUpload, Session, SessionMemory, Sessions
 from vdla.support.errors import Error
 
 POLL_S = 10.0

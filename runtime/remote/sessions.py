@@ -1,7 +1,7 @@
-"""The sessions of a server by their secret tokens, from Hello to their end.
+"""The sessions of a server by their secret tokens, from Hello to their end, and their memory.
 
-A session outlives its connection by `grace_s`, so that a client can come back. `on_end` is called
-once for every session, when nobody can use it any more.
+A session outlives its connection by `grace_s`, so that a client can come back. Its blocks belong to
+the thread of the device, as `SessionMemory` does; the rest is guarded by its lock.
 """
 
 from __future__ import annotations
@@ -10,12 +10,131 @@ import hashlib
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 
+from vdla.runtime.devices import Device, DeviceError
 from vdla.runtime.remote.errors import SESSION, RemoteError
 from vdla.runtime.remote.limits import Limits
 from vdla.runtime.remote.results import KeptResults
-from vdla.runtime.remote.session import Session
+from vdla.support.errors import Error
+
+
+@dataclass(eq=False, slots=True)
+class ContentUpload:
+    """A content on its way: `content` has the bytes that have come."""
+
+    sha256: str
+    total: int
+    content: bytearray = field(default_factory=bytearray)
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Session:
+    """A client's session. It ends when it is closed, lost, or without a connection for too long."""
+
+    number: int
+    digest: bytes  # of its token
+    client: str
+    epoch: int  # of the device that holds its memory
+    memory_bytes: int
+    results: KeptResults
+    blocks: dict[int, int] = field(default_factory=dict)  # address: bytes
+    used_bytes: int = 0
+    upload: ContentUpload | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    calls: int = 0
+    connection: int = 0  # counts connections; those before the newest no longer matter
+    detached_s: float | None = None  # the time at which the last connection ended
+    closed: bool = False
+    lost: str = ""
+    changed: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def call(self, most: int) -> Iterator[None]:
+        """One of at most `most` calls at a time."""
+        with self.lock:
+            self.require_open()
+            if self.calls >= most:
+                raise RemoteError(f"session: at most {most} calls must be in progress, got more")
+            self.calls += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.calls -= 1
+
+    def require_open(self) -> None:
+        """RemoteError for a session that has ended."""
+        if self.lost:
+            raise RemoteError(f"session: memory must be intact, got lost: {self.lost}; open the device again", SESSION)
+        if self.closed:
+            raise RemoteError("session: session must be open, got one that has ended; open the device again", SESSION)
+
+
+class SessionMemory:
+    """Counts what the sessions hold, and refuses what is beyond the limits or not theirs."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.used_bytes = self.blocks = 0
+
+    def allocate(self, device: Device, session: Session, nbytes: int) -> int:
+        """The address of a new block of a session."""
+        where = f"device {device.name}"
+        if nbytes < 1:
+            raise DeviceError(f"{where}: allocation in bytes must be at least 1, got {nbytes}")
+        if len(session.blocks) >= self._limits.blocks:
+            raise DeviceError(f"{where}: a session must have at most {self._limits.blocks} blocks, got one more")
+        if session.used_bytes + nbytes > session.memory_bytes:
+            raise DeviceError(
+                f"{where}: cannot allocate {nbytes} bytes of DRAM, the session holds {session.used_bytes} "
+                f"of its {session.memory_bytes}; free tensors or ask for a higher limit"
+            )
+        if self.used_bytes + nbytes > self._limits.total_memory_bytes:
+            raise DeviceError(
+                f"{where}: cannot allocate {nbytes} bytes of DRAM, all sessions hold {self.used_bytes} "
+                f"of {self._limits.total_memory_bytes}; try again later"
+            )
+        address = device.allocate(nbytes)
+        session.blocks[address] = nbytes
+        self._count(session, nbytes, 1)
+        return address
+
+    def _count(self, session: Session, nbytes: int, blocks: int) -> None:
+        session.used_bytes += nbytes
+        self.used_bytes += nbytes
+        self.blocks += blocks
+
+    def release(self, device: Device, session: Session, address: int) -> None:
+        """Free a block of a session."""
+        if address not in session.blocks:
+            raise DeviceError(
+                f"device {device.name}: address to free must be one that allocate returned, got {address}"
+            )
+        device.free(address)
+        self._count(session, -session.blocks.pop(address), -1)
+
+    def release_all(self, device: Device, session: Session) -> None:
+        """Free what a session holds; what the device refuses is gone anyway."""
+        for address in list(session.blocks):
+            with suppress(Error):
+                device.free(address)
+            self._count(session, -session.blocks.pop(address), -1)
+
+    @staticmethod
+    def require(device: Device, session: Session, address: int, nbytes: int) -> None:
+        """DeviceError unless a range lies in one block of the session."""
+        starts = sorted(session.blocks)
+        index = bisect_right(starts, address) - 1
+        start = starts[index] if index >= 0 else None
+        if start is None or nbytes < 0 or address + nbytes > start + session.blocks[start]:
+            raise DeviceError(
+                f"device {device.name}: access must lie in one allocated block, got {nbytes} bytes at {address}"
+            )
+
 
 _TOKEN_BYTES = 32
 

@@ -26,10 +26,9 @@ from vdla.compiler.tune.grid import MODELLED, GridTask, grid_task
 from vdla.compiler.tune.vdla_forms import Form, MappedForm, TemplateForm
 from vdla.compiler.tune.vdla_space import FORM, tiling_of
 from vdla.hardware.config import Config
-from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.grid_measurer import MODEL_LIMITS, MODEL_LIMITS_CUDA
 from vdla.runtime.tune.log import TrialIndex, read_logs
-from vdla.runtime.tune.trial import Trial, best_trial
+from vdla.runtime.tune.trial import Trial, TuningError, best_trial
 
 SHIPPED = "shipped"
 """In place of a log: the one that comes with the package, of the paper's operators on presets."""

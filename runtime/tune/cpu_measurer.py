@@ -25,11 +25,10 @@ from vdla.compiler.abi.signature import Argument
 from vdla.compiler.target import host
 from vdla.compiler.tune import CpuTask, KnobTask, Point, TuningTask
 from vdla.compiler.tune.cpu_forms import CpuForm
-from vdla.runtime.artifact import aligned_bytes
-from vdla.runtime.grid import DeviceKernel
+from vdla.runtime.executor.artifact import aligned_bytes
+from vdla.runtime.grid.device_kernel import DeviceKernel
 from vdla.runtime.native import BoundCall, Kernel, build, set_threads
-from vdla.runtime.tune.errors import TuningError
-from vdla.runtime.tune.trial import SECONDS
+from vdla.runtime.tune.trial import SECONDS, TuningError
 from vdla.support.parallel import processors
 
 Arrays = list[NDArray[Any]]

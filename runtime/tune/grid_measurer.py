@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from vdla.compiler.target import GridLimits
 from vdla.compiler.tune import Point, TuningTask
 from vdla.compiler.tune.grid import GridTask, modelled_cost
-from vdla.runtime.grid import DeviceArray, DeviceKernel, build_on_grid, open_grid_device
+from vdla.runtime.grid.device_kernel import DeviceKernel
+from vdla.runtime.grid.protocol import DeviceArray
+from vdla.runtime.grid.registry import build_on_grid, open_grid_device
 from vdla.runtime.tune.cpu_measurer import arguments, check_equal
-from vdla.runtime.tune.errors import TuningError
-from vdla.runtime.tune.trial import CYCLES, SECONDS
+from vdla.runtime.tune.trial import CYCLES, SECONDS, TuningError
 from vdla.support.errors import Error
 
 _HOPELESS = 2.0  # times the default schedule, at which the first round is enough

@@ -17,13 +17,12 @@ from vdla.compiler.target import GridLimits
 from vdla.compiler.tune import Point
 from vdla.compiler.tune.grid import MEASURED, MODELLED, GridTask, grid_task
 from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
-from vdla.runtime.grid import GRID_DEVICES, open_grid_device
+from vdla.runtime.grid.registry import GRID_DEVICES, open_grid_device
 from vdla.runtime.tune.confirm import MakeWorkers, confirmed, log_confirmed, logged_schedule, one_process
-from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.grid_measurer import MODEL_LIMITS, MODEL_LIMITS_CUDA, GridMeasurer, GridModelMeasurer
-from vdla.runtime.tune.kernel_runs import KernelOptions, Progress
+from vdla.runtime.tune.kernel_runs import KernelOptions, Progress, prior_of
 from vdla.runtime.tune.log import TaskRun, TuningLog, read_logs
-from vdla.runtime.tune.transfer import prior_of
+from vdla.runtime.tune.trial import TuningError
 from vdla.runtime.tune.tune import TuningProgress, TuningReport, logged, tune
 from vdla.runtime.tune.workers import TIMEOUT_S
 

@@ -1,6 +1,7 @@
 """Runs that tune kernels of a CPU into a log: trials, then what is faster when measured again.
 
-A run is the one interface to all searches; the default schedule is tried first.
+A run is the one interface to all searches; the default schedule is tried first. A cost model learns
+from the logs of other tasks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from vdla.compiler.tune import CpuTask
+import numpy as np
+
+from vdla.compiler.tune import CpuTask, TuningTask
+from vdla.compiler.tune.cost_model import Group
 from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
 from vdla.runtime.tune.confirm import (
     AGAIN,
@@ -22,12 +26,34 @@ from vdla.runtime.tune.confirm import (
     one_process,
 )
 from vdla.runtime.tune.cpu_measurer import CpuMeasurer
-from vdla.runtime.tune.errors import TuningError
-from vdla.runtime.tune.log import TaskRun, TrialIndex, TuningLog
-from vdla.runtime.tune.transfer import prior_of
+from vdla.runtime.tune.log import LoggedTrial, TaskRun, TrialIndex, TuningLog, feature_set
+from vdla.runtime.tune.trial import TuningError
 from vdla.runtime.tune.tune import Show, TuningProgress, TuningReport, logged, tune
 from vdla.runtime.tune.workers import TIMEOUT_S
 from vdla.support.integers import is_int
+
+
+def prior_of(task: TuningTask, index: TrialIndex) -> list[Group]:
+    """[point, feature] and costs of the trials of every other task with the same features.
+
+    Raises:
+        TuningError: no other task has them.
+    """
+    wanted = feature_set(task.feature_names)
+    groups = []
+    for key, entries in index.by_key.items():
+        rows = [entry for entry in entries if entry.features is not None and entry.features.names == wanted]
+        if rows and key != task.key:
+            groups.append(_group(rows))
+    if not groups:
+        raise TuningError(f"tune {task.name}: logs must have trials of other tasks with its features, got none")
+    return groups
+
+
+def _group(entries: list[LoggedTrial]) -> Group:
+    rows = [entry.features.row for entry in entries if entry.features is not None]
+    return np.stack(rows), np.array([entry.trial.cost for entry in entries])
+
 
 Progress = Callable[[str, int, int], None]
 

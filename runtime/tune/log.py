@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.runtime.tune.errors import TuningError
-from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.trial import Trial, TuningError
 
 LOG_VERSION = 1
 SUFFIX = ".jsonl"

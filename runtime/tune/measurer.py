@@ -1,11 +1,15 @@
 """Measurers: what a point of a task costs on the simulator, on a device, or elsewhere.
 
 A measurer is pickled into worker processes. It may crash or hang there: that costs the trial.
-The simulator is imported where it is used, since it takes a worker a second.
+The simulator is imported where it is used, since it takes a worker a second. A device stays open
+from trial to trial: opening a farm asks every board, which takes seconds where one does not answer.
 """
 
 from __future__ import annotations
 
+import atexit
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,13 +17,46 @@ import numpy as np
 
 from vdla.compiler.tune import Built, Point, TuningTask
 from vdla.hardware.program import STREAM, Program, initial_contents, input_tensors
-from vdla.runtime.tune.errors import TuningError
-from vdla.runtime.tune.held_device import HELD
-from vdla.runtime.tune.trial import CYCLES
+from vdla.runtime.tune.trial import CYCLES, TuningError
 from vdla.support.errors import Error
 
 if TYPE_CHECKING:
+    from vdla.hardware.config import Config
     from vdla.runtime.devices import Device
+
+
+class HeldDevice:
+    """At most one open device, by its name and machine."""
+
+    def __init__(self) -> None:
+        self._key: tuple[str, Config] | None = None
+        self._device: Device | None = None
+        atexit.register(self.close)
+
+    @contextmanager
+    def opened(self, name: str, config: Config) -> Iterator[Device]:
+        """The device of a name for a machine; DeviceError if it does not open."""
+        from vdla.runtime.devices import open_device
+
+        if self._device is None or self._key != (name, config):
+            self.close()
+            self._key, self._device = (name, config), open_device(name, config)
+        try:
+            yield self._device
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Closes the device, if one is open; one that is gone already is no error."""
+        device, self._device = self._device, None
+        if device is not None:
+            with suppress(Error):
+                device.close()
+
+
+HELD = HeldDevice()
+"""The device of this process."""
 
 
 class Measurer(Protocol):

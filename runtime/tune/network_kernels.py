@@ -18,11 +18,11 @@ from vdla.compiler.target import Target
 from vdla.compiler.tune import kernel_task
 from vdla.compiler.tune.cpu_task import kernel_key
 from vdla.compiler.tune.searches import DEFAULT_SEARCH
-from vdla.runtime.network import kernel_graphs
+from vdla.runtime.network.compile_network import kernel_graphs
 from vdla.runtime.network.targets import target_of
-from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.kernel_runs import KernelOptions, NetworkKernel, Progress, TunedKernel, check_count, tune_into
 from vdla.runtime.tune.log import read_logs
+from vdla.runtime.tune.trial import TuningError
 from vdla.runtime.tune.workers import TIMEOUT_S
 from vdla.support.integers import is_int
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from vdla.compiler.tune import Point, TuningTask
-from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.measurer import Measurer
-from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.trial import Trial, TuningError
 from vdla.runtime.tune.workers import TIMEOUT_S, TuningJob, Warn, measured, missing_of, timeout_text
 
 RAY = "ray"

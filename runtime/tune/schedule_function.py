@@ -19,9 +19,9 @@ from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
 from vdla.hardware.program import Program
 from vdla.runtime.tune.confirm import confirmed, log_confirmed, logged_schedule
 from vdla.runtime.tune.cpu_measurer import CpuMeasurer
-from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.log import TaskRun, TuningLog
 from vdla.runtime.tune.measurer import Measurer, SimMeasurer
+from vdla.runtime.tune.trial import TuningError
 from vdla.runtime.tune.tune import BATCH, TuningProgress, TuningReport, tune
 from vdla.runtime.tune.workers import TIMEOUT_S, LocalWorkers
 

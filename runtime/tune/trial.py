@@ -11,6 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from vdla.compiler.tune import Point
+from vdla.support.errors import Error
+
+
+class TuningError(Error, ValueError):
+    """A log, a worker or an option that a tuning run cannot use."""
+
 
 CYCLES = "cycles"
 SECONDS = "seconds"

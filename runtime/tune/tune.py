@@ -16,9 +16,8 @@ from typing import Protocol
 import numpy as np
 
 from vdla.compiler.tune import Point, TuningTask
-from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.log import LoggedTrial, PointFeatures, TaskRun, TuningLog
-from vdla.runtime.tune.trial import Trial, best_trial
+from vdla.runtime.tune.trial import Trial, TuningError, best_trial
 from vdla.runtime.tune.workers import Workers
 
 BATCH = 8

@@ -17,9 +17,8 @@ from threading import Event, Lock, Thread, Timer
 from typing import Protocol
 
 from vdla.compiler.tune import Point, TuningTask
-from vdla.runtime.tune.errors import TuningError
 from vdla.runtime.tune.measurer import Measurer
-from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.trial import Trial, TuningError
 from vdla.support.errors import Error
 from vdla.support.parallel import Worker, WorkerError, processors
 

@@ -13,7 +13,7 @@ from vdla.benchmarks.layers import frame
 from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, WorkloadError, resnet18_layers, workload, workloads
 from vdla.hardware.config import Config, Dram
-from vdla.runtime.layers import random_data, reference
+from vdla.runtime.diagnosis.layers import random_data, reference
 
 PYNQ = Config.preset("pynq_z1")
 SMALL = Workload(

@@ -7,7 +7,7 @@ import pytest
 from vdla.benchmarks import compile as trial_time
 from vdla.compiler.operators.workloads import SELF_TEST
 from vdla.hardware.config import Config
-from vdla.runtime.tune import SimMeasurer
+from vdla.runtime.tune.measurer import SimMeasurer
 
 
 def test_trials_at_low_estimates_and_at_random_points_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from vdla.cli import main
 from vdla.hardware.config import Config
-from vdla.runtime.remote import RemoteServer
+from vdla.runtime.remote.server import RemoteServer
 
 Capture = pytest.CaptureFixture[str]
 

@@ -14,7 +14,7 @@ from packaging import markers
 
 from vdla.cli import main
 from vdla.commands import FINDING, OK, console, doctor_command
-from vdla.commands.self_test import DoctorFinding
+from vdla.commands.doctor_command import DoctorFinding
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -25,7 +25,7 @@ def quick(monkeypatch: Patch) -> Iterator[None]:
     """Skips the self-test and the description of the machine; widens the lines."""
     console.output.cache_clear()
     monkeypatch.setattr(doctor_command, "_machine", list)
-    monkeypatch.setattr("vdla.commands.self_test.self_test", list)
+    monkeypatch.setattr("vdla.commands.doctor_command.self_test", list)
     monkeypatch.setenv("COLUMNS", "400")
     yield
     console.output.cache_clear()
@@ -138,7 +138,9 @@ def test_sources_that_are_not_installed_are_a_finding(monkeypatch: Patch, capsys
 
 
 def test_a_finding_of_the_self_test_sets_the_exit_code(monkeypatch: Patch) -> None:
-    monkeypatch.setattr("vdla.commands.self_test.self_test", lambda: [DoctorFinding("convolution", "wrong", False)])
+    monkeypatch.setattr(
+        "vdla.commands.doctor_command.self_test", lambda: [DoctorFinding("convolution", "wrong", False)]
+    )
     assert main(["doctor"]) == FINDING
 
 

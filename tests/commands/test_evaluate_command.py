@@ -10,7 +10,7 @@ from helpers.extension_files import again
 
 import vdla
 from vdla.cli import main
-from vdla.runtime.mapping import explore_mappings
+from vdla.runtime.tune.mapping import explore_mappings
 
 Capture = pytest.CaptureFixture[str]
 
@@ -36,7 +36,7 @@ def three():
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("vdla.runtime.verdict.kept.user_cache", lambda kind: tmp_path / kind)
+    monkeypatch.setattr("vdla.runtime.studies.layer_cycles.user_cache", lambda kind: tmp_path / kind)
     path = tmp_path / "again.py"
     path.write_text(again() + LAYERS)
     monkeypatch.chdir(tmp_path)

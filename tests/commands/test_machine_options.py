@@ -12,7 +12,7 @@ from helpers.extension_files import again
 from vdla.cli import main, parsers
 from vdla.commands import BAD_INPUT, COMMANDS, OK, load
 from vdla.hardware.config import PRESETS
-from vdla.runtime.artifact import Artifact
+from vdla.runtime.executor.artifact import Artifact
 
 Capture = pytest.CaptureFixture[str]
 Parser = argparse.ArgumentParser

@@ -15,7 +15,7 @@ from vdla.commands import BAD_INPUT, CommandError, run_tables
 from vdla.compiler.operators.workloads import workloads
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.layers import layer_operator
+from vdla.runtime.diagnosis.layers import layer_operator
 from vdla.simulator.timing.timing import time_program
 
 FILES: Mapping[str, str] = {

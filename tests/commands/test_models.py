@@ -16,7 +16,7 @@ from PIL import Image
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, OK
 from vdla.commands.console import output
-from vdla.runtime.network import Model
+from vdla.runtime.executor.model import Model
 
 Capture = pytest.CaptureFixture[str]
 

@@ -13,7 +13,8 @@ import pytest
 from vdla.benchmarks import layers
 from vdla.benchmarks.harness import BenchmarkResult
 from vdla.cli import main
-from vdla.commands import BAD_INPUT, FINDING, OK, templates
+from vdla.commands import BAD_INPUT, FINDING, OK
+from vdla.commands import named_operators as templates
 from vdla.commands.arrays import random_array, with_random
 from vdla.hardware.asm import disassemble
 from vdla.hardware.program import Program, ProgramTensor, from_bytes, to_bytes
@@ -152,7 +153,7 @@ def test_compile_lists_its_operators(capsys: Capture) -> None:
 def test_every_operator_and_option_of_the_list_is_accepted(key: str, words: str, tmp_path: Path) -> None:
     name = "pool2d" if key == "kind" else "conv2d"
     shape = {"height": 5, "width": 6, "channels": 8, "in_channels": 6, "out_channels": 8, "kernel": 3, "kind": "max"}
-    known = templates.keys(templates.templates()[name])
+    known = templates.template_keys(templates.templates()[name])
     for word in words.split("|"):
         given = {option: value for option, value in {**shape, key: word}.items() if option in known}
         settings = [f"{option}={value}" for option, value in given.items()]

@@ -15,7 +15,7 @@ from vdla.commands import BAD_INPUT, OK
 from vdla.commands.quantise_charts import layer_chart
 from vdla.networks.digits import digits
 from vdla.networks.digits_images import training_digits
-from vdla.runtime.quantise import LayerReport, QuantisationReport
+from vdla.runtime.network.quantisation_report import LayerReport, QuantisationReport
 
 Capture = pytest.CaptureFixture[str]
 NAMESPACE = "{http://www.w3.org/2000/svg}"

@@ -21,9 +21,11 @@ from vdla.commands.roofline_picture import roofline_picture
 from vdla.commands.verdict_tables import layer_rows
 from vdla.hardware.config import Config
 from vdla.networks.registry import NETWORKS
-from vdla.runtime.executor import NetworkProfile, profile_of
-from vdla.runtime.network import compile_network
-from vdla.runtime.verdict import EvaluatedLayer, evaluate, layer_of, point_of
+from vdla.runtime.executor.profile import NetworkProfile, profile_of
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.studies.layers import EvaluatedLayer, layer_of
+from vdla.runtime.studies.report import point_of
+from vdla.runtime.studies.verdict import evaluate
 
 SVG = "{http://www.w3.org/2000/svg}"
 TINY = Config.preset("tiny")
@@ -150,7 +152,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_layers_of_a_verdict_are_below_the_roof(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vdla.runtime.verdict.kept.user_cache", lambda kind: tmp_path / kind)
+    monkeypatch.setattr("vdla.runtime.studies.layer_cycles.user_cache", lambda kind: tmp_path / kind)
     declare, layers = CASES[case]
     verdict = evaluate(declare, layers(), TINY)
     roofs, circles = drawn(roofline_picture(verdict))

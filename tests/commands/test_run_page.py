@@ -15,7 +15,7 @@ from vdla.compiler.operators.workloads import workload
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Unit
 from vdla.hardware.program import Program
-from vdla.runtime.layers import layer_operator
+from vdla.runtime.diagnosis.layers import layer_operator
 from vdla.simulator.stats import RunStats
 from vdla.simulator.timing.timing import time_program
 

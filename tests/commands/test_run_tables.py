@@ -5,7 +5,7 @@ import pytest
 from vdla.commands.run_tables import attained_gops, roof_gops
 from vdla.compiler.operators.workloads import workload
 from vdla.hardware.config import Config
-from vdla.runtime.layers import layer_operator
+from vdla.runtime.diagnosis.layers import layer_operator
 from vdla.simulator.timing import time_program
 
 

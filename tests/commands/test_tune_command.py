@@ -12,7 +12,9 @@ import pytest
 from vdla.cli import main
 from vdla.commands.tune_picture import Curve, picture
 from vdla.hardware.program import Program
-from vdla.runtime.tune import InlineWorkers, Measurer, read_logs
+from vdla.runtime.tune.log import read_logs
+from vdla.runtime.tune.measurer import Measurer
+from vdla.runtime.tune.workers import InlineWorkers
 from vdla.simulator.timing import time_program
 
 Capture = pytest.CaptureFixture[str]
@@ -27,7 +29,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def inline(measurer: Measurer, *_: object) -> InlineWorkers:
         return InlineWorkers(measurer)
 
-    monkeypatch.setattr("vdla.runtime.tune.LocalWorkers", inline)
+    monkeypatch.setattr("vdla.runtime.tune.workers.LocalWorkers", inline)
     monkeypatch.chdir(tmp_path)
 
 

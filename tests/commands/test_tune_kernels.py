@@ -15,18 +15,12 @@ from onnx import helper, numpy_helper
 from vdla.cli import main
 from vdla.compiler.tune import TuningTask
 from vdla.compiler.tune.searches import SEARCHES
-from vdla.runtime.tune import (
-    CpuMeasurer,
-    InlineWorkers,
-    Measurer,
-    Trial,
-    TuningLog,
-    Workers,
-    cpu_measurer,
-    kernel_runs,
-    read_logs,
-)
-from vdla.runtime.tune.log import CONFIRMED
+from vdla.runtime.tune import cpu_measurer, kernel_runs
+from vdla.runtime.tune.cpu_measurer import CpuMeasurer
+from vdla.runtime.tune.log import CONFIRMED, TuningLog, read_logs
+from vdla.runtime.tune.measurer import Measurer
+from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.workers import InlineWorkers, Workers
 from vdla.support.parallel import processors
 
 Capture = pytest.CaptureFixture[str]

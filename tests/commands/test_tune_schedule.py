@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from vdla.cli import main
-from vdla.runtime.tune import InlineWorkers, schedule_function
+from vdla.runtime.tune import schedule_function
+from vdla.runtime.tune.workers import InlineWorkers
 
 Capture = pytest.CaptureFixture[str]
 WORDS = ["tune", "knobs_of_layer.py:layer", "--search", "exhaustive"]

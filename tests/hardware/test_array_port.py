@@ -16,7 +16,7 @@ from vdla.hardware.generate.datapath_header import stub
 from vdla.hardware.generate.datapath_ports import datapath_units
 from vdla.hardware.generate.extension_files import machine_files
 from vdla.hardware.generate.svgen import render
-from vdla.runtime.check_datapath.datapath_files import bench_module, datapath_files
+from vdla.runtime.checks.datapath_bench import bench_module, datapath_files
 from vdla.verification.generated_tests.samples import borrow, rise
 
 TINY = Config.preset("tiny")

@@ -9,7 +9,7 @@ import numpy as np
 
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion
-from vdla.runtime.evaluate import evaluate_node
+from vdla.runtime.network.evaluate_nodes import evaluate_node
 from vdla.simulator.simulate import simulate
 from vdla.simulator.verify import verify
 

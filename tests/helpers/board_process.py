@@ -16,7 +16,7 @@ import numpy as np
 
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.executor import Model
+from vdla.runtime.executor.model import Model
 from vdla.simulator.stats import RunStats, Times
 
 

@@ -22,8 +22,8 @@ import pytest
 
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.artifact import Artifact
 from vdla.runtime.devices import Device, open_device
+from vdla.runtime.executor.artifact import Artifact
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("board_process.py")

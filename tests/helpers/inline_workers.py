@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from vdla.compiler.tune import TuningTask
-from vdla.runtime.tune import InlineWorkers, Measurer, Workers
+from vdla.runtime.tune.measurer import Measurer
+from vdla.runtime.tune.workers import InlineWorkers, Workers
 
 
 def inline_workers(task: TuningTask, measurer: Measurer, timeout_s: float = 0.0) -> Workers:

@@ -11,9 +11,9 @@ from vdla.compiler.graph import Node
 from vdla.compiler.graph.passes import run_passes
 from vdla.compiler.graph.rules.fusion import fuse
 from vdla.compiler.target import Target
-from vdla.runtime.artifact import Artifact
-from vdla.runtime.evaluate import PREPARATION
+from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.network.build import build_artifact
+from vdla.runtime.network.evaluate_nodes import PREPARATION
 from vdla.support.background import Background
 
 WEIGHT = np.arange(9, dtype=np.float32).reshape(3, 3) - 4

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler.graph import Graph, Node, TensorType, check_graph
-from vdla.runtime.evaluate import evaluate_node
+from vdla.runtime.network.evaluate_nodes import evaluate_node
 from vdla.runtime.numpy_operators import FUNCTIONS
 
 

@@ -6,8 +6,8 @@ import threading
 import time
 
 from vdla.hardware.config import Config
+from vdla.runtime.devices.run import run
 from vdla.runtime.devices.sim import SimDevice
-from vdla.runtime.run import run
 from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 from vdla.verification.programs.random_data import random_arrays
 

@@ -7,7 +7,7 @@ from typing import Any
 from helpers.small_programs import small_gemm
 from vdla.hardware.config import Config
 from vdla.runtime.devices import Device, DeviceError
-from vdla.runtime.run import run
+from vdla.runtime.devices.run import run
 from vdla.simulator.simulate import simulate
 
 TINY = Config.preset("tiny")

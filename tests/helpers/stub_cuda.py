@@ -20,9 +20,9 @@ from vdla.compiler.interpret import interpret_kernels
 from vdla.compiler.ir import GridKernel, storage_dtype
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.target import GridLimits
-from vdla.runtime.cuda.driver import CudaDriver
+from vdla.runtime.grid.cuda_driver import CudaDriver
 
-SOURCE = Path(__file__).parent.parent / "runtime" / "cuda" / "stub_libcuda.c"
+SOURCE = Path(__file__).parent.parent / "runtime" / "grid" / "stub_libcuda.c"
 RUNNER = CFUNCTYPE(c_int, c_char_p, POINTER(c_uint), POINTER(c_uint64), c_int)
 FAILED = 719  # a kernel
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")

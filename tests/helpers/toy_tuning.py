@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.tune import Knob, Point, Space, TuneError
-from vdla.runtime.tune import InlineWorkers, TaskRun, TuningLog, tune
+from vdla.runtime.tune.log import TaskRun, TuningLog
+from vdla.runtime.tune.tune import tune
+from vdla.runtime.tune.workers import InlineWorkers
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vdla.support.tool_environment import tool_environment
+from vdla.support.processor import tool_environment
 
 
 @pytest.fixture

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import errors, output, progress, table
-from vdla.commands.files import require_folder
-from vdla.commands.machine_options import add_machine_arguments, machine, natural
-from vdla.support.atomic import write_text
-from vdla.support.suggest import did_you_mean
+from vdla.commands.files import require_folders, write_json
+from vdla.commands.machine_options import add_machine_arguments, machine
+from vdla.commands.options import add_options, natural
+from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
     from vdla.hardware.fpga.area import Area, Usage
@@ -44,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine_arguments(parser)
     parser.add_argument("--part", metavar="NAME", help="the FPGA (default: that of the preset's board, else xc7z020)")
     parser.add_argument("--paths", type=natural, default=0, metavar="N", help="list the N longest paths")
-    parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
+    add_options(parser, {"--json FILE": "write the result as JSON; - is standard output"})
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,20 +51,14 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.hardware.fpga.parts import PARTS, part_of_preset
 
     config = machine(arguments)
-    if arguments.json not in (None, "-"):
-        require_folder("area", "--json", Path(arguments.json))
+    require_folders("area", arguments, "json")
     if arguments.part not in (None, *PARTS):
-        got = f"{arguments.part}{did_you_mean(arguments.part, PARTS)}"
-        raise CommandError(f"area: part must be one of {', '.join(PARTS)}, got {got}")
+        raise CommandError(f"area: part must be {one_of(arguments.part, PARTS)}")
     part = PARTS[arguments.part] if arguments.part else part_of_preset(config.name)
     with progress(f"area of {config.name}") as show:
         result = area(config, part, _with_estimate(config.name, show))
-    text = json.dumps(result.to_dict(), indent=2) + "\n"
-    if arguments.json == "-":
-        print(text, end="")
-    elif arguments.json:
-        write_text(Path(arguments.json), text)
-    else:
+    write_json(arguments.json, result.to_dict())
+    if not arguments.json:
         _show(result)
         if arguments.paths:
             output().print(_paths(result, arguments.paths))

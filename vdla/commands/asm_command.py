@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from vdla.commands import OK, CommandError
 from vdla.commands.files import ASSEMBLY, read_program
 from vdla.commands.machine_options import add_extension_argument
+from vdla.commands.options import add_options
 
 EXAMPLES = """\
   vdla asm kernel.s -o kernel.vdla
@@ -17,9 +17,9 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The text and the program file."""
-    parser.add_argument("text", type=Path, metavar="FILE.s", help="assembly text")
+    add_options(parser, {"text FILE.s": "assembly text"})
     add_extension_argument(parser, "an extension whose instructions the text has")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the program file (default: FILE.vdla)")
+    add_options(parser, {"-o --output FILE": "the program file (default: FILE.vdla)"})
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from vdla.commands import FINDING, OK, CommandError
-from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress, table
-from vdla.commands.files import require_folder
-from vdla.commands.machine_options import natural, preset_names
+from vdla.commands.files import require_folders
+from vdla.commands.options import add_options
 from vdla.support.atomic import write_text
-from vdla.support.suggest import did_you_mean
+from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,19 +79,19 @@ _OPTIONS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The benchmark, its seed, the form of the result."""
-    name = parser.add_argument("name", nargs="?", metavar="NAME", help="the benchmark; --list shows all")
-    complete_with(name, _descriptions)
-    parser.add_argument(
-        "subjects", nargs="*", metavar="SUBJECT", help="what to measure (evaluate, network, tune); all by default"
-    )
-    parser.add_argument("--list", action="store_true", help="list the benchmarks")
-    parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
-    parser.add_argument("--seed", type=natural, default=0, help="seed of all random data (default 0)")
-    preset = parser.add_argument("--preset", metavar="NAME", help="the machine (area; layers, default pynq_z1)")
-    complete_with(preset, preset_names)
-    parser.add_argument("--picture", metavar="FILE", help="draw the result as SVG (tune)")
-    parser.add_argument(
-        "--long", action="store_true", help="the long form (area, board, equality, evaluate, fuzz, gpu, rtl_mutants)"
+    add_options(parser, {"name NAME": "the benchmark; --list shows all"}, _descriptions, nargs="?")
+    text = "what to measure (evaluate, network, tune); all by default"
+    add_options(parser, {"subjects SUBJECT": text}, nargs="*")
+    add_options(
+        parser,
+        {
+            "--list": "list the benchmarks",
+            "--json FILE": "write the result as JSON; - is standard output",
+            "--seed SEED = 0": "seed of all random data (default 0)",
+            "--preset NAME": "the machine (area; layers, default pynq_z1)",
+            "--picture FILE": "draw the result as SVG (tune)",
+            "--long": "the long form (area, board, equality, evaluate, fuzz, gpu, rtl_mutants)",
+        },
     )
 
 
@@ -100,10 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the benchmark; exit code 1 when a figure of _MUST_BE_ONE or _MUST_BE_ZERO is not."""
     if arguments.list:
         return _list()
-    if arguments.json not in (None, "-"):
-        require_folder("bench", "--json", Path(arguments.json))
-    if arguments.picture:
-        require_folder("bench", "--picture", Path(arguments.picture))
+    require_folders("bench", arguments, "json", "picture")
     options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name)}
     result = _run_benchmark(arguments.name, arguments.seed, options)
     if arguments.json == "-":
@@ -145,8 +141,7 @@ def _run_benchmark(name: str | None, seed: int, options: Mapping[str, Any]) -> B
     """The result of a benchmark; options are refused where there is no choice."""
     known = _descriptions()
     if name not in known:
-        got = f"{name}{did_you_mean(name, known)}" if name else "nothing"
-        raise CommandError(f"bench: name must be one of {', '.join(known)}, got {got}")
+        raise CommandError(f"bench: name must be {one_of(name or 'nothing', known)}")
     module = _module(name)
     for option, value in options.items():
         if option not in signature(module.run).parameters:

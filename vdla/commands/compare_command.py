@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import argparse
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.arrays import read_inputs, with_random
-from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import is_model, read_program
-from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, natural, positive, with_dram
+from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, with_dram
 from vdla.commands.model_inputs import model_inputs
+from vdla.commands.options import add_options
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
-    from vdla.runtime.compare import Comparison
     from vdla.runtime.devices import Device
+    from vdla.runtime.diagnosis.comparison import Comparison
 
 EXAMPLES = """\
   vdla compare sim rtl c2.vdla           exit code 1 when they differ
@@ -35,20 +34,22 @@ _NEIGHBOURS = 10  # rows of the table around the first difference
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The devices, the program, its inputs."""
-    for name in ("first", "second"):
-        device = parser.add_argument(name, metavar="DEVICE", help="sim, rtl, pynq or pynq://HOST:PORT")
-        complete_with(device, lambda: ("sim", "rtl", "pynq"))
-    help_text = "a program file, assembly text (.s) or a compiled network"
-    parser.add_argument("program", type=Path, metavar="PROGRAM", help=help_text)
+    text = "sim, rtl, pynq or pynq://HOST:PORT"
+    add_options(parser, {"first DEVICE": text, "second DEVICE": text}, "vdla.runtime.devices:DEVICES")
+    add_options(parser, {"program PROGRAM": "a program file, assembly text (.s) or a compiled network"})
     add_extension_argument(parser, "an extension that the program needs")
-    words = "NAME=FILE"
-    parser.add_argument("--input", nargs="+", default=[], metavar=words, help="packed arrays as .npy files; "
-                        "of a network plain ones, also FILE.npy for its only input")  # fmt: skip
-    parser.add_argument("--seed", type=natural, default=0, help="seed of the inputs without a file (default 0)")
-    parser.add_argument("--timeout", type=positive, metavar="CYCLES", help="stop a run that takes more cycles")
-    parser.add_argument("--assertions", action="store_true", help="stop the RTL at a failed assertion")
-    parser.add_argument("--bitstream", type=Path, metavar="FILE", help="the bitstream to load, for a board")
-    parser.add_argument("--results-only", action="store_true", help="cycles and counters may differ")
+    add_options(
+        parser,
+        {
+            "--input NAME=FILE...": "packed arrays as .npy files; "
+            "of a network plain ones, also FILE.npy for its only input",
+            "--seed SEED = 0": "seed of the inputs without a file (default 0)",
+            "--timeout CYCLES": "stop a run that takes more cycles",
+            "--assertions": "stop the RTL at a failed assertion",
+            "--bitstream FILE": "the bitstream to load, for a board",
+            "--results-only": "cycles and counters may differ",
+        },
+    )
     add_dram_arguments(parser)
 
 
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_program(arguments: argparse.Namespace) -> int:
-    from vdla.runtime.compare import compare, memory_bytes
+    from vdla.runtime.diagnosis.comparison import compare, memory_bytes
 
     names = (arguments.first, arguments.second)
     program = read_program(arguments.program)
@@ -80,8 +81,8 @@ def _run_program(arguments: argparse.Namespace) -> int:
 
 
 def _run_network(arguments: argparse.Namespace) -> int:
-    from vdla.runtime.artifact import Artifact
-    from vdla.runtime.compare import compare_network
+    from vdla.runtime.diagnosis.network_comparison import compare_network
+    from vdla.runtime.executor.artifact import Artifact
 
     artifact = Artifact.load(arguments.program)
     if artifact.config is None:

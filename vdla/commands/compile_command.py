@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK, CommandError
-from vdla.commands.compile_model import FOR_MODELS, SUFFIX, add_model_arguments, compile_model, refuse
-from vdla.commands.completion import complete_with
+from vdla.commands.compile_model import FOR_MODELS, SUFFIX, add_model_arguments, best_known, compile_model
 from vdla.commands.console import progress
-from vdla.commands.machine_options import add_machine_arguments, machine, positive
-from vdla.commands.tuned_option import best_known
+from vdla.commands.machine_options import add_machine_arguments, machine
+from vdla.commands.options import add_options, refuse
 from vdla.support.atomic import write_text
-from vdla.support.suggest import did_you_mean
+from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
     from vdla.compiler.operators.vdla import Operator
@@ -46,27 +45,19 @@ or HxW, such as kernel=1x3; pads also takes TOPxLEFTxBOTTOMxRIGHT."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The operator, the machine, the files."""
-    name = parser.add_argument(
-        "operator", nargs="?", metavar="OPERATOR", help="a MODEL.onnx, a template, or a layer such as C6 or D3"
+    text = "a MODEL.onnx, a template, or a layer such as C6 or D3"
+    add_options(parser, {"operator OPERATOR": text}, _names, nargs="?")
+    add_options(
+        parser,
+        {
+            "--list": "list the templates with their options, and the layers",
+            "--shape KEY=N...": "the template's options; some take HxW: kernel=1x3",
+            "--threads N": "at most N virtual threads (default 2); of a model, those that --tuned is for",
+            "-o --output FILE": "the file (default: OPERATOR.vdla, MODEL.vdla)",
+            "--tuned LOG": "use the best schedules in a log of vdla tune, or in the one that is shipped",
+            "--schedule FILE": "write the scheduled loop nest as text there",
+        },
     )
-    complete_with(name, _names)
-    parser.add_argument("--list", action="store_true", help="list the templates with their options, and the layers")
-    parser.add_argument(
-        "--shape", nargs="+", default=[], metavar="KEY=N", help="the template's options; some take HxW: kernel=1x3"
-    )
-    parser.add_argument(
-        "--threads",
-        type=positive,
-        metavar="N",
-        help="at most N virtual threads (default 2); of a model, those that --tuned is for",
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="the file (default: OPERATOR.vdla, MODEL.vdla)"
-    )
-    parser.add_argument(
-        "--tuned", metavar="LOG", help="use the best schedules in a log of vdla tune, or in the one that is shipped"
-    )
-    parser.add_argument("--schedule", type=Path, metavar="FILE", help="write the scheduled loop nest as text there")
     add_machine_arguments(parser)
     add_model_arguments(parser)
 
@@ -77,9 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
         return _list()
     if (arguments.operator or "").lower().endswith(SUFFIX):
         return compile_model(arguments)
-    refuse(arguments, FOR_MODELS, "an operator")
+    refuse("compile", arguments, FOR_MODELS, "for an operator")
     arguments.threads = arguments.threads or _THREADS
-    from vdla.commands.templates import virtual_threads
+    from vdla.commands.named_operators import virtual_threads
     from vdla.simulator.verify import verify
 
     with best_known(arguments.tuned) as schedules:
@@ -106,36 +97,32 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _operator(arguments: argparse.Namespace) -> Operator:
-    from vdla.commands.templates import from_settings, from_workload, templates
+    from vdla.commands.named_operators import from_settings, from_workload, refuse_shape, templates
     from vdla.compiler.operators.workloads import workload, workloads
 
     name, config = arguments.operator, machine(arguments)
     if name in templates():
         return from_settings("compile", name, config, arguments.shape, arguments.threads)
     if (name or "").upper() not in workloads():
-        got = f"{name}{did_you_mean(name, _names())}" if name else "nothing"
-        raise CommandError(f"compile: operator must be one of {', '.join(_names())}, got {got}")
-    if arguments.shape:
-        raise CommandError(f"compile {name}: --shape must be left out for a named layer, got {arguments.shape[0]}")
+        raise CommandError(f"compile: operator must be {one_of(name or 'nothing', _names())}")
+    refuse_shape("compile", name, arguments.shape)
     return from_workload(workload(name), config, arguments.threads)
 
 
 def _names() -> list[str]:
     """The templates and the layers."""
-    from vdla.commands.templates import templates
-    from vdla.compiler.operators.workloads import workloads
+    from vdla.commands.named_operators import layer_names, templates
 
-    return [*templates(), *workloads()]
+    return [*templates(), *layer_names()]
 
 
 def _list() -> int:
-    from vdla.commands.templates import described, templates
-    from vdla.compiler.operators.workloads import workloads
+    from vdla.commands.named_operators import described, layer_names, templates
 
     for name, template in templates().items():
         required, optional = described(template)
         print(f"{name}\n{_indented(required)}\n{_indented(optional)}")
-    print(f"layers\n{_indented(list(workloads()))}\n\n{_NOTE}")
+    print(f"layers\n{_indented(layer_names())}\n\n{_NOTE}")
     return OK
 
 

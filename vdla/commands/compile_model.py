@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import OK, CommandError
-from vdla.commands.calibration import calibration_data
 from vdla.commands.console import output, progress
-from vdla.commands.files import require_folder
+from vdla.commands.files import calibration_data, require_folder
 from vdla.commands.machine_options import DEFAULT_PRESET, integer, name_and_value, read_config, with_extensions
-from vdla.commands.tuned_option import best_known
+from vdla.commands.options import add_options, given, refuse
+from vdla.support.suggest import did_you_mean, one_of
 
 if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
     from vdla.hardware.config import Config
-    from vdla.runtime.network import Model
+    from vdla.runtime.executor.model import Model
+    from vdla.runtime.tune.best import TunedSchedules
+
+
+@contextmanager
+def best_known(source: str | None) -> Iterator[TunedSchedules]:
+    """A context in which templates take them; without a source, none."""
+    from vdla.compiler.operators.vdla.operator import chosen_options
+    from vdla.runtime.tune.best import TunedSchedules
+    from vdla.runtime.tune.log import TrialIndex
+
+    schedules = TunedSchedules(TrialIndex()) if source is None else TunedSchedules.of(source)
+    with chosen_options(schedules.options if source is not None else None):
+        yield schedules
+
 
 SUFFIX = ".onnx"
 FOR_OPERATORS = ("shape", "schedule", "preset")
@@ -29,41 +44,28 @@ FOR_MODELS = ("target", "cpu", "gpu", "calibration", "method", "float", "place",
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of models; none has a default, so that those given for an operator are seen."""
-    group = parser.add_argument_group("options of models")
-    group.add_argument(
-        "--target", metavar="NAME", help=f"a machine, a CPU, opencl[:NAME] or cuda[:NAME] (default {DEFAULT_PRESET})"
-    )
-    group.add_argument("--cpu", metavar="NAME", help="the CPU beside the machine: board, or a name (default host)")
-    group.add_argument("--gpu", metavar="NAME", help="a GPU beside the machine or CPU: opencl[:NAME] or cuda[:NAME]")
-    group.add_argument(
-        "--calibration", type=Path, nargs="+", metavar="FILE",
-        help="quantise a float model: .npy of one input, or .npz of inputs by name",
-    )  # fmt: skip
-    group.add_argument("--method", metavar="NAME", help="minmax, percentile, mse (default) or entropy")
-    group.add_argument("--float", nargs="+", metavar="NODE", help="layers that stay float, on the CPU")
-    group.add_argument("--place", nargs="+", metavar="NODE=DEVICE", help="put nodes on cpu, gpu or vdla")
-    group.add_argument("--extent", nargs="+", metavar="NAME=N,...", help="numbers for symbols in shapes: batch=1,8")
-    group.add_argument("--print-after", metavar="PASS", help="print the graph after a pass, or after all")
-
-
-def refuse(arguments: argparse.Namespace, names: Sequence[str], kind: str) -> None:
-    """Refuse options that the other kind of input has."""
-    for name in names:
-        value = getattr(arguments, name)
-        if value not in (None, []):
-            shown = " ".join(map(str, value)) if isinstance(value, list) else value
-            option = f"--{name.replace('_', '-')}"
-            raise CommandError(f"compile: {option} must be left out for {kind}, got {shown}")
+    options = {
+        "--target NAME": f"a machine, a CPU, opencl[:NAME] or cuda[:NAME] (default {DEFAULT_PRESET})",
+        "--cpu NAME": "the CPU beside the machine: board, or a name (default host)",
+        "--gpu NAME": "a GPU beside the machine or CPU: opencl[:NAME] or cuda[:NAME]",
+        "--calibration FILE...": "quantise a float model: .npy of one input, or .npz of inputs by name",
+        "--method NAME": "minmax, percentile, mse (default) or entropy",
+        "--float NODE...": "layers that stay float, on the CPU",
+        "--place NODE=DEVICE...": "put nodes on cpu, gpu or vdla",
+        "--extent NAME=N,......": "numbers for symbols in shapes: batch=1,8",
+        "--print-after PASS": "print the graph after a pass, or after all",
+    }
+    add_options(parser.add_argument_group("options of models"), options, default=None)
 
 
 def compile_model(arguments: argparse.Namespace) -> int:
     """Compile, write the file, say where everything runs."""
-    from vdla.runtime.network import compile_network
+    from vdla.runtime.network.compile_network import compile_network
 
-    refuse(arguments, FOR_OPERATORS, "a model")
+    refuse("compile", arguments, FOR_OPERATORS, "for a model")
     _check_options(arguments)
-    source, path = Path(arguments.operator), arguments.output or Path(arguments.operator).with_suffix(".vdla").name
-    path = Path(path)
+    source = Path(arguments.operator)
+    path = Path(arguments.output or source.with_suffix(".vdla").name)
     require_folder("compile", "--output", path)
     data = None if arguments.calibration is None else [calibration_data(file) for file in arguments.calibration]
     with progress(f"compile {source.name}") as show, best_known(arguments.tuned) as schedules:
@@ -73,7 +75,7 @@ def compile_model(arguments: argparse.Namespace) -> int:
             cpu=arguments.cpu or "host",
             gpu=arguments.gpu,
             extents=_extents(arguments.extent or ()),
-            place=_places(arguments.place or ()),
+            place=_by_name("--place", arguments.place or ()),
             calibration=data,
             method=arguments.method,
             keep_float=arguments.float or (),
@@ -91,24 +93,17 @@ def compile_model(arguments: argparse.Namespace) -> int:
 
 def _check_options(arguments: argparse.Namespace) -> None:
     """Refuse options that need another one, or exclude it, before the work starts."""
+    from vdla.runtime.network.compile_network import PASSES
+
     if arguments.config and arguments.target:
         raise CommandError(f"compile: --target must be left out with --config, got {arguments.target}")
     if arguments.threads and not arguments.tuned:
         raise CommandError(f"compile: --tuned must be given with --threads {arguments.threads} of a model, got none")
-    for name in ("method", "float"):
-        value = getattr(arguments, name)
-        if value is not None and arguments.calibration is None:
-            shown = " ".join(value) if isinstance(value, list) else value
-            raise CommandError(f"compile: --calibration must be given with --{name} {shown}, got none")
-    from vdla.runtime.network.compile_network import PASSES
-    from vdla.support.suggest import did_you_mean
-
+    for option, value in given(arguments, ("method", "float")) if arguments.calibration is None else ():
+        raise CommandError(f"compile: --calibration must be given with {option} {value}, got none")
     chosen, passes = arguments.print_after, (*PASSES, "all")
     if chosen is not None and chosen not in passes:
-        choices = ", ".join(passes)
-        raise CommandError(
-            f"compile: --print-after must be one of {choices}, got {chosen}{did_you_mean(chosen, passes)}"
-        )
+        raise CommandError(f"compile: --print-after must be {one_of(chosen, passes)}")
 
 
 def _target(arguments: argparse.Namespace) -> Config | str:
@@ -117,7 +112,6 @@ def _target(arguments: argparse.Namespace) -> Config | str:
     if not arguments.extension:
         return target
     from vdla.hardware.config import PRESETS
-    from vdla.support.suggest import did_you_mean
 
     if isinstance(target, str) and target not in PRESETS:
         rule = f"--target must be a machine ({', '.join(PRESETS)}) with --extension {arguments.extension[0]}"
@@ -128,25 +122,22 @@ def _target(arguments: argparse.Namespace) -> Config | str:
 def _extents(settings: Sequence[str]) -> dict[str, list[int]]:
     """Numbers by symbol."""
     extents: dict[str, list[int]] = {}
-    for setting in settings:
-        name, text = name_and_value("--extent", setting)
-        if name in extents:
-            raise CommandError(f"compile: --extent: {name} must be given once, got it twice")
+    for name, text in _by_name("--extent", settings).items():
         extents[name] = [integer(f"compile: --extent: {name}", number) for number in text.split(",")]
         if min(extents[name]) < 0:
             raise CommandError(f"compile: --extent: {name} must be at least 0, got {text}")
     return extents
 
 
-def _places(settings: Sequence[str]) -> dict[str, str]:
-    """Devices by node."""
-    places: dict[str, str] = {}
+def _by_name(option: str, settings: Sequence[str]) -> dict[str, str]:
+    """The values of NAME=VALUE words, each name once."""
+    values: dict[str, str] = {}
     for setting in settings:
-        name, device = name_and_value("--place", setting)
-        if name in places:
-            raise CommandError(f"compile: --place: {name} must be given once, got it twice")
-        places[name] = device
-    return places
+        name, value = name_and_value(option, setting)
+        if name in values:
+            raise CommandError(f"compile: {option}: {name} must be given once, got it twice")
+        values[name] = value
+    return values
 
 
 def _printer(chosen: str | None) -> Callable[[str, Graph, Graph], None] | None:

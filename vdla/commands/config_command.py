@@ -8,9 +8,8 @@ import json
 from rich.table import Table
 
 from vdla.commands import OK
-from vdla.commands.completion import complete_with
 from vdla.commands.console import output, table
-from vdla.commands.machine_options import preset_names
+from vdla.commands.options import add_options
 from vdla.hardware.config import PRESETS, Config
 
 EXAMPLES = """\
@@ -22,11 +21,8 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One optional preset."""
-    preset = parser.add_argument(
-        "preset", nargs="?", metavar="PRESET", help="one preset in full (default: a line each)"
-    )
-    complete_with(preset, preset_names)
-    parser.add_argument("--json", action="store_true", help="JSON instead of a table")
+    add_options(parser, {"preset PRESET": "one preset in full (default: a line each)"}, nargs="?")
+    add_options(parser, {"--json": "JSON instead of a table"})
 
 
 def run(arguments: argparse.Namespace) -> int:

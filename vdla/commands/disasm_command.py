@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from vdla.commands import OK
 from vdla.commands.files import read_program
 from vdla.commands.machine_options import add_extension_argument
+from vdla.commands.options import add_options
 from vdla.support.atomic import write_text
 
 EXAMPLES = """\
@@ -19,10 +19,15 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The program file and the text."""
-    parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file")
+    add_options(parser, {"program PROGRAM": "a program file"})
     add_extension_argument(parser, "an extension that the program needs")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead of standard output")
-    parser.add_argument("--numbers", action="store_true", help="number the instructions, as verdicts and traces do")
+    add_options(
+        parser,
+        {
+            "-o --output FILE": "write there instead of standard output",
+            "--numbers": "number the instructions, as verdicts and traces do",
+        },
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK
 from vdla.commands.console import output
 from vdla.commands.machine_options import add_extension_argument
+from vdla.commands.options import add_options
 
 if TYPE_CHECKING:
-    from vdla.runtime.artifact import Artifact
+    from vdla.runtime.executor.artifact import Artifact
 
 EXAMPLES = """\
   vdla explain model.vdla           tables and reasons
@@ -23,15 +23,15 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a compiled network, made by vdla compile")
+    add_options(parser, {"model MODEL": "a compiled network, made by vdla compile"})
     add_extension_argument(parser, "an extension that the network needs")
-    parser.add_argument("--json", action="store_true", help="JSON instead of tables")
+    add_options(parser, {"--json": "JSON instead of tables"})
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the operators, the reasons, the totals."""
     from vdla.commands.placement_tables import device_table, document, operator_table, sentence
-    from vdla.runtime.artifact import Artifact
+    from vdla.runtime.executor.artifact import Artifact
 
     artifact = Artifact.load(arguments.model)
     if arguments.json:
@@ -66,7 +66,7 @@ def _reasons(artifact: Artifact) -> Iterator[str]:
 
 
 def _memory(artifact: Artifact) -> str:
-    from vdla.runtime.executor import activation_bytes
+    from vdla.runtime.executor.resident_program import activation_bytes
 
     planned, without_reuse = artifact.plan.memory_bytes
     text = f"{planned:,} bytes of memory hold its values; without reuse they would take {without_reuse:,}."

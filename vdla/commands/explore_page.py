@@ -12,7 +12,7 @@ from vdla.commands.explore_tables import columns_of, machine_cells, notes_of_exp
 from vdla.commands.run_charts import element
 from vdla.commands.run_page import html_document
 from vdla.commands.verdict_page import html_table
-from vdla.runtime.explore import Exploration
+from vdla.runtime.studies.explore import Exploration
 
 
 def exploration_page(found: Exploration) -> str:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from vdla.commands.chart_labels import LABEL_STYLE, ChartPoint, chart_labels
 from vdla.commands.explore_tables import machine_cells
 from vdla.commands.run_charts import LEFT, RIGHT, chart_line, chart_svg, chart_text, element
-from vdla.runtime.explore import Exploration, ExploredMachine
+from vdla.runtime.studies.explore import Exploration, ExploredMachine
 
 _HEIGHT, _TOP, _BOTTOM = 420.0, 40.0, 376.0
 _LARGEST = 14.0  # radius of the machine of most DSP slices

@@ -9,7 +9,7 @@ from typing import Any
 
 from vdla.commands.console import output, table
 from vdla.hardware.fpga.area_model import LUT_ERROR
-from vdla.runtime.explore import Exploration, ExploredMachine
+from vdla.runtime.studies.explore import Exploration, ExploredMachine
 
 _REASONS = 4  # shown, without --all
 FIGURES = ("cycles", "frames/s", "LUT", "DSP", "BRAM", "URAM", "area")

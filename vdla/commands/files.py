@@ -1,16 +1,33 @@
-"""Files that several commands read; every error names the file."""
+"""Files that several commands read and write; every error names the file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import argparse
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vdla.commands import CommandError
-from vdla.support.atomic import write_with
+from vdla.support.atomic import write_text, write_with
 
 if TYPE_CHECKING:
     from vdla.hardware.program import Program
+
+
+def calibration_data(path: Path) -> Any:  # noqa: ANN401  an array, or arrays by name
+    """Calibration data: the content of a .npy or .npz file; pickled objects are refused."""
+    import numpy as np
+
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise CommandError(f"{path}: content must be arrays in .npy or .npz format, got {error}") from None
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    with loaded:
+        return dict(loaded)
+
 
 ASSEMBLY = ".s"
 
@@ -39,9 +56,27 @@ def require_folder(command: str, option: str, path: Path) -> None:
         raise CommandError(f"{command}: folder of {option} must exist, got {path.parent}")
 
 
+def require_folders(command: str, arguments: argparse.Namespace, *options: str) -> None:
+    """`require_folder` for those of some options that were given; "-" is standard output."""
+    for option in options:
+        path = getattr(arguments, option)
+        if path not in (None, "-"):
+            require_folder(command, f"--{option}", Path(path))
+
+
+def write_json(target: str | None, document: object) -> bool:
+    """Write a document to a file, or for "-" to standard output; whether that has it."""
+    text = json.dumps(document, indent=2) + "\n"
+    if target == "-":
+        print(text, end="")
+    elif target:
+        write_text(Path(target), text)
+    return target == "-"
+
+
 def is_model(path: Path) -> bool:
     """Whether a file is a compiled network, by its first bytes."""
-    from vdla.runtime.artifact import ARTIFACT_FILE
+    from vdla.runtime.executor.artifact import ARTIFACT_FILE
 
     if not path.is_file():
         return False
@@ -82,3 +117,35 @@ def _write_all(files: list[tuple[Path, bytes]]) -> None:
         _write_all(others)
 
     write_with(path, write)
+
+
+# --- reports of studies ---------------------------------------------------------------------------
+
+
+def check_outputs(command: str, arguments: argparse.Namespace, *options: str) -> None:
+    """Refuse output files before the work starts; `--picture` is a drawing."""
+    require_folders(command, arguments, *options)
+    if arguments.picture and arguments.picture.suffix not in (".svg", ".png"):
+        raise CommandError(f"{command}: --picture must end in .svg or .png, got {arguments.picture}")
+
+
+def write_study(
+    arguments: argparse.Namespace,
+    document: object,
+    page: Callable[[], str],
+    picture: Callable[[], str],
+    show: Callable[[], None],
+) -> None:
+    """Write the page, the picture and the figures that options ask for, and show the tables."""
+    from vdla.commands.roofline_picture import write_picture
+
+    if arguments.html:
+        write_text(arguments.html, page())
+    if arguments.picture:
+        write_picture(arguments.picture, picture())
+    if write_json(arguments.json, document):
+        return
+    show()
+    written = [str(path) for path in (arguments.html, arguments.picture, arguments.json) if path]
+    if written:
+        print(f"\nwrote {', '.join(written)}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from vdla.commands import OK, CommandError
 from vdla.commands.files import make_folder
 from vdla.commands.machine_options import DEFAULT_PRESET, add_machine_arguments, machine
+from vdla.commands.options import add_options
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
@@ -31,12 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The machine, the form, the file."""
     add_machine_arguments(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--sv", action="store_true", help="the SystemVerilog package instead of the reference page")
-    form.add_argument("--datapath", action="store_true", help="the datapaths of the extensions, as stubs to fill in")
-    form.add_argument(
-        "--datapath-test", type=Path, metavar="DIR", help="write a cocotb test of each datapath into this folder"
+    add_options(
+        form,
+        {
+            "--sv": "the SystemVerilog package instead of the reference page",
+            "--datapath": "the datapaths of the extensions, as stubs to fill in",
+            "--datapath-test DIR": "write a cocotb test of each datapath into this folder",
+        },
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead of standard output")
+    add_options(parser, {"-o --output FILE": "write there instead of standard output"})
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -73,7 +77,7 @@ def _units(config: Config, option: str) -> tuple[PlugInUnit, ...]:
 
 
 def _write_tests(config: Config, arguments: argparse.Namespace) -> None:
-    from vdla.runtime.check_datapath import render_datapath_test, test_file_name
+    from vdla.runtime.checks.datapath_test import render_datapath_test, test_file_name
 
     folder = arguments.datapath_test
     units = _units(config, "--datapath-test")

@@ -8,26 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import CommandError
-from vdla.commands.calibration import calibration_data
-from vdla.commands.completion import complete_with
-from vdla.commands.plain_expressions import returned_by
-from vdla.support.suggest import did_you_mean
+from vdla.commands.files import calibration_data
+from vdla.commands.named_operators import returned_by
+from vdla.commands.options import add_options
+from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
-    from vdla.runtime.verdict import AccuracyJob, EvaluatedLayer
+    from vdla.runtime.studies.accuracy import AccuracyJob
+    from vdla.runtime.studies.layers import EvaluatedLayer
 
 SUFFIX = ".onnx"
 
 
 def add_layer_arguments(parser: argparse.ArgumentParser) -> None:
     """--layers and --model."""
-    group = parser.add_mutually_exclusive_group()
-    layers = group.add_argument(
-        "--layers", nargs="+", metavar="LAYER", help="such as C5, D1-D9, or FILE.py:NAME (default C1-C12 D1-D9)"
-    )
-    complete_with(layers, _layer_names)
-    model = group.add_argument("--model", metavar="NAME", help="a network of vdla networks, or MODEL.onnx")
-    complete_with(model, _network_names)
+    options = {
+        "--layers LAYER...": "such as C5, D1-D9, or FILE.py:NAME (default C1-C12 D1-D9)",
+        "--model NAME": "a network of vdla networks, or MODEL.onnx",
+    }
+    add_options(parser.add_mutually_exclusive_group(), options, default=None)
 
 
 def chosen_layers(command: str, arguments: argparse.Namespace) -> list[EvaluatedLayer]:
@@ -36,7 +35,7 @@ def chosen_layers(command: str, arguments: argparse.Namespace) -> list[Evaluated
     Raises:
         CommandError: an unknown network or layer, or a file that does not exist.
     """
-    from vdla.runtime.verdict import DEFAULT, layers_named
+    from vdla.runtime.studies.layers import DEFAULT, layers_named
 
     if arguments.model:
         return _of_model(command, arguments.model)
@@ -50,7 +49,7 @@ def _of_file(command: str, where: str) -> EvaluatedLayer:
     """The layer that a function of the user's file returns, or the baseline and the layer."""
     from vdla.compiler import te
     from vdla.compiler.operators.definitions import Definition
-    from vdla.runtime.verdict import layer_of
+    from vdla.runtime.studies.layers import layer_of
 
     name, given = returned_by(command, where)
     baseline, layer = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
@@ -63,7 +62,7 @@ def _of_file(command: str, where: str) -> EvaluatedLayer:
 
 
 def _of_model(command: str, name: str) -> list[EvaluatedLayer]:
-    from vdla.runtime.verdict import kept_layers
+    from vdla.runtime.studies.network import kept_layers
 
     return kept_layers(*_model(command, name))
 
@@ -75,8 +74,7 @@ def _model(command: str, name: str) -> tuple[bytes, Callable[[], Any]]:
     if name in NETWORKS:
         return _sources() + name.encode(), NETWORKS[name].build
     if not name.lower().endswith(SUFFIX):
-        hint = did_you_mean(name, NETWORKS)
-        raise CommandError(f"{command}: --model must be one of {', '.join(NETWORKS)} or MODEL.onnx, got {name}{hint}")
+        raise CommandError(f"{command}: --model must be {one_of(name, NETWORKS, ' or MODEL.onnx')}")
     return Path(name).read_bytes(), lambda: Path(name)
 
 
@@ -85,7 +83,7 @@ def accuracy_job(command: str, name: str, samples: int, data: Sequence[Path], se
     of a network of `vdla networks`.
     """
     from vdla.networks.registry import NETWORKS
-    from vdla.runtime.verdict import AccuracyJob
+    from vdla.runtime.studies.accuracy import AccuracyJob
 
     content, model = _model(command, name)
     if data:
@@ -102,15 +100,3 @@ def _sources() -> bytes:
     from vdla import networks
 
     return b"".join(path.read_bytes() for path in sorted(Path(networks.__path__[0]).glob("*.py")))
-
-
-def _layer_names() -> list[str]:
-    from vdla.compiler.operators.workloads import workloads
-
-    return list(workloads())
-
-
-def _network_names() -> list[str]:
-    from vdla.networks.registry import NETWORKS
-
-    return list(NETWORKS)

@@ -9,11 +9,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from vdla.commands import CommandError
-from vdla.commands.completion import complete_with
 from vdla.commands.files import read_text
+from vdla.commands.options import add_options
 from vdla.hardware.config import Config, ConfigError, Dram
 from vdla.hardware.dram_model import DramModel
-from vdla.support.suggest import did_you_mean
+from vdla.support.suggest import one_of
 
 DEFAULT_PRESET = "pynq_z1"
 MODEL_SUFFIX = ".json"  # of a file that --dram takes
@@ -21,11 +21,11 @@ MODEL_SUFFIX = ".json"  # of a file that --dram takes
 
 def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
     """--preset, --config and --extension."""
-    group = parser.add_mutually_exclusive_group()
-    help_text = f"the machine, by name (default {DEFAULT_PRESET}; vdla config lists them)"
-    preset = group.add_argument("--preset", metavar="NAME", help=help_text)
-    complete_with(preset, preset_names)
-    group.add_argument("--config", type=Path, metavar="FILE", help="the machine as JSON, like vdla config NAME --json")
+    options = {
+        "--preset NAME": f"the machine, by name (default {DEFAULT_PRESET}; vdla config lists them)",
+        "--config FILE": "the machine as JSON, like vdla config NAME --json",
+    }
+    add_options(parser.add_mutually_exclusive_group(), options)
     add_extension_argument(parser, "an instruction to add to the machine")
 
 
@@ -44,13 +44,6 @@ def check_machine(extensions: Sequence[str], config: Path | None) -> None:
             load_extension(source)
     if config is not None:
         read_config(config)
-
-
-def preset_names() -> list[str]:
-    """The presets, for completion."""
-    from vdla.hardware.config import PRESETS
-
-    return list(PRESETS)
 
 
 def machine(arguments: argparse.Namespace) -> Config:
@@ -94,8 +87,8 @@ def read_config(path: Path) -> Config:
 def add_dram_arguments(parser: argparse.ArgumentParser) -> None:
     """--dram."""
     names = ", ".join(field.name for field in fields(Dram))
-    help_text = f"fields of the DRAM model to replace, after FILE.json with a measured one: {names}"
-    parser.add_argument("--dram", nargs="+", default=[], metavar="KEY=VALUE", help=help_text)
+    text = f"fields of the DRAM model to replace, after FILE.json with a measured one: {names}"
+    add_options(parser, {"--dram KEY=VALUE...": text})
 
 
 def with_dram(config: Config, settings: Sequence[str]) -> Config:
@@ -117,7 +110,7 @@ def integers(where: str, settings: Sequence[str], known: Sequence[str], option: 
     for setting in settings:
         key, value = key_and_value(option or where, setting)
         if key not in known:
-            raise CommandError(f"{where}: key must be one of {', '.join(known)}, got {key}{did_you_mean(key, known)}")
+            raise CommandError(f"{where}: key must be {one_of(key, known)}")
         if key in values:
             raise CommandError(f"{where}: {key} must be given once, got it twice")
         values[key] = integer(f"{where}: {key}", value)
@@ -136,20 +129,6 @@ def name_and_value(option: str, setting: str) -> tuple[str, str]:
     """The two sides of NAME=VALUE, whose name may contain `=`."""
     name, _, value = setting.rpartition("=")
     return (name, value) if name else key_and_value(option, setting)
-
-
-def natural(value: str) -> int:
-    """The type of an option whose value is an integer from 0."""
-    if not value.isdecimal():
-        raise argparse.ArgumentTypeError(f"value must be an integer from 0, got {value!r}")
-    return int(value)
-
-
-def positive(value: str) -> int:
-    """The type of an option whose value is an integer from 1."""
-    if not value.isdecimal() or not int(value):
-        raise argparse.ArgumentTypeError(f"value must be an integer from 1, got {value!r}")
-    return int(value)
 
 
 def integer(where: str, value: str) -> int:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import OK, CommandError
-from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress, table
-from vdla.commands.machine_options import add_machine_arguments, machine, positive
-from vdla.commands.plain_expressions import definition_of, definitions, expression_of_file
-from vdla.support.atomic import write_text
-from vdla.support.suggest import did_you_mean
+from vdla.commands.files import write_json
+from vdla.commands.machine_options import add_machine_arguments, machine
+from vdla.commands.named_operators import definition_of, definitions, expression_of_file, layer_names, refuse_shape
+from vdla.commands.options import add_options
+from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
-    from vdla.runtime.mapping import MappingReport
+    from vdla.runtime.tune.mapping import MappingReport
 
 EXAMPLES = """\
   vdla map C1                        a layer of ResNet-18
@@ -33,20 +31,24 @@ _SHOWN = 8  # rows, without --all
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The operator, the machine, what to show."""
-    name = parser.add_argument("operator", metavar="OPERATOR", help="a definition, a layer such as C6, or FILE.py:NAME")
-    complete_with(name, _names)
-    parser.add_argument("--shape", nargs="+", default=[], metavar="KEY=N", help="the definition's options")
-    parser.add_argument("--threads", type=positive, default=2, metavar="N", help="virtual threads (default 2)")
-    parser.add_argument("--measured", type=positive, default=_SHOWN, metavar="N", help="time the first N (default 8)")
-    parser.add_argument("--all", action="store_true", help="show every mapping and every reason")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the program of the first mapping")
-    parser.add_argument("--json", metavar="FILE", help="write the mappings as JSON; - is standard output")
+    add_options(parser, {"operator OPERATOR": "a definition, a layer such as C6, or FILE.py:NAME"}, _names)
+    add_options(
+        parser,
+        {
+            "--shape KEY=N...": "the definition's options",
+            "--threads N = 2": "virtual threads (default 2)",
+            f"--measured N = {_SHOWN}": "time the first N (default 8)",
+            "--all": "show every mapping and every reason",
+            "-o --output FILE": "write the program of the first mapping",
+            "--json FILE": "write the mappings as JSON; - is standard output",
+        },
+    )
     add_machine_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Enumerate, time the first ones, print."""
-    from vdla.runtime.mapping import explore_mappings
+    from vdla.runtime.tune.mapping import explore_mappings
 
     config = machine(arguments)
     name, tensor = _tensor(arguments)
@@ -54,9 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         report = explore_mappings(tensor, config, arguments.threads, arguments.measured, name, show)
     if arguments.output:
         report.operators[0].program.save(arguments.output)
-    if arguments.json:
-        _write_json(arguments.json, report)
-    if arguments.json != "-":
+    if not write_json(arguments.json, _document(report)):
         _show(name, config.name, report, arguments.all)
         if arguments.output:
             print(f"\n{arguments.output}: {report.operators[0].description}")
@@ -69,28 +69,22 @@ def run(arguments: argparse.Namespace) -> int:
 def _tensor(arguments: argparse.Namespace) -> tuple[str, Any]:
     """The name and the plain result of what is mapped."""
     from vdla.compiler.operators.definitions import of_workload
-    from vdla.compiler.operators.workloads import workload, workloads
+    from vdla.compiler.operators.workloads import workload
 
     name = arguments.operator
     if ".py" in name:
         return expression_of_file("map", name)
-    if name.upper() in workloads():
-        if arguments.shape:
-            raise CommandError(f"map {name}: --shape must be left out for a named layer, got {arguments.shape[0]}")
+    if name.upper() in layer_names():
+        refuse_shape("map", name, arguments.shape)
         return name.upper(), of_workload(workload(name)).output
     if name not in definitions():
-        raise CommandError(
-            f"map: operator must be one of {', '.join(_names())}, or FILE.py:NAME, "
-            f"got {name}{did_you_mean(name, _names())}"
-        )
+        raise CommandError(f"map: operator must be {one_of(name, _names(), ', or FILE.py:NAME')}")
     return name, definition_of("map", name, arguments.shape).output
 
 
 def _names() -> list[str]:
     """The definitions, and the layers."""
-    from vdla.compiler.operators.workloads import workloads
-
-    return [*definitions(), *workloads()]
+    return [*definitions(), *layer_names()]
 
 
 # --- reports --------------------------------------------------------------------------------------
@@ -128,7 +122,8 @@ def _show_refused(report: MappingReport, everything: bool) -> None:
         console.print(f"refused {count}: {reason}", soft_wrap=True)
 
 
-def _write_json(target: str, report: MappingReport) -> None:
+def _document(report: MappingReport) -> dict[str, Any]:
+    """The mappings as JSON-compatible values."""
     rows = [
         {
             "mapping": str(operator.mapping),
@@ -140,8 +135,4 @@ def _write_json(target: str, report: MappingReport) -> None:
         for row, operator in enumerate(report.operators)
     ]
     refused = [{"mapping": one.mapping, "reason": one.reason} for one in (*report.refused, *report.others)]
-    text = json.dumps({"mappings": rows, "refused": refused}, indent=2) + "\n"
-    if target == "-":
-        print(text, end="")
-    else:
-        write_text(Path(target), text)
+    return {"mappings": rows, "refused": refused}

@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from vdla.commands import CommandError
 from vdla.commands.arrays import read_array
-from vdla.commands.machine_options import natural
-from vdla.support.suggest import did_you_mean
+from vdla.commands.options import add_options, given
+from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
-    from vdla.runtime.artifact import Plan, PlannedValue
+    from vdla.runtime.executor.plan import Plan, PlannedValue
 
 Array = NDArray[Any]
 Inputs = dict[str, Array]
+_PIXELS = ("mean", "std", "scale")  # options of images
 _SCALE = 1 / 255  # of 8-bit pixels to numbers from 0 to 1
 
 
@@ -33,15 +34,13 @@ def add_input_arguments(parser: argparse.ArgumentParser, words: str = "NAME=FILE
     parser.add_argument(
         "--input", nargs="+", default=[], metavar=words, help=".npy files by input, a single one, or an .npz file"
     )
-    parser.add_argument("--random-inputs", type=natural, metavar="SEED", help="random data for inputs without a file")
+    add_options(parser, {"--random-inputs SEED": "random data for inputs without a file"})
     add_image_arguments(parser)
 
 
 def add_image_arguments(parser: argparse.ArgumentParser) -> None:
     """--image and what happens to its pixels."""
-    parser.add_argument(
-        "--image", type=Path, nargs="+", default=[], metavar="FILE", help="images as the input of a model"
-    )
+    add_options(parser, {"--image FILE...": "images as the input of a model"})
     parser.add_argument("--mean", type=float, nargs="+", metavar="X", help="subtracted from the channels (default 0)")
     parser.add_argument("--std", type=float, nargs="+", metavar="X", help="divides the channels (default 1)")
     parser.add_argument("--scale", type=float, metavar="X", help="factor of pixels before mean and std (1/255)")
@@ -65,8 +64,7 @@ def read_model_inputs(plans: Sequence[Plan], arguments: argparse.Namespace, comm
     plan = next((each for each in plans if _fits(each, arrays)), plan)
     for name in arrays:
         if name not in plan.inputs:
-            hint = did_you_mean(name, plan.inputs)
-            raise CommandError(f"{where}: input must be one of {', '.join(plan.inputs)}, got {name}{hint}")
+            raise CommandError(f"{where}: input must be {one_of(name, plan.inputs)}")
     if arguments.random_inputs is not None:
         missing = (name for name in plan.inputs if name not in arrays)
         arrays |= {name: random_input(where, name, plan.values[name], arguments.random_inputs) for name in missing}
@@ -87,9 +85,8 @@ def _fits(plan: Plan, arrays: Mapping[str, Array]) -> bool:
 def _given(plan: Plan, arguments: argparse.Namespace, where: str) -> Inputs:
     arrays = _files(plan, arguments.input, where)
     if not arguments.image:
-        for option in ("mean", "std", "scale"):
-            if getattr(arguments, option) is not None:
-                raise CommandError(f"{where}: --image must be given with --{option}, got none")
+        for option, _ in given(arguments, _PIXELS):
+            raise CommandError(f"{where}: --image must be given with {option}, got none")
         return arrays
     images = [name for name in plan.inputs if len(plan.values[name].shape or ()) == 4 and name not in arrays]
     if len(images) != 1:
@@ -147,7 +144,7 @@ def described(value: PlannedValue) -> str:
 
 def random_input(where: str, name: str, value: PlannedValue, seed: int) -> Array:
     """Random elements: floats from 0 to 1, integers of 8 bits over their range, others 0 or 1."""
-    from vdla.runtime.artifact import numpy_dtype
+    from vdla.runtime.executor.plan import numpy_dtype
 
     if value.shape is None:
         raise CommandError(f"{where}: {name} must have a known shape for random data, got any shape; give --input")
@@ -171,9 +168,8 @@ def _images(where: str, value: PlannedValue, arguments: argparse.Namespace) -> A
         raise CommandError(f"{where}: channels must be 1 (grey) or 3 (RGB) for --image, got {channels}")
     pixels = np.stack([_pixels(path, channels, height, width) for path in arguments.image])
     if value.dtype in ("uint8", "int64", "int32"):
-        for option in ("mean", "std", "scale"):
-            if getattr(arguments, option) is not None:
-                raise CommandError(f"{where}: --{option} must be left out for pixels of {value.dtype}, got one")
+        for option, _ in given(arguments, _PIXELS):
+            raise CommandError(f"{where}: {option} must be left out for pixels of {value.dtype}, got one")
         return pixels.astype(value.dtype)
     if value.dtype != "float32":
         raise CommandError(f"{where}: elements must be float32 or uint8 for --image, got {value.dtype}")
@@ -231,7 +227,7 @@ def _part(array: Array, runs: int, number: int) -> Array:
 
 def _times(where: str, name: str, value: PlannedValue, array: Array) -> int:
     """How many runs an array is for."""
-    from vdla.runtime.artifact import numpy_dtype
+    from vdla.runtime.executor.plan import numpy_dtype
 
     fits = array.dtype == numpy_dtype(value.dtype)
     if fits and (value.shape is None or array.shape == value.shape):

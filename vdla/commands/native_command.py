@@ -8,15 +8,63 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK, CommandError
-from vdla.commands.completion import complete_with
 from vdla.commands.files import write_files
-from vdla.commands.machine_options import positive
-from vdla.commands.ptx_files import write_ptx
+from vdla.commands.options import add_options, given
 
 if TYPE_CHECKING:
     from vdla.compiler import ir
     from vdla.compiler.codegen.llvm import NativeObject
-    from vdla.compiler.target import Target
+    from vdla.compiler.target import GridLimits, Target
+
+
+_OPERATORS = "vdla.commands.named_operators:operator_names"
+_TENSOR_CORES = 80  # the capability from which on steps of tensor cores are written
+
+
+def write_ptx(arguments: argparse.Namespace) -> int:
+    """Compile for a GPU; write the text, and the machine code if there is an assembler."""
+    from vdla.commands.named_operators import named_operator
+    from vdla.compiler.codegen.ptx import assemble_ptx, emit_ptx, find_ptxas
+    from vdla.compiler.codegen.ptx.architectures import capability, target_of
+    from vdla.compiler.operators.gpu import grid_schedule
+    from vdla.compiler.target import GridLimits
+
+    arch = arguments.target
+    _check_gpu(arguments)
+    limits = GridLimits(arch, warp=32, tensor_cores=capability(arch) >= _TENSOR_CORES)
+    fn = named_operator("native", arguments.operator or "", arguments.shape)(arguments.dtype, target_of(arch))
+    best = _tuned_for_gpu(fn, limits, arguments.tuned) if arguments.tuned else grid_schedule(fn, limits).fn
+    scheduled = replace(best, name=arguments.operator.lower())
+    source = emit_ptx(scheduled, limits, arch)
+    base = arguments.output / scheduled.name
+    files = {base.with_suffix(".ptx"): source.text.encode()}
+    report = "ptxas is not installed: no machine code (the extra cuda has it)"
+    if find_ptxas() is not None:
+        assembly = assemble_ptx(source)
+        files[base.with_suffix(".cubin")] = assembly.cubin
+        report = str(assembly)
+    write_files("native", files)
+    for path in files:
+        print(path)
+    print(report)
+    return OK
+
+
+def _tuned_for_gpu(fn: ir.Function, limits: GridLimits, log: str) -> ir.Function:
+    """A function with the best modelled tiles of a log: measured ones are those of one device."""
+    from vdla.runtime.tune.best import TunedSchedules
+
+    found = TunedSchedules.of(log).grid_function(fn, limits)
+    if found is None:
+        raise CommandError(f"native: {log} must have modelled tiles of the operator for {limits.name}, got none")
+    return found
+
+
+def _check_gpu(arguments: argparse.Namespace) -> None:
+    """Refuse what only code for a CPU has."""
+    for option, _ in given(arguments, ("threads", "assembly", "llvm")):
+        raise CommandError(f"native: {option} must be left out for the GPU {arguments.target}, got it")
+
 
 EXAMPLES = """\
   vdla native --list                               operators, layers, targets
@@ -34,24 +82,28 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The operator, the CPU, the files."""
-    name = parser.add_argument(
-        "operator", nargs="?", metavar="OPERATOR", help="an operator, or a layer such as C6 or D3"
+    text = "an operator, or a layer such as C6 or D3"
+    add_options(parser, {"operator OPERATOR": text}, _OPERATORS, nargs="?")
+    add_options(
+        parser,
+        {
+            "--list": "list the operators, the layers and the targets",
+            "--shape KEY=N...": "the operator's extents, as --list shows them",
+            "--dtype DTYPE = float32": "the element type (default float32)",
+        },
     )
-    complete_with(name, _names)
-    parser.add_argument("--list", action="store_true", help="list the operators, the layers and the targets")
-    parser.add_argument(
-        "--shape", nargs="+", default=[], metavar="KEY=N", help="the operator's extents, as --list shows them"
+    text = "the CPU (default host: this one), or a GPU, as sm_80"
+    add_options(parser, {"--target NAME = host": text}, _targets)
+    add_options(
+        parser,
+        {
+            "--tuned LOG": "use the best schedule in a log of vdla tune --target",
+            "--threads N": "of those tuned for N threads (default 1)",
+            "-o --output FOLDER = .": "where the files go",
+            "--assembly": "write the assembly too",
+            "--llvm": "write the LLVM module as text too",
+        },
     )
-    parser.add_argument("--dtype", default="float32", metavar="DTYPE", help="the element type (default float32)")
-    target = parser.add_argument(
-        "--target", default="host", metavar="NAME", help="the CPU (default host: this one), or a GPU, as sm_80"
-    )
-    complete_with(target, _targets)
-    parser.add_argument("--tuned", metavar="LOG", help="use the best schedule in a log of vdla tune --target")
-    parser.add_argument("--threads", type=positive, metavar="N", help="of those tuned for N threads (default 1)")
-    parser.add_argument("-o", "--output", type=Path, default=Path(), metavar="FOLDER", help="where the files go")
-    parser.add_argument("--assembly", action="store_true", help="write the assembly too")
-    parser.add_argument("--llvm", action="store_true", help="write the LLVM module as text too")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -60,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _list()
     if arguments.target.startswith("sm_"):
         return write_ptx(arguments)
-    from vdla.commands.cpu_operators import named_operator
+    from vdla.commands.named_operators import named_operator
     from vdla.compiler.codegen.llvm import compile_native
     from vdla.compiler.target import Target
 
@@ -84,15 +136,9 @@ def _scheduled(fn: ir.Function, target: Target, log: str | None, threads: int | 
     if log is None:
         return default_schedule(fn, target).fn
     from vdla.compiler.tune.cpu_task import kernel_key, scheduled
-    from vdla.runtime.tune import TunedSchedules
+    from vdla.runtime.tune.best import TunedSchedules
 
     return scheduled(fn, target, TunedSchedules.of(log).kernel_point(kernel_key(fn, target), threads or 1))
-
-
-def _names() -> list[str]:
-    from vdla.commands.cpu_operators import operator_names
-
-    return operator_names()
 
 
 def _targets() -> list[str]:
@@ -116,13 +162,13 @@ def _write(built: NativeObject, arguments: argparse.Namespace) -> list[Path]:
 
 
 def _list() -> int:
-    from vdla.commands.cpu_operators import OPERATORS, keys
-    from vdla.compiler.operators.workloads import workloads
+    from vdla.commands.named_operators import OPERATORS, layer_names, operator_keys
     from vdla.compiler.target import PTX_ARCHITECTURES, TARGETS
 
     for name in OPERATORS:
-        words = [f"{key}=N" if p.default is p.empty else f"[{key}={p.default}]" for key, p in keys(name).items()]
+        keys = operator_keys(name).items()
+        words = [f"{key}=N" if p.default is p.empty else f"[{key}={p.default}]" for key, p in keys]
         print(f"{name}\n  {' '.join(words)}")
-    print(f"layers\n  {' '.join(workloads())}")
+    print(f"layers\n  {' '.join(layer_names())}")
     print(f"targets\n  host {' '.join(TARGETS)}\nGPUs\n  {' '.join(PTX_ARCHITECTURES)}")
     return OK

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from vdla.commands import OK, CommandError
-from vdla.commands.completion import complete_with
 from vdla.commands.console import output, table
 from vdla.commands.files import require_folder
-from vdla.commands.machine_options import natural
+from vdla.commands.options import add_options
 from vdla.support.atomic import write_bytes
 
 EXAMPLES = """\
@@ -23,12 +22,17 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The network, its file, its parameters."""
-    name = parser.add_argument("name", nargs="?", metavar="NAME", help="the network (default: a table of all)")
-    complete_with(name, _names)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="file of the model (default NAME.onnx)")
-    parser.add_argument("--batch", default="1", help="size of a batch, or a name for a symbolic one (default 1)")
-    parser.add_argument("--small", action="store_true", help="the variant with few channels and small images")
-    parser.add_argument("--seed", type=natural, default=0, help="seed of the weights (default 0)")
+    names = "vdla.benchmarks.networks.registry:NETWORKS"
+    add_options(parser, {"name NAME": "the network (default: a table of all)"}, names, nargs="?")
+    add_options(
+        parser,
+        {
+            "-o --output FILE": "file of the model (default NAME.onnx)",
+            "--batch BATCH = 1": "size of a batch, or a name for a symbolic one (default 1)",
+            "--small": "the variant with few channels and small images",
+            "--seed SEED = 0": "seed of the weights (default 0)",
+        },
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,12 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
     write_bytes(path, model.SerializeToString(deterministic=True))
     print(f"{path}: {_summary(chosen.title, model, arguments.small)}")
     return OK
-
-
-def _names() -> list[str]:
-    from vdla.networks.registry import NETWORKS
-
-    return list(NETWORKS)
 
 
 def _batch(text: str) -> int | str:

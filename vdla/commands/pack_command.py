@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from vdla.commands import OK
 from vdla.commands.arrays import read_inputs, write_outputs
 from vdla.commands.files import read_program
 from vdla.commands.machine_options import add_extension_argument
+from vdla.commands.options import add_options
 
 EXAMPLES = """\
   vdla pack conv.vdla --input data=x.npy weight=w.npy -o packed
@@ -17,12 +17,12 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The program, the arrays, the folder."""
-    parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file")
+    add_options(parser, {"program PROGRAM": "a program file"})
     add_extension_argument(parser, "an extension that the program needs")
     parser.add_argument(
         "--input", nargs="+", required=True, metavar="NAME=FILE", help="plain arrays as .npy files, such as NCHW"
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path("."), metavar="DIR", help="folder of the results")
+    add_options(parser, {"-o --output DIR = .": "folder of the results"})
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -17,7 +17,8 @@ from vdla.commands.console import column_width, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vdla.runtime.artifact import Artifact, PlacedOperator, Placement
+    from vdla.runtime.executor.artifact import Artifact
+    from vdla.runtime.executor.plan import PlacedOperator, Placement
 
 DEVICES = ("vdla", "gpu", "cpu", "numpy", "handover", "copy")
 _MOST_REASONS = 3

@@ -17,8 +17,8 @@ from vdla.commands.run_charts import LEFT, RIGHT, LogScale, chart_grid, chart_li
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
-    from vdla.runtime.artifact import Plan
-    from vdla.runtime.executor import NetworkProfile, OperatorProfile
+    from vdla.runtime.executor.plan import Plan
+    from vdla.runtime.executor.profile import NetworkProfile, OperatorProfile
 
 _NAMES = 250  # width of the names beside the bars
 _PITCH, _BAR = 22, 16
@@ -95,7 +95,7 @@ def operator_roofline(config: Config, operators: Iterable[OperatorProfile]) -> s
 
 def arena_chart(plan: Plan) -> str:
     """Addresses over steps: each value a rectangle where and while it lives."""
-    from vdla.runtime.artifact import arena_blocks
+    from vdla.runtime.executor.arena_blocks import arena_blocks
 
     steps, height, nbytes = len(plan.steps) + 2, 240.0, max(1, plan.arena_bytes)
     bottom, column = height - _AXIS, (RIGHT - LEFT) / (len(plan.steps) + 2)

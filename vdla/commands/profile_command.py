@@ -5,20 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 from itertools import cycle
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK
 from vdla.commands.console import output, progress
 from vdla.commands.device_options import add_device_arguments, device_options, opened
-from vdla.commands.files import require_folder
-from vdla.commands.machine_options import add_extension_argument, positive
+from vdla.commands.files import require_folders
+from vdla.commands.machine_options import add_extension_argument
 from vdla.commands.model_inputs import add_input_arguments, read_model_inputs
+from vdla.commands.options import add_options
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
-    from vdla.runtime.executor import NetworkProfile, NetworkResult
-    from vdla.runtime.network import Model
+    from vdla.runtime.executor.executor import NetworkResult
+    from vdla.runtime.executor.model import Model
+    from vdla.runtime.executor.profile import NetworkProfile
 
 EXAMPLES = """\
   vdla profile model.vdla                      on random inputs
@@ -29,26 +30,29 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, its inputs, the files."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a compiled network, made by vdla compile")
+    add_options(parser, {"model MODEL": "a compiled network, made by vdla compile"})
     add_extension_argument(parser, "an extension that the network needs")
     add_input_arguments(parser)
-    parser.add_argument("--runs", type=positive, default=3, metavar="N", help="runs after a first one (default 3)")
+    add_options(parser, {"--runs N = 3": "runs after a first one (default 3)"})
     add_device_arguments(parser)
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with charts there")
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for ui.perfetto.dev")
-    parser.add_argument("--json", action="store_true", help="JSON instead of tables")
+    add_options(
+        parser,
+        {
+            "--html FILE": "write a page with charts there",
+            "--trace FILE": "write a trace for ui.perfetto.dev",
+            "--json": "JSON instead of tables",
+        },
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the network several times, print the table, write the files."""
     from vdla.commands.profile_tables import operator_table, summary
-    from vdla.runtime.artifact import Artifact
-    from vdla.runtime.executor import profile_of, write_network_trace
-    from vdla.runtime.network import Model
+    from vdla.runtime.executor.artifact import Artifact
+    from vdla.runtime.executor.model import Model
+    from vdla.runtime.executor.profile import profile_of, write_network_trace
 
-    for option in ("html", "trace"):
-        if getattr(arguments, option):
-            require_folder("profile", f"--{option}", getattr(arguments, option))
+    require_folders("profile", arguments, "html", "trace")
     if arguments.random_inputs is None and not arguments.input and not arguments.image:
         arguments.random_inputs = 0
     artifact, options = Artifact.load(arguments.model), device_options("profile", arguments)

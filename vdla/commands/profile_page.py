@@ -17,8 +17,8 @@ from vdla.commands.run_charts import element, legend
 from vdla.commands.run_page import STYLE, html_document
 
 if TYPE_CHECKING:
-    from vdla.runtime.artifact import Artifact
-    from vdla.runtime.executor import NetworkProfile
+    from vdla.runtime.executor.artifact import Artifact
+    from vdla.runtime.executor.profile import NetworkProfile
 
 _STYLE = (
     STYLE

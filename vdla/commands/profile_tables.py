@@ -12,7 +12,7 @@ from vdla.commands.run_tables import COUNTER_LABELS
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vdla.runtime.executor import NetworkProfile, OperatorProfile
+    from vdla.runtime.executor.profile import NetworkProfile, OperatorProfile
 
 
 def operator_table(profile: NetworkProfile, *, accelerator_only: bool = False) -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from html import escape
 
 from vdla.commands.run_charts import element
-from vdla.runtime.quantise import LayerReport, QuantisationReport
+from vdla.runtime.network.quantisation_report import LayerReport, QuantisationReport
 
 _WIDTH, _LEFT, _RIGHT = 960, 240, 900
 _PITCH, _BAR, _TOP = 26, 9, 44

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK
-from vdla.commands.calibration import calibration_data
 from vdla.commands.console import output, table
-from vdla.commands.files import require_folder
+from vdla.commands.files import calibration_data, require_folder
+from vdla.commands.options import add_options
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vdla.runtime.quantise import QuantisationReport
+    from vdla.runtime.network.quantisation_report import QuantisationReport
 
 EXAMPLES = """\
   vdla quantise model.onnx --data images.npy       writes model_int8.onnx
@@ -28,25 +28,30 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the data, how it is quantised, where the results go."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="the float model, an .onnx file")
+    add_options(parser, {"model MODEL": "the float model, an .onnx file"})
     parser.add_argument(
         "--data", type=Path, nargs="+", required=True, metavar="FILE",
         help="calibration data: .npy of one input, or .npz of inputs by name",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="file of the result (MODEL_int8.onnx)")
-    parser.add_argument("--method", default="mse", help="minmax, percentile, mse (default) or entropy")
-    parser.add_argument("--keep-float", nargs="+", default=[], metavar="LAYER", help="layers that stay float")
-    parser.add_argument("--per-tensor", action="store_true", help="one scale for each weight")
-    parser.add_argument("--equalise", action="store_true", help="balance the channels of consecutive layers")
-    parser.add_argument("--fast", action="store_true", help="do not measure what each layer costs alone")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the layers")
+    add_options(
+        parser,
+        {
+            "-o --output FILE": "file of the result (MODEL_int8.onnx)",
+            "--method METHOD = mse": "minmax, percentile, mse (default) or entropy",
+            "--keep-float LAYER...": "layers that stay float",
+            "--per-tensor": "one scale for each weight",
+            "--equalise": "balance the channels of consecutive layers",
+            "--fast": "do not measure what each layer costs alone",
+            "--svg FILE": "draw the layers",
+        },
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Quantise, write the model, print the table."""
     from vdla.commands.quantise_charts import layer_chart
     from vdla.compiler.graph.quantise import QuantiseWarning
-    from vdla.runtime.quantise import quantise
+    from vdla.runtime.network.quantise import quantise
 
     path = arguments.output or arguments.model.with_name(f"{arguments.model.stem}_int8.onnx")
     for option, file in (("--output", path), ("--svg", arguments.svg)):

@@ -15,7 +15,8 @@ from vdla.commands import CommandError
 from vdla.commands.chart_labels import LABEL_STYLE, ChartPoint, chart_labels
 from vdla.commands.run_charts import LEFT, RIGHT, LogScale, chart_grid, chart_svg, chart_text, element
 from vdla.hardware.config import Config
-from vdla.runtime.verdict import ExtensionVerdict, Point, network_point, point_of
+from vdla.runtime.studies.report import Point, network_point, point_of
+from vdla.runtime.studies.verdict import ExtensionVerdict
 from vdla.support.atomic import write_bytes, write_text
 
 _HEIGHT, _TOP, _AXIS = 420.0, 28, 34

@@ -21,8 +21,9 @@ from vdla.commands.arrays import (
 from vdla.commands.console import output, progress
 from vdla.commands.device_options import add_device_arguments, device_options
 from vdla.commands.files import is_model, read_program
-from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, natural, positive, with_dram
+from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, with_dram
 from vdla.commands.model_inputs import add_input_arguments
+from vdla.commands.options import add_options, refuse
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
@@ -45,19 +46,34 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The program, its inputs, the device, the output."""
-    parser.add_argument("program", type=Path, metavar="PROGRAM", help="a compiled network, a program, or assembly (.s)")
+    add_options(parser, {"program PROGRAM": "a compiled network, a program, or assembly (.s)"})
     add_extension_argument(parser, "an extension that the program needs")
     add_input_arguments(parser)
-    parser.add_argument("--output", type=Path, metavar="DIR", help="write each output as a .npy file there")
-    parser.add_argument("--timing-only", action="store_true", help="cycles without data: needs no inputs")
+    add_options(
+        parser,
+        {
+            "--output DIR": "write each output as a .npy file there",
+            "--timing-only": "cycles without data: needs no inputs",
+        },
+    )
     add_device_arguments(parser)
-    parser.add_argument("--timeout", type=positive, metavar="CYCLES", help="stop a run that takes more cycles")
-    parser.add_argument("--waves", type=Path, metavar="FILE.fst", help="write waveforms of a run on rtl")
+    add_options(
+        parser,
+        {
+            "--timeout CYCLES": "stop a run that takes more cycles",
+            "--waves FILE.fst": "write waveforms of a run on rtl",
+        },
+    )
     add_dram_arguments(parser)
-    parser.add_argument("--lines", type=natural, default=0, metavar="N", help="the N lines that stall compute most")
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for ui.perfetto.dev")
-    parser.add_argument("--table", type=Path, metavar="FILE", help="write start and end of every instruction as text")
-    parser.add_argument("--json", action="store_true", help="JSON instead of tables")
+    add_options(
+        parser,
+        {
+            "--lines N": "the N lines that stall compute most",
+            "--trace FILE": "write a trace for ui.perfetto.dev",
+            "--table FILE": "write start and end of every instruction as text",
+            "--json": "JSON instead of tables",
+        },
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,9 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
         from vdla.commands.run_model import run_model
 
         return run_model(arguments)
-    _refuse_images(arguments)
+    refuse("run", arguments, ("image", "mean", "std", "scale"), "for a program")
     if arguments.timing_only:
-        _refuse_data(arguments)
+        refuse("run", arguments, ("output", "input", "random_inputs"), "with --timing-only")
     _check_device(arguments)
     program = read_program(arguments.program)
     with progress(f"run {program.name}") as show:
@@ -78,31 +94,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(_document(outputs, stats, written), indent=2))
     else:
-        _show(program, outputs, stats, arguments.lines)
+        _show(program, outputs, stats, arguments.lines or 0)
         for path in written:
             output().print(f"wrote {path}", soft_wrap=True)
     return OK
-
-
-def _refuse_images(arguments: argparse.Namespace) -> None:
-    for option in ("image", "mean", "std", "scale"):
-        value = getattr(arguments, option)
-        if value not in (None, []):
-            shown = " ".join(map(str, value)) if isinstance(value, list) else value
-            raise CommandError(f"run: --{option} must be left out for a program, got {shown}")
-
-
-def _refuse_data(arguments: argparse.Namespace) -> None:
-    """Refuse options about the data of a run that has none."""
-    seed = arguments.random_inputs
-    given = {
-        "--output": arguments.output,
-        "--input": " ".join(arguments.input) or None,
-        "--random-inputs": None if seed is None else str(seed),
-    }
-    for option, value in given.items():
-        if value is not None:
-            raise CommandError(f"run: {option} must be left out with --timing-only, got {value}")
 
 
 def _check_device(arguments: argparse.Namespace) -> None:
@@ -132,8 +127,8 @@ def _execute(program: Program, arguments: argparse.Namespace) -> tuple[dict[str,
 
 def _check_memory(program: Program) -> None:
     """Refuse a program beyond the device's DRAM before its arrays take memory."""
-    from vdla.runtime.compare import memory_bytes
     from vdla.runtime.devices import DEFAULT_BYTES
+    from vdla.runtime.diagnosis.comparison import memory_bytes
 
     if (needed := memory_bytes(program)) > DEFAULT_BYTES:
         raise CommandError(
@@ -154,7 +149,7 @@ def _on_device(
     program: Program, arrays: Mapping[str, Array], config: Config, arguments: argparse.Namespace
 ) -> tuple[dict[str, Array], RunStats]:
     from vdla.runtime.devices import open_device
-    from vdla.runtime.run import run as run_on
+    from vdla.runtime.devices.run import run as run_on
 
     given = {"timeout_cycles": arguments.timeout, "waves": arguments.waves}
     options = {name: value for name, value in given.items() if value is not None} | device_options("run", arguments)

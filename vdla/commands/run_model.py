@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdla.commands import OK, CommandError
-from vdla.commands.arrays import Array, digest, outputs_document, outputs_table, write_outputs
+from vdla.commands.arrays import Array, outputs_document, outputs_table, write_outputs
 from vdla.commands.console import output, progress, table
 from vdla.commands.device_options import device_options, opened
 from vdla.commands.machine_options import with_dram
 from vdla.commands.model_inputs import ModelRuns, read_model_inputs
+from vdla.commands.options import given
 from vdla.commands.placement_tables import device_names, milliseconds
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vdla.runtime.artifact import Artifact
     from vdla.runtime.devices import Device
-    from vdla.runtime.executor import NetworkResult
-    from vdla.runtime.network import Model
+    from vdla.runtime.executor.artifact import Artifact
+    from vdla.runtime.executor.executor import NetworkResult
+    from vdla.runtime.executor.model import Model
 
 FOR_PROGRAMS = ("timing_only", "waves", "lines", "trace", "table")
 """Options that a network does not have, by their destination."""
@@ -32,8 +33,8 @@ FOR_PROGRAMS = ("timing_only", "waves", "lines", "trace", "table")
 
 def run_model(arguments: argparse.Namespace) -> int:
     """Run the network on every input, write and print the outputs."""
-    from vdla.runtime.artifact import Artifact
-    from vdla.runtime.network import Model
+    from vdla.runtime.executor.artifact import Artifact
+    from vdla.runtime.executor.model import Model
 
     _refuse(arguments)
     artifact = Artifact.load(arguments.program)
@@ -56,13 +57,9 @@ def run_model(arguments: argparse.Namespace) -> int:
 
 
 def _refuse(arguments: argparse.Namespace) -> None:
-    for name in FOR_PROGRAMS:
-        value = getattr(arguments, name)
-        if value not in (None, [], False, 0):
-            option = f"--{name.replace('_', '-')}"
-            hint = "; vdla profile --trace writes one" if name == "trace" else ""
-            shown = " ".join(map(str, value)) if isinstance(value, list) else value
-            raise CommandError(f"run: {option} must be left out for a network, got {shown}{hint}")
+    for option, value in given(arguments, FOR_PROGRAMS):
+        hint = "; vdla profile --trace writes one" if option == "--trace" else ""
+        raise CommandError(f"run: {option} must be left out for a network, got {value}{hint}")
 
 
 def _device(artifact: Artifact, arguments: argparse.Namespace) -> AbstractContextManager[Device | str]:
@@ -126,6 +123,3 @@ def _document(model: Model, results: Sequence[NetworkResult]) -> dict[str, Any]:
         for device, (steps, cycles, seconds) in _by_device(model, results).items()
     }
     return {"model": model.name, "runs": len(results), "cycles": results[0].cycles, "devices": devices}
-
-
-__all__ = ["digest", "joined", "run_all", "run_model"]

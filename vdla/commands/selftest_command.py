@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK
 from vdla.commands.console import progress
-from vdla.commands.machine_options import add_machine_arguments, machine, natural, positive
+from vdla.commands.machine_options import add_machine_arguments, machine
+from vdla.commands.options import add_options
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
@@ -25,12 +26,15 @@ PROGRAMS = 200
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The extension, the programs, the machine."""
-    parser.add_argument("source", metavar="EXTENSION", help="a Python file that declares it, or an entry point")
-    parser.add_argument(
-        "--programs", type=positive, default=PROGRAMS, metavar="N", help=f"random programs (default {PROGRAMS})"
+    add_options(
+        parser,
+        {
+            "source EXTENSION": "a Python file that declares it, or an entry point",
+            f"--programs N = {PROGRAMS}": f"random programs (default {PROGRAMS})",
+            "--seed SEED = 0": "seed of the first program (default 0)",
+            "--rtl": "also test the datapaths, and run every program on the RTL",
+        },
     )
-    parser.add_argument("--seed", type=natural, default=0, help="seed of the first program (default 0)")
-    parser.add_argument("--rtl", action="store_true", help="also test the datapaths, and run every program on the RTL")
     add_machine_arguments(parser)
 
 
@@ -38,7 +42,7 @@ def _check_datapaths(config: Config) -> None:
     """DatapathMismatch unless the datapath of every extension computes what it declares."""
     from vdla.hardware.generate.datapath_ports import datapath_units
     from vdla.hardware.generate.extension_package import require_datapaths
-    from vdla.runtime.check_datapath import check_datapath
+    from vdla.runtime.checks.datapath_check import check_datapath
 
     require_datapaths(config)
     for unit in datapath_units(config):
@@ -49,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the tests until a view contradicts the declaration; a finding if one does."""
     from vdla.compiler.extensions import extend
     from vdla.hardware.generate.datapath_ports import datapath_units
-    from vdla.runtime.check_datapath import DatapathMismatch
+    from vdla.runtime.checks.datapath_check import DatapathMismatch
     from vdla.verification.generated_tests.check import GeneratedTests
     from vdla.verification.programs.device_pair import rtl_pair
 

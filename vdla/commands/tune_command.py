@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -12,23 +11,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK, CommandError
-from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress
-from vdla.commands.device_options import device_names
-from vdla.commands.files import require_folder
+from vdla.commands.files import require_folders, write_json
 from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments
+from vdla.commands.options import add_options
+from vdla.commands.search_options import add_search_arguments, add_worker_arguments, check_search, opened_workers
 from vdla.commands.tune_grid import add_grid_arguments, is_grid, refuse_grid_options, run_grid
 from vdla.commands.tune_kernels import add_kernel_arguments, refuse_kernel_options, run_kernels
 from vdla.commands.tune_picture import Curve, picture
 from vdla.commands.tune_schedule import run_schedule, schedule_of_file
-from vdla.commands.tune_search import add_search_arguments, check_search
-from vdla.commands.tune_tables import TunedResult, show_result, show_results
-from vdla.commands.tune_tasks import TunedOperator, operator_names, operator_to_tune, operators_of_model
-from vdla.commands.worker_options import add_worker_arguments, opened_workers
+from vdla.commands.tune_tasks import (
+    TunedOperator,
+    TunedResult,
+    operator_names,
+    operator_to_tune,
+    operators_of_model,
+    show_result,
+    show_results,
+)
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
-    from vdla.runtime.tune import Search, TrialIndex, TuningLog, TuningProgress, Workers
+    from vdla.runtime.tune.log import TrialIndex, TuningLog
+    from vdla.runtime.tune.tune import Search, TuningProgress
+    from vdla.runtime.tune.workers import Workers
 
 EXAMPLES = """\
   vdla tune C5                          a layer of ResNet-18, on pynq_z1
@@ -54,22 +60,23 @@ LOG = Path("tuning.jsonl")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What is tuned, how long, by whom, and what is written."""
-    name = parser.add_argument(
-        "operator", metavar="OPERATOR", help="a layer such as C6, a template, FILE.py:NAME, or MODEL.onnx"
-    )
-    complete_with(name, operator_names)
-    parser.add_argument("--shape", nargs="+", default=[], metavar="KEY=N", help="the template's options")
-    parser.add_argument(
-        "--calibration", type=Path, nargs="+", metavar="FILE", help="quantise a float model, as vdla compile does"
-    )
+    text = "a layer such as C6, a template, FILE.py:NAME, or MODEL.onnx"
+    add_options(parser, {"operator OPERATOR": text}, operator_names)
+    add_options(parser, {"--shape KEY=N...": "the template's options"})
+    text = "quantise a float model, as vdla compile does"
+    add_options(parser, {"--calibration FILE...": text}, default=None)
     add_search_arguments(parser)
-    parser.add_argument("--log", type=Path, default=LOG, metavar="FILE", help=f"append every trial there ({LOG})")
+    add_options(parser, {f"--log FILE = {LOG}": f"append every trial there ({LOG})"})
     add_worker_arguments(parser, TIMEOUT_S)
-    device = parser.add_argument("--device", default="sim", metavar="NAME", help="what measures (default sim)")
-    complete_with(device, device_names)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the best program of one operator")
-    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw the best so far against trials")
-    parser.add_argument("--json", metavar="FILE", help="write the results as JSON; - is standard output")
+    add_options(
+        parser,
+        {
+            "--device NAME = sim": "what measures (default sim)",
+            "-o --output FILE": "write the best program of one operator",
+            "--picture FILE.svg": "draw the best so far against trials",
+            "--json FILE": "write the results as JSON; - is standard output",
+        },
+    )
     add_machine_arguments(parser)
     add_dram_arguments(parser)
     add_kernel_arguments(parser)
@@ -95,9 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
         _write_program(arguments.output, results[0])
     if arguments.picture:
         write_text(arguments.picture, picture(*_drawn(results)))
-    if arguments.json:
-        _write_json(arguments.json, results)
-    if arguments.json != "-":
+    if not write_json(arguments.json, {"operators": [result.to_dict() for result in results]}):
         _show(arguments, results, is_model)
     return OK
 
@@ -105,10 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse options before the work starts."""
     is_model = arguments.operator.lower().endswith(SUFFIX)
-    for option in ("log", "picture", "output", "json"):
-        path = getattr(arguments, option)
-        if path not in (None, "-"):
-            require_folder("tune", f"--{option}", Path(path))
+    require_folders("tune", arguments, "log", "picture", "output", "json")
     if is_model and arguments.output:
         raise CommandError(f"tune: --output must be left out for a model, got {arguments.output}")
     if not is_model and arguments.calibration:
@@ -123,7 +125,8 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _tuned(arguments: argparse.Namespace, operators: Sequence[TunedOperator]) -> list[TunedResult]:
     """The results of all operators, one after the other, with the same workers and log."""
-    from vdla.runtime.tune import DeviceMeasurer, SimMeasurer, TuningLog, read_logs
+    from vdla.runtime.tune.log import TuningLog, read_logs
+    from vdla.runtime.tune.measurer import DeviceMeasurer, SimMeasurer
 
     prior = read_logs(*arguments.prior) if arguments.prior else None
     measurer = SimMeasurer() if arguments.device == "sim" else DeviceMeasurer(arguments.device)
@@ -140,7 +143,8 @@ def _result(
     workers: Workers,
     prior: TrialIndex | None,
 ) -> TunedResult:
-    from vdla.runtime.tune import TaskRun, tune
+    from vdla.runtime.tune.log import TaskRun
+    from vdla.runtime.tune.tune import tune
     from vdla.simulator.timing import time_program
 
     task, config = operator.task, operator.task.config
@@ -160,7 +164,7 @@ def _result(
 
 def _search(arguments: argparse.Namespace, operator: TunedOperator, prior: TrialIndex | None) -> Search:
     from vdla.compiler.tune.searches import new_search
-    from vdla.runtime.tune.transfer import prior_of
+    from vdla.runtime.tune.kernel_runs import prior_of
 
     groups = () if prior is None else prior_of(operator.task, prior)
     return new_search(arguments.search, operator.task, arguments.seed, groups)
@@ -234,11 +238,3 @@ def _drawn(results: Sequence[TunedResult]) -> tuple[str, str, list[Curve]]:
     title = f"{name} on {first.best.config.name}, {first.report.run.search}"
     quantity = "best cycles over the bound" if bound else "best cycles over those of the last trial"
     return title, quantity, [Curve(name, costs, float(bound or costs[-1]), float(untuned))]
-
-
-def _write_json(target: str, results: Sequence[TunedResult]) -> None:
-    text = json.dumps({"operators": [result.to_dict() for result in results]}, indent=2) + "\n"
-    if target == "-":
-        print(text, end="")
-    else:
-        write_text(Path(target), text)

@@ -6,15 +6,13 @@ A device runs one trial at a time, in a process that a driver may crash.
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import OK, CommandError
 from vdla.commands.console import output, progress, table
-from vdla.commands.files import require_folder
-from vdla.commands.tune_search import check_search
-from vdla.support.atomic import write_text
+from vdla.commands.files import require_folders, write_json
+from vdla.commands.options import add_options, refuse
+from vdla.commands.search_options import check_search, given_with_target
 
 if TYPE_CHECKING:
     from vdla.compiler import ir
@@ -22,27 +20,24 @@ if TYPE_CHECKING:
 
 TARGETS = ("opencl", "cuda")
 COSTS = ("measured", "modelled")
-_UNUSED: dict[str, object] = {
-    "calibration": None, "workers": "", "device": "sim", "output": None, "picture": None, "preset": None,
-    "config": None, "extension": [], "dram": [], "kernels": None, "threads": None, "extent": None,
-}  # fmt: skip
-"""Options without a meaning for a grid by their destination, with their defaults."""
+_UNUSED = (
+    "calibration", "workers", "device", "output", "picture", "preset", "config", "extension", "dram", "kernels",
+    "threads", "extent",
+)  # fmt: skip
+"""Options without a meaning for a grid, by their destination."""
 
 
 def add_grid_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of runs on a grid."""
     group = parser.add_argument_group("options of kernels on a GPU (--target opencl or cuda)")
     text = "measured seconds of the device, or modelled cycles (default measured)"
-    group.add_argument("--costs", choices=COSTS, metavar="KIND", help=text)
-    group.add_argument("--dtype", metavar="DTYPE", help="the element type of an operator (default float32)")
+    add_options(group, {"--costs KIND": text}, choices=COSTS)
+    add_options(group, {"--dtype DTYPE": "the element type of an operator (default float32)"})
 
 
 def refuse_grid_options(arguments: argparse.Namespace) -> None:
     """Refuse what has no meaning without a grid."""
-    for name in ("costs", "dtype"):
-        if value := getattr(arguments, name):
-            got = arguments.target or "none"
-            raise CommandError(f"tune: --target must be opencl or cuda with --{name} {value}, got {got}")
+    given_with_target(arguments, ("costs", "dtype"), "be opencl or cuda")
 
 
 def is_grid(target: str | None) -> bool:
@@ -69,34 +64,21 @@ def run_grid(arguments: argparse.Namespace) -> int:
             timeout_s=float(arguments.timeout),
             progress=show,
         )
-    text = json.dumps(_to_dict(tuned), indent=2) + "\n"
-    if arguments.json == "-":
-        print(text, end="")
-        return OK
-    if arguments.json:
-        write_text(Path(arguments.json), text)
-    _show(arguments, tuned)
+    if not write_json(arguments.json, _to_dict(tuned)):
+        _show(arguments, tuned)
     return OK
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse what does not go with the target before the work starts."""
-    for name, default in _UNUSED.items():
-        value = getattr(arguments, name)
-        if value != default:
-            shown = " ".join(map(str, value)) if isinstance(value, list) else value
-            raise CommandError(f"tune: --{name} must be left out with --target {arguments.target}, got {shown}")
+    refuse("tune", arguments, _UNUSED, f"with --target {arguments.target}", default="sim")
     check_search(arguments)
-    for option in ("log", "json"):
-        path = getattr(arguments, option)
-        if path not in (None, "-"):
-            require_folder("tune", f"--{option}", Path(path))
+    require_folders("tune", arguments, "log", "json")
 
 
 def _function(arguments: argparse.Namespace) -> ir.Function:
     """The function of an operator, or what a function of the user's file returns."""
-    from vdla.commands.cpu_operators import named_operator
-    from vdla.commands.plain_expressions import returned_by
+    from vdla.commands.named_operators import named_operator, refuse_shape, returned_by
     from vdla.compiler import ir
     from vdla.compiler.codegen.ptx.architectures import target_of
     from vdla.compiler.target import PTX_ARCHITECTURES
@@ -107,10 +89,8 @@ def _function(arguments: argparse.Namespace) -> ir.Function:
         target = target_of(PTX_ARCHITECTURES[0]) if arguments.target.partition(":")[0] == "cuda" else None
         build = named_operator("tune", name, arguments.shape, others=" or FILE.py:NAME")
         return build(arguments.dtype or "float32", target)
-    if arguments.shape:
-        raise CommandError(f"tune {name}: --shape must be left out for a function, got {arguments.shape[0]}")
-    if arguments.dtype:
-        raise CommandError(f"tune {name}: --dtype must be left out for a function, got {arguments.dtype}")
+    refuse_shape("tune", name, arguments.shape, "a function")
+    refuse(f"tune {name}", arguments, ["dtype"], "for a function")
     _, found = returned_by("tune", name)
     if not isinstance(found, ir.Function):
         rule = "the function must return that of te.create_function with --target"

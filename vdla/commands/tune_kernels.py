@@ -6,58 +6,53 @@ Trials are CPU times, so one process measures at a time, and options of machines
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import OK, CommandError
 from vdla.commands.console import output, progress, table
-from vdla.commands.files import require_folder
-from vdla.commands.machine_options import integer, name_and_value, positive
-from vdla.commands.tune_search import check_search
-from vdla.support.atomic import write_text
+from vdla.commands.files import require_folders, write_json
+from vdla.commands.machine_options import integer, name_and_value
+from vdla.commands.options import add_options, refuse
+from vdla.commands.search_options import check_search, given_with_target
 
 if TYPE_CHECKING:
     from vdla.runtime.tune.kernel_runs import TunedKernel
 
 _FOR_KERNELS = ("extent", "kernels", "threads")
 _FOR_NETWORKS = ("extent", "kernels")
-_FOR_MACHINES: dict[str, object] = {
-    "calibration": None, "workers": "", "device": "sim", "output": None, "picture": None, "preset": None,
-    "config": None, "extension": [], "dram": [],
-}  # fmt: skip
-"""Options of the other kind of run by their destination, with their defaults."""
+_FOR_MACHINES = (
+    "calibration", "workers", "device", "output", "picture", "preset", "config", "extension", "dram",
+)  # fmt: skip
+"""Options of the other kind of run, by their destination."""
 
 
 def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
     """--target, and the options of its runs."""
     group = parser.add_argument_group("options of kernels on a CPU")
-    group.add_argument("--target", metavar="NAME", help="tune kernels on this CPU: host, or its name; or opencl, cuda")
-    group.add_argument("--kernels", type=positive, metavar="N", help="those of most multiply-adds (default all)")
-    group.add_argument("--threads", type=positive, metavar="N", help="threads that a kernel runs on (default 1)")
+    add_options(
+        group,
+        {
+            "--target NAME": "tune kernels on this CPU: host, or its name; or opencl, cuda",
+            "--kernels N": "those of most multiply-adds (default all)",
+            "--threads N": "threads that a kernel runs on (default 1)",
+        },
+    )
     group.add_argument("--extent", nargs="+", metavar="NAME=N", help="numbers for symbols in shapes: batch=1")
 
 
 def refuse_kernel_options(arguments: argparse.Namespace) -> None:
     """Refuse options of kernels without --target."""
-    for name in _FOR_KERNELS:
-        value = getattr(arguments, name)
-        if value is not None:
-            raise CommandError(f"tune: --target must be given with --{name} {_shown(value)}, got none")
+    given_with_target(arguments, _FOR_KERNELS, "be given")
 
 
 def run_kernels(arguments: argparse.Namespace) -> int:
     """Tune, then show which schedules were confirmed."""
     _check(arguments)
     found = _tuned_model(arguments) if _is_model(arguments) else _tuned_operator(arguments)
-    text = json.dumps({"kernels": [_row(each) for each in found]}, indent=2) + "\n"
-    if arguments.json == "-":
-        print(text, end="")
-        return OK
-    if arguments.json:
-        write_text(Path(arguments.json), text)
-    _show(arguments, found)
+    if not write_json(arguments.json, {"kernels": [_row(each) for each in found]}):
+        _show(arguments, found)
     return OK
 
 
@@ -88,7 +83,7 @@ def _tuned_model(arguments: argparse.Namespace) -> list[TunedKernel]:
 
 def _tuned_operator(arguments: argparse.Namespace) -> list[TunedKernel]:
     """The kernel of an operator of `vdla native`."""
-    from vdla.commands.cpu_operators import named_operator
+    from vdla.commands.named_operators import named_operator
     from vdla.compiler.target import Target
     from vdla.compiler.tune import function_task
     from vdla.runtime.tune.kernel_runs import KernelOptions, NetworkKernel, tune_into
@@ -112,26 +107,15 @@ def _check(arguments: argparse.Namespace) -> None:
     """Refuse what does not go with --target before the work starts."""
     from vdla.hardware.config import PRESETS
 
-    for name in ("shape",) if _is_model(arguments) else _FOR_NETWORKS:
-        value = getattr(arguments, name)
-        if value:
-            kind = "a model" if name == "shape" else "an operator"
-            raise CommandError(f"tune: --{name} must be left out for {kind}, got {_shown(value)}")
+    if _is_model(arguments):
+        refuse("tune", arguments, ["shape"], "for a model")
+    else:
+        refuse("tune", arguments, _FOR_NETWORKS, "for an operator")
     if arguments.target in PRESETS:
         raise CommandError(f"tune: --target must be a CPU, got {arguments.target}; --preset names a machine")
-    for name, default in _FOR_MACHINES.items():
-        value = getattr(arguments, name)
-        if value != default:
-            raise CommandError(f"tune: --{name} must be left out with --target, got {_shown(value)}")
+    refuse("tune", arguments, _FOR_MACHINES, "with --target", default="sim")
     check_search(arguments)
-    for option in ("log", "json"):
-        path = getattr(arguments, option)
-        if path not in (None, "-"):
-            require_folder("tune", f"--{option}", Path(path))
-
-
-def _shown(value: object) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    require_folders("tune", arguments, "log", "json")
 
 
 def _extents(settings: Sequence[str]) -> dict[str, int]:

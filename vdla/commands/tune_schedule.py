@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -16,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.commands import OK, CommandError
 from vdla.commands.console import output, progress, table
-from vdla.support.atomic import write_text
+from vdla.commands.files import write_json
+from vdla.commands.options import refuse
 
 if TYPE_CHECKING:
     from vdla.runtime.tune.schedule_function import TunedKnobs
 
-_UNUSED: dict[str, object] = {
-    "shape": [], "calibration": None, "prior": [], "workers": "", "device": "sim", "output": None, "picture": None,
-    "preset": None, "config": None, "extension": [], "dram": [],
-}  # fmt: skip
-"""Options without a meaning for a schedule function by their destination, with their defaults."""
+_UNUSED = (
+    "shape", "calibration", "prior", "workers", "device", "output", "picture", "preset", "config", "extension", "dram",
+)  # fmt: skip
+"""Options without a meaning for a schedule function, by their destination."""
 
 
 def schedule_of_file(operator: str) -> Callable[..., Any] | None:
@@ -59,12 +58,7 @@ def run_schedule(arguments: argparse.Namespace, schedule: Callable[..., Any]) ->
     """Tune, then show the best values beside the first ones."""
     from vdla.runtime.tune.schedule_function import tune_schedule
 
-    for name, default in _UNUSED.items():
-        value = getattr(arguments, name)
-        if value != default:
-            option, shown = "--from" if name == "prior" else f"--{name}", value
-            shown = " ".join(map(str, value)) if isinstance(value, list) else value
-            raise CommandError(f"tune: {option} must be left out for a schedule function, got {shown}")
+    refuse("tune", arguments, _UNUSED, "for a schedule function", default="sim")
     with progress(f"tune {arguments.operator}") as show:
         tuned = tune_schedule(
             schedule,
@@ -75,13 +69,8 @@ def run_schedule(arguments: argparse.Namespace, schedule: Callable[..., Any]) ->
             timeout_s=float(arguments.timeout),
             progress=show,
         )
-    if arguments.json:
-        text = json.dumps(_to_dict(tuned), indent=2) + "\n"
-        if arguments.json == "-":
-            print(text, end="")
-            return OK
-        write_text(Path(arguments.json), text)
-    _show(arguments, tuned)
+    if not write_json(arguments.json, _to_dict(tuned)):
+        _show(arguments, tuned)
     return OK
 
 

@@ -1,27 +1,43 @@
-"""What `vdla tune` works on: operators by name, functions of a file, the operators of a model."""
+"""What `vdla tune` works on: operators by name, functions of a file, the operators of a model; and
+tables of what won, and where its cycles went compared with the untuned choice.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import CommandError
-from vdla.commands.calibration import calibration_data
-from vdla.commands.console import progress
+from vdla.commands.console import output, progress, table
+from vdla.commands.files import calibration_data
 from vdla.commands.machine_options import machine, with_dram
-from vdla.commands.plain_expressions import definition_of, definitions, expression_of_file
-from vdla.commands.templates import from_settings, from_workload, templates
-from vdla.support.suggest import did_you_mean
+from vdla.commands.named_operators import (
+    definition_of,
+    definitions,
+    expression_of_file,
+    from_settings,
+    from_workload,
+    layer_names,
+    refuse_shape,
+    templates,
+)
+from vdla.commands.run_tables import COUNTER_LABELS
+from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from vdla.compiler import te
     from vdla.compiler.operators.vdla import Operator
     from vdla.compiler.tune import VdlaTask
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
+    from vdla.runtime.tune.tune import TuningReport
+    from vdla.simulator.stats import RunStats
+
 
 _THREADS = 2
 _CHOSEN = ("tiling", "virtual_threads")  # by the tuner
@@ -45,7 +61,7 @@ class TunedOperator:
 def operator_to_tune(arguments: argparse.Namespace) -> TunedOperator:
     """The operator that the command line names."""
     from vdla.compiler.operators.workload_bound import bound
-    from vdla.compiler.operators.workloads import workload, workloads
+    from vdla.compiler.operators.workloads import workload
 
     name, config = arguments.operator, with_dram(machine(arguments), arguments.dram)
     if ".py" in name:
@@ -54,21 +70,17 @@ def operator_to_tune(arguments: argparse.Namespace) -> TunedOperator:
         return _of_template(from_settings("tune", name, config, arguments.shape, _THREADS))
     if name in definitions():
         return _of_expression(name, definition_of("tune", name, arguments.shape).output, config)
-    if name.upper() not in workloads():
-        known = operator_names()
-        choices = f"{', '.join(known)}, FILE.py:NAME or MODEL.onnx"
-        raise CommandError(f"tune: operator must be one of {choices}, got {name}{did_you_mean(name, known)}")
-    if arguments.shape:
-        raise CommandError(f"tune {name}: --shape must be left out for a named layer, got {arguments.shape[0]}")
+    if name.upper() not in layer_names():
+        others = ", FILE.py:NAME or MODEL.onnx"
+        raise CommandError(f"tune: operator must be {one_of(name, operator_names(), others)}")
+    refuse_shape("tune", name, arguments.shape)
     layer = workload(name)
     return _of_template(from_workload(layer, config, _THREADS), bound(layer, config).cycles)
 
 
 def operator_names() -> list[str]:
     """The templates, the definitions that no template is named after, and the layers."""
-    from vdla.compiler.operators.workloads import workloads
-
-    return list(dict.fromkeys([*templates(), *definitions(), *workloads()]))
+    return list(dict.fromkeys([*templates(), *definitions(), *layer_names()]))
 
 
 def _of_template(operator: Operator, bound_cycles: int | None = None) -> TunedOperator:
@@ -83,7 +95,7 @@ def _of_template(operator: Operator, bound_cycles: int | None = None) -> TunedOp
 def _of_expression(name: str, tensor: te.Tensor, config: Config) -> TunedOperator:
     """A plain expression, whose mappings are part of its space."""
     from vdla.compiler.tune import expression_task
-    from vdla.runtime.mapping import map_expression
+    from vdla.runtime.tune.mapping import map_expression
 
     task = expression_task(tensor, config, name)
     use = "vdla.map_expression(..., tuned={log!r})"
@@ -101,11 +113,10 @@ def _of_expression(name: str, tensor: te.Tensor, config: Config) -> TunedOperato
 def operators_of_model(arguments: argparse.Namespace) -> list[TunedOperator]:
     """The operators that the accelerator runs when the model is compiled, each once."""
     from vdla.compiler.operators.vdla.operator import chosen_options
-    from vdla.runtime.network import compile_network
+    from vdla.runtime.network.compile_network import compile_network
 
     calls, source = TemplateCalls(), Path(arguments.operator)
-    if arguments.shape:
-        raise CommandError(f"tune {source.name}: --shape must be left out for a model, got {arguments.shape[0]}")
+    refuse_shape("tune", source.name, arguments.shape, "a model")
     data = None if arguments.calibration is None else [calibration_data(file) for file in arguments.calibration]
     config = with_dram(machine(arguments), arguments.dram)
     with progress(f"compile {source.name}") as show, chosen_options(calls.options):
@@ -142,3 +153,129 @@ def _label(template: Callable[..., Operator], options: Mapping[str, Any]) -> str
     taps = [str(kernel)] if isinstance(kernel, int) else [*map(str, kernel)]
     words = [template.__name__, "x".join(taps) if "kernel" in options else "", ">".join(map(str, channels))]
     return " ".join(filter(None, [*words, "x".join(map(str, extents))]))
+
+
+_UNIT = "compute"  # whose cycles are compared: it waits for whatever is slow
+
+
+@dataclass(frozen=True, slots=True)
+class TunedResult:
+    """A finished run, and the untuned and the best program on the simulator.
+
+    Both are without the work of the host that a task may add to costs.
+    """
+
+    operator: TunedOperator
+    report: TuningReport
+    untuned: RunStats
+    best: RunStats
+
+    @property
+    def name(self) -> str:
+        """The operator's."""
+        return self.operator.task.name
+
+    @property
+    def gain(self) -> float:
+        """Untuned cycles over the best."""
+        return self.untuned.total_cycles / self.best.total_cycles
+
+    def over_bound(self, stats: RunStats) -> float | None:
+        """Cycles over the bound, where there is one."""
+        limit = self.operator.bound_cycles
+        return None if limit is None else stats.total_cycles / limit
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-compatible values; costs before the first success are null."""
+        report, best = self.report, self.report.best
+        return {
+            "operator": self.name,
+            "key": report.run.key,
+            "machine": self.best.config.name,
+            "space": self.operator.task.space.size,
+            "search": report.run.search,
+            "seed": report.run.seed,
+            "trials": len(report.trials),
+            "reused": report.reused,
+            "failed": report.failed,
+            "unit": best.unit,
+            "best": best.cost,
+            "point": dict(best.point),
+            "untuned_cycles": self.untuned.total_cycles,
+            "bound_cycles": self.operator.bound_cycles,
+            "best_so_far": [cost if cost < float("inf") else None for cost in report.best_so_far()],
+        }
+
+
+def show_result(result: TunedResult) -> None:
+    """The winner beside the untuned choice, and why it won in a sentence."""
+    report, console = result.report, output()
+    done = f"{len(report.trials):,} of {result.operator.task.space.size:,} points"
+    notes = [f"{report.reused:,} from the log"] * bool(report.reused) + [f"{report.failed:,} failed"] * bool(
+        report.failed
+    )
+    console.print(f"{result.name} on {result.best.config.name}: {', '.join([done, *notes])}\n", soft_wrap=True)
+    console.print(_compared(result))
+    console.print(f"\n{_why(result)}", soft_wrap=True)
+
+
+def _compared(result: TunedResult) -> Table:
+    listing = table("", "", "untuned", "best")
+    for label, untuned, best in _rows(result):
+        listing.add_row(label, untuned, best)
+    for knob, value in result.report.best.point.items():
+        text = str(value).split(" (")[0]
+        listing.add_row(knob, "", text)
+    return listing
+
+
+def _rows(result: TunedResult) -> Iterator[tuple[str, str, str]]:
+    untuned, best = result.untuned, result.best
+    yield "cycles", f"{untuned.total_cycles:,}", f"{best.total_cycles:,}"
+    limits = result.over_bound(untuned), result.over_bound(best)
+    if limits[0] is not None:
+        yield "over the bound", f"{limits[0]:.4f}", f"{limits[1]:.4f}"
+    yield "instructions", f"{len(untuned.starts):,}", f"{len(best.starts):,}"
+    yield "bytes read", f"{untuned.bytes_read:,}", f"{best.bytes_read:,}"
+    yield "bytes written", f"{untuned.bytes_written:,}", f"{best.bytes_written:,}"
+    for counter, label in COUNTER_LABELS.items():
+        cycles = untuned.counters[_UNIT][counter], best.counters[_UNIT][counter]
+        if any(cycles):
+            yield f"compute: {label}", f"{cycles[0]:,}", f"{cycles[1]:,}"
+
+
+def _why(result: TunedResult) -> str:
+    """The largest change among the cycles of the compute unit."""
+    untuned, best = result.untuned, result.best
+    if len(result.report.trials) == result.operator.task.space.size and best.total_cycles <= untuned.total_cycles:
+        return f"{result.name}: every point was measured, so {best.total_cycles:,} cycles are the optimum of the space"
+    if best.total_cycles >= untuned.total_cycles:
+        return f"{result.name}: no trial has fewer cycles than the untuned choice, {untuned.total_cycles:,}"
+    saved = {c: untuned.counters[_UNIT][c] - best.counters[_UNIT][c] for c in COUNTER_LABELS}
+    counter = max(saved, key=saved.__getitem__)
+    gain = f"{untuned.total_cycles - best.total_cycles:,} cycles fewer ({100 * (1 - 1 / result.gain):.2f} %)"
+    what = f"{saved[counter]:,} fewer of '{_UNIT}: {COUNTER_LABELS[counter]}'"
+    moved = best.bytes_read + best.bytes_written - untuned.bytes_read - untuned.bytes_written
+    more = "more" if moved > 0 else "fewer"
+    return f"{result.name}: {gain}, {what}; {abs(moved):,} bytes {more} are moved"
+
+
+def show_results(results: list[TunedResult]) -> None:
+    """A line for each operator of a model."""
+    listing = table("operators", "operator", "times", "space", "trials", "untuned", "best", "gain %", "over bound")
+    for result in results:
+        limit = result.over_bound(result.best)
+        listing.add_row(
+            result.name,
+            str(result.operator.count),
+            f"{result.operator.task.space.size:,}",
+            f"{len(result.report.trials):,}",
+            f"{result.untuned.total_cycles:,}",
+            f"{result.best.total_cycles:,}",
+            f"{100 * (1 - 1 / result.gain):.2f}",
+            "" if limit is None else f"{limit:.4f}",
+        )
+    output().print(listing)
+    sums = [sum(result.operator.count * run.total_cycles for result, run in zip(results, runs, strict=True))
+            for runs in ([r.untuned for r in results], [r.best for r in results])]  # fmt: skip
+    output().print(f"\nin sum {sums[0]:,} cycles untuned, {sums[1]:,} with the best of each")

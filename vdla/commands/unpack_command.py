@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from vdla.commands import OK, CommandError
 from vdla.commands.arrays import read_inputs, write_outputs
 from vdla.commands.files import read_program
 from vdla.commands.machine_options import add_extension_argument, integer, key_and_value
+from vdla.commands.options import add_options
 
 EXAMPLES = """\
   vdla unpack conv.vdla --input output=packed/output.npy -o plain
@@ -19,13 +19,16 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The program, the arrays, their shapes, the folder."""
-    parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file")
+    add_options(parser, {"program PROGRAM": "a program file"})
     add_extension_argument(parser, "an extension that the program needs")
     parser.add_argument("--input", nargs="+", required=True, metavar="NAME=FILE", help="packed arrays as .npy files")
-    parser.add_argument(
-        "--shape", nargs="+", default=[], metavar="NAME=NxCxHxW", help="plain shapes, without what fills blocks"
+    add_options(
+        parser,
+        {
+            "--shape NAME=NxCxHxW...": "plain shapes, without what fills blocks",
+            "-o --output DIR = .": "folder of the results",
+        },
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path("."), metavar="DIR", help="folder of the results")
 
 
 def run(arguments: argparse.Namespace) -> int:

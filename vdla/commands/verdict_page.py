@@ -22,7 +22,7 @@ from vdla.commands.verdict_tables import (
     reasons_of,
     title_of,
 )
-from vdla.runtime.verdict import ExtensionVerdict
+from vdla.runtime.studies.verdict import ExtensionVerdict
 
 
 def verdict_page(verdict: ExtensionVerdict) -> str:

@@ -7,15 +7,10 @@ from collections.abc import Callable, Iterator
 from rich.table import Table
 
 from vdla.commands.console import output, table
-from vdla.runtime.verdict import (
-    ExtensionVerdict,
-    LayerCost,
-    LayerVerdict,
-    NetworkAccuracy,
-    Point,
-    network_point,
-    point_of,
-)
+from vdla.runtime.studies.accuracy import NetworkAccuracy
+from vdla.runtime.studies.measure import LayerCost
+from vdla.runtime.studies.report import Point, network_point, point_of
+from vdla.runtime.studies.verdict import ExtensionVerdict, LayerVerdict
 
 _REASONS = 3  # shown, without --all
 _NAME_WIDTH = 14  # of a layer, at least

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from vdla.commands import FINDING, OK
-from vdla.commands.completion import complete_with
 from vdla.commands.console import progress
 from vdla.commands.files import read_program
-from vdla.commands.machine_options import add_extension_argument, preset_names
+from vdla.commands.machine_options import add_extension_argument
+from vdla.commands.options import add_options
 from vdla.hardware.config import Config
 
 EXAMPLES = """\
@@ -21,12 +20,9 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The programs and the machine."""
-    parser.add_argument("programs", nargs="+", type=Path, metavar="PROGRAM", help="a program file, or assembly text")
+    add_options(parser, {"programs PROGRAM": "a program file, or assembly text"}, nargs="+")
     add_extension_argument(parser, "an extension that a program needs")
-    preset = parser.add_argument(
-        "--for", dest="device", metavar="PRESET", help="a machine other than the one it was compiled for"
-    )
-    complete_with(preset, preset_names)
+    add_options(parser, {"--for PRESET": "a machine other than the one it was compiled for"}, dest="device")
 
 
 def run(arguments: argparse.Namespace) -> int:

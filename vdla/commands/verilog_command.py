@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from vdla.commands import OK
 from vdla.commands.files import make_folder
 from vdla.commands.machine_options import add_machine_arguments, machine
+from vdla.commands.options import add_options
 from vdla.support.atomic import write_text
 
 EXAMPLES = """\
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=40,
         help="bits of a memory address: 32 on Zynq-7000, 40 on Zynq UltraScale+ (default 40)",
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the files")
+    add_options(parser, {"-o --output DIR": "folder of the files"}, required=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -14,3 +14,12 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     by_folded = {choice.casefold(): choice for choice in known}
     close = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
     return f" (did you mean {by_folded[close[0]]}?)" if close else ""
+
+
+def one_of(name: object, known: Iterable[str], others: str = "") -> str:
+    """The rule and the value of an unknown name: "one of a, b, got c (did you mean a?)".
+
+    `others` is what may be given besides.
+    """
+    names = list(known)
+    return f"one of {', '.join(names)}{others}, got {name}{did_you_mean(name, names)}"

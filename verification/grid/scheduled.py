@@ -24,8 +24,8 @@ from vdla.compiler.lowering.errors import PassError
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
-from vdla.runtime.grid import DeviceKernel
-from vdla.runtime.opencl import open_opencl, opencl_devices
+from vdla.runtime.grid.device_kernel import DeviceKernel
+from vdla.runtime.grid.opencl_devices import open_opencl, opencl_devices
 from vdla.support.progress import Progress
 from vdla.verification.fuzz.cases import difference
 from vdla.verification.fuzz.functions import FuzzProblem, random_problem

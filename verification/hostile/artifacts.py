@@ -20,13 +20,14 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from vdla.hardware.program.program import PROGRAM_FILE
-from vdla.runtime.artifact import ARTIFACT_FILE, Artifact, ControlStep, PlannedValue, numpy_dtype
-from vdla.runtime.executor import Model
-from vdla.runtime.load import load
+from vdla.runtime.executor.artifact import ARTIFACT_FILE, Artifact
+from vdla.runtime.executor.load import load
+from vdla.runtime.executor.model import Model
+from vdla.runtime.executor.plan import ControlStep, PlannedValue, numpy_dtype
+from vdla.runtime.grid.opencl_context import OpenClDeviceError
 from vdla.runtime.native.elf_image import ElfLayout
 from vdla.runtime.native.elf_object import ElfObject
 from vdla.runtime.network import compile_network
-from vdla.runtime.opencl import OpenClDeviceError
 from vdla.support.sealed_file import FileFormat
 from vdla.verification.hostile.mutate import mutate_json, mutated_bytes
 from vdla.verification.hostile.source import HostileSource

@@ -22,7 +22,7 @@ def read_model(seed: int) -> str:
     """Imports the model of a seed, and evaluates it on zeros if its inputs are small."""
     from vdla.compiler.graph import TensorType
     from vdla.compiler.graph.onnx import import_model
-    from vdla.runtime.evaluate import evaluate
+    from vdla.runtime.network.evaluator import evaluate
 
     graph = import_model(hostile_model(seed))
     if any(node.op == "Loop" for node in graph.nodes):

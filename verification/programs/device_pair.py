@@ -92,7 +92,7 @@ class _Pair:
 
     def compare(self, program: Program, arrays: Arrays, conditions: Conditions) -> PairResult:
         """Runs a program on both devices and compares them."""
-        from vdla.runtime.compare import compare, memory_bytes
+        from vdla.runtime.diagnosis.comparison import compare, memory_bytes
         from vdla.simulator.timing import time_program
 
         devices = self._open(memory_bytes(program), conditions.start)

@@ -1,7 +1,7 @@
 """Quantisation of float graphs: statistics, ranges, parameters, and the QDQ graph made of them.
 
 Which values need statistics says `plan_quantisation`; `quantise_graph` makes the QDQ graph. Running
-the network on calibration data is left to `runtime/quantise`.
+the network on calibration data is left to `runtime/network`.
 """
 
 from vdla.compiler.graph.quantise.equalise import equalise

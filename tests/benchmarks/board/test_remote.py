@@ -7,7 +7,8 @@ from vdla.benchmarks.board.clients import _figures, clients
 from vdla.benchmarks.board.faults import DeviceFaults, NetworkFaults
 from vdla.benchmarks.board.hostile_messages import hostile_messages
 from vdla.benchmarks.board.remote_overhead import remote_overhead
-from vdla.runtime.remote import RemoteServer, board_status
+from vdla.runtime.remote.channel import board_status
+from vdla.runtime.remote.server import RemoteServer
 
 
 def test_the_overhead_of_a_remote_run_is_a_few_milliseconds():

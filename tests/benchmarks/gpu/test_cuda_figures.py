@@ -11,7 +11,7 @@ from helpers.stub_cuda import StubCuda
 
 from vdla.benchmarks.gpu import cuda
 from vdla.benchmarks.gpu.cuda import vendor_kernels
-from vdla.runtime.cuda import open_cuda
+from vdla.runtime.grid.cuda_devices import open_cuda
 
 
 def silent(text: str, done: int, total: int) -> None:

@@ -9,7 +9,7 @@ import vdla
 from vdla.benchmarks.gpu import device, exact
 from vdla.benchmarks.gpu.device import product_ratio
 from vdla.compiler import operators
-from vdla.runtime.opencl import OpenClDeviceError
+from vdla.runtime.grid.opencl_context import OpenClDeviceError
 from vdla.support.progress import silent
 
 CASES = [

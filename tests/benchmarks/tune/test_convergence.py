@@ -15,7 +15,7 @@ from vdla.benchmarks.tune.pool import CLOSE, Pool, PoolTask, measured_pool, repl
 from vdla.compiler.templates import conv2d
 from vdla.compiler.tune import VdlaTask, template_task
 from vdla.hardware.config import Config
-from vdla.runtime.tune import SimMeasurer
+from vdla.runtime.tune.measurer import SimMeasurer
 
 
 def small_task() -> VdlaTask:

@@ -11,8 +11,10 @@ from vdla.benchmarks.tune import cpu_speedup
 from vdla.benchmarks.tune.cpu_speedup import kernel_speedup, largest_kernels, speedup_figures
 from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler.tune import Point, TuningTask
-from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Measurer, Workers
+from vdla.runtime.tune.cpu_measurer import CpuMeasurer
 from vdla.runtime.tune.kernel_runs import NetworkKernel
+from vdla.runtime.tune.measurer import Measurer
+from vdla.runtime.tune.workers import InlineWorkers, Workers
 
 
 @pytest.fixture(scope="module")

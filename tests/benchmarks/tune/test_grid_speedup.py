@@ -9,7 +9,7 @@ from vdla.benchmarks.tune import grid_speedup
 from vdla.benchmarks.tune.grid_speedup import GridCase, measure_grid_speedup, rank_correlation
 from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler.operators import relu
-from vdla.runtime.opencl import OpenClDeviceError
+from vdla.runtime.grid.opencl_context import OpenClDeviceError
 
 
 def test_ranks_agree_however_far_values_are_apart() -> None:

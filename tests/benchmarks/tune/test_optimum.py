@@ -16,7 +16,10 @@ from vdla.compiler.operators import definitions
 from vdla.compiler.templates import dense
 from vdla.compiler.tune import Point, TuningTask, template_task
 from vdla.hardware.config import Config
-from vdla.runtime.tune import InlineWorkers, SimMeasurer, TrialIndex, TunedSchedules
+from vdla.runtime.tune.best import TunedSchedules
+from vdla.runtime.tune.log import TrialIndex
+from vdla.runtime.tune.measurer import SimMeasurer
+from vdla.runtime.tune.workers import InlineWorkers
 from vdla.simulator.timing import time_program
 
 TINY = Config.preset("tiny")

@@ -14,7 +14,7 @@ from vdla import te
 from vdla.compiler.extensions import Extension, ExtensionError, cpu_intrinsic, cpu_intrinsics
 from vdla.hardware.config import Config
 from vdla.hardware.isa import PlugInField
-from vdla.runtime.check_intrinsic import IntrinsicMismatch
+from vdla.runtime.checks.intrinsic_check import IntrinsicMismatch
 
 FILE = '''\
 """Four int8 by four int8 in each of eight lanes, made of what every CPU has."""

@@ -17,7 +17,7 @@ from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.generate.registers import ErrorCode
 from vdla.hardware.generate.svgen import packages, render
 from vdla.hardware.isa import COUNTERS, encode, instruction_bytes, opcode_of
-from vdla.support.tool_environment import tool_environment
+from vdla.support.processor import tool_environment
 
 
 @pytest.mark.parametrize("name", ["vdla_pkg.sv", "vdla_regs_pkg.sv"])

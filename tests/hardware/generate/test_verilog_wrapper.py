@@ -12,7 +12,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.generate.rtl_files import FOLDER, rtl_files
 from vdla.hardware.generate.svgen import packages
 from vdla.hardware.generate.verilog_wrapper import ADDRESS_BITS, render_wrapper
-from vdla.support.tool_environment import tool_environment
+from vdla.support.processor import tool_environment
 from vdla.verification.programs.random_machines import FOUR_PORTS
 
 PYNQ = Config.preset("pynq_z1")

@@ -20,7 +20,7 @@ from vdla.hardware.generate.extension_files import machine_paths
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP
 from vdla.hardware.generate.svgen import render
 from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN
-from vdla.support.tool_environment import tool_environment
+from vdla.support.processor import tool_environment
 from vdla.verification.generated_tests.samples import borrow
 from vdla.verification.programs.device_pair import Conditions, rtl_pair
 from vdla.verification.programs.random_data import random_arrays

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from vdla.support.cache import build_once, user_cache
-from vdla.support.tool_environment import tool_environment
+from vdla.support.processor import tool_environment
 
 FLAGS = ("-std=c++20", "-pthread", "-w")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from vdla.runtime.devices import completion as completion_module
-from vdla.runtime.devices.board_interrupt import interrupt_wait
-from vdla.runtime.devices.completion import Completion, RunLimits, RunTimeoutError
+from vdla.runtime.devices.completion import Completion, RunLimits, RunTimeoutError, interrupt_wait
 
 LIMITS = RunLimits(5)
 

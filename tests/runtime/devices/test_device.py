@@ -9,7 +9,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import STREAM
 from vdla.runtime.devices import ALIGNMENT, DEVICES, Device, DeviceError, open_device
-from vdla.runtime.run import run
+from vdla.runtime.devices.run import run
 from vdla.simulator.simulate import simulate
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.verify import VerifyError
@@ -26,7 +26,7 @@ PRESENT = [pytest.param(name, marks=[pytest.mark.rtl] if name == "rtl" else []) 
 def name(request):
     """A device that is present; pynq is, with its client, on a virtual board."""
     if request.param == REMOTE:
-        from vdla.runtime.remote import RemoteServer
+        from vdla.runtime.remote.server import RemoteServer
 
         with RemoteServer("sim", TINY, "127.0.0.1:0") as server:
             yield str(server.address)

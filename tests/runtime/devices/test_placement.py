@@ -14,8 +14,8 @@ from vdla.hardware.config import Config
 from vdla.hardware.program import STREAM, ProgramError
 from vdla.runtime.devices import ALIGNMENT, DeviceError, MemoryDevice
 from vdla.runtime.devices.rtl import RtlDevice
+from vdla.runtime.devices.run import run, upload
 from vdla.runtime.devices.sim import SimDevice
-from vdla.runtime.run import run, upload
 from vdla.simulator.timing import time_program
 from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 

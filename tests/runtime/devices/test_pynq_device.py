@@ -16,7 +16,7 @@ from vdla.hardware.generate.registers import OFFSETS
 from vdla.runtime.devices import DeviceError, open_device
 from vdla.runtime.devices.device import Stoppable
 from vdla.runtime.devices.pynq_device import PynqDevice
-from vdla.runtime.run import run
+from vdla.runtime.devices.run import run
 from vdla.simulator.simulate import simulate
 from vdla.simulator.stats import UNKNOWN
 

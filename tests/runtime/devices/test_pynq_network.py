@@ -15,8 +15,8 @@ from vdla.networks.digits import digits
 from vdla.networks.digits_images import held_out_digits, training_digits
 from vdla.runtime.devices.pynq_device import PynqDevice
 from vdla.runtime.executor.model import Model
-from vdla.runtime.network import compile_network
-from vdla.runtime.quantise import quantise
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.quantise import quantise
 
 TINY = Config.preset("tiny")
 

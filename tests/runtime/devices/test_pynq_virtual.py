@@ -19,7 +19,7 @@ from helpers.virtual_boards import held_buffers, virtual_board, write_bitstream
 from vdla.hardware.config import Config
 from vdla.runtime.devices import DeviceError
 from vdla.runtime.devices.pynq_device import PynqDevice
-from vdla.runtime.run import run
+from vdla.runtime.devices.run import run
 from vdla.simulator.simulate import simulate
 
 TINY = Config.preset("tiny")

@@ -14,8 +14,8 @@ from vdla.hardware.numerics import pack_elements
 from vdla.runtime.devices import DeviceError
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.rtl_buffers import buffer_contents
+from vdla.runtime.devices.run import run
 from vdla.runtime.devices.sim import SimDevice
-from vdla.runtime.run import run
 from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 
 TINY, INT4 = Config.preset("tiny"), Config.preset("int4")

@@ -23,7 +23,7 @@ from vdla.runtime.devices import DeviceError
 from vdla.runtime.devices.device import Stoppable
 from vdla.runtime.devices.driver import Driver
 from vdla.runtime.devices.rtl import Injection, RtlDevice
-from vdla.runtime.run import run, upload
+from vdla.runtime.devices.run import run, upload
 from vdla.simulator.simulate import simulate
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import time_columns

@@ -20,8 +20,8 @@ from vdla.boards.virtual.fabric import BusError
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import OFFSETS
 from vdla.runtime.devices import DeviceError
-from vdla.runtime.devices.sole_run import TakenError
-from vdla.runtime.run import run
+from vdla.runtime.devices.board_driver import TakenError
+from vdla.runtime.devices.run import run
 
 OTHER = Config.preset("int4")
 

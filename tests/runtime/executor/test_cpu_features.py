@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from vdla.networks.registry import NETWORKS
+from vdla.runtime.executor.bind_kernels import require_features
 from vdla.runtime.native import NativeError
-from vdla.runtime.native.cpu_features import require_features
-from vdla.runtime.network import compile_network
+from vdla.runtime.network.compile_network import compile_network
 from vdla.support import processor
 
 OLD = "flags\t\t: fpu sse sse2 pni ssse3 sse4_1 sse4_2 popcnt\n"

@@ -6,9 +6,9 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from vdla.runtime.artifact import NumpyStep, Placement
-from vdla.runtime.executor import ExecutorError
-from vdla.runtime.executor.numpy_call import call_numpy, store_result
+from vdla.runtime.executor.errors import ExecutorError
+from vdla.runtime.executor.plan import NumpyStep, Placement
+from vdla.runtime.executor.plan_runner import call_numpy, store_result
 from vdla.runtime.numpy_operators import FUNCTIONS
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -8,10 +8,10 @@ from helpers.quantiser import to_qdq
 
 from vdla.hardware.isa import COL, COUNTERS, Opcode, Unit
 from vdla.networks.registry import NETWORKS
-from vdla.runtime.artifact import ArtifactError, ProgramStep
-from vdla.runtime.executor import operator_cycles
-from vdla.runtime.executor.operator_cycles import operator_of
-from vdla.runtime.network import compile_network
+from vdla.runtime.executor.errors import ArtifactError
+from vdla.runtime.executor.operator_cycles import operator_cycles, operator_of
+from vdla.runtime.executor.plan import ProgramStep
+from vdla.runtime.network.compile_network import compile_network
 from vdla.simulator.stats import moved_bytes
 from vdla.simulator.timing import time_program
 

@@ -9,12 +9,13 @@ from helpers.graphs import small_graph
 from helpers.plans import expected, small_artifact
 
 from vdla.compiler.graph import Node, TensorType
-from vdla.runtime.artifact import Artifact, ArtifactError
-from vdla.runtime.executor import Executor
+from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.bind_kernels import KernelBinder
+from vdla.runtime.executor.errors import ArtifactError
+from vdla.runtime.executor.executor import Executor
 from vdla.runtime.executor.grid_executor import GridExecutor
-from vdla.runtime.grid import open_grid_device
-from vdla.runtime.network import compile_network
+from vdla.runtime.grid.registry import open_grid_device
+from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.numpy_operators import FUNCTIONS
 
 X = np.arange(1, 7).reshape(2, 3)

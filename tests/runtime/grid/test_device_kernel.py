@@ -10,9 +10,9 @@ from helpers.opencl_functions import needs_opencl
 
 import vdla
 from vdla.compiler import te
-from vdla.runtime.grid import GridDeviceError
+from vdla.runtime.grid.opencl_devices import open_opencl
+from vdla.runtime.grid.protocol import GridDeviceError
 from vdla.runtime.native import NativeError
-from vdla.runtime.opencl import open_opencl
 
 X = np.arange(6, dtype=np.int32).reshape(2, 3)
 

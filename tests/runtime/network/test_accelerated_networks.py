@@ -13,8 +13,10 @@ from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.hardware.config import Config
 from vdla.networks.registry import NETWORKS
-from vdla.runtime.evaluate import INTEGER, PREPARATION
-from vdla.runtime.network import Model, ModelError, compile_network
+from vdla.runtime.executor.errors import ModelError
+from vdla.runtime.executor.model import Model
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION
 
 ON_MACHINE = [name for name in NETWORKS if name != "lstm_language_model"]
 # Residual, depthwise, attention and plain networks are split in every run of the tests.

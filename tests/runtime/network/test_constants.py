@@ -11,8 +11,9 @@ from helpers.shape_arithmetic import ShapeArithmetic
 from onnx import TensorProto, helper, numpy_helper
 
 from vdla.compiler.graph import Node, TensorType
-from vdla.runtime.artifact import NumpyStep
-from vdla.runtime.network import Model, compile_network
+from vdla.runtime.executor.model import Model
+from vdla.runtime.executor.plan import NumpyStep
+from vdla.runtime.network.compile_network import compile_network
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4, 5)).astype(np.float32)

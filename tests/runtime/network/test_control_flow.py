@@ -9,9 +9,9 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from vdla.runtime.artifact import ControlStep, KernelStep
-from vdla.runtime.executor import Model
-from vdla.runtime.network import compile_network
+from vdla.runtime.executor.model import Model
+from vdla.runtime.executor.plan import ControlStep, KernelStep
+from vdla.runtime.network.compile_network import compile_network
 
 F, INT, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 WEIGHT = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32) / 2

@@ -8,10 +8,11 @@ import pytest
 from helpers.open_network import open_network
 
 from vdla.networks.registry import NETWORKS
-from vdla.runtime.artifact import ArtifactError, KernelStep
-from vdla.runtime.artifact.check_variants import check_variants
-from vdla.runtime.executor import ExecutorError, Model, ModelError
-from vdla.runtime.network import compile_network
+from vdla.runtime.executor.artifact import check_variants
+from vdla.runtime.executor.errors import ArtifactError, ExecutorError, ModelError
+from vdla.runtime.executor.model import Model
+from vdla.runtime.executor.plan import KernelStep
+from vdla.runtime.network.compile_network import compile_network
 
 NETWORK = NETWORKS["digits"]
 

@@ -14,10 +14,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 import vdla
 from vdla.networks.registry import NETWORKS
-from vdla.runtime.artifact import ArtifactError, CopyStep, DeviceValue, GridStep
-from vdla.runtime.executor import Model, ModelError
-from vdla.runtime.grid import GridDeviceError, open_grid_device
-from vdla.runtime.network import compile_network
+from vdla.runtime.executor.errors import ArtifactError, ModelError
+from vdla.runtime.executor.model import Model
+from vdla.runtime.executor.plan import CopyStep, DeviceValue, GridStep
+from vdla.runtime.grid.protocol import GridDeviceError
+from vdla.runtime.grid.registry import open_grid_device
+from vdla.runtime.network.compile_network import compile_network
 
 pytestmark = needs_opencl
 RNG = np.random.default_rng(0)

@@ -11,8 +11,9 @@ from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.hardware.config import Config
 from vdla.networks.lstm_language_model import lstm_language_model
-from vdla.runtime.evaluate import INTEGER, PREPARATION, evaluate
-from vdla.runtime.network import compile_network
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION
+from vdla.runtime.network.evaluator import evaluate
 
 WORDS, HIDDEN, STEPS = 50, 16, 6
 SIZE = {"words": WORDS, "hidden": HIDDEN}

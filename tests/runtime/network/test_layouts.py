@@ -12,10 +12,11 @@ from vdla.compiler.graph.layouts import choose_layouts
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.compiler.target import Target
-from vdla.runtime.artifact import KernelStep
-from vdla.runtime.evaluate import PREPARATION, evaluate
+from vdla.runtime.executor.plan import KernelStep
 from vdla.runtime.native import threads
-from vdla.runtime.network import compile_network
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.evaluate_nodes import PREPARATION
+from vdla.runtime.network.evaluator import evaluate
 
 TARGETS = ("x86-64-avx512", "x86-64-avx2", "cortex-a9")
 

@@ -7,8 +7,9 @@ from helpers.graphs import small_graph
 
 from vdla.compiler.graph import Node
 from vdla.networks.registry import NETWORKS
-from vdla.runtime.executor import ExecutorError
-from vdla.runtime.network import Model, ModelError, compile_network
+from vdla.runtime.executor.errors import ExecutorError, ModelError
+from vdla.runtime.executor.model import Model
+from vdla.runtime.network.compile_network import compile_network
 from vdla.support import parallel
 
 

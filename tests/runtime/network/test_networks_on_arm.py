@@ -12,12 +12,12 @@ from helpers.quantiser import to_qdq
 
 from vdla.hardware.config import Config
 from vdla.networks.registry import NETWORKS
-from vdla.runtime.artifact import Artifact
 from vdla.runtime.devices import open_device
+from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.executor import Executor
 from vdla.runtime.native.elf_image import ElfLayout
 from vdla.runtime.native.elf_object import ElfObject
-from vdla.runtime.network import compile_network
+from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.numpy_operators import FUNCTIONS
 
 BASE = 0x5A000000

@@ -15,8 +15,9 @@ from helpers.quantiser import to_qdq
 
 from vdla.cli import main
 from vdla.networks.registry import NETWORKS
-from vdla.runtime.artifact import Artifact
-from vdla.runtime.network import Model, compile_network
+from vdla.runtime.executor.artifact import Artifact
+from vdla.runtime.executor.model import Model
+from vdla.runtime.network.compile_network import compile_network
 
 CASES = [
     ("pynq_z1", "cortex-a9"),

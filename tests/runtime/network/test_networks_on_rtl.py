@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from vdla.networks.registry import NETWORKS
-from vdla.runtime.network import Model, compile_network
-from vdla.runtime.quantise import quantise
+from vdla.runtime.executor.model import Model
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.quantise import quantise
 
 pytestmark = pytest.mark.rtl
 

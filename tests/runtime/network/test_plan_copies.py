@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vdla.runtime.artifact import GridStep, KernelStep, Placement
+from vdla.runtime.executor.plan import GridStep, KernelStep, Placement
 from vdla.runtime.network.plan_copies import plan_copies
 
 HERE = Placement("", ())

@@ -9,8 +9,9 @@ from vdla.compiler.graph import Node, TensorType
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.networks.registry import NETWORKS
-from vdla.runtime.evaluate import INTEGER, PREPARATION, Evaluator, evaluate_node
-from vdla.runtime.network import compile_network
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, evaluate_node
+from vdla.runtime.network.evaluator import Evaluator
 
 QUANTISED = [name for name in NETWORKS if name != "lstm_language_model"]
 

@@ -9,8 +9,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from vdla.runtime.artifact import ProgramStep
-from vdla.runtime.network import compile_network
+from vdla.runtime.executor.plan import ProgramStep
+from vdla.runtime.network.compile_network import compile_network
 
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.normal(size=(16, 16, 3, 3)).astype(np.float32)

@@ -13,9 +13,10 @@ from vdla.compiler.graph import Graph, Node
 from vdla.compiler.operators import OperatorError
 from vdla.compiler.target import host
 from vdla.compiler.tune import CpuTask, Point, kernel_task
-from vdla.runtime.executor import ModelError
-from vdla.runtime.network import compile_network, kernel_graphs
-from vdla.runtime.tune import TaskRun, Trial, TuningLog
+from vdla.runtime.executor.errors import ModelError
+from vdla.runtime.network.compile_network import compile_network, kernel_graphs
+from vdla.runtime.tune.log import TaskRun, TuningLog
+from vdla.runtime.tune.trial import Trial
 
 
 @pytest.fixture(scope="module")

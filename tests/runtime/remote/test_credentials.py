@@ -6,9 +6,13 @@ import stat
 import pytest
 from helpers.remote_clients import TINY, right
 
-from vdla.runtime.remote import Credentials, RemoteDevice, RemoteError, RemoteServer, board_status
 from vdla.runtime.remote.address import Address
 from vdla.runtime.remote.certificates import write_certificates
+from vdla.runtime.remote.channel import board_status
+from vdla.runtime.remote.credentials import Credentials
+from vdla.runtime.remote.errors import RemoteError
+from vdla.runtime.remote.remote_device import RemoteDevice
+from vdla.runtime.remote.server import RemoteServer
 
 TOKEN = "0123456789abcdef"
 OTHER = "0123456789abcdeg"

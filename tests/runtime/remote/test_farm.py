@@ -8,7 +8,12 @@ from helpers.remote_clients import TINY, right
 
 from vdla.hardware.config import Config
 from vdla.runtime.devices import open_device
-from vdla.runtime.remote import Limits, RemoteDevice, RemoteError, RemoteServer, farm, read_farm
+from vdla.runtime.remote import farm
+from vdla.runtime.remote.errors import RemoteError
+from vdla.runtime.remote.farm import read_farm
+from vdla.runtime.remote.limits import Limits
+from vdla.runtime.remote.remote_device import RemoteDevice
+from vdla.runtime.remote.server import RemoteServer
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ import zlib
 import pytest
 
 from vdla.runtime.remote.address import Address
+from vdla.runtime.remote.board_worker import FairQueue
 from vdla.runtime.remote.content_cache import ContentCache
 from vdla.runtime.remote.errors import DAMAGED, UNKNOWN_CONTENT, RemoteError
-from vdla.runtime.remote.fair_queue import FairQueue
 from vdla.runtime.remote.framing import pack, unpack
 from vdla.runtime.remote.limits import Limits
 from vdla.runtime.remote.messages import Allocate, Await, Batch, Close, Read, Run, receive, send

@@ -13,10 +13,13 @@ from vdla.benchmarks.board.hostile_messages import frame
 from vdla.hardware.config import Config
 from vdla.hardware.program import STREAM, place
 from vdla.runtime.devices import DeviceError, open_device
-from vdla.runtime.remote import Limits, RemoteDevice, RemoteError, RemoteServer
+from vdla.runtime.devices.run import run, upload
+from vdla.runtime.remote.errors import RemoteError
 from vdla.runtime.remote.framing import unpack
+from vdla.runtime.remote.limits import Limits
 from vdla.runtime.remote.messages import SERVICE
-from vdla.runtime.run import run, upload
+from vdla.runtime.remote.remote_device import RemoteDevice
+from vdla.runtime.remote.server import RemoteServer
 from vdla.simulator.verify import VerifyError
 from vdla.verification.programs.random_data import random_arrays
 

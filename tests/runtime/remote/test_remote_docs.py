@@ -5,7 +5,8 @@ from dataclasses import fields
 import pytest
 from helpers.documents import check_page
 
-from vdla.runtime.remote import Limits, farm
+from vdla.runtime.remote import farm
+from vdla.runtime.remote.limits import Limits
 
 
 def test_the_page_shows_the_output_of_its_examples(root, tmp_path, request, monkeypatch):

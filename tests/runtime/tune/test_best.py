@@ -12,15 +12,10 @@ from vdla.compiler.operators.vdla.operator import chosen_options
 from vdla.compiler.templates import conv2d
 from vdla.compiler.tune import Point, VdlaTask, template_task
 from vdla.hardware.config import Config
-from vdla.runtime.tune import (
-    DeviceMeasurer,
-    SimMeasurer,
-    TaskRun,
-    Trial,
-    TunedSchedules,
-    TuningError,
-    TuningLog,
-)
+from vdla.runtime.tune.best import TunedSchedules
+from vdla.runtime.tune.log import TaskRun, TuningLog
+from vdla.runtime.tune.measurer import DeviceMeasurer, SimMeasurer
+from vdla.runtime.tune.trial import Trial, TuningError
 from vdla.simulator.timing import time_program
 
 TINY = Config.preset("tiny")

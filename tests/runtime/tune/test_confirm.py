@@ -12,8 +12,13 @@ from vdla.compiler import te
 from vdla.compiler.operators import matmul
 from vdla.compiler.target import host
 from vdla.compiler.tune import CpuTask, Point, TuningTask, function_task
-from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Measurer, TaskRun, Trial, TunedSchedules, TuningLog, Workers
+from vdla.runtime.tune.best import TunedSchedules
 from vdla.runtime.tune.confirm import MakeWorkers, confirmed, log_confirmed, logged_schedule
+from vdla.runtime.tune.cpu_measurer import CpuMeasurer
+from vdla.runtime.tune.log import TaskRun, TuningLog
+from vdla.runtime.tune.measurer import Measurer
+from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.workers import InlineWorkers, Workers
 from vdla.support.errors import Error
 
 

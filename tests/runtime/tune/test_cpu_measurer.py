@@ -16,7 +16,10 @@ from vdla.compiler.tune import CpuTask, Point, expression_task, function_task
 from vdla.compiler.tune.cpu_forms import CpuForm, FormKey
 from vdla.hardware.config import Config
 from vdla.runtime.native import threads
-from vdla.runtime.tune import CpuMeasurer, LocalWorkers, TuningError, cpu_measurer
+from vdla.runtime.tune import cpu_measurer
+from vdla.runtime.tune.cpu_measurer import CpuMeasurer
+from vdla.runtime.tune.trial import TuningError
+from vdla.runtime.tune.workers import LocalWorkers
 
 QUICK = CpuMeasurer(rounds=3, round_s=1e-5)
 

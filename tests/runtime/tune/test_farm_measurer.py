@@ -14,9 +14,8 @@ from vdla.compiler.templates import dense
 from vdla.compiler.tune import VdlaTask, template_task
 from vdla.hardware.config import Config
 from vdla.runtime.devices.sim import SimDevice
-from vdla.runtime.remote import RemoteServer
-from vdla.runtime.tune import DeviceMeasurer, SimMeasurer
-from vdla.runtime.tune.held_device import HeldDevice
+from vdla.runtime.remote.server import RemoteServer
+from vdla.runtime.tune.measurer import DeviceMeasurer, HeldDevice, SimMeasurer
 
 TINY = Config.preset("tiny")
 

@@ -16,11 +16,13 @@ from vdla.compiler.operators import matmul, relu
 from vdla.compiler.target import GridLimits, host
 from vdla.compiler.tune import function_task
 from vdla.compiler.tune.grid import grid_task, modelled_cost
-from vdla.runtime.grid import open_grid_device
-from vdla.runtime.opencl import open_opencl
-from vdla.runtime.tune import TuningError, read_logs
+from vdla.runtime.grid.opencl_devices import open_opencl
+from vdla.runtime.grid.registry import open_grid_device
+from vdla.runtime.tune.best import TunedSchedules
 from vdla.runtime.tune.grid_measurer import MODEL_LIMITS, GridMeasurer, GridModelMeasurer
 from vdla.runtime.tune.grid_runs import tune_grid
+from vdla.runtime.tune.log import read_logs
+from vdla.runtime.tune.trial import TuningError
 
 
 def product() -> ir.Function:
@@ -76,7 +78,7 @@ def test_modelled_tiles_are_compiled_where_nothing_was_measured(tmp_path: Path) 
     limits = open_opencl().limits
     assert vdla.compile(product(), "opencl", tuned=log).source.text == vdla.compile(product(), "opencl").source.text
     small = GridLimits("small", threads=16)
-    found = vdla.runtime.tune.TunedSchedules(read_logs(log))
+    found = TunedSchedules(read_logs(log))
     assert found.grid_function(function, small) is None
     assert str(found.grid_function(function, limits)) == str(tuned.built)
     with_tensor_cores = GridLimits("another", warp=32, tensor_cores=True)

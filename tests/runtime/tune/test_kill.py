@@ -10,7 +10,7 @@ from pathlib import Path
 
 from helpers.toy_tuning import ToyMeasurer, toy_run, whole_toy_run
 
-from vdla.runtime.tune import read_logs
+from vdla.runtime.tune.log import read_logs
 
 _RUN = (
     "import sys; sys.path[:] = {path!r}; from helpers.toy_tuning import ToyMeasurer, whole_toy_run; "

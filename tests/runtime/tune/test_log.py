@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from helpers.toy_tuning import toy_run
 
-from vdla.runtime.tune import Trial, TuningError, TuningLog, read_logs
-from vdla.runtime.tune.log import PointFeatures
+from vdla.runtime.tune.log import PointFeatures, TuningLog, read_logs
+from vdla.runtime.tune.trial import Trial, TuningError
 
 OK = Trial({"a": 1, "b": 2}, 125.0, "cycles", seconds=0.5)
 FAILED = Trial.failed({"a": 3, "b": 2}, "cycles", "no")

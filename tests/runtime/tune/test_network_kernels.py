@@ -13,20 +13,15 @@ from helpers.graphs import small_graph
 import vdla
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.tune import TuningTask
-from vdla.runtime.executor import ModelError
-from vdla.runtime.tune import (
-    CpuMeasurer,
-    InlineWorkers,
-    Measurer,
-    Trial,
-    TunedSchedules,
-    TuningError,
-    TuningLog,
-    Workers,
-)
+from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.tune import kernel_runs as module
-from vdla.runtime.tune.log import CONFIRMED
+from vdla.runtime.tune.best import TunedSchedules
+from vdla.runtime.tune.cpu_measurer import CpuMeasurer
+from vdla.runtime.tune.log import CONFIRMED, TuningLog
+from vdla.runtime.tune.measurer import Measurer
 from vdla.runtime.tune.network_kernels import network_kernels, tune_kernels
+from vdla.runtime.tune.trial import Trial, TuningError
+from vdla.runtime.tune.workers import InlineWorkers, Workers
 
 
 @pytest.fixture

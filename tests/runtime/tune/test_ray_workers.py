@@ -7,7 +7,8 @@ import sys
 import pytest
 from helpers.toy_tuning import ToyMeasurer, ToyTask
 
-from vdla.runtime.tune import RayWorkers, TuningError
+from vdla.runtime.tune.ray_workers import RayWorkers
+from vdla.runtime.tune.trial import TuningError
 
 TASK = ToyTask()
 

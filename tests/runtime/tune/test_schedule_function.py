@@ -15,9 +15,13 @@ from vdla.compiler.templates import conv2d
 from vdla.compiler.tune import Built, Knobs, TuneError, TuningTask
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.tune import CpuMeasurer, InlineWorkers, Measurer, TuningError, schedule_function
+from vdla.runtime.tune import schedule_function
 from vdla.runtime.tune.confirm import confirmed
+from vdla.runtime.tune.cpu_measurer import CpuMeasurer
+from vdla.runtime.tune.measurer import Measurer
 from vdla.runtime.tune.schedule_function import TunedKnobs, tune_schedule
+from vdla.runtime.tune.trial import TuningError
+from vdla.runtime.tune.workers import InlineWorkers
 from vdla.simulator.timing import time_program
 
 

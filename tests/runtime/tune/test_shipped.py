@@ -9,13 +9,14 @@ import pytest
 from helpers.toy_tuning import toy_run
 
 import vdla
-from vdla.commands.templates import from_workload
+from vdla.commands.named_operators import from_workload
 from vdla.compiler.operators.workloads import workload, workloads
 from vdla.compiler.tune import layer_task
 from vdla.hardware.config import Config
-from vdla.runtime.tune import SHIPPED, Trial, TrialIndex, TunedSchedules, TuningLog, read_logs
-from vdla.runtime.tune.best import SHIPPED_FILE
+from vdla.runtime.tune.best import SHIPPED, SHIPPED_FILE, TunedSchedules
+from vdla.runtime.tune.log import TrialIndex, TuningLog, read_logs
 from vdla.runtime.tune.ship import shipped_text
+from vdla.runtime.tune.trial import Trial
 from vdla.simulator.timing import time_program
 
 PRESETS = ("pynq_z1", "ultra96", "zcu104")

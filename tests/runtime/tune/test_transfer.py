@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from helpers.toy_tuning import ShuffledSearch, ToyMeasurer, ToyTask, toy_run
 
-from vdla.runtime.tune import InlineWorkers, TuningError, TuningLog, read_logs, tune
-from vdla.runtime.tune.transfer import prior_of
+from vdla.runtime.tune.kernel_runs import prior_of
+from vdla.runtime.tune.log import TuningLog, read_logs
+from vdla.runtime.tune.trial import TuningError
+from vdla.runtime.tune.tune import tune
+from vdla.runtime.tune.workers import InlineWorkers
 
 TASK = ToyTask()
 

@@ -10,7 +10,10 @@ from helpers.toy_tuning import ShuffledSearch, ToyMeasurer, ToyTask, toy_run
 
 from vdla.compiler.tune import Point
 from vdla.compiler.tune.searches import new_search
-from vdla.runtime.tune import InlineWorkers, Trial, TuningError, TuningLog, TuningProgress, TuningReport, tune
+from vdla.runtime.tune.log import TuningLog
+from vdla.runtime.tune.trial import Trial, TuningError
+from vdla.runtime.tune.tune import TuningProgress, TuningReport, tune
+from vdla.runtime.tune.workers import InlineWorkers
 
 TASK = ToyTask()
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from helpers.toy_tuning import ShuffledSearch, ToyMeasurer, ToyTask, toy_run
 
-from vdla.runtime.tune import LocalWorkers, TuningError, TuningReport, tune
+from vdla.runtime.tune.trial import TuningError
+from vdla.runtime.tune.tune import TuningReport, tune
+from vdla.runtime.tune.workers import LocalWorkers
 
 TASK = ToyTask()
 

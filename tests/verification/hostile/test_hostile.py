@@ -11,8 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from vdla.benchmarks.hostile import SOURCES, run
 from vdla.compiler.graph.onnx import OnnxError, import_model
-from vdla.runtime.artifact import Artifact, Step
-from vdla.runtime.executor import Model
+from vdla.runtime.executor.artifact import Artifact
+from vdla.runtime.executor.model import Model
+from vdla.runtime.executor.plan import Step
 from vdla.verification.hostile.artifacts import ARTIFACTS, hostile_artifact
 from vdla.verification.hostile.artifacts import corpus as artifact_corpus
 from vdla.verification.hostile.onnx_models import corpus, hostile_model

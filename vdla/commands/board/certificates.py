@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from vdla.commands import OK, CommandError
-from vdla.commands.machine_options import positive
+from vdla.commands.options import add_options
 
 EXAMPLES = """\
   vdla board certificates -o certificates --host board.lab --host 10.0.0.5
@@ -16,11 +15,11 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The folder, the names, the days."""
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the files")
+    add_options(parser, {"-o --output DIR": "folder of the files"}, required=True)
     parser.add_argument(
         "--host", action="append", required=True, metavar="NAME", help="a name or an address of the server; several"
     )
-    parser.add_argument("--days", type=positive, default=825, metavar="N", help="days until they expire (default 825)")
+    add_options(parser, {"--days N = 825": "days until they expire (default 825)"})
 
 
 def run(arguments: argparse.Namespace) -> int:

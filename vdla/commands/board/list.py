@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from vdla.commands import OK
 from vdla.commands.console import output, table
+from vdla.commands.options import add_options
 
 if TYPE_CHECKING:
     from vdla.boards.board import Board
@@ -21,7 +22,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The form."""
-    parser.add_argument("--json", action="store_true", help="JSON instead of a table")
+    add_options(parser, {"--json": "JSON instead of a table"})
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import FINDING, OK
-from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import require_folder
-from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments, machine, positive, with_dram
+from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments, machine, with_dram
+from vdla.commands.options import add_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vdla.runtime.devices import Device
-    from vdla.runtime.selftest import CheckOutcome, MemoryMeasurement
+    from vdla.runtime.diagnosis.device_checks import CheckOutcome
+    from vdla.runtime.diagnosis.memory_measurement import MemoryMeasurement
 
 EXAMPLES = """\
   vdla board selftest                                the simulator, as pynq_z1
@@ -29,12 +29,16 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The device, its configuration, the file of the DRAM model."""
-    device = parser.add_argument("--device", default="sim", metavar="NAME", help="the device to check (default sim)")
-    complete_with(device, lambda: ("sim", "rtl", "pynq"))
+    add_options(parser, {"--device NAME = sim": "the device to check (default sim)"})
     add_machine_arguments(parser)
-    parser.add_argument("--bitstream", type=Path, metavar="FILE", help="the bitstream to load, for a board")
-    parser.add_argument("--repeats", type=positive, default=3, metavar="N", help="runs of each measurement (default 3)")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE.json", help="write the measured DRAM model there")
+    add_options(
+        parser,
+        {
+            "--bitstream FILE": "the bitstream to load, for a board",
+            "--repeats N = 3": "runs of each measurement (default 3)",
+            "-o --output FILE.json": "write the measured DRAM model there",
+        },
+    )
     add_dram_arguments(parser)
 
 
@@ -51,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _selftest(device: Device, arguments: argparse.Namespace) -> int:
-    from vdla.runtime.selftest import check_device, measure
+    from vdla.runtime.diagnosis.device_checks import check_device
+    from vdla.runtime.diagnosis.memory_measurement import measure
 
     outcomes = []
     with progress("self-test") as show:

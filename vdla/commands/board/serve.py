@@ -1,24 +1,86 @@
-"""`vdla board serve`: a virtual board for clients of PYNQ.remote, until it is interrupted."""
+"""`vdla board serve`: a virtual board for clients of PYNQ.remote, or a device for `pynq://`."""
 
 from __future__ import annotations
 
 import argparse
 import signal
 import sys
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import fields
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vdla.commands import OK, CommandError
-from vdla.commands.board.serve_remote import add_remote_arguments, refuse_remote_options, serve_device
-from vdla.commands.completion import complete_with
 from vdla.commands.files import make_folder
-from vdla.commands.machine_options import add_machine_arguments, machine, positive
+from vdla.commands.machine_options import add_machine_arguments, key_and_value, machine
+from vdla.commands.options import add_options, refuse
+from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
     from vdla.boards.board import Board
     from vdla.boards.virtual.virtual_board import VirtualBoard
     from vdla.hardware.config import Config
+
+
+def add_remote_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where to listen, for what device, who may come, how much they may take."""
+    group = parser.add_argument_group("a device for pynq:// clients")
+    add_options(
+        group,
+        {
+            "--listen HOST:PORT": "serve a device of this machine there",
+            "--device NAME": "the device to serve: sim (default), rtl or pynq",
+            "--tls DIR": "certificates, as vdla board certificates writes them",
+            "--token-file FILE": "a secret that clients must know",
+            "--limit KEY=VALUE...": "limits of clients, such as sessions=4 run_s=30",
+        },
+    )
+
+
+def serve_device(arguments: argparse.Namespace) -> int:
+    """Serve a device of this machine until Ctrl-C or SIGTERM."""
+    from vdla.runtime.remote.credentials import Credentials
+    from vdla.runtime.remote.server import RemoteServer
+
+    name, config = arguments.device or "sim", machine(arguments)
+    credentials = Credentials.of(arguments.tls, token_file=arguments.token_file)
+    limits = limits_of(arguments.limit)
+    server = RemoteServer(name, config, arguments.listen, credentials=credentials, limits=limits)
+    return _serve(server, lambda: f"{name}, {config.name} ({config.fingerprint}), at {server.address}")
+
+
+def _serve(server: AbstractContextManager[Any], greeting: Callable[[], str]) -> int:
+    """Serve until Ctrl-C or SIGTERM."""
+    ended = Event()
+    earlier = signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    try:
+        with server:
+            print(greeting(), flush=True)
+            ended.wait()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
+    return OK
+
+
+def limits_of(settings: list[str]) -> Any:  # noqa: ANN401  Limits, which is imported late
+    """The limits that KEY=VALUE words set."""
+    from vdla.runtime.remote.limits import Limits
+
+    kinds = {field.name: field.type for field in fields(Limits)}
+    values: dict[str, Any] = {}
+    for setting in settings:
+        key, text = key_and_value("--limit", setting)
+        if key not in kinds:
+            raise CommandError(f"--limit: key must be {one_of(key, kinds)}")
+        try:
+            values[key] = int(text) if kinds[key] == "int" else float(text)
+        except ValueError:
+            raise CommandError(f"--limit: {key} must be a number, got {text!r}") from None
+    return Limits(**values)
+
 
 EXAMPLES = """\
   vdla board serve --preset pynq_z1 --overlay build/overlay
@@ -33,33 +95,27 @@ _MEBIBYTE = 1 << 20
 _MOST_MEMORY = 1024  # MiB
 
 
-def fabric_names() -> list[str]:
-    """The fabrics, for completion."""
-    return ["sim", "rtl"]
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The machine, the board, the address, the faults."""
     add_machine_arguments(parser)
-    parser.add_argument(
-        "--board",
-        metavar="BOARD",
-        help="the board, by name or description (default: the one with the machine's preset)",
-    )
-    fabric = parser.add_argument(
-        "--fabric", default="sim", metavar="NAME", help="what runs: sim, the simulator, or rtl, Verilator (default sim)"
-    )
-    complete_with(fabric, fabric_names)
-    parser.add_argument(
-        "--address", default="127.0.0.1", metavar="ADDRESS", help="a loopback address, or unix:PATH (default 127.0.0.1)"
+    add_options(
+        parser,
+        {
+            "--board BOARD": "the board, by name or description (default: the one with the machine's preset)",
+            "--fabric NAME = sim": "what runs: sim, the simulator, or rtl, Verilator (default sim)",
+            "--address ADDRESS = 127.0.0.1": "a loopback address, or unix:PATH (default 127.0.0.1)",
+        },
     )
     parser.add_argument(
         "--port", type=int, default=_PYNQ_PORT, metavar="N", help=f"the port (default {_PYNQ_PORT}, that of pynq)"
     )
-    parser.add_argument(
-        "--memory", type=positive, default=128, metavar="MIB", help="MiB of contiguous memory (default 128)"
+    add_options(
+        parser,
+        {
+            "--memory MIB = 128": "MiB of contiguous memory (default 128)",
+            "--overlay DIR": "write the .bit and .hwh there, for the client",
+        },
     )
-    parser.add_argument("--overlay", type=Path, metavar="DIR", help="write the .bit and .hwh there, for the client")
     parser.add_argument(
         "--fault", action="append", default=[], metavar="NAME[=VALUE]", help="a fault of the board; may be repeated"
     )
@@ -70,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM."""
     if arguments.listen is not None:
         return serve_device(arguments)
-    refuse_remote_options(arguments)
+    refuse("board serve", arguments, ("device", "tls", "token_file", "limit"), "without --listen")
     from vdla.boards.overlay_files import write_overlay
     from vdla.boards.virtual.messages import require_pynq
 
@@ -81,17 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.overlay:
         make_folder(arguments.overlay)
         print(f"overlay: {write_overlay(board, config, arguments.overlay)}", flush=True)
-    ended = Event()
-    earlier = signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    try:
-        with served:
-            print(_greeting(served, arguments.fabric), flush=True)
-            ended.wait()
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-    finally:
-        signal.signal(signal.SIGTERM, earlier)
-    return OK
+    return _serve(served, lambda: _greeting(served, arguments.fabric))
 
 
 def _virtual_board(arguments: argparse.Namespace, board: Board, config: Config) -> VirtualBoard:
@@ -117,15 +163,14 @@ def _board(name: str | None, config: Config) -> Board:
 
     if name is not None:
         return load_board(name)
-    boards = [load_board(name) for name in board_names()]
-    named = {board.name: board for board in boards}
-    offering = [board for board in boards if config.name in board.presets]
-    if config.name not in named and not offering:
+    boards = {name: load_board(name) for name in board_names()}
+    offering = [board for board in boards.values() if config.name in board.presets]
+    if config.name not in boards and not offering:
         raise CommandError(
-            f"board serve: --board must be one of {', '.join(named)} for {config.name}, which none of them has as a "
+            f"board serve: --board must be one of {', '.join(boards)} for {config.name}, which none of them has as a "
             f"preset, got none"
         )
-    return named.get(config.name) or offering[0]
+    return boards.get(config.name) or offering[0]
 
 
 def _greeting(served: VirtualBoard, fabric: str) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK
 from vdla.commands.console import output, table
+from vdla.commands.options import add_options
 
 if TYPE_CHECKING:
-    from vdla.runtime.remote import BoardStatus, FarmBoard
+    from vdla.runtime.remote.farm import FarmBoard
+    from vdla.runtime.remote.messages import BoardStatus
 
 EXAMPLES = """\
   vdla board status pynq://127.0.0.1:7968
@@ -25,15 +26,21 @@ _MEBIBYTE = 1 << 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The server or the farm, and the credentials of one server."""
-    parser.add_argument("address", metavar="ADDRESS", help="an address (pynq://HOST:PORT), or the file of a farm")
-    parser.add_argument("--tls", type=Path, metavar="DIR", help="certificates of a single address")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the secret of a single address")
-    parser.add_argument("--json", action="store_true", help="JSON instead of a table")
+    add_options(
+        parser,
+        {
+            "address ADDRESS": "an address (pynq://HOST:PORT), or the file of a farm",
+            "--tls DIR": "certificates of a single address",
+            "--token-file FILE": "the secret of a single address",
+            "--json": "JSON instead of a table",
+        },
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a column for each server; exit code 1 where one does not answer."""
-    from vdla.runtime.remote import BoardStatus, FarmBoard, farm_status, read_farm
+    from vdla.runtime.remote.farm import FarmBoard, farm_status, read_farm
+    from vdla.runtime.remote.messages import BoardStatus
 
     if arguments.address.endswith(".toml"):
         boards = read_farm(arguments.address)

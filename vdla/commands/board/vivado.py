@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from vdla.commands import OK
-from vdla.commands.completion import complete_with
 from vdla.commands.files import make_folder
-from vdla.commands.machine_options import add_extension_argument, preset_names, read_config, with_extensions
+from vdla.commands.machine_options import add_extension_argument, read_config, with_extensions
+from vdla.commands.options import add_options
 from vdla.support.atomic import write_text
 
 EXAMPLES = """\
@@ -18,23 +17,20 @@ EXAMPLES = """\
 """
 
 
-def board_names() -> list[str]:
-    """The boards, for completion."""
-    from vdla.boards.board import board_names
-
-    return board_names()
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The board, the machine, the folder."""
-    help_text = "the board, by name (vdla board list) or by the JSON file that describes it"
-    complete_with(parser.add_argument("board", metavar="BOARD", help=help_text), board_names)
+    text = "the board, by name (vdla board list) or by the JSON file that describes it"
+    add_options(parser, {"board BOARD": text})
     group = parser.add_mutually_exclusive_group()
-    preset = group.add_argument("--preset", metavar="NAME", help="one of the board's presets (default: its first)")
-    complete_with(preset, preset_names)
-    group.add_argument("--config", type=Path, metavar="FILE", help="another machine, like vdla config NAME --json")
+    add_options(
+        group,
+        {
+            "--preset NAME": "one of the board's presets (default: its first)",
+            "--config FILE": "another machine, like vdla config NAME --json",
+        },
+    )
     add_extension_argument(parser, "an instruction to add to the machine")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the files")
+    add_options(parser, {"-o --output DIR": "folder of the files"}, required=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

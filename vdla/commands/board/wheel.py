@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from vdla.commands import OK
 from vdla.commands.console import output
+from vdla.commands.options import add_options
 
 EXAMPLES = """\
   vdla board wheel -o dist     dist/vdla_board-VERSION-py3-none-any.whl
@@ -15,7 +15,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The folder."""
-    parser.add_argument("-o", "--output", type=Path, default=Path("dist"), metavar="DIR", help="folder (default dist)")
+    add_options(parser, {"-o --output DIR = dist": "folder (default dist)"})
 
 
 def run(arguments: argparse.Namespace) -> int:

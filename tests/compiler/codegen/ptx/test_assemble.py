@@ -9,7 +9,7 @@ import pytest
 from helpers.ptx import needs_ptxas
 
 from vdla import operators
-from vdla.commands.cpu_operators import named_operator
+from vdla.commands.named_operators import named_operator
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.ptx import PTX_ARCHITECTURES, PtxError, assemble, assemble_ptx, emit_ptx
 from vdla.compiler.codegen.ptx.architectures import target_of

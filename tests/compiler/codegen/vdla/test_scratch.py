@@ -11,7 +11,7 @@ from vdla.compiler.schedule import Schedule
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand, VectorOp
 from vdla.hardware.program import Program
-from vdla.runtime.run import run
+from vdla.runtime.devices.run import run
 from vdla.simulator.simulate import simulate
 from vdla.simulator.verify import verify
 

@@ -9,7 +9,7 @@ from vdla.compiler.graph import Graph, Node, TensorType, check_graph
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, board_cpu, candidates, choose, partition
 from vdla.compiler.graph.accelerator.partition import SCATTERED
 from vdla.hardware.config import Config
-from vdla.runtime.evaluate import evaluate
+from vdla.runtime.network.evaluator import evaluate
 
 PYNQ = Config.preset("pynq_z1")
 RESULTS = {"multiplier": np.array([1 << 23]), "shift": np.array([30]), "y_zero_point": 0, "low": -128, "high": 127}

@@ -11,7 +11,7 @@ from vdla.compiler.graph.accelerator.product_layouts import FactorLayout, LanesL
 from vdla.compiler.templates import batched_matmul
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, scale_from_float, unpack_scale
-from vdla.runtime.evaluate import evaluate
+from vdla.runtime.network.evaluator import evaluate
 from vdla.runtime.numpy_operators.integer import row_terms as row_terms_of
 
 IMAGES = [(1, 3, 5, 4), (3, 16, 2, 1), (2, 20), (1, 33, 7), (5, 8, 1, 1)]

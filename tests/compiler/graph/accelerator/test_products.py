@@ -9,7 +9,8 @@ from vdla.compiler.graph import Graph, Node, TensorType, check_graph
 from vdla.compiler.graph.accelerator import ACCELERATED, candidates, partition
 from vdla.compiler.graph.passes import run_passes
 from vdla.hardware.config import Config
-from vdla.runtime.evaluate import REGIONS, evaluate
+from vdla.runtime.network.evaluate_nodes import REGIONS
+from vdla.runtime.network.evaluator import evaluate
 
 PYNQ = Config.preset("pynq_z1")
 RESULTS = {"shift": np.array([31]), "low": -128, "high": 127}

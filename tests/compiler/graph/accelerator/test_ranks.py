@@ -8,7 +8,7 @@ from helpers.integer_layers import LAYERS, IntegerLayers
 from vdla.compiler.graph import TensorType, check_graph
 from vdla.compiler.graph.accelerator import board_cpu, candidates, choose, partition
 from vdla.hardware.config import Config
-from vdla.runtime.evaluate import evaluate
+from vdla.runtime.network.evaluator import evaluate
 
 SIZES = {1: (23,), 2: (9, 7), 3: (5, 4, 6)}
 PRESETS = ("pynq_z1", "tiny", "batch4", "ultra96", "pynq_z1_512", "int4")

@@ -10,7 +10,7 @@ from vdla.compiler.graph import Node, check_graph
 from vdla.compiler.graph.layouts import choose_layouts
 from vdla.compiler.graph.layouts.choose import blocked_forms, in_blocks
 from vdla.compiler.target import Target
-from vdla.runtime.evaluate import evaluate
+from vdla.runtime.network.evaluator import evaluate
 
 AVX512 = Target.named("x86-64-avx512")
 AVX2 = Target.named("x86-64-avx2")

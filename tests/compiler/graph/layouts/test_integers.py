@@ -14,7 +14,8 @@ from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.compiler.target import Target, host
 from vdla.hardware.numerics import scales_from_floats
-from vdla.runtime.evaluate import INTEGER, PREPARATION, Evaluator
+from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION
+from vdla.runtime.network.evaluator import Evaluator
 from vdla.runtime.numpy_operators.blocked import from_blocked
 
 AVX512, NEON = Target.named("x86-64-avx512"), Target.named("neoverse-n1")

@@ -8,8 +8,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from vdla.compiler.graph.onnx import import_model
-from vdla.runtime.evaluate import evaluate
-from vdla.runtime.network import compile_network
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.evaluator import evaluate
 
 onnxruntime.set_default_logger_severity(4)
 

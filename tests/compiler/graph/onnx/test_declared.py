@@ -8,8 +8,8 @@ from onnx import TypeProto, ValueInfoProto, helper, numpy_helper
 from vdla.cli import main
 from vdla.compiler.graph.onnx import UnsupportedError, import_model
 from vdla.compiler.graph.onnx.errors import OnnxWarning
-from vdla.runtime.evaluate import evaluate
-from vdla.runtime.network import compile_network
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.evaluator import evaluate
 
 onnxruntime.set_default_logger_severity(4)
 

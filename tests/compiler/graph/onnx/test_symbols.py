@@ -6,7 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from vdla.compiler.graph import TensorType
 from vdla.compiler.graph.onnx import OnnxError, import_model, specialise
-from vdla.runtime.evaluate import evaluate
+from vdla.runtime.network.evaluator import evaluate
 
 WEIGHTS = np.arange(24, dtype=np.float32).reshape(6, 4) / 8
 

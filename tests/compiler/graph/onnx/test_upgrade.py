@@ -9,7 +9,7 @@ from onnx import defs, helper, numpy_helper
 
 from vdla.compiler.graph.onnx import OnnxError, import_model
 from vdla.compiler.graph.onnx.upgrades import UPGRADES
-from vdla.runtime.evaluate import evaluate
+from vdla.runtime.network.evaluator import evaluate
 
 RNG = np.random.default_rng(0)
 BOX = np.array([[1, 1, 6, 6]], np.float32)

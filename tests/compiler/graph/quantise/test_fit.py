@@ -9,8 +9,8 @@ from helpers.qdq_graphs import QdqBuilder
 
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.integer import fuse_qdq
-from vdla.runtime.evaluate import Evaluator
-from vdla.runtime.quantise import QuantisedNetwork, quantise
+from vdla.runtime.network.evaluator import Evaluator
+from vdla.runtime.network.quantise import QuantisedNetwork, quantise
 
 CHANNELS = np.array([1, 1e-5, 1e-8, 0])  # factors of the weights of four outputs
 # Outputs of such different sizes share a scale here.

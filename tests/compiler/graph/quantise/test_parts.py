@@ -12,8 +12,9 @@ from vdla.compiler.graph import Graph
 from vdla.compiler.graph.integer import fuse_qdq
 from vdla.compiler.graph.quantise import METHODS
 from vdla.compiler.graph.quantise.parts import parts_of
-from vdla.runtime.evaluate import Evaluator, evaluate_node
-from vdla.runtime.quantise import QuantisedNetwork, quantise
+from vdla.runtime.network.evaluate_nodes import evaluate_node
+from vdla.runtime.network.evaluator import Evaluator
+from vdla.runtime.network.quantise import QuantisedNetwork, quantise
 
 SHAPE = (2, 4, 6, 6)
 PLANES = (1, 4, 6, 6)

@@ -23,9 +23,9 @@ from vdla.compiler.templates import (
 )
 from vdla.hardware.config import Config
 from vdla.hardware.program import input_tensors
-from vdla.runtime.compare import compare
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.sim import SimDevice
+from vdla.runtime.diagnosis.comparison import compare
 from vdla.runtime.executor.operator_cycles import operator_cycles, operator_of
 from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program

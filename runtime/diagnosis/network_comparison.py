@@ -1,0 +1,237 @@
+"""A network on two devices: the first step that differs, and in its program the instruction.
+
+The first device is believed. Steps run on the host and on the device in turn, so what one step got
+right is right for all that follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.hardware.program import STREAM, Program, input_tensors
+from vdla.runtime.devices import Device, DeviceError
+from vdla.runtime.diagnosis.culprit import Culprit, WrongEntry, find_culprit
+from vdla.runtime.executor.artifact import Artifact
+from vdla.runtime.executor.bind_kernels import KernelBinder
+from vdla.runtime.executor.executor import Executor
+from vdla.runtime.executor.operator_cycles import operator_of
+from vdla.runtime.executor.plan import ProgramStep, Step
+from vdla.runtime.executor.resident_program import ResidentDamage
+from vdla.runtime.numpy_operators import FUNCTIONS, Value
+from vdla.simulator.support.errors import SimulationError
+from vdla.support.errors import Error
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDifference:
+    """The first entry of a step's result that differs, on both devices, and how many do."""
+
+    name: str
+    index: tuple[int, ...]
+    values: tuple[Any, Any]
+    count: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepDifference:
+    """The first step that differs: its number, and the entry, or the error of the second device.
+
+    `damage`: what had changed in the second device's memory. `culprit`: the instruction, if the
+    program alone differs too; `layer`, its operator.
+    """
+
+    number: int
+    step: Step
+    value: ValueDifference | None
+    failure: str = ""
+    damage: ResidentDamage | None = None
+    culprit: Culprit | None = None
+    program: Program | None = None
+    layer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkComparison:
+    """The two runs of a network; `cycles` of all programs, by device."""
+
+    name: str
+    devices: tuple[str, str]
+    steps: int
+    cycles: tuple[int, int]
+    difference: StepDifference | None
+
+    @property
+    def equal(self) -> bool:
+        """Whether all steps gave the same values."""
+        return self.difference is None
+
+    def __str__(self) -> str:
+        """A line per finding; for equal runs, how much was compared."""
+        found = self.difference
+        if found is None:
+            one, other = self.cycles
+            cycles = f"{one} cycles" if one == other else f"{one} and {other} cycles"
+            return f"equal: {self.steps} step{'' if self.steps == 1 else 's'}, {cycles}"
+        return "\n".join(_lines(found, self.devices))
+
+
+def _lines(found: StepDifference, devices: tuple[str, str]) -> list[str]:
+    one, other = devices
+    operators = ", ".join(f"{each.op} {each.name}" for each in found.step.placement.operators)
+    lines = [f"step {found.number} ({found.step.name}) on {found.step.placement.device}: {operators}"]
+    if found.failure:
+        lines.append(f"error: {found.failure}")
+    if found.value is not None:
+        value, index = found.value, ", ".join(map(str, found.value.index))
+        said = f"{one} {value.values[0]}, {other} {value.values[1]}"
+        lines.append(f"result: {value.name}[{index}]: {said} ({value.count} of {value.size} differ)")
+    if found.damage is not None:
+        damage, what = found.damage, "the program" if found.damage.tensor == STREAM else found.damage.tensor
+        said = f"{damage.expected:#04x} was written, got {damage.got:#04x} ({damage.count} bytes differ)"
+        lines.append(f"memory of {other}: byte {damage.offset} of {what} changed between steps: {said}")
+    elif found.culprit is not None:
+        lines += _instruction_lines(found, devices)
+    elif isinstance(found.step, ProgramStep):
+        lines.append("the program alone gives equal results on both: the fault does not repeat")
+    return lines
+
+
+def _instruction_lines(found: StepDifference, devices: tuple[str, str]) -> list[str]:
+    culprit, program = found.culprit, found.program
+    assert culprit is not None and program is not None
+    lines = [f"layer: {found.layer}"] if found.layer else []
+    lines.append(f"instruction {culprit.instruction}: {_text(program, culprit.instruction)}")
+    line = int(program.source_of[culprit.instruction])
+    if line >= 0:
+        lines.append(f"from: {program.source_lines[line].strip()}")
+    if culprit.failure:
+        lines.append(f"with it the program fails: {culprit.failure}")
+    if culprit.entry is not None:
+        lines.append(f"it leaves {_said(culprit.entry, devices)}")
+    if culprit.store is not None and culprit.store[0] != culprit.instruction:
+        number, entry = culprit.store
+        lines.append(f"first seen in memory after instruction {number}: {_text(program, number)}")
+        lines.append(f"there {_said(entry, devices)}")
+        if culprit.shown_by_stores:
+            lines.append(f"{devices[1]} shows its buffers through stores alone: they may be at fault instead")
+    return lines
+
+
+def _text(program: Program, number: int) -> str:
+    from vdla.hardware.asm.disassembler import row_text
+
+    return row_text(program, number)
+
+
+def _said(entry: WrongEntry, devices: tuple[str, str]) -> str:
+    values = ", ".join(f"{name} {value}" for name, value in zip(devices, entry.values, strict=True))
+    return f"{entry.place}: {values} ({entry.count} differ)"
+
+
+# --- comparing ------------------------------------------------------------------------------------
+
+
+class _StopError(Error, RuntimeError):
+    """Ends a run at the first step that differs."""
+
+
+class _Watch:
+    """Compares the results of each step with those of the first device."""
+
+    def __init__(self, right: list[dict[str, Value]]) -> None:
+        self.right, self.seen = right, 0
+        self.value: ValueDifference | None = None
+
+    def __call__(self, step: Step, values: Mapping[str, Value]) -> None:
+        for name, expected in self.right[self.seen].items():
+            self.value = _difference(name, expected, values[name])
+            if self.value is not None:
+                raise _StopError
+        self.seen += 1
+
+
+def compare_network(
+    artifact: Artifact, inputs: Mapping[str, Array], devices: tuple[Device, Device]
+) -> NetworkComparison:
+    """Run a network on two open devices; search the cause of the first difference.
+
+    Raises:
+        ExecutorError: inputs that do not fit the model.
+    """
+    binder, right = KernelBinder(artifact), list[dict[str, Value]]()
+    with closing(Executor(artifact, binder.bind, FUNCTIONS, devices[0])) as executor:
+        first = executor.run(inputs, observe=lambda step, values: right.append(_results(step, values)))
+    watch, cycles, failure, damage = _Watch(right), 0, "", None
+    with closing(Executor(artifact, binder.bind, FUNCTIONS, devices[1])) as executor:
+        try:
+            cycles = executor.run(inputs, observe=watch).cycles
+        except _StopError:
+            damage = _damage(executor, first.steps[watch.seen].step)
+        except (DeviceError, SimulationError) as error:
+            failure = str(error)
+    names, difference = (devices[0].name, devices[1].name), None
+    if watch.value is not None or failure:
+        step = first.steps[watch.seen].step
+        difference = StepDifference(number=watch.seen, step=step, value=watch.value, failure=failure, damage=damage)
+        if isinstance(step, ProgramStep) and damage is None:
+            known = {**artifact.constants, **inputs}
+            for results in right[: watch.seen]:
+                known |= results
+            difference = _searched(artifact, difference, step, known, devices)
+    return NetworkComparison(artifact.plan.name, names, len(first.steps), (first.cycles, cycles), difference)
+
+
+def _results(step: Step, values: Mapping[str, Value]) -> dict[str, Value]:
+    """Copies of a step's results."""
+    found = {name: values[name] for name in step.outputs if name}
+    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in found.items()}
+
+
+def _damage(executor: Executor, step: Step) -> ResidentDamage | None:
+    return executor.damage(step) if isinstance(step, ProgramStep) else None
+
+
+def _difference(name: str, expected: Value, got: Value) -> ValueDifference | None:
+    """The first entry in which two values differ, bit for bit; values of other kinds are alike."""
+    if not (isinstance(expected, np.ndarray) and isinstance(got, np.ndarray)) or expected.dtype.hasobject:
+        return None
+    ours, theirs = (np.ascontiguousarray(each).reshape(-1) for each in (expected, got))
+    width = expected.dtype.itemsize
+    differ = (ours.view(np.uint8) != theirs.view(np.uint8)).reshape(-1, width).any(axis=1)
+    where = np.flatnonzero(differ)
+    if not len(where):
+        return None
+    first = int(where[0])
+    index = tuple(map(int, np.unravel_index(first, expected.shape)))
+    return ValueDifference(name, index, (ours[first].item(), theirs[first].item()), len(where), expected.size)
+
+
+def _searched(
+    artifact: Artifact,
+    found: StepDifference,
+    step: ProgramStep,
+    known: Mapping[str, Value],
+    devices: tuple[Device, Device],
+) -> StepDifference:
+    """The difference with the instruction that causes it, where the program alone differs."""
+    program = artifact.programs[step.program]
+    arrays = {
+        tensor.name: np.asarray(known[step.tensors[tensor.name]]).reshape(tensor.shape)
+        for tensor in input_tensors(program)
+    }
+    culprit = find_culprit(program, arrays, devices)
+    if culprit is None:
+        return found
+    operator = int(operator_of(program, step.lines)[culprit.instruction]) if step.lines else -1
+    operators = step.placement.operators
+    layer = f"{operators[operator].op} {operators[operator].name}" if 0 <= operator < len(operators) else ""
+    return replace(found, culprit=culprit, program=program, layer=layer)

@@ -1,0 +1,249 @@
+"""A compiled network in one file: plan, constants, machine code, accelerator programs.
+
+Loading verifies the checksum over every byte, then every rule of the plan and, through the
+verifier, every program. The machine code is trusted as it is: load artifacts as you would load a
+shared library.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.compiler.abi import Signature
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program, ProgramError
+from vdla.runtime.executor.check_plan import check_plan
+from vdla.runtime.executor.errors import ArtifactError
+from vdla.runtime.executor.grid_code import GridCode, GridPart
+from vdla.runtime.executor.json_fields import from_json, to_json
+from vdla.runtime.executor.plan import Plan, PlannedValue, numpy_dtype, size_bytes
+from vdla.simulator.verify import VerifyError, require_verified
+from vdla.support.sealed_file import FileFormat, Payload
+
+
+def check_variants(plans: Sequence[Plan]) -> None:
+    """ArtifactError unless all plans have one signature, for inputs of different shapes."""
+    first, seen = plans[0], set[str]()
+    for plan in plans:
+        where = f"plan {plan.name}"
+        for what in ("inputs", "outputs"):
+            names, wanted = getattr(plan, what), getattr(first, what)
+            if names != wanted:
+                raise ArtifactError(
+                    f"{where}: {what} of all variants must be {', '.join(wanted)}, got {', '.join(names)}"
+                )
+        for name in plan.inputs:
+            dtype, wanted = plan.values[name].dtype, first.values[name].dtype
+            if dtype != wanted:
+                raise ArtifactError(f"{where}: {name} must be {wanted} in all variants, got {dtype}")
+        shapes = plan.input_shapes
+        if shapes in seen:
+            raise ArtifactError(f"{where}: variants must differ in the shapes of inputs, got {shapes} twice")
+        seen.add(shapes)
+
+
+Array = npt.NDArray[Any]
+ARTIFACT_FILE = FileFormat(magic=b"VDLAMODL", version=2, noun="model", error=ArtifactError)
+_STRINGS = "str"
+_ALIGNMENT = 64  # of the constants in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """The CPU that kernels were compiled for, in LLVM's terms."""
+
+    name: str
+    triple: str
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """An object file with the C entry of one kernel."""
+
+    signature: Signature
+    object: bytes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Artifact:
+    """A compiled network; `origin` has source and licence of the model and the versions used.
+
+    `variants` are further plans, for inputs of other shapes; `grid` is the part on a GPU, if any.
+    """
+
+    plan: Plan
+    variants: tuple[Plan, ...] = ()
+    constants: Mapping[str, Array]
+    kernels: tuple[KernelCode, ...] = ()
+    programs: tuple[Program, ...] = ()
+    grid: GridPart | None = None
+    cpu: Cpu
+    origin: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plan and its variants."""
+        return (self.plan, *self.variants)
+
+    @property
+    def config(self) -> Config | None:
+        """The machine of the programs; None if there are none."""
+        return self.programs[0].config if self.programs else None
+
+    def check(self) -> Artifact:
+        """The artifact, if every rule holds.
+
+        Raises:
+            ArtifactError: the plan breaks a rule.
+            VerifyError: a program is unsafe.
+        """
+        described = {n: PlannedValue(_dtype_name(v), tuple(map(int, v.shape))) for n, v in self.constants.items()}
+        functions = () if self.grid is None else self.grid.kernels
+        for index, function in enumerate(functions):
+            function.check(f"plan {self.plan.name}, GPU function {index}")
+        kernels, on_grid = ([each.signature for each in group] for group in (self.kernels, functions))
+        for plan in self.plans:
+            check_plan(plan, described, kernels, self.programs, on_grid)
+        check_variants(self.plans)
+        for program in self.programs:
+            mismatch = program.config.mismatch(self.programs[0].config)
+            if mismatch is not None:
+                raise ArtifactError(f"plan {self.plan.name}: programs must be of one machine, got {mismatch}")
+            require_verified(program)
+        return self
+
+    # --- files
+
+    def to_bytes(self) -> bytes:
+        """The content of the file."""
+        kernels = [kernel.object for kernel in self.kernels]
+        programs = [program.to_bytes() for program in self.programs]
+        manifest = {
+            "plan": to_json(self.plan),
+            "variants": [to_json(plan) for plan in self.variants],
+            "cpu": to_json(self.cpu),
+            "origin": dict(self.origin),
+            "constants": [_described(name, value) for name, value in self.constants.items()],
+            "kernels": [
+                [kernel.signature.to_json(), len(code)] for kernel, code in zip(self.kernels, kernels, strict=True)
+            ],
+            "programs": [len(content) for content in programs],
+        }
+        if self.grid is not None:
+            manifest["grid"] = [self.grid.device, [code.to_json() for code in self.grid.kernels]]
+        numbers = (value for value in self.constants.values() if value.dtype != object)
+        arrays = [np.ascontiguousarray(value).tobytes() for value in numbers]
+        text = json.dumps(manifest, indent=1, allow_nan=False).encode()
+        return ARTIFACT_FILE.seal(text, [*arrays, *kernels, *programs])
+
+    @staticmethod
+    def from_bytes(content: bytes, where: str) -> Artifact:
+        """The artifact in the content of a file; `where` names the file in errors.
+
+        Raises:
+            ArtifactError: the file is damaged, of a newer version, or breaks a rule.
+            VerifyError: a program is unsafe.
+        """
+        manifest, payload = ARTIFACT_FILE.unseal(content, where)
+        try:
+            return _build(json.loads(manifest), payload).check()
+        except (ArtifactError, ProgramError) as error:
+            raise ArtifactError(f"{where}: content must be a valid model, got {error}") from None
+        except VerifyError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+            got = f"{type(error).__name__}: {error}"
+            raise ArtifactError(f"{where}: manifest must describe a model, got {got}") from None
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the artifact to a file, whole or not at all."""
+        ARTIFACT_FILE.write(path, self.to_bytes())
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Artifact:
+        """The artifact in a file that `save` wrote."""
+        return Artifact.from_bytes(ARTIFACT_FILE.read(path), str(path))
+
+
+def _dtype_name(value: Array) -> str:
+    return _STRINGS if value.dtype == object else value.dtype.name
+
+
+def _described(name: str, value: Array) -> list[Any]:
+    """A constant in the manifest: name, element type and extents; of strings, the elements too."""
+    texts = [[str(text) for text in value.reshape(-1)]] if value.dtype == object else []
+    return [name, _dtype_name(value), list(value.shape), *texts]
+
+
+def _build(manifest: dict[str, Any], payload: Payload) -> Artifact:
+    constants = dict(_constants(manifest["constants"], payload))
+    kernels = tuple(
+        KernelCode(Signature.from_json(text), bytes(payload.take("kernel", nbytes)))
+        for text, nbytes in manifest["kernels"]
+    )
+    programs = tuple(
+        Program.from_bytes(bytes(payload.take("program", nbytes)), f"program {index}")
+        for index, nbytes in enumerate(manifest["programs"])
+    )
+    payload.finish()
+    return Artifact(
+        plan=from_json(Plan, manifest["plan"], "plan"),
+        variants=from_json(tuple[Plan, ...], manifest.get("variants", []), "variants"),
+        constants=constants,
+        kernels=kernels,
+        programs=programs,
+        grid=_grid(manifest["grid"]) if "grid" in manifest else None,
+        cpu=from_json(Cpu, manifest["cpu"], "cpu"),
+        origin=from_json(dict[str, str], manifest["origin"], "origin"),
+    )
+
+
+def _grid(raw: list[Any]) -> GridPart:
+    device, codes = raw
+    kernels = tuple(GridCode.from_json(code, f"GPU function {index}") for index, code in enumerate(codes))
+    return GridPart(from_json(str, device, "grid"), kernels)
+
+
+def _constants(described: list[Any], payload: Payload) -> Iterator[tuple[str, Array]]:
+    for name, dtype, shape, *texts in described:
+        if not all(type(extent) is int and extent >= 0 for extent in shape):
+            raise ArtifactError(f"constant {name}: extents must be integers from 0, got {shape}")
+        if dtype == _STRINGS:
+            yield name, _strings(name, shape, *texts or [[]])
+            continue
+        taken = payload.take(f"constant {name}", size_bytes(dtype, tuple(shape)))
+        aligned = aligned_bytes(len(taken))
+        aligned[:] = np.frombuffer(taken, np.uint8)
+        array = aligned.view(numpy_dtype(dtype)).reshape(shape)
+        array.flags.writeable = False
+        yield name, array
+
+
+def _strings(name: str, shape: list[int], texts: list[Any]) -> Array:
+    """A constant of strings, whose elements are in the manifest."""
+    if len(texts) != prod(shape) or not all(isinstance(text, str) for text in texts):
+        raise ArtifactError(f"constant {name}: elements must be {prod(shape)} strings, got {texts}")
+    array = np.array(texts, object).reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
+def stored_array(value: Array) -> Array:
+    """The array as it comes back from a file: row-major, in the byte order of this machine."""
+    return np.asarray(value, value.dtype.newbyteorder("="), order="C")
+
+
+def aligned_bytes(nbytes: int) -> npt.NDArray[np.uint8]:
+    """Memory that begins at a multiple of 64 bytes."""
+    memory = np.empty(nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + nbytes]

@@ -1,0 +1,165 @@
+"""The passes that every network goes through first, with our kernels and functions to fold with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from functools import cache
+
+import numpy as np
+
+from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType, ValueType
+from vdla.compiler.graph.integer import fuse_qdq
+from vdla.compiler.graph.onnx import infer_node_types
+from vdla.compiler.graph.passes import (
+    GraphPass,
+    fold_batch_norm,
+    fold_constants,
+    merge_common_subexpressions,
+    settle_empties,
+    simplify,
+)
+from vdla.compiler.graph.rules import RULES, DeclinedError
+from vdla.runtime.network.node_kernels import KernelCache, node_kernel
+from vdla.runtime.numpy_operators import FUNCTIONS, Value
+
+
+class EvaluationError(GraphError):
+    """Inputs that a graph refuses, or a node that cannot be evaluated on them."""
+
+
+_SMALL_ELEMENTS = 4096
+_PARAMETER_ELEMENTS = 64
+
+
+class Prefer(Enum):
+    """What runs a node that has both a rule and a NumPy function."""
+
+    KERNEL = "kernel"
+    NUMPY = "numpy"
+    SIZE = "size"  # a kernel if the node has more than 4,096 elements
+    DEFINITION = "definition"  # the definitions of integer operators, which are NumPy's; a kernel of others
+
+
+@cache
+def shared_cache() -> KernelCache:
+    """The kernels of this process."""
+    return KernelCache()
+
+
+def evaluate_node(
+    node: Node,
+    inputs: Sequence[Value],
+    constant: Sequence[bool] | None = None,
+    types: Sequence[ValueType | None] | None = None,
+    *,
+    prefer: Prefer | str = Prefer.KERNEL,
+    kernels: KernelCache | None = None,
+) -> tuple[Value, ...]:
+    """The results of a node without bodies; `constant` says which inputs never change.
+
+    Raises:
+        EvaluationError: nothing evaluates the node on these inputs.
+    """
+    kinds = tuple(types) if types is not None else (None,) * len(node.outputs)
+    fixed = tuple(constant) if constant is not None else (True,) * len(inputs)
+    store = kernels if kernels is not None else shared_cache()
+    function = FUNCTIONS.get(node.op)
+    if function is not None and (node.op not in RULES or not _by_kernel(Prefer(prefer), node, inputs)):
+        return _by_function(node, inputs)
+    try:
+        return _by_rule(node, inputs, fixed, kinds, store)
+    except DeclinedError as error:
+        if function is None:
+            raise EvaluationError(str(error)) from error
+        return _by_function(node, inputs)
+
+
+def _by_kernel(prefer: Prefer, node: Node, inputs: Sequence[Value]) -> bool:
+    if prefer is Prefer.DEFINITION:
+        return not node.op.startswith("vdla.")
+    if prefer is Prefer.SIZE:
+        return sum(value.size for value in inputs if isinstance(value, np.ndarray)) > _SMALL_ELEMENTS
+    return prefer is Prefer.KERNEL
+
+
+def _by_function(node: Node, inputs: Sequence[Value]) -> tuple[Value, ...]:
+    try:
+        with np.errstate(all="ignore"):
+            results = FUNCTIONS[node.op](node.attributes, *inputs)
+    except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, MemoryError) as error:
+        raise EvaluationError(f"{node.label}: {error}") from error
+    return tuple(np.asarray(value) if isinstance(value, np.generic) else value for value in results)
+
+
+def _by_rule(
+    node: Node,
+    inputs: Sequence[Value],
+    constant: Sequence[bool],
+    types: Sequence[ValueType | None],
+    kernels: KernelCache,
+) -> tuple[Value, ...]:
+    """The results of the node's kernel; parameters, such as axes, may be values of this call."""
+    arrays: list[Array | None] = []
+    for value in inputs:
+        if value is not None and not isinstance(value, np.ndarray):
+            raise DeclinedError(f"{node.label}: inputs must be tensors, got a {type(value).__name__}")
+        arrays.append(value)
+    kinds = [kind if isinstance(kind, TensorType) else None for kind in types]
+    if not any(kinds) and node.outputs:
+        raise DeclinedError(f"{node.label}: results must be tensors, got other values")
+    try:
+        kernel = node_kernel(node, arrays, constant, kinds, kernels)
+    except DeclinedError:
+        widened = [fixed or _is_parameter(array) for fixed, array in zip(constant, arrays, strict=True)]
+        if widened == list(constant):
+            raise
+        kernel = node_kernel(node, arrays, widened, kinds, kernels)
+    results = iter(kernel(arrays))
+    return tuple(next(results) if name else None for name in node.outputs)
+
+
+def _is_parameter(array: Array | None) -> bool:
+    return array is not None and array.size <= _PARAMETER_ELEMENTS and array.ndim <= 1 and array.dtype.kind in "iufb"
+
+
+def _evaluate(node: Node, inputs: Sequence[Array | None]) -> Sequence[Array]:
+    return evaluate_node(node, inputs, prefer="numpy")
+
+
+def _fold(graph: Graph) -> Graph:
+    """The graph with constants folded; shapes that these decide may show values without elements,
+    which are further constants.
+    """
+    while True:
+        folded = fold_constants(graph, _evaluate, infer=infer_node_types)
+        graph = settle_empties(folded)
+        if graph is folded:
+            return folded
+
+
+def _fold_all(graph: Graph) -> Graph:
+    return fold_constants(graph, _evaluate, keep=(), infer=infer_node_types)
+
+
+PREPARATION = (
+    GraphPass("settle_empties", settle_empties),
+    GraphPass("fold_constants", _fold),
+    GraphPass("simplify", simplify),
+    GraphPass("fold_batch_norm", fold_batch_norm),
+    GraphPass("merge_common_subexpressions", merge_common_subexpressions),
+)
+"""The passes that keep a float network as it is, in order."""
+
+INTEGER = (
+    GraphPass("fuse_qdq", lambda graph: fuse_qdq(graph, _evaluate)),
+    GraphPass("fold_quantised_constants", _fold_all),
+    GraphPass("simplify_integers", simplify),
+)
+"""The passes that make integer operators of a quantised network."""
+
+REGIONS = (
+    GraphPass("simplify_regions", simplify),
+    GraphPass("fold_packed_constants", _fold_all),
+)
+"""The passes after nodes are placed on the accelerator."""

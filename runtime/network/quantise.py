@@ -1,0 +1,174 @@
+"""`quantise`: a float network as a QDQ network, with int8 activations and weights.
+
+quantised = quantise("model.onnx", calibration=images)
+quantised.save("model_int8.onnx")
+print(quantised.report())
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vdla.compiler.graph import Array, Graph
+from vdla.compiler.graph.onnx import import_model
+from vdla.compiler.graph.passes import run_passes
+from vdla.compiler.graph.quantise import (
+    METHODS,
+    QuantisationPlan,
+    QuantisedParameters,
+    QuantiseError,
+    QuantiseWarning,
+    check_finite,
+    choose_parameters,
+    equalise,
+    insert_qdq,
+    plan_quantisation,
+    separate_parts,
+    value_statistics,
+)
+from vdla.runtime.network.batches import Batch, Calibration, batches
+from vdla.runtime.network.evaluate_nodes import PREPARATION
+from vdla.runtime.network.evaluator import Evaluator
+from vdla.runtime.network.part_reports import channels_lost_to_scales
+from vdla.runtime.network.quantisation_report import QuantisationReport, make_report
+from vdla.support.atomic import write_bytes
+from vdla.support.integers import is_int
+from vdla.support.suggest import did_you_mean
+
+
+@dataclass(frozen=True, eq=False)
+class QuantisedNetwork:
+    """`graph` has QuantizeLinear and DequantizeLinear around its layers.
+
+    `float_graph` is the network before, with batch normalisation folded; `samples` are the first
+    batches of the calibration data.
+    """
+
+    graph: Graph
+    float_graph: Graph
+    plan: QuantisationPlan
+    parameters: QuantisedParameters
+    samples: tuple[Batch, ...]
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The names of the quantised layers."""
+        return tuple(layer.name for layer in self.plan.layers)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the QDQ network as an ONNX model."""
+        from vdla.compiler.graph.onnx.export import export_model
+
+        write_bytes(Path(path), export_model(self.graph).SerializeToString())
+
+    def report(self, *, sensitivity: bool = True, batches: int = 1) -> QuantisationReport:
+        """What quantisation does to each layer, on the first batches of the calibration data.
+
+        With `sensitivity`, the network runs once more for each layer, with only that layer
+        quantised.
+        """
+        return make_report(self.float_graph, self.plan, self.parameters, self.samples[:batches], sensitivity)
+
+
+if TYPE_CHECKING:
+    import onnx
+
+    Model = onnx.ModelProto | Graph | bytes | str | Path
+
+_KEPT_BYTES = 1 << 26  # of calibration data, for reports
+
+
+def quantise(
+    model: Model,
+    *,
+    calibration: Calibration,
+    method: str = "mse",
+    keep_float: Sequence[str] = (),
+    per_channel: bool = True,
+    correct_biases: bool = True,
+    equalise_layers: bool = False,
+    weight_bits: Mapping[str, int] | None = None,
+) -> QuantisedNetwork:
+    """A network with quantised layers, calibrated on arrays, arrays by name, or batches of them.
+
+    `method` finds the range of each value: "minmax", "percentile", "mse" or "entropy". Layers named
+    by `keep_float` stay float. Weights have a scale for each output, or one with
+    `per_channel=False`. `correct_biases` takes back the mean error of rounded weights;
+    `equalise_layers` balances the channels of consecutive convolutions first. `weight_bits` has
+    layers whose weights take fewer than 8 bits, from 2. Data are read once, batch by batch. A
+    `QuantiseWarning` names channels of outputs that are lost in the scale of the whole.
+
+    Raises:
+        QuantiseError: wrong options; data or weights with NaN or infinity, by the name of the
+            tensor; no layer that could be quantised.
+        OnnxError, UnsupportedError: the model is not valid, or has nodes that cannot run here.
+    """
+    if method not in METHODS:
+        raise QuantiseError(
+            f"quantise: method must be one of {', '.join(METHODS)}, got {method!r}{did_you_mean(method, METHODS)}"
+        )
+    graph = run_passes(model if isinstance(model, Graph) else import_model(model), PREPARATION)
+    graph = equalise(graph) if equalise_layers else graph
+    plan = plan_quantisation(graph, keep_float)
+    if not plan.layers:
+        raise QuantiseError(f"quantise: {graph.name} must have layers to quantise, got none")
+    _check_bits(plan, weight_bits or {})
+    for layer in plan.layers:
+        if layer.weight:
+            check_finite(f"quantise: weight {layer.weight}", graph.constants[layer.weight])
+    statistics, kept = value_statistics(graph, plan), _Kept()
+    first: Mapping[str, Array] = {}
+    evaluator = Evaluator(graph, prefer="size")
+    for batch in batches(graph, calibration):
+        kept.add(batch)
+        for name, value in batch.items():
+            if name in statistics:
+                statistics[name].update(value)
+        found = evaluator.run(
+            batch, observe=lambda name, value: statistics[name].update(value) if name in statistics else None
+        )
+        first = first or found
+    if not kept.batches:
+        raise QuantiseError("quantise: calibration must have at least one batch, got none")
+    plan = separate_parts(graph, plan, statistics, method, keep_float)
+    parameters = choose_parameters(
+        graph,
+        plan,
+        statistics,
+        method,
+        per_channel=per_channel,
+        correct_biases=correct_biases,
+        weight_bits=weight_bits,
+    )
+    for part in channels_lost_to_scales(plan, parameters, [first]):
+        warnings.warn(f"quantise {graph.name}: {part}", QuantiseWarning, 2)
+    return QuantisedNetwork(insert_qdq(graph, plan, parameters), graph, plan, parameters, tuple(kept.batches))
+
+
+def _check_bits(plan: QuantisationPlan, weight_bits: Mapping[str, int]) -> None:
+    known = [layer.name for layer in plan.layers if layer.weight]
+    for name, bits in weight_bits.items():
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise QuantiseError(f"quantise: weight_bits must name layers with weights, got {name!r}{hint}")
+        if not is_int(bits) or not 2 <= bits <= 8:
+            raise QuantiseError(f"quantise: weight_bits of {name} must be an integer from 2 to 8, got {bits!r}")
+
+
+class _Kept:
+    """The first batches, as many as fit into _KEPT_BYTES, and at least one."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.room = _KEPT_BYTES
+
+    def add(self, batch: Batch) -> None:
+        """Keeps a batch if there is room."""
+        size = sum(value.nbytes for value in batch.values())
+        if not self.batches or size <= self.room:
+            self.batches.append(batch)
+            self.room -= size

@@ -1,0 +1,155 @@
+"""Layers on which an extension is evaluated: one mathematical operator, for any types of operands.
+
+The plain machine computes a layer with its own types, a machine with an extension with those that
+the extension reads, such as weights of 4 bits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+from vdla.compiler import te
+from vdla.compiler.ir import INTEGER_BITS, storage_dtype
+from vdla.compiler.operators.definitions import Definition, of_workload
+from vdla.compiler.operators.workloads import Workload, workload, workloads
+from vdla.compiler.te import Stage
+from vdla.hardware.config import Config
+from vdla.support.errors import Error
+
+
+class EvaluateError(Error, ValueError):
+    """Layers, options or an extension that cannot be evaluated."""
+
+
+_RANGE = re.compile(r"([A-Za-z]+)(\d+)-([A-Za-z]+)(\d+)")
+DEFAULT = ("C1-C12", "D1-D9")
+"""The layers of ResNet-18 and MobileNet."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperandTypes:
+    """The types of a layer's activations and weights, such as int8 and int4."""
+
+    inp: str
+    wgt: str
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedLayer:
+    """An operator: `definition` has it for some types; a network has it `count` times.
+
+    The plain machine computes `baseline`, where a layer has one: the same in another formulation.
+    """
+
+    name: str
+    definition: Callable[[OperandTypes], Definition]
+    count: int = 1
+    baseline: te.Tensor | None = None
+
+    def expression(self, operands: OperandTypes) -> te.Tensor:
+        """The result of the operator."""
+        return self.definition(operands).output
+
+    def plain_expression(self, operands: OperandTypes) -> te.Tensor:
+        """What the plain machine computes."""
+        return self.expression(operands) if self.baseline is None else self.baseline
+
+
+def layers_named(names: Sequence[str]) -> list[EvaluatedLayer]:
+    """Layers of workloads.csv by their names, or ranges of them such as C1-C12; each once.
+
+    Raises:
+        EvaluateError: a range without a layer. WorkloadError: an unknown name.
+    """
+    found = dict.fromkeys(name for word in names for name in _names(word))
+    return [EvaluatedLayer(name, partial(_of_workload, workload(name))) for name in found]
+
+
+def layer_of(name: str, given: Definition | te.Tensor, baseline: te.Tensor | None = None) -> EvaluatedLayer:
+    """A layer that a user defines, whose types are given; `baseline` is what the plain machine
+    computes instead, from inputs of the same names.
+
+    Raises:
+        EvaluateError: the baseline has another result, or other inputs.
+    """
+    layer = given if isinstance(given, Definition) else Definition("expression", placeholders_of(given), given)
+    if baseline is not None:
+        _check_baseline(name, layer, baseline)
+    return EvaluatedLayer(name, partial(_given, layer), baseline=baseline)
+
+
+def placeholders_of(output: te.Tensor) -> tuple[te.Tensor, ...]:
+    """The inputs that a tensor is computed from, each once."""
+    if not isinstance(output.stage, Stage):
+        return (output,)
+    return tuple(dict.fromkeys(found for read in output.stage.reads for found in placeholders_of(read)))
+
+
+def _check_baseline(name: str, layer: Definition, baseline: te.Tensor) -> None:
+    known = {tensor.name: str(list(tensor.shape)) for tensor in layer.inputs}
+    found = {tensor.name: str(list(tensor.shape)) for tensor in placeholders_of(baseline)}
+    kinds = [(f"input {input_}", known.get(input_, "none"), shape) for input_, shape in found.items()]
+    ours, theirs = (f"{tensor.dtype}{list(tensor.shape)}" for tensor in (layer.output, baseline))
+    for what, wanted, got in [("result", ours, theirs), *kinds]:
+        if wanted != got:
+            raise EvaluateError(f"evaluate: {what} of the baseline of {name} must be {wanted}, got {got}")
+
+
+def _given(layer: Definition, operands: OperandTypes) -> Definition:
+    return layer
+
+
+def _names(word: str) -> list[str]:
+    match = _RANGE.fullmatch(word)
+    if match is None:
+        return [workload(word).name]
+    kind, first, last_kind, last = match.groups()
+    numbers = range(int(first), int(last) + 1)
+    names = [f"{kind.upper()}{number}" for number in numbers]
+    if kind.upper() != last_kind.upper() or not names or not all(name in workloads() for name in names):
+        raise EvaluateError(f"evaluate: a range of layers must be as C1-C12, D1-D9 or CT1-CT3, got {word}")
+    return names
+
+
+def _of_workload(layer: Workload, operands: OperandTypes) -> Definition:
+    return of_workload(layer, dtype=operands.inp, weight_dtype=operands.wgt)
+
+
+def steps_of(output: te.Tensor) -> int:
+    """Points of the loop nest of an expression's sums: of a layer, its multiply-accumulates."""
+    return prod(_sums_of(output).shape) * terms_of(output)
+
+
+def least_cycles(layer: Definition, config: Config) -> float:
+    """Cycles in which a machine reads the operands of a layer once, or writes its result: channels
+    work side by side, so it is the longer of both.
+    """
+    sizes = sum(map(_nbytes, layer.inputs)), _nbytes(layer.output)
+    return max(sizes) / config.peak_bytes_per_cycle
+
+
+def _nbytes(tensor: te.Tensor) -> float:
+    bits = INTEGER_BITS.get(tensor.dtype, 8 * storage_dtype(tensor.dtype).itemsize)
+    return prod(tensor.shape) * bits / 8
+
+
+def terms_of(output: te.Tensor) -> int:
+    """Terms of one sum of an expression; 1 where it has no reduction."""
+    stage = _sums_of(output).stage
+    reduction = stage.reduction if isinstance(stage, Stage) else None
+    return prod(axis.extent for axis in reduction.axes) if reduction else 1
+
+
+def _sums_of(output: te.Tensor) -> te.Tensor:
+    """The reduction behind an expression's epilogues; the expression itself if there is none."""
+    found = output
+    while isinstance(found.stage, Stage) and found.stage.reduction is None:
+        computed = [tensor for tensor in found.stage.reads if tensor.stage is not None]
+        if len(computed) != 1:
+            return output
+        found = computed[0]
+    return found if found.stage is not None else output

@@ -1,0 +1,298 @@
+"""What a layer costs on a machine: the best of its mappings, or of those that use an extension.
+
+Mappings are chosen as `map_expression` does; with trials, tiles are tuned as well. The simulator is
+imported where it is used, so that a result that is kept is shown at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from vdla.compiler import te
+from vdla.compiler.extensions import extension_intrinsic, extension_of, load_extension
+from vdla.compiler.map import MapError, MappedOperator, Refusal, candidates, why_not_staged
+from vdla.compiler.map.skipped_padding import share_read
+from vdla.compiler.tune import TuneError, expression_task
+from vdla.compiler.tune.vdla_forms import ExpressionSource, Form, MappedForm
+from vdla.compiler.tune.vdla_task import VdlaTask
+from vdla.hardware.config import Config
+from vdla.hardware.isa import PlugIn
+from vdla.hardware.program import Program
+from vdla.runtime.studies.written_program import WrittenProgram
+from vdla.support.errors import Error
+
+if TYPE_CHECKING:
+    from vdla.runtime.tune.mapping import MappingReport
+
+THREADS = 2
+SEARCH = "estimate"
+"""What proposes the trials of a tuned layer: it needs no packages beyond the toolkit's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCost:
+    """A layer on a machine: `cycles` of its program, `host_cycles` of what the host lays out
+    several times, and the cycles in which the compute unit was busy.
+
+    `needed` is the share of the points of the layer's loop nest that do not read padding.
+    """
+
+    cycles: int
+    host_cycles: float
+    busy_cycles: int
+    bytes_read: int
+    bytes_written: int
+    instructions: int
+    stream_bytes: int
+    mapping: str
+    needed: float
+
+    @property
+    def total(self) -> float:
+        """Cycles, those of the host included: what mappings are chosen by."""
+        return self.cycles + self.host_cycles
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOutcome:
+    """A cost, or the first reason why there is none."""
+
+    cost: LayerCost | None
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-compatible values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> LayerOutcome:
+        """The inverse of `to_dict`; KeyError or TypeError if they are no such values."""
+        found = values["cost"]
+        return LayerOutcome(None if found is None else LayerCost(**found), str(values["reason"]))
+
+
+@dataclass(frozen=True, eq=False)
+class MeasureJob:
+    """A layer, a machine, and the `sources` of the machine's extensions, for other processes.
+
+    With `names`, only mappings count that use one of these extensions. `trials` of 0 are none.
+    `written` has what authors of extensions give for the layer.
+    """
+
+    name: str
+    output: te.Tensor
+    config: Config
+    sources: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    trials: int = 0
+    seed: int = 0
+    written: tuple[WrittenProgram, ...] = ()
+
+    @property
+    def content(self) -> list[Any]:
+        """All that the outcome depends on, beside the toolkit itself, as JSON-compatible values."""
+        task = expression_task(self.output, self.config)
+        return [task.key, self.names, self.trials, self.seed, [written.text for written in self.written]]
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the mapper can have a use for what the job is about."""
+        return self.staged or not self.names or not self.written or any(not each.states for each in self.own)
+
+    @property
+    def staged(self) -> bool:
+        """Whether the stage of the machine is one of the extensions."""
+        return self.config.stage is not None and self.config.stage.name in self.names
+
+    @property
+    def own(self) -> list[PlugIn]:
+        """The instructions of the extensions."""
+        return [plug_in for plug_in in self.config.extensions if plug_in.name in self.names]
+
+
+def measured(job: MeasureJob) -> LayerOutcome:
+    """The outcome of a job, in any process: the best of its mappings and of written programs.
+
+    Raises:
+        EvaluateError: a written program is not safe, or computes something else than the layer.
+    """
+    for source in job.sources:
+        _load(source)
+    outcomes = [_of_written(job, written) for written in job.written]
+    if job.mapped:
+        outcomes.append(_of_mappings(job))
+    costs = [outcome.cost for outcome in outcomes if outcome.cost is not None]
+    return LayerOutcome(min(costs, key=lambda cost: cost.total)) if costs else outcomes[0]
+
+
+def _of_written(job: MeasureJob, written: WrittenProgram) -> LayerOutcome:
+    """The cost of the fastest of an author's programs, which compute what they must."""
+    if not written.found:
+        return LayerOutcome(None, written.reason)
+    written.check(job.name, job.output, job.seed)
+    port = job.config.axi_bytes
+    costs = [_of_program(each.program, each.extra_bytes / port, written.label, 1.0) for each in written.found]
+    return LayerOutcome(min(costs, key=lambda cost: cost.total))
+
+
+def _of_mappings(job: MeasureJob) -> LayerOutcome:
+    """The cost of the best mapping."""
+    try:
+        operator, needed = _first(job)
+        first = _of_program(operator.program, operator.extra_cycles, str(operator.mapping), needed)
+        tuned = _tuned(job, needed) if job.trials else None
+    except (MapError, TuneError) as error:
+        return LayerOutcome(None, _first_of(error))
+    return LayerOutcome(tuned if tuned is not None and tuned.total < first.total else first)
+
+
+@cache
+def _load(source: str) -> None:
+    """Make an extension known to this process, once."""
+    load_extension(source)
+
+
+# --- the first candidates -------------------------------------------------------------------------
+
+
+def _first(job: MeasureJob) -> tuple[MappedOperator, float]:
+    """The mapping that is chosen without trials, and the share of terms that are needed: in a
+    mapping that moves windows over the input, padding can be told from it.
+
+    Raises:
+        MapError: there is none, with the first reason.
+    """
+    from vdla.runtime.tune.mapping import explore_mappings
+
+    try:
+        report = explore_mappings(job.output, job.config, THREADS, name=job.name)
+    except MapError as error:
+        if job.names:
+            raise MapError(_reason_alone(job, error)) from None
+        raise
+    using = [operator for operator in report.operators if not job.names or uses(operator, job.names)]
+    if not using:
+        raise MapError(_reason(job, report))
+    timed = report.operators[: len(report.cycles)]
+    chosen = using[0] if using[0] in timed else min((_best(each) for each in using), key=_estimated)
+    return chosen, min(share_read(each.form) for each in report.operators)
+
+
+def _best(operator: MappedOperator) -> MappedOperator:
+    return operator.with_best_tiles(THREADS)
+
+
+def _estimated(operator: MappedOperator) -> float:
+    return operator.estimate + operator.extra_cycles
+
+
+def uses(operator: MappedOperator, names: tuple[str, ...]) -> bool:
+    """Whether a mapping has a step of an extension, or sends results through its stage."""
+    stage = operator.config.stage
+    staged = stage is not None and stage.name in names and operator.form.stage is not None
+    return staged or any(step.intrinsic.name in names for step in operator.mapping.computation.steps)
+
+
+def _reason(job: MeasureJob, report: MappingReport) -> str:
+    """Why no mapping uses an extension: the first refused one, or what else it computes."""
+    told = () if job.staged else _told((*report.refused, *report.others), job.names)
+    return next(iter(told), "") or _reason_alone(job)
+
+
+def _told(refusals: tuple[Refusal, ...], names: tuple[str, ...]) -> Iterator[str]:
+    for refusal in refusals:
+        listed = refusal.mapping.partition(":")[0].replace(" + ", ", ").split(", ")
+        if any(name in listed for name in names):
+            yield refusal.reason
+
+
+def _reason_alone(job: MeasureJob, error: MapError | None = None) -> str:
+    """The reason of the first of the extensions, tried without other instructions; of a stage also
+    those of the instructions beside it. `error` is why the machine has no program at all.
+    """
+    if not job.staged:
+        return _reason_of_instruction(job, job.own[0])
+    of_stage = why_not_staged(job.output, job.config) or ("" if error is None else _first_of(error))
+    alone = [_reason_of_instruction(job, plug_in) for plug_in in job.own if not plug_in.states]
+    return "; ".join(filter(None, [of_stage, *alone]))
+
+
+def _reason_of_instruction(job: MeasureJob, plug_in: PlugIn) -> str:
+    extension = extension_of(job.config, plug_in)
+    if plug_in.states:
+        return f"{plug_in.name} must have a program, as what it computes depends on private state, got none"
+    try:
+        candidates(job.output, job.config, THREADS, [extension_intrinsic(extension, job.config)], job.name)
+    except MapError as error:
+        refusals = (*error.refused, *error.others)
+        return refusals[0].reason if refusals else str(error)
+    except Error as error:
+        return str(error)
+    return f"{plug_in.name} must be a step of the mapper, got an instruction that schedules alone can use"
+
+
+def _first_of(error: MapError | TuneError) -> str:
+    """The first reason of those that an error of the mapper has; intrinsics have a name."""
+    if not isinstance(error, MapError):
+        return str(error)
+    reasons = [*(each.reason for each in error.refused), *map(str, error.others), str(error)]
+    return reasons[0]
+
+
+# --- trials ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class UsingSource:
+    """The mappings of a plain expression that use one of some extensions."""
+
+    output: te.Tensor
+    names: tuple[str, ...]
+
+    @property
+    def definition(self) -> str:
+        """The function of the expression, and the extensions."""
+        return f"{ExpressionSource(self.output).definition}\nusing {', '.join(self.names)}"
+
+    def forms(self, config: Config) -> list[Form]:
+        """These mappings."""
+        return [MappedForm(each) for each in candidates(self.output, config).found if uses(each, self.names)]
+
+
+def _tuned(job: MeasureJob, needed: float) -> LayerCost:
+    """The best of the trials of a job."""
+    from vdla.compiler.tune.searches import new_search
+    from vdla.runtime.tune.log import TaskRun
+    from vdla.runtime.tune.measurer import SimMeasurer
+    from vdla.runtime.tune.tune import tune
+    from vdla.runtime.tune.workers import InlineWorkers
+
+    source = UsingSource(job.output, job.names) if job.names else ExpressionSource(job.output)
+    task = VdlaTask(job.name, job.config, source)
+    run = TaskRun(task.key, task.name, job.config.name, task.space.name, SEARCH, job.seed)
+    search = new_search(SEARCH, task, job.seed)
+    best = tune(task, search, run, InlineWorkers(SimMeasurer()), trials=job.trials).best
+    return _of_program(task.build(best.point), task.overhead(best.point), str(best.point["form"]), needed)
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+
+def _of_program(program: Program, host_cycles: float, mapping: str, needed: float) -> LayerCost:
+    from vdla.simulator.timing import time_program
+
+    stats = time_program(program)
+    return LayerCost(
+        cycles=stats.total_cycles,
+        host_cycles=host_cycles,
+        busy_cycles=stats.counters["compute"]["busy"],
+        bytes_read=stats.bytes_read,
+        bytes_written=stats.bytes_written,
+        instructions=len(stats.starts),
+        stream_bytes=program.words.nbytes,
+        mapping=mapping,
+        needed=needed,
+    )

@@ -1,0 +1,161 @@
+"""The layers of a network, from its model or from what an earlier run has kept of it.
+
+A layer is a convolution or a product, each once; its weights do not matter, nor whether they are
+quantised. A model is imported only where its layers are not known, since that takes longer than all
+else that is done where results are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vdla.compiler.graph import Graph, Node
+from vdla.compiler.graph.graph import TensorType
+from vdla.compiler.graph.onnx import import_model
+from vdla.compiler.graph.passes import run_passes
+from vdla.compiler.operators import definitions
+from vdla.compiler.operators.definitions import Definition
+from vdla.runtime.network.evaluate_nodes import PREPARATION
+from vdla.runtime.studies.layer_cycles import toolkit_digest
+from vdla.runtime.studies.layers import EvaluatedLayer, EvaluateError, OperandTypes
+from vdla.support.atomic import write_text
+from vdla.support.cache import user_cache
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRecord:
+    """A definition with its options, as JSON can hold it; a network has it `count` times."""
+
+    name: str
+    define: str
+    options: dict[str, Any]
+    count: int
+
+
+_CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv")
+_PRODUCTS = ("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul")
+_WEIGHT_OF = {"QLinearConv": 3, "QLinearMatMul": 3}  # the input that has the weights, elsewhere 1
+
+_Found = tuple[str, str, dict[str, Any]]  # a layer for people, its definition, the options of that
+
+
+def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]:
+    """The layers of a model, by kernel and channels; OnnxError, UnsupportedError if it is none."""
+    graph = run_passes(import_model(model), PREPARATION, None)
+    every = [_layer(graph, node) for node in _nodes(graph)]
+    known = [each for each in every if each is not None]
+    distinct = [each for at, each in enumerate(known) if each not in known[:at]]
+    return [LayerRecord(*each, known.count(each)) for each in distinct]
+
+
+def record_name(graph: Graph, node: Node) -> str | None:
+    """The name of the layer that a node of a float network is; None if it is none."""
+    found = _layer(graph, node) if node in _nodes(graph) else None
+    return None if found is None else found[0]
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    return (node for node in graph.nodes if node.op in (*_CONVOLUTIONS, *_PRODUCTS, "ConvTranspose"))
+
+
+def _layer(graph: Graph, node: Node) -> _Found | None:
+    """The definition of a node; None where an extent is unknown."""
+    weight = node.inputs[_WEIGHT_OF.get(node.op, 1)]
+    x, w, y = (_extents(graph, name) for name in (node.inputs[0], weight, node.outputs[0]))
+    if not x or not w or not y:
+        return None
+    return _product(node, x, w, y) if node.op in _PRODUCTS else _convolution(node, x, w)
+
+
+def _extents(graph: Graph, name: str) -> tuple[int, ...]:
+    kind = graph.types.get(name)
+    return kind.extents if isinstance(kind, TensorType) and kind.static else ()
+
+
+def _convolution(node: Node, x: tuple[int, ...], w: tuple[int, ...]) -> _Found:
+    groups, axes = int(node.attributes.get("group", 1)), len(x) - 2
+    options: dict[str, Any] = {"batch": x[0], "size": x[2:], "kernel": w[2:], "raw": False}
+    for option, attribute in (("strides", "strides"), ("pads", "pads"), ("dilations", "dilations")):
+        if attribute in node.attributes:
+            options[option] = tuple(int(value) for value in node.attributes[attribute])
+    taps = "x".join(map(str, w[2:]))
+    size = "x".join(map(str, x[2:]))
+    step = "".join(f"/{value}" for value in sorted(set(options.get("strides", (1,) * axes))) if value != 1)
+    if node.op == "ConvTranspose":
+        if "output_padding" in node.attributes:
+            options["output_padding"] = tuple(int(value) for value in node.attributes["output_padding"])
+        name = f"transposed {taps}{step} {x[1]}>{w[1]} {size}"
+        return name, "transposed_convolution", {**options, "in_channels": x[1], "out_channels": w[1]}
+    if groups == x[1] == w[0]:
+        return f"depthwise {taps}{step} {x[1]} {size}", "depthwise_convolution", {**options, "channels": x[1]}
+    name = f"conv {taps}{step} {x[1]}>{w[0]} {size}"
+    return name, "convolution", {**options, "in_channels": x[1], "out_channels": w[0], "groups": groups}
+
+
+def _product(node: Node, x: tuple[int, ...], w: tuple[int, ...], y: Sequence[int]) -> _Found:
+    """A product of a matrix with weights, or of several pairs of matrices."""
+    depth, columns = (x[0] if node.attributes.get("transA", 0) else x[-1]), y[-1]
+    if len(w) <= 2:
+        rows = prod(y[:-1])
+        options = {"rows": rows, "in_features": depth, "out_features": columns, "raw": False}
+        return f"dense {depth}>{columns} {rows}", "dense", options
+    batch, rows = prod(y[:-2]), y[-2]
+    name = f"product {batch} x {rows}x{depth}x{columns}"
+    return name, "batched_product", {"batch": batch, "rows": rows, "depth": depth, "columns": columns}
+
+
+_DEFINITIONS = ("convolution", "depthwise_convolution", "transposed_convolution", "dense", "batched_product")
+
+
+def layers_of(model: onnx.ModelProto | bytes | str | Path) -> list[EvaluatedLayer]:
+    """The convolutions and products of a model, each distinct one once, in the machine's types.
+
+    Raises:
+        OnnxError, UnsupportedError: the model is not valid. EvaluateError: it has no layer.
+    """
+    pass
+
+    return _layers(records_of(model))
+
+
+def kept_layers(content: bytes, model: Callable[[], onnx.ModelProto | Path]) -> list[EvaluatedLayer]:
+    """As `layers_of`; `content` tells models apart, and `model` is called if its layers are not
+    kept.
+    """
+    digest = hashlib.sha256(toolkit_digest().encode() + content).hexdigest()[:24]
+    path = user_cache("evaluate") / f"layers-{digest}.json"
+    try:
+        records = [LayerRecord(**each) for each in json.loads(path.read_text(encoding="utf-8"))]
+        return _layers(records)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # none is kept, or it is damaged
+    pass
+
+    records = records_of(model())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps([asdict(record) for record in records]))
+    return _layers(records)
+
+
+def _layers(records: Sequence[LayerRecord]) -> list[EvaluatedLayer]:
+    if not records:
+        raise EvaluateError("evaluate: the model must have a convolution or product of known extents, got none")
+    return [EvaluatedLayer(each.name, partial(_defined, each), each.count) for each in records]
+
+
+def _defined(record: LayerRecord, operands: OperandTypes) -> Definition:
+    if record.define not in _DEFINITIONS:
+        raise EvaluateError(f"evaluate: definition must be one of {', '.join(_DEFINITIONS)}, got {record.define}")
+    options = {key: tuple(value) if isinstance(value, list) else value for key, value in record.options.items()}
+    found: Definition = getattr(definitions, record.define)(**options, dtype=operands.inp, weight_dtype=operands.wgt)
+    return found

@@ -1,0 +1,282 @@
+"""The verdict on an extension: every layer on the plain machine and on the one that has it.
+
+A layer keeps the program of the plain machine where the extension does not apply or does not help,
+so a machine is never judged by a use that nobody would make of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+from os import fspath
+
+from vdla.compiler import ir
+from vdla.compiler.extensions import Extension, Source, extend, extension_of
+from vdla.compiler.te import Stage
+from vdla.hardware.config import Config
+from vdla.hardware.fpga.parts import FpgaPart, part_of_preset
+from vdla.hardware.isa import PlugIn, PlugInStage
+from vdla.runtime.studies.accuracy import AccuracyJob, NetworkAccuracy, network_accuracy
+from vdla.runtime.studies.added_area import AddedArea, added_area
+from vdla.runtime.studies.layer_accuracy import Accuracy, accuracy_of
+from vdla.runtime.studies.layer_cycles import keep, kept, read_types, stages_of, types_of
+from vdla.runtime.studies.layers import EvaluatedLayer, EvaluateError, OperandTypes, least_cycles, steps_of, terms_of
+from vdla.runtime.studies.measure import LayerCost, LayerOutcome, MeasureJob, measured
+from vdla.runtime.studies.written_program import largest_difference, written_programs
+from vdla.support.background import Background
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerVerdict:
+    """A layer before and after; an outcome without a cost has the reason.
+
+    `steps` are the points of its loop nest that do not read padding, such as multiply-accumulates;
+    `baseline_steps` those of another formulation before, None if both are the same.
+    No program takes fewer than `least_cycles`, in which the machine with the extension reads the
+    operands once, or writes the results. `baseline_error` is the largest difference between its
+    results and those of another formulation before, on random data; None if both are the same.
+    """
+
+    name: str
+    count: int
+    steps: int
+    least_cycles: float
+    before: LayerOutcome
+    after: LayerOutcome
+    accuracy: Accuracy | None
+    baseline_error: float | None = None
+    baseline_steps: int | None = None
+
+    @property
+    def applies(self) -> bool:
+        """Whether a mapping uses the extension."""
+        return self.after.cost is not None
+
+    @property
+    def helps(self) -> bool:
+        """Whether it does in fewer cycles, or where the plain machine has no program."""
+        plain, own = self.before.cost, self.after.cost
+        return own is not None and (plain is None or own.total < plain.total)
+
+    @property
+    def chosen(self) -> LayerCost | None:
+        """What the machine with the extension would run."""
+        return self.after.cost if self.helps else self.before.cost
+
+    @property
+    def steps_before(self) -> int:
+        """The points of the loop nest that the machine computes before."""
+        return self.steps if self.baseline_steps is None else self.baseline_steps
+
+    @property
+    def chosen_steps(self) -> int:
+        """Those of what the machine with the extension would run."""
+        return self.steps if self.helps else self.steps_before
+
+    @property
+    def gain(self) -> float | None:
+        """Cycles before over those of the extension, used or not; None where one is unknown."""
+        before, after = self.before.cost, self.after.cost
+        return None if before is None or after is None else before.cycles / after.cycles
+
+    @property
+    def speedup(self) -> float | None:
+        """Cycles before over those of what would be run; None where one of them is unknown."""
+        plain, chosen = self.before.cost, self.chosen
+        return None if plain is None or chosen is None else plain.cycles / chosen.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionVerdict:
+    """All layers, the machines, and the most steps a cycle of each.
+
+    `added` are the instructions and the stage that are judged, `area` is what they add to `part`;
+    the types are those of a layer's operands. `network` is the accuracy of a network that has the
+    layers, where it was measured.
+    """
+
+    before: Config
+    after: Config
+    added: tuple[PlugIn | PlugInStage, ...]
+    types_before: OperandTypes
+    types_after: OperandTypes
+    steps_before: float
+    steps_after: float
+    trials: int
+    part: FpgaPart
+    area: AddedArea
+    layers: tuple[LayerVerdict, ...]
+    network: NetworkAccuracy | None = None
+
+    @property
+    def compared(self) -> tuple[LayerVerdict, ...]:
+        """The layers that both machines run, over which sums are made."""
+        return tuple(layer for layer in self.layers if layer.before.cost is not None)
+
+    def total(self, what: Callable[[LayerCost], float], after: bool) -> float:
+        """The sum over `compared` of a figure, times how often the network has the layer."""
+        found = ((layer.count, layer.chosen if after else layer.before.cost) for layer in self.compared)
+        return sum(count * what(one) for count, one in found if one is not None)
+
+    @property
+    def most_speedup(self) -> float | None:
+        """The speed-up of programs that take the least cycles of the layers."""
+        least = sum(layer.count * layer.least_cycles for layer in self.compared)
+        return self.total(lambda one: one.cycles, after=False) / least if least else None
+
+    @property
+    def speedup(self) -> float | None:
+        """Cycles of all layers before over after."""
+        after = self.total(lambda one: one.cycles, after=True)
+        return self.total(lambda one: one.cycles, after=False) / after if after else None
+
+
+def evaluate(
+    source: Source,
+    layers: Sequence[EvaluatedLayer],
+    config: Config,
+    *,
+    beside: Sequence[Source] = (),
+    trials: int = 0,
+    seed: int = 0,
+    workers: int | None = None,
+    part: FpgaPart | None = None,
+    synthesise: bool = False,
+    progress: Progress = lambda what, done, total: None,
+) -> ExtensionVerdict:
+    """The verdict on an extension, given as `vdla.extend` takes it.
+
+    `config` may have extensions already: those of `beside`, which both machines have. `trials`
+    tunes both machines alike, each layer with so many. `workers` processes help this one. The area
+    on `part`, by default that of the preset's board, is known from an earlier run, unless
+    `synthesise` asks for it. Outcomes are kept, so that the same question is answered at once.
+
+    Raises:
+        EvaluateError: no layers, or the program of an extension does not compute a layer.
+        ExtensionError: the declaration does not fit the machine, or its program fails.
+    """
+    if not layers:
+        raise EvaluateError("evaluate: layers must be at least one, got none")
+    after = extend(config, source)
+    plug_ins = after.extensions[len(config.extensions) :]
+    stages = [after.stage] if after.stage is not None and after.stage != config.stage else []
+    added: tuple[PlugIn | PlugInStage, ...] = (*plug_ins, *stages)
+    declared = [extension_of(after, plug_in) for plug_in in plug_ins]
+    plain = types_of(config)
+    own = read_types(declared, plain)
+    sources = (*beside, source)
+    both = (
+        partial(MeasureJob, config=config, sources=_paths(beside), trials=trials, seed=seed),
+        partial(MeasureJob, config=after, sources=_paths(sources), names=_names(added), trials=trials, seed=seed),
+    )
+    jobs = []
+    for layer in layers:
+        jobs.append(both[0](name=layer.name, output=layer.plain_expression(plain)))
+        definition = layer.definition(own)
+        written = written_programs(declared, definition, after)
+        jobs.append(both[1](name=layer.name, output=definition.output, written=written))
+    outcomes = _outcomes(jobs, 0 if any(map(callable, sources)) else workers, progress)
+    pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
+    judged = [_judged(layer, *pair, plain, own, config, seed) for layer, pair in zip(layers, pairs, strict=True)]
+    part = part or part_of_preset(config.name)
+    rates = [_steps_a_cycle(*pair) for pair in zip(declared, plug_ins, strict=True)]
+    return ExtensionVerdict(
+        before=config,
+        after=after,
+        added=added,
+        types_before=plain,
+        types_after=own,
+        steps_before=config.macs_per_cycle,
+        steps_after=max([config.macs_per_cycle, *rates]),
+        trials=trials,
+        part=part,
+        area=added_area(config, after, added, part, progress if synthesise else None),
+        layers=tuple(judged),
+    )
+
+
+def with_accuracy(verdict: ExtensionVerdict, job: AccuracyJob) -> ExtensionVerdict:
+    """The verdict on the layers of a network with the accuracy of that network; as
+    `network_accuracy` with the layers in which the extension is used.
+    """
+    used = [layer.name for layer in verdict.layers if layer.helps]
+    return replace(verdict, network=network_accuracy(job, used, verdict.types_before, verdict.types_after))
+
+
+def _judged(
+    layer: EvaluatedLayer,
+    before: LayerOutcome,
+    after: LayerOutcome,
+    plain: OperandTypes,
+    own: OperandTypes,
+    config: Config,
+    seed: int,
+) -> LayerVerdict:
+    """The verdict on a layer; its error where the types differ."""
+    output, baseline = layer.expression(plain), layer.baseline
+    return LayerVerdict(
+        name=layer.name,
+        count=layer.count,
+        steps=_needed(steps_of(output), *([before, after] if baseline is None else [after])),
+        least_cycles=least_cycles(layer.definition(own), config),
+        before=before,
+        after=after,
+        accuracy=None if own == plain else accuracy_of(terms_of(output), plain, own, seed),
+        baseline_error=None if baseline is None else largest_difference(output, baseline, seed),
+        baseline_steps=None if baseline is None else _needed(steps_of(baseline), before),
+    )
+
+
+def _names(added: Sequence[PlugIn | PlugInStage]) -> tuple[str, ...]:
+    return tuple(part.name for part in added)
+
+
+def _paths(sources: Sequence[Source]) -> tuple[str, ...]:
+    """What other processes load; functions are known to this one, which then works alone."""
+    return tuple(fspath(source) for source in sources if not callable(source))
+
+
+def _needed(steps: int, *outcomes: LayerOutcome) -> int:
+    """The steps that do not read padding."""
+    shares = [found.cost.needed for found in outcomes if found.cost is not None]
+    return round(steps * min(shares, default=1.0))
+
+
+def _steps_a_cycle(extension: Extension, plug_in: PlugIn) -> float:
+    """Points of the behaviour's loop nest over the least interval of its steps."""
+    points = max((_points(stage) for stage in stages_of(extension)), default=0)
+    return float(points / max(1, plug_in.interval.value(lambda name: 0)))
+
+
+def _points(stage: Stage) -> int:
+    """Those of a sum that is written out, without axes of a reduction, are its terms."""
+    terms = max(1, _terms(stage.value.expr))
+    if stage.reduction is not None:
+        terms = prod(int(axis.extent) for axis in stage.reduction.axes)
+    return prod(map(int, stage.shape)) * terms
+
+
+def _terms(expr: ir.Expr) -> int:
+    """The computed operands of a sum, or of a maximum or minimum."""
+    match expr:
+        case ir.Load() | ir.Const():
+            return 0
+        case ir.Binary(op="add" | "max" | "min", a=a, b=b):
+            return _terms(a) + _terms(b)
+    return 1
+
+
+def _outcomes(jobs: Sequence[MeasureJob], workers: int | None, progress: Progress) -> list[LayerOutcome]:
+    """The outcomes of jobs, those that are kept at once, the others in several processes."""
+    found = {at: outcome for at, job in enumerate(jobs) if (outcome := kept(job)) is not None}
+    with Background(workers) as background:
+        tasks = {at: background.submit(measured, job) for at, job in enumerate(jobs) if at not in found}
+        for done, (at, task) in enumerate(tasks.items()):
+            progress(jobs[at].name, done, len(tasks))
+            (found[at],) = background.results([task])
+            keep(jobs[at], found[at])
+    return [found[at] for at in range(len(jobs))]

@@ -1,0 +1,157 @@
+"""Programs that authors of extensions write: what they give for a layer, and whether it is right.
+
+The check runs a program on random data and compares every element with the layer's expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log2, sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler import te
+from vdla.compiler.extensions import Extension, ExtensionError, LayerError, program_of
+from vdla.compiler.interpret import interpret
+from vdla.compiler.ir import is_float, limits, storage_dtype
+from vdla.compiler.operators.definitions import Definition
+from vdla.hardware.config import Config
+from vdla.hardware.numerics import pack_scale
+from vdla.hardware.program import ProgramTensor
+from vdla.runtime.studies.layers import EvaluateError, placeholders_of, terms_of
+
+if TYPE_CHECKING:
+    from vdla.compiler.layer_programs import LayerProgram
+
+
+Array = NDArray[Any]
+_SHARE = 0.4  # of the range of results: about one in a hundred is beyond it
+
+
+def random_arrays(output: te.Tensor, seed: int) -> dict[str, Array]:
+    """Random values of the inputs of a tensor, by name."""
+    rng, terms = np.random.default_rng(seed), terms_of(output)
+    return {tensor.name: _elements(tensor, terms, rng) for tensor in placeholders_of(output)}
+
+
+def computed(output: te.Tensor, arrays: Mapping[str, Array]) -> Array:
+    """The tensor computed from its inputs, by the interpreter."""
+    inputs = placeholders_of(output)
+    function = te.create_function(inputs, [output], "layer")
+    return interpret(function, {tensor.name: arrays[tensor.name] for tensor in inputs})[output.name]
+
+
+def largest_difference(output: te.Tensor, other: te.Tensor, seed: int) -> float:
+    """The largest difference of two formulations on the same inputs."""
+    arrays = random_arrays(output, seed)
+    results = [computed(tensor, arrays).astype(np.float64) for tensor in (output, other)]
+    return float(np.abs(results[0] - results[1]).max())
+
+
+def _elements(tensor: te.Tensor, terms: int, rng: np.random.Generator) -> Array:
+    if tensor.dtype == "int64":  # lanes of the scale buffer
+        return _scales(tensor.shape, terms, rng)
+    if is_float(tensor.dtype):
+        return rng.standard_normal(tensor.shape).astype(storage_dtype(tensor.dtype))
+    low, high = (int(limit) for limit in limits(tensor.dtype))
+    return rng.integers(low, high, tensor.shape, endpoint=True).astype(storage_dtype(tensor.dtype))
+
+
+def _scales(shape: Sequence[int], terms: int, rng: np.random.Generator) -> Array:
+    """Multipliers for sums of so many products of two random bytes."""
+    product = (256**2 - 1) / 12  # of their standard deviations
+    spread = sqrt(terms) * product
+    mult = rng.integers(1 << 22, 1 << 24, shape)
+    shift = np.full(shape, round(log2(spread * (1 << 23) / (_SHARE * 127))))
+    bias = rng.integers(-round(spread), round(spread), shape, endpoint=True)
+    return pack_scale(bias, mult, shift).view(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenProgram:
+    """The programs of an extension for a layer, or none and the reason."""
+
+    label: str
+    found: tuple[LayerProgram, ...]
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """The same for equal programs."""
+        return "\n".join([self.label, self.reason, *(each.text for each in self.found)])
+
+    def check(self, layer: str, output: te.Tensor, seed: int) -> None:
+        """EvaluateError unless all programs are safe and compute the layer."""
+        arrays = random_arrays(output, seed)
+        wanted = computed(output, arrays)
+        for number, program in enumerate(self.found):
+            which = f" ({number + 1} of {len(self.found)})" if len(self.found) > 1 else ""
+            where = f"evaluate: {self.label} of {layer}{which}"
+            _require_equal(where, output, _computed(where, program, arrays), wanted, seed)
+
+
+def _computed(where: str, program: LayerProgram, arrays: dict[str, Array]) -> Array:
+    """The plain result of a program; EvaluateError unless it is safe."""
+    from vdla.simulator.simulate import simulate
+    from vdla.simulator.verify import VerifyError
+
+    try:
+        return program.unpack(simulate(program.program, program.pack(arrays), mode="function").outputs)
+    except VerifyError as error:
+        raise EvaluateError(f"{where} must be a safe program, got {error.verdict.findings[0].message}") from None
+
+
+def _require_equal(where: str, output: te.Tensor, found: Array, wanted: Array, seed: int) -> None:
+    """EvaluateError with the first element that differs."""
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        got = f"{found.dtype}{list(found.shape)}"
+        raise EvaluateError(f"{where} must give {output.dtype}{list(output.shape)}, got {got}")
+    wrong = np.argwhere(found != wanted)
+    if len(wrong):
+        at = tuple(map(int, wrong[0]))
+        rule = f"{output.name}{list(at)} must be {wanted[at]}, by the expression of the layer, got {found[at]}"
+        raise EvaluateError(f"{where}: {rule}; {len(wrong):,} of {wanted.size:,} elements differ (seed {seed})")
+
+
+def written_programs(declared: Sequence[Extension], layer: Definition, config: Config) -> tuple[WrittenProgram, ...]:
+    """What the authors of extensions give for a layer on a machine that has them.
+
+    Raises:
+        ExtensionError: an author's function fails, or returns something else than LayerPrograms.
+    """
+    return tuple(_written(extension, layer, config) for extension in declared if extension.program is not None)
+
+
+def _written(extension: Extension, layer: Definition, config: Config) -> WrittenProgram:
+    from vdla.compiler.layer_programs import LayerProgram
+
+    write, label = program_of(extension), f"program of {extension.name}"
+    assert write is not None
+    try:
+        given = write(layer, config)
+    except LayerError as error:
+        return WrittenProgram(label, (), str(error))
+    found = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if not found or not all(isinstance(each, LayerProgram) and each.program.config == config for each in found):
+        rule = f"program of {extension.name} must return a vdla.LayerProgram, or several, for the machine it is given"
+        raise ExtensionError(f"{extension.place}: {rule}, got {given!r}")
+    for each in found:
+        _require_known(f"{extension.place}: {label} must pack", each.sources, layer.inputs)
+        outputs = [tensor for tensor in each.program.tensors if tensor.role == "output"]
+        _require_known(f"{extension.place}: {label} must unpack", [each.result], outputs)
+    return WrittenProgram(label, found)
+
+
+def _require_known(rule: str, used: Iterable[te.Tensor], known: Sequence[te.Tensor | ProgramTensor]) -> None:
+    """ExtensionError where a tensor is none of those that have arrays."""
+    choices = [_described(each) for each in known]
+    for tensor in used:
+        if (found := _described(tensor)) not in choices:
+            raise ExtensionError(f"{rule} {' or '.join(choices)}, got {found}")
+
+
+def _described(tensor: te.Tensor | ProgramTensor) -> str:
+    return f"{tensor.name} {tensor.dtype}{list(tensor.shape)}"
