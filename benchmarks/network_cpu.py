@@ -23,7 +23,7 @@ from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, geomean, requ
 from vdla.compiler.graph.onnx.export import export_model
 from vdla.networks.registry import NETWORKS
 from vdla.runtime.native import set_threads
-from vdla.runtime.network import compile_network
+from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.quantise import quantise
 from vdla.support.arrays import Array
 from vdla.support.progress import Progress, numbered, silent

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import BenchmarkResult, Progress, Row, versions
+from vdla.benchmarks.harness import BenchmarkResult, Row, versions
 from vdla.benchmarks.placement_layers import PlacementLayer, addition, conv, placement_layers
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import (
@@ -37,12 +37,12 @@ from vdla.compiler.graph.accelerator import (
 from vdla.compiler.graph.accelerator.cost import PROGRAM_SECONDS, cpu_seconds, handover_seconds
 from vdla.compiler.operators.vdla import Operator
 from vdla.hardware.config import Config
-from vdla.runtime.executor import operator_cycles
+from vdla.runtime.executor.operator_cycles import operator_cycles
 from vdla.runtime.native import set_threads
-from vdla.runtime.network import compile_network
+from vdla.runtime.network.compile_network import compile_network
 from vdla.simulator.timing import time_program
 from vdla.support.processor import cpu_model
-from vdla.support.progress import silent
+from vdla.support.progress import Progress, silent
 
 MACHINES = ("pynq_z1", "ultra96", "zcu104", "batch4", "tiny")
 _FIFTH = 1.2

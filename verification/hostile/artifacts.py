@@ -27,7 +27,7 @@ from vdla.runtime.executor.plan import ControlStep, PlannedValue, numpy_dtype
 from vdla.runtime.grid.opencl_context import OpenClDeviceError
 from vdla.runtime.native.elf_image import ElfLayout
 from vdla.runtime.native.elf_object import ElfObject
-from vdla.runtime.network import compile_network
+from vdla.runtime.network.compile_network import compile_network
 from vdla.support.sealed_file import FileFormat
 from vdla.verification.hostile.mutate import mutate_json, mutated_bytes
 from vdla.verification.hostile.source import HostileSource
