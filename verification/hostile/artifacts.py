@@ -171,7 +171,7 @@ ARTIFACTS = HostileSource("artifact", read_artifact, _CASES, corpus)
 
 
 # --- corpus ---------------------------------------------------------------------------------------
-# Small compiled networks with every kind of step: the begin of hostile ones.
+# Small compiled networks with every kind of step: of which hostile ones are made.
 
 
 def artifacts() -> Iterator[bytes]:

@@ -73,7 +73,7 @@ ONNX_MODELS = HostileSource("onnx", read_model, _CASES)
 
 
 # --- corpus ---------------------------------------------------------------------------------------
-# Well-formed small models, one for each part of the importer: the begin of hostile ones.
+# Well-formed small models, one for each part of the importer: of which hostile ones are made.
 
 
 _FLOAT = TensorProto.FLOAT
