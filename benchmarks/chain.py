@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator, default_rng
 
 from vdla.benchmarks.harness import BenchmarkResult, Row, receipt, total
 from vdla.compiler.operators.workload_bound import bound
@@ -89,7 +90,7 @@ def _convolution(layer: Workload, config: Config, activation: str) -> Operator:
 
 def random_inputs(chain: Chain, seed: int) -> Arrays:
     """An image and weights over their whole range; multipliers that keep the spread of results."""
-    rng, layer = np.random.default_rng(seed), workload("C1")
+    rng, layer = default_rng(seed), workload("C1")
     image = rng.integers(-128, 128, (1, layer.in_channels, layer.height, layer.width), np.int8)
     inputs = chain.pack_input("image", image)
     for step in chain.steps:
@@ -97,7 +98,7 @@ def random_inputs(chain: Chain, seed: int) -> Arrays:
     return inputs
 
 
-def _constants(operator: Operator, rng: np.random.Generator) -> tuple[Any, ...]:
+def _constants(operator: Operator, rng: Generator) -> tuple[Any, ...]:
     match operator.name:
         case "residual_add":
             return (None, 1 / np.hypot(*FACTORS))

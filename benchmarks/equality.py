@@ -9,14 +9,12 @@ replay it. `--long` runs 10,000 programs and the layers of ResNet-18.
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from vdla.benchmarks.harness import BenchmarkResult, Row, receipt, total
+from vdla.benchmarks.harness import BenchmarkResult, Row, finished, receipt, total
 from vdla.benchmarks.layers import FIRST, PRESET
 from vdla.compiler.operators.workloads import resnet18_layers, workload
 from vdla.hardware.asm import disassemble
@@ -133,24 +131,12 @@ def _outcomes(
     count = sum(len(batch) for batch in batches)
     outcomes: list[Outcome] = []
     progress("start", 0, count)
-    for outcome in _finished(batches, partial(compare_batch, opened=opened), workers):
+    for outcome in finished(partial(compare_batch, opened=opened), batches, workers):
         outcomes.append(outcome)
         done = sum(outcome.programs for outcome in outcomes)
         bad = sum(len(outcome.mismatches) for outcome in outcomes)
         progress(f"{outcome.machine}, {bad} mismatches", done, count)
     return outcomes
-
-
-def _finished(
-    batches: Sequence[Sequence[ProgramCase]], work: Callable[[Sequence[ProgramCase]], Outcome], workers: int
-) -> Iterable[Outcome]:
-    if not workers:
-        yield from map(work, batches)
-        return
-    context = multiprocessing.get_context("spawn")  # a fork would inherit the threads of compiled code
-    with ProcessPoolExecutor(workers, context) as pool:
-        for done in as_completed([pool.submit(work, batch) for batch in batches]):
-            yield done.result()
 
 
 def compare_batch(batch: Sequence[ProgramCase], opened: Open = rtl_pair) -> Outcome:

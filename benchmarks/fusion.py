@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from vdla.benchmarks.harness import BenchmarkResult, Row, host_receipt, paired_times
@@ -30,7 +31,7 @@ _HIDDEN = 128
 
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """Measure every workload."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     workloads = {"conv": _conv, "depthwise": _depthwise, "lstm": _lstm}
     set_threads(1)
     try:
@@ -86,7 +87,7 @@ def _kernel(stages: Sequence[Stage], arrays: Arrays, results: Sequence[str]) -> 
 # --- workloads ------------------------------------------------------------------------------------
 
 
-def _conv(rng: np.random.Generator) -> Workload:
+def _conv(rng: Generator) -> Workload:
     """28x28, 128 to 256 channels."""
     lanes = host().lanes(4)
     weight = rng.standard_normal((256, 128, 1, 1), np.float32)
@@ -99,7 +100,7 @@ def _conv(rng: np.random.Generator) -> Workload:
     return _with_batch_norm(rng, (conv, ("x", "w"), "y"), arrays, 256, lanes)
 
 
-def _depthwise(rng: np.random.Generator) -> Workload:
+def _depthwise(rng: Generator) -> Workload:
     """3x3 windows, 14x14, 512 channels."""
     lanes = host().lanes(4)
     packed = operators.pack_blocked_depthwise_conv2d(rng.standard_normal((512, 1, 3, 3), np.float32), lanes)
@@ -111,12 +112,12 @@ def _depthwise(rng: np.random.Generator) -> Workload:
     return _with_batch_norm(rng, (conv, ("x", "w"), "y"), arrays, 512, lanes)
 
 
-def _image(rng: np.random.Generator, channels: int, size: int, lanes: int) -> Array:
+def _image(rng: Generator, channels: int, size: int, lanes: int) -> Array:
     """An image in blocks of channels."""
     return rng.standard_normal((1, channels // lanes, size, size, lanes), np.float32)
 
 
-def _with_batch_norm(rng: np.random.Generator, conv: Stage, arrays: Arrays, channels: int, lanes: int) -> Workload:
+def _with_batch_norm(rng: Generator, conv: Stage, arrays: Arrays, channels: int, lanes: int) -> Workload:
     """A convolution, batch normalisation (a product and a sum, as there), and ReLU."""
     for name in ("factor", "shift"):
         arrays[name] = rng.uniform(0.5, 1.5, (channels // lanes, 1, 1, lanes)).astype(np.float32)
@@ -129,7 +130,7 @@ def _with_batch_norm(rng: np.random.Generator, conv: Stage, arrays: Arrays, chan
     return [conv, *epilogue], arrays, ["z"]
 
 
-def _lstm(rng: np.random.Generator) -> Workload:
+def _lstm(rng: Generator) -> Workload:
     """A cell of 128 hidden units at batch 1, one kernel for each ONNX operator."""
     lanes = host().lanes(4)
     arrays = {name: rng.standard_normal((1, _HIDDEN), np.float32) for name in ("x", "h", "c")}

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import multiprocessing
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from math import exp, log
-from typing import Any
+from typing import Any, TypeVar
 
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
@@ -132,6 +134,23 @@ def require_libraries(where: str, names: Iterable[str], extra: str = "dev") -> N
     if missing:
         text = f'{", ".join(missing)} must be installed, got none (pip install "vdla[{extra}]")'
         raise LibraryError(f"bench {where}: {text}")
+
+
+# --- work in processes ----------------------------------------------------------------------------
+
+Task = TypeVar("Task")
+Outcome = TypeVar("Outcome")
+
+
+def finished(work: Callable[[Task], Outcome], tasks: Iterable[Task], workers: int) -> Iterator[Outcome]:
+    """The outcomes of tasks as they complete in so many processes; 0 works in this one."""
+    if not workers:
+        yield from map(work, tasks)
+        return
+    context = multiprocessing.get_context("spawn")  # a fork would inherit the threads of compiled code
+    with ProcessPoolExecutor(workers, context) as pool:
+        for done in as_completed([pool.submit(work, task) for task in tasks]):
+            yield done.result()
 
 
 # --- timing in turns ------------------------------------------------------------------------------

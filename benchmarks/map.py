@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator, default_rng
 
 from vdla.benchmarks.harness import BenchmarkResult, Row, receipt
 from vdla.benchmarks.mapped_layers import MappedLayer, mapped_layers
@@ -85,11 +86,11 @@ def _layer_row(layer: MappedLayer, config: Config) -> Row:
 # --- kinds of operators ---------------------------------------------------------------------------
 
 
-def _sizes(rng: np.random.Generator, *limits: int) -> list[int]:
+def _sizes(rng: Generator, *limits: int) -> list[int]:
     return [int(rng.integers(1, limit + 1)) for limit in limits]
 
 
-def _random_convolution(rng: np.random.Generator, axes: int, groups: int = 1, dilation: int = 1) -> Definition:
+def _random_convolution(rng: Generator, axes: int, groups: int = 1, dilation: int = 1) -> Definition:
     kernel = [int(rng.integers(1, 4)) for _ in range(axes)]
     batch, inputs, outputs = _sizes(rng, 2, 9, 9)
     return definitions.convolution(
@@ -106,7 +107,7 @@ def _random_convolution(rng: np.random.Generator, axes: int, groups: int = 1, di
     )
 
 
-def _random_window(rng: np.random.Generator, kind: str) -> Definition:
+def _random_window(rng: Generator, kind: str) -> Definition:
     """A transposed or depthwise convolution, or a pooling."""
     kernel = [int(rng.integers(1, 4)) for _ in range(2)]
     batch, inputs, outputs = _sizes(rng, 2, 9, 9)
@@ -126,7 +127,7 @@ def _random_window(rng: np.random.Generator, kind: str) -> Definition:
     return definitions.pooling(kind=which, channels=inputs, size=size, pads=pads, count_include_pad=counted, **options)
 
 
-def _random_element_wise(rng: np.random.Generator, kind: str) -> Definition:
+def _random_element_wise(rng: Generator, kind: str) -> Definition:
     batch, channels, height, width = _sizes(rng, 2, 9, 5, 5)
     factors = [int(factor) for factor in rng.integers(1, 100, 2)]
     zero_points = [int(zero) for zero in rng.integers(-9, 9, 2)]
@@ -142,7 +143,7 @@ def _random_element_wise(rng: np.random.Generator, kind: str) -> Definition:
     return definitions.leaky_relu(factors=factors, zero_point=zero_points[0], **options)
 
 
-def _random_product(rng: np.random.Generator, kind: str) -> Definition:
+def _random_product(rng: Generator, kind: str) -> Definition:
     a, b, c, d = _sizes(rng, 3, 9, 9, 9)
     match kind:
         case "batched product":
@@ -182,7 +183,7 @@ _ELEMENT_WISE = ("residual addition", "extremum", "leaky relu", "rescaling")
 _KINDS = (*_CONVOLUTIONS, *_PRODUCTS, *_WINDOWS, *_ELEMENT_WISE)
 
 
-def _random_definition(rng: np.random.Generator, kind: str) -> Definition:
+def _random_definition(rng: Generator, kind: str) -> Definition:
     """An operator of a kind, of a random shape."""
     if kind in _CONVOLUTIONS:
         return _random_convolution(rng, **_CONVOLUTIONS[kind])
@@ -193,7 +194,7 @@ def _random_definition(rng: np.random.Generator, kind: str) -> Definition:
 
 def _is_exact(kind: str, seed: int) -> bool:
     """Whether random mappings of random shapes equal the interpreter."""
-    rng = np.random.default_rng([seed, *kind.encode()])
+    rng = default_rng([seed, *kind.encode()])
     config = Config.preset("tiny")
     for _ in range(SHAPES):
         definition = _random_definition(rng, kind)
@@ -208,7 +209,7 @@ def _is_exact(kind: str, seed: int) -> bool:
     return True
 
 
-def _array(rng: np.random.Generator, tensor: te.Tensor) -> Any:  # noqa: ANN401  an array
+def _array(rng: Generator, tensor: te.Tensor) -> Any:  # noqa: ANN401  an array
     if tensor.dtype == "int64":
         lanes = (rng.integers(-99, 99, tensor.shape), rng.integers(1, 999, tensor.shape), np.full(tensor.shape, 16))
         return pack_scale(*lanes).view(np.int64)

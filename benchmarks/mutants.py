@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
+from numpy.random import Generator, default_rng
 
 from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, receipt
 from vdla.hardware.program import Program
@@ -62,7 +62,7 @@ def run(
     for number, program in enumerate(steps(progress, programs)):
         refused += [] if verify(program).ok else [program.name]
         harmful += [program.name] if attack(program, seed).harmful else []
-        tally = _tally(program, share, np.random.default_rng([seed, number]), seed)
+        tally = _tally(program, share, default_rng([seed, number]), seed)
         rows.append(_row(program, tally))
         total.counts += tally.counts
         total.missed += tally.missed
@@ -74,7 +74,7 @@ def run(
     )
 
 
-def _tally(program: Program, count: int, rng: np.random.Generator, seed: int) -> Tally:
+def _tally(program: Program, count: int, rng: Generator, seed: int) -> Tally:
     tally = Tally()
     for number, mutant in enumerate(mutants(program, count, rng)):
         tally.add(mutant, seed + number)

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
+from numpy.random import default_rng
 
 from vdla.benchmarks.harness import BenchmarkResult, Figures, receipt
 from vdla.hardware.config import Config
@@ -45,7 +46,7 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     _check(program, arrays, expected)
     rows = []
     with one_thread():
-        left, right = (np.random.default_rng(seed + i).random((SIZE, SIZE), np.float32) for i in range(2))
+        left, right = (default_rng(seed + i).random((SIZE, SIZE), np.float32) for i in range(2))
         for number in range(ROUNDS):
             step(f"round {number + 1}")
             rows.append(_round(program, arrays, left, right))
@@ -57,7 +58,7 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
 
 def operands(config: Config, seed: int) -> tuple[dict[str, Array], Array]:
     """The packed inputs of the program, and the expected packed result from NumPy."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     bi, bo, batch = config.block_in, config.block_out, config.batch
     a, w = (rng.integers(-128, 128, (SIZE, SIZE), np.int8) for _ in range(2))
     scales = pack_scale(rng.integers(-(1 << 16), 1 << 16, SIZE), rng.integers(1, 1 << 10, SIZE), SHIFT + 10)

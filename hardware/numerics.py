@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vdla.hardware.isa.instructions import VectorOp
 from vdla.support.arrays import Array, Bytes, Ints
 from vdla.support.errors import Error
 
@@ -111,45 +110,6 @@ def requantise(
     product = wrap32(_wide(values) + bias).astype(np.int64) * mult
     result = round_half_even(product, shift) + zero_point
     return np.asarray(np.minimum(np.maximum(result, clip_lo), clip_hi), np.int8)
-
-
-# --- vector operations ---------------------------------------------------------------------------
-
-
-def _shift_right(a: Int64, amount: Int64) -> Int64:
-    rounding = np.where(amount > 0, np.int64(1) << np.maximum(amount - 1, 0), 0)
-    return (a + rounding) >> amount
-
-
-def vector_op(op: VectorOp, a: ArrayLike, x: ArrayLike, b: ArrayLike) -> Int32:
-    """The new accumulator entry of the old one `a`, the source `x` (of MAC) and operand `b`."""
-    old, operand = _wide(a), _wide(b)
-    match op:
-        case VectorOp.ADD:
-            return wrap32(old + operand)
-        case VectorOp.SUB:
-            return wrap32(old - operand)
-        case VectorOp.MUL:
-            return wrap32(old * operand)
-        case VectorOp.MIN:
-            return wrap32(np.minimum(old, operand))
-        case VectorOp.MAX:
-            return wrap32(np.maximum(old, operand))
-        case VectorOp.SHL:
-            return wrap32(old << (operand & 31))
-        case VectorOp.SHR:
-            return wrap32(_shift_right(old, operand & 31))
-        case VectorOp.CLIP:
-            return wrap32(np.minimum(np.maximum(old, wrap32(-operand)), operand))
-        case VectorOp.MOV:
-            return wrap32(operand)
-        case VectorOp.MAC:
-            return wrap32(old + _wide(x) * operand)
-
-
-def vector_start(op: VectorOp, x: ArrayLike, b: ArrayLike) -> Int32:
-    """The accumulator entry at a `first` micro-op under `init`: `x * b` for MAC, else `b`."""
-    return wrap32(_wide(x) * _wide(b)) if op == VectorOp.MAC else wrap32(b)
 
 
 # --- elements ------------------------------------------------------------------------------------

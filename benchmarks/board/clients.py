@@ -6,24 +6,35 @@ client tries again. When all clients are done, the server must hold nothing of t
 
 from __future__ import annotations
 
-import multiprocessing
-import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-
-from vdla.benchmarks.board.client_process import ATTEMPTS, ClientTask, client
-from vdla.benchmarks.board.faults import DeviceFaults, FaultyDevices, NetworkFaults, faulty_network
+from vdla.benchmarks.board.faults import DeviceFaults
+from vdla.benchmarks.board.faults import FaultyDevices
+from vdla.benchmarks.board.faults import NetworkFaults
+from vdla.benchmarks.board.faults import faulty_network
 from vdla.benchmarks.board.served import served
 from vdla.benchmarks.harness import Row
 from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+from vdla.runtime.remote.remote_device import RemoteDevice
 from vdla.runtime.remote.channel import board_status
 from vdla.runtime.remote.limits import Limits
-from vdla.support.progress import Progress, silent
+from vdla.runtime.devices.run import run
+from vdla.support.errors import Error
+from vdla.support.progress import Progress
+from vdla.support.progress import silent
+from vdla.verification.programs.random_data import random_arrays
+from vdla.verification.programs.random_programs import random_verified_program
+import multiprocessing
+import os
+import time
+
 
 HANG_S = 150.0
 """Seconds without a line in its journal after which a client hangs."""
@@ -180,3 +191,73 @@ def _figures(journals: list[list[str]], runs: int, executed: int) -> Mapping[str
         "submitted": submitted,
         "executed": executed,
     }
+
+
+# --- a client -------------------------------------------------------------------------------------
+# One client of the benchmark `clients`: runs its programs and keeps a journal of what it did.
+#
+# The journal outlives a killed client: `s N` before run N is submitted, `r N ok` or `r N wrong`
+# after its result, `e N text` after an error. A client that starts again continues behind its last
+# result. Any error that is not VDLA's ends the process.
+
+
+ATTEMPTS = 50
+"""Attempts of a run, each of which ended with a clear error, before it is given up."""
+_PROGRAMS = 24
+_LENGTHS = (8, 40)
+_CONNECT_S, _WAIT_S = 20.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTask:
+    """What a client has to do; picklable."""
+
+    address: str
+    preset: str
+    journal: Path
+    seed: int
+    runs: int
+
+
+def client(task: ClientTask) -> None:
+    """Run all programs that the journal has no result of."""
+    config = Config.preset(task.preset)
+    programs = [_case(config, seed) for seed in range(_PROGRAMS)]
+    expected = [run(program, random_arrays(program, seed), "sim").outputs for seed, program in enumerate(programs)]
+    with task.journal.open("a", encoding="utf-8") as journal:
+        device: RemoteDevice | None = None
+        for number in range(_next(task.journal), task.runs):
+            case = (task.seed + 7 * number) % _PROGRAMS
+            for _ in range(ATTEMPTS):
+                try:
+                    if device is None:
+                        device = RemoteDevice(config, task.address, connect_s=_CONNECT_S, wait_s=_WAIT_S)
+                    note(journal.fileno(), f"s {number}")
+                    outputs = run(programs[case], random_arrays(programs[case], case), device).outputs
+                except Error as error:
+                    note(journal.fileno(), f"e {number} {' '.join(str(error).split())}")
+                    if device is not None:
+                        device.close()
+                    device = None
+                    continue
+                equal = all((outputs[name] == array).all() for name, array in expected[case].items())
+                note(journal.fileno(), f"r {number} {'ok' if equal else 'wrong'}")
+                break
+        if device is not None:
+            device.close()
+
+
+def _case(config: Config, seed: int) -> Program:
+    low, high = _LENGTHS
+    return random_verified_program(config, seed, low + seed * (high - low) // _PROGRAMS)
+
+
+def note(handle: int, line: str) -> None:
+    """A line of the journal; what was written stays, also when the process is killed."""
+    os.write(handle, f"{line}\n".encode())
+
+
+def _next(journal: Path) -> int:
+    """The first run without a result."""
+    lines = journal.read_text(encoding="utf-8").splitlines()
+    return max((int(line.split()[1]) + 1 for line in lines if line.startswith("r ")), default=0)

@@ -1,7 +1,8 @@
-"""A simulator that fails as a board may: errors, crashes, slow runs, runs that do not end.
+"""A device and a network with faults that are drawn from a seed.
 
-The faults follow from the seed and the number of the device, so that a device that is opened again
-does not repeat those of the one before.
+The device is a simulator that fails as a board may: errors, crashes, slow runs, runs that do not
+end. Its faults follow from the seed and its number, so that a device that is opened again does not
+repeat those of the one before.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ Both sides compute int32 sums of the same numbers: weights from -2 to 1, data fr
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from vdla.benchmarks.cpu.layers import kernel_of
@@ -26,12 +27,12 @@ def measure_bitserial(seed: int, step: ReportStep) -> Section:
     measurements = []
     for size in SIZES:
         step(f"matvec {size}")
-        measurements.append(measure_size(size, np.random.default_rng([seed, size])))
+        measurements.append(measure_size(size, default_rng([seed, size])))
     speedup, error = geomean(one.times.ratio for one in measurements), max(one.error for one in measurements)
     return section({"bitserial_speedup": speedup, "bitserial_error": error}, measurements)
 
 
-def measure_size(size: int, rng: np.random.Generator) -> Measurement:
+def measure_size(size: int, rng: Generator) -> Measurement:
     """One matrix; `theirs` is the time of int8, and the error that of both sides."""
     weight = rng.integers(-2, 2, (size, size), np.int8)
     data = rng.integers(0, 4, (1, size), np.uint8)

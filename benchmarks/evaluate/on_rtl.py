@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from vdla.benchmarks import equality
 from vdla.benchmarks.evaluate import examples
-from vdla.benchmarks.harness import Figures, Row, Section
+from vdla.benchmarks.harness import Figures, Row, Section, finished
 from vdla.compiler.extensions import extend
 from vdla.hardware.config import Config, Dram
 from vdla.hardware.generate.datapath_ports import datapath_units
@@ -189,7 +188,7 @@ def run_batches(
     total, bad = sum(batch.count * len(batch.memories) for batch in batches), 0
     done = sum(outcome.runs for _, outcome, _ in found)
     progress("start", done, total)
-    for batch, outcome in _finished(missing, workers, opened):
+    for batch, outcome in finished(partial(_with_batch, opened=opened), missing, workers):
         if not outcome.mismatches:
             _keep(paths[batch], outcome)
         found.append((batch, outcome, False))
@@ -198,14 +197,8 @@ def run_batches(
     return found
 
 
-def _finished(batches: Sequence[RtlBatch], workers: int, opened: Open) -> Iterator[tuple[RtlBatch, RtlBatchOutcome]]:
-    if not workers:
-        yield from ((batch, run_batch(batch, opened)) for batch in batches)
-        return
-    context = multiprocessing.get_context("spawn")  # a fork would inherit the threads of compiled code
-    with ProcessPoolExecutor(workers, context) as pool:
-        asked = {pool.submit(run_batch, batch, opened): batch for batch in batches}
-        yield from ((asked[done], done.result()) for done in as_completed(asked))
+def _with_batch(batch: RtlBatch, opened: Open) -> tuple[RtlBatch, RtlBatchOutcome]:
+    return batch, run_batch(batch, opened)
 
 
 # --- what is kept ---------------------------------------------------------------------------------

@@ -6,20 +6,36 @@ measures it again. Those that were being measured at a kill are neither.
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from vdla.benchmarks.harness import Section
+from vdla.benchmarks.tune.section import SectionRequest
+from vdla.compiler.templates import conv2d
+from vdla.compiler.tune import Point
+from vdla.compiler.tune import TuningTask
+from vdla.compiler.tune import VdlaTask
+from vdla.compiler.tune import template_task
+from vdla.compiler.tune.searches import new_search
+from vdla.hardware.config import Config
+from vdla.runtime.tune.workers import LocalWorkers
+from vdla.runtime.tune.measurer import SimMeasurer
+from vdla.runtime.tune.log import TaskRun
+from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.log import TuningLog
+from vdla.runtime.tune import tune
+from vdla.runtime.tune.log import PointFeatures
+from vdla.runtime.tune.log import read_logs
+from vdla.support.progress import ReportStep
+import json
+import numpy as np
+import os
 import subprocess
 import sys
 import time
-from collections import Counter
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import numpy as np
 
-from vdla.benchmarks.harness import Section
-from vdla.benchmarks.tune.kill_process import killed_task, spelling
-from vdla.benchmarks.tune.section import SectionRequest
-from vdla.runtime.tune.log import read_logs
-from vdla.support.progress import ReportStep
 
 KILLS = 20
 KILL_STEPS = KILLS + 1
@@ -27,7 +43,7 @@ _TRIALS = 120
 _MOST_S = 0.25  # from the first worker's start to the kill
 _START_S = 60.0
 _START = (
-    "import sys; sys.path[:] = {path!r}; from vdla.benchmarks.tune.kill_process import run_until_killed; "
+    "import sys; sys.path[:] = {path!r}; from vdla.benchmarks.tune.kills import run_until_killed; "
     "run_until_killed({log!r}, {journal!r}, {trials}, {seed})"
 )
 
@@ -88,3 +104,75 @@ def _logged(log: Path) -> list[str]:
     """The points in the log."""
     entries = read_logs(log).of_key(killed_task().key) if log.exists() else []
     return [spelling(entry.trial.point) for entry in entries]
+
+
+# --- the run that is killed -----------------------------------------------------------------------
+# A tuning run that is to be killed: it keeps a journal of what it began and what it had logged.
+#
+# The journal outlives it: `run` when workers are ready, `begin POINT` before a point is measured,
+# `logged POINT` when its trial is on disk. Each is written at once.
+
+
+_SEARCH = "random"
+
+
+def killed_task() -> VdlaTask:
+    """A convolution whose trials take milliseconds."""
+    shape = {"height": 6, "width": 6, "in_channels": 8, "out_channels": 8, "kernel": 3, "pads": 1}
+    return template_task(conv2d, Config.preset("tiny"), batch=1, **shape)
+
+
+def note(journal: Path, *words: str) -> None:
+    """Append a line with one write."""
+    handle = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    os.write(handle, (" ".join(words) + "\n").encode())
+    os.close(handle)
+
+
+def spelling(point: Point) -> str:
+    """A point as text, in one way."""
+    return json.dumps(dict(point), sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class JournalMeasurer:
+    """The simulator, with a journal."""
+
+    journal: Path
+    unit: str = "cycles"
+    most_workers: int | None = None
+
+    def missing(self, task: TuningTask) -> str:
+        """Nothing; the worker can begin."""
+        note(self.journal, "run")
+        return ""
+
+    def measure(self, task: TuningTask, point: Point) -> float:
+        """The cycles."""
+        note(self.journal, "begin", spelling(point))
+        return SimMeasurer().measure(task, point)
+
+
+class JournalLog(TuningLog):
+    """A log that notes each trial once it is on disk."""
+
+    def __init__(self, path: Path, journal: Path) -> None:
+        super().__init__(path)
+        self._journal = journal
+
+    def append(self, run: TaskRun, trial: Trial, features: PointFeatures | None = None) -> None:
+        """As `TuningLog`."""
+        super().append(run, trial, features)
+        note(self._journal, "logged", spelling(trial.point))
+
+
+def run_until_killed(log: str, journal: str, trials: int, seed: int) -> None:
+    """The run."""
+    task = killed_task()
+    run = TaskRun(task.key, task.name, task.config.name, task.space.name, _SEARCH, seed)
+    workers = LocalWorkers(JournalMeasurer(Path(journal)), 2)
+    try:
+        with JournalLog(Path(log), Path(journal)) as opened:
+            tune(task, new_search(_SEARCH, task, seed), run, workers, trials=trials, log=opened)
+    finally:
+        workers.close()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from vdla.hardware.array_port import array_port
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.generate.datapath_ports import OUTPUT, DatapathPort, datapath_ports, module_name
+from vdla.hardware.generate.register_package import camel
 from vdla.hardware.isa.plug_in import PlugInUnit
 
 _ARRAY_SIZES = {"ArrayShares": "shares", "ArrayColumns": "columns", "ArrayPortLatency": "latency"}
@@ -143,10 +144,9 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
 
 
 def _sizes(config: Config) -> dict[str, int]:
-    camel = {name: "".join(part.capitalize() for part in name.split("_")) for name in _SIZES}
     array = array_port(config)
     return {
-        **{camel[name]: getattr(config, name) for name in _SIZES},
+        **{camel(name): getattr(config, name) for name in _SIZES},
         **{name: getattr(array, each) for name, each in _ARRAY_SIZES.items()},
         "Lanes": config.batch * config.block_out,
     }

@@ -146,8 +146,9 @@ def _package(machine: _Machine) -> Iterator[str]:
     yield ""
     yield _TYPES.format(number_bits=machine.number_bits - 1)
     yield _STRAIGHTENED.format(text=_straightened(machine))
-    yield from _of_word("ext_number_t", "ext_number", "the number", _number(machine))
-    yield from _of_word("ext_own_t", "ext_own", "the fields of its own", _own(machine))
+    number, own_fields = f"word[InstrBits-1-:{machine.number_bits}]", f"word[{machine.own_begin()}+:OwnBits]"
+    yield _OF_WORD.format(name="ext_number", what="the number", text=number)
+    yield _OF_WORD.format(name="ext_own", what="the fields of its own", text=own_fields)
     kinds = [_kind(plug_in) for plug_in in plug_ins]
     yield from _by_number("ext_kind_t", "ext_kind", "What the extension of a number does.", kinds, by_word=False)
     texts = [f"StepBits'({step.text})" for step in steps]
@@ -170,20 +171,12 @@ def _straightened(machine: _Machine) -> str:
     return f"word[2:0] == OpExtension ? {{{number}, {rest}, word[{head - 1}:0]}} : word"
 
 
-def _number(machine: _Machine) -> str:
-    return f"word[InstrBits-1-:{machine.number_bits}]"
-
-
-def _own(machine: _Machine) -> str:
-    return f"word[{machine.own_begin()}+:OwnBits]"
-
-
-def _of_word(kind: str, name: str, what: str, text: str) -> Iterator[str]:
-    yield f"  // Of a straightened word, {what}."
-    yield f"  function automatic {kind} {name}(logic [InstrBits-1:0] word);"
-    yield f"    return {text};"
-    yield "  endfunction"
-    yield ""
+_OF_WORD = """\
+  // Of a straightened word, {what}.
+  function automatic {name}_t {name}(logic [InstrBits-1:0] word);
+    return {text};
+  endfunction
+"""
 
 
 def _by_number(kind: str, name: str, what: str, texts: list[str], by_word: bool = True) -> Iterator[str]:

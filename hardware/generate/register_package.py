@@ -13,11 +13,13 @@ from vdla.hardware.generate.registers import REGISTERS, Register, RegisterAccess
 from vdla.hardware.isa.units import COUNTERS
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """The name of a parameter, for `words_between_underscores`."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-def _integer(name: str, value: int) -> str:
+def parameter(name: str, value: int) -> str:
+    """The declaration of an unsigned parameter."""
     return f"  parameter int unsigned {name} = {value};"
 
 
@@ -34,16 +36,16 @@ def _offsets() -> Iterator[str]:
     yield ""
     yield "  // Byte offsets."
     for register in _named():
-        yield _offset(f"Reg{_camel(register.name)}", register.offset)
+        yield _offset(f"Reg{camel(register.name)}", register.offset)
 
 
 def _counters() -> Iterator[str]:
     yield ""
     yield "  // The counters of a unit lie UnitStride bytes after those of the one before it."
     yield _offset("RegCounters", registers.COUNTERS_OFFSET)
-    yield _integer("UnitStride", registers.UNIT_STRIDE)
-    yield _integer("CounterStride", registers.COUNTER_STRIDE)
-    yield _integer("Counters", len(COUNTERS))
+    yield parameter("UnitStride", registers.UNIT_STRIDE)
+    yield parameter("CounterStride", registers.COUNTER_STRIDE)
+    yield parameter("Counters", len(COUNTERS))
 
 
 def _bits() -> Iterator[str]:
@@ -51,7 +53,7 @@ def _bits() -> Iterator[str]:
     yield "  // Bits of the registers of flags."
     for register in _named():
         for bit in register.bits:
-            yield _integer(_camel(f"{register.name}_{bit.name}"), bit.position)
+            yield parameter(camel(f"{register.name}_{bit.name}"), bit.position)
 
 
 def _values() -> Iterator[str]:
@@ -60,14 +62,14 @@ def _values() -> Iterator[str]:
     yield "  // limits, and what registers hold from reset on."
     for register in _named():
         if register.access is RegisterAccess.RW and register.width < registers.REGISTER_BITS:
-            yield _integer(f"{_camel(register.name)}Bits", register.width)
+            yield parameter(f"{camel(register.name)}Bits", register.width)
     for register in _named():
         if register.limits is not None:
-            yield _integer(f"{_camel(register.name)}Least", register.limits[0])
-            yield _integer(f"{_camel(register.name)}Most", register.limits[1])
+            yield parameter(f"{camel(register.name)}Least", register.limits[0])
+            yield parameter(f"{camel(register.name)}Most", register.limits[1])
     for register in _named():
         if register.reset:
-            yield f"  parameter logic [31:0] {_camel(register.name)}Reset = 32'h{register.reset:08x};"
+            yield f"  parameter logic [31:0] {camel(register.name)}Reset = 32'h{register.reset:08x};"
 
 
 def _package() -> Iterator[str]:
@@ -77,7 +79,7 @@ def _package() -> Iterator[str]:
     yield "package vdla_regs_pkg;"
     yield "  // A package has more parameters than a design uses."
     yield "  /* verilator lint_off UNUSEDPARAM */"
-    yield _integer("RegAddrBits", registers.ADDRESS_BITS)
+    yield parameter("RegAddrBits", registers.ADDRESS_BITS)
     yield ""
     yield "  typedef logic [RegAddrBits-1:0] reg_addr_t;"
     yield from _offsets()

@@ -17,6 +17,7 @@ from vdla.hardware.config import Buffer, Config
 from vdla.hardware.generate import register_package
 from vdla.hardware.generate.datapath_ports import uses_array
 from vdla.hardware.generate.extension_package import require_datapaths
+from vdla.hardware.generate.register_package import camel, parameter
 from vdla.hardware.generate.rtl_files import FOLDER
 from vdla.hardware.isa.formats import Slot, instruction_bytes, layout, uop_layout
 from vdla.hardware.isa.instructions import Emit, Opcode, Operand, Source, StagedEmit, Unit, VectorOp
@@ -33,23 +34,13 @@ ENUMS: dict[type[IntEnum], tuple[str, str, str]] = {
 }
 """Type name, prefix of the members, comment."""
 
-TIMING = {
-    "PageBytes": timing.PAGE_BYTES,
-    "MaxOutstanding": timing.MAX_OUTSTANDING,
-    "LoadsInFlight": timing.LOADS_IN_FLIGHT,
-    "ComputesInFlight": timing.COMPUTES_IN_FLIGHT,
-    "StoresInFlight": timing.STORES_IN_FLIGHT,
-    "DispatchDelay": timing.DISPATCH_DELAY,
-    "CommandDelay": timing.COMMAND_DELAY,
-    "PortDelay": timing.PORT_DELAY,
-    "MergeDelay": timing.MERGE_DELAY,
-    "PortBursts": timing.PORT_BURSTS,
-    "LoadSetup": timing.LOAD_SETUP,
-    "LoadTail": timing.LOAD_TAIL,
-    "IssueDelay": timing.ISSUE_DELAY,
-    "StoreSetup": timing.STORE_SETUP,
-    "StoreTail": timing.STORE_TAIL,
-}
+_TIMED = (
+    "PAGE_BYTES", "MAX_OUTSTANDING", "LOADS_IN_FLIGHT", "COMPUTES_IN_FLIGHT", "STORES_IN_FLIGHT", "DISPATCH_DELAY",
+    "COMMAND_DELAY", "PORT_DELAY", "MERGE_DELAY", "PORT_BURSTS", "LOAD_SETUP", "LOAD_TAIL", "ISSUE_DELAY",
+    "STORE_SETUP", "STORE_TAIL",
+)  # fmt: skip
+TIMING: dict[str, int] = {camel(name): getattr(timing, name) for name in _TIMED}
+"""The parameters of the timing contract."""
 
 
 AXI_ADDRESS_BITS = 40
@@ -70,26 +61,25 @@ FIELD_WIDTHS = {
 """The prefix of a parameter and a field of that width."""
 
 
-def _parameter(name: str, value: int) -> str:
-    return f"  parameter int unsigned {name} = {value};"
+_SIZES = (
+    "batch", "block_in", "block_out", "inp_bits", "wgt_bits", "acc_bits", "out_bits", "array_rate", "axi_bits",
+    "axi_ports", "burst_beats", "command_depth", "token_depth",
+)  # fmt: skip
 
 
-def _camel(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
+def _of_config(config: Config, *names: str) -> Iterator[str]:
+    """Parameters of the fields and properties of a configuration."""
+    return (parameter(camel(name), getattr(config, name)) for name in names)
 
 
 def _sizes(config: Config) -> Iterator[str]:
     yield "  // Sizes."
-    for name in ("batch", "block_in", "block_out", "inp_bits", "wgt_bits", "acc_bits", "out_bits", "array_rate"):
-        yield _parameter(_camel(name), getattr(config, name))
-    for name in ("axi_bits", "axi_ports", "burst_beats", "command_depth", "token_depth"):
-        yield _parameter(_camel(name), getattr(config, name))
-    yield _parameter("InstrBits", 8 * instruction_bytes(config))
-    yield _parameter("AxiAddrBits", AXI_ADDRESS_BITS)
+    yield from _of_config(config, *_SIZES)
+    yield parameter("InstrBits", 8 * instruction_bytes(config))
+    yield parameter("AxiAddrBits", AXI_ADDRESS_BITS)
     yield f"  parameter logic [47:0] Fingerprint = 48'h{config.fingerprint};"
     yield from _buffers(config)
-    for name in ("inp_vectors", "wgt_vectors", "out_slots"):
-        yield _parameter(_camel(name), getattr(config, name))
+    yield from _of_config(config, "inp_vectors", "wgt_vectors", "out_slots")
     yield from _fields(config)
 
 
@@ -98,9 +88,9 @@ def _buffers(config: Config) -> Iterator[str]:
     yield "  // Buffers: entries, the bits of an entry, the bits of an index."
     for buffer in Buffer:
         name, depth = buffer.name.capitalize(), config.depths[buffer]
-        yield _parameter(f"{name}Depth", depth)
-        yield _parameter(f"{name}EntryBits", 8 * config.entry_bytes[buffer])
-        yield _parameter(f"{name}IndexBits", (depth - 1).bit_length())
+        yield parameter(f"{name}Depth", depth)
+        yield parameter(f"{name}EntryBits", 8 * config.entry_bytes[buffer])
+        yield parameter(f"{name}IndexBits", (depth - 1).bit_length())
 
 
 def _fields(config: Config) -> Iterator[str]:
@@ -108,17 +98,19 @@ def _fields(config: Config) -> Iterator[str]:
     yield "  // Bits of the fields that share a width."
     slots = {slot.field.name: slot for slots in layout(config).values() for slot in slots}
     for prefix, name in FIELD_WIDTHS.items():
-        yield _parameter(f"{prefix}FieldBits", slots[name].width)
+        yield parameter(f"{prefix}FieldBits", slots[name].width)
 
 
 def _timing(config: Config) -> Iterator[str]:
     yield "  // Timing contract, in cycles."
-    for name, value in TIMING.items():
-        yield _parameter(name, value)
-    yield _parameter("ReadChannelDelay", timing.read_delay(config))
-    yield _parameter("MostReads", timing.most_reads(config))
-    yield _parameter("ComputeDepth", timing.compute_depth(config))
-    yield _parameter("FetchBufferBeats", timing.fetch_buffer_beats(config))
+    derived = {
+        "ReadChannelDelay": timing.read_delay,
+        "MostReads": timing.most_reads,
+        "ComputeDepth": timing.compute_depth,
+        "FetchBufferBeats": timing.fetch_buffer_beats,
+    }
+    values = TIMING | {name: of_config(config) for name, of_config in derived.items()}
+    yield from (parameter(name, value) for name, value in values.items())
 
 
 def _enum(enum: type[IntEnum], width: int) -> Iterator[str]:
@@ -170,10 +162,10 @@ def _array_port(config: Config) -> Iterator[str]:
     array = array_port(config)
     yield ""
     yield "  // The array of multipliers: operands of inputs, columns of each, cycles from operands to sums."
-    yield _parameter("ArrayShares", array.shares)
-    yield _parameter("ArrayColumns", array.columns)
-    yield _parameter("ArrayFields", array.fields)
-    yield _parameter("ArrayPortLatency", array.latency)
+    yield parameter("ArrayShares", array.shares)
+    yield parameter("ArrayColumns", array.columns)
+    yield parameter("ArrayFields", array.fields)
+    yield parameter("ArrayPortLatency", array.latency)
 
 
 def _package(config: Config, lent: bool) -> Iterator[str]:

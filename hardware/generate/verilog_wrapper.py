@@ -6,7 +6,7 @@ simulation. Port names follow the patterns by which block designs find interface
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vdla.hardware.checks import ConfigError
@@ -74,51 +74,38 @@ def render_wrapper(config: Config, address_bits: int = AXI_ADDRESS_BITS) -> str:
 
 def _control() -> tuple[_Signal, ...]:
     """The AXI4-Lite port; for the machine these are slave signals."""
-    address = [_Signal("addr", CONTROL_ADDRESS_BITS, False), _Signal("valid", 1, False), _Signal("ready", 1, True)]
+    address = {"addr": CONTROL_ADDRESS_BITS, "valid": 1}
     return (
-        *(_Signal(f"aw{one.name}", one.bits, one.output) for one in address),
-        _Signal("wdata", 32, False),
-        _Signal("wstrb", 4, False),
-        _Signal("wvalid", 1, False),
-        _Signal("wready", 1, True),
-        _Signal("bresp", 2, True),
-        _Signal("bvalid", 1, True),
-        _Signal("bready", 1, False),
-        *(_Signal(f"ar{one.name}", one.bits, one.output) for one in address),
-        _Signal("rdata", 32, True),
-        _Signal("rresp", 2, True),
-        _Signal("rvalid", 1, True),
-        _Signal("rready", 1, False),
+        *_channel("aw", address, output=False),
+        *_channel("w", {"data": 32, "strb": 4, "valid": 1}, output=False),
+        *_channel("b", {"resp": 2, "valid": 1}, output=True),
+        *_channel("ar", address, output=False),
+        *_channel("r", {"data": 32, "resp": 2, "valid": 1}, output=True),
     )
 
 
-def _address(prefix: str) -> tuple[_Signal, ...]:
-    widths = {"id": _ID_BITS, "addr": AXI_ADDRESS_BITS, "len": 8, "size": 3, "burst": 2, "cache": 4, "prot": 3}
-    return (
-        *(_Signal(f"{prefix}{name}", bits, True) for name, bits in widths.items()),
-        _Signal(f"{prefix}valid", 1, True),
-        _Signal(f"{prefix}ready", 1, False),
-    )
+def _channel(prefix: str, widths: Mapping[str, int], *, output: bool) -> Iterator[_Signal]:
+    """The signals of a channel, and its `ready`, which goes the other way."""
+    yield from (_Signal(f"{prefix}{name}", bits, output) for name, bits in widths.items())
+    yield _Signal(f"{prefix}ready", 1, not output)
+
+
+_ADDRESS = {
+    "id": _ID_BITS, "addr": AXI_ADDRESS_BITS, "len": 8, "size": 3, "burst": 2, "cache": 4, "prot": 3, "valid": 1,
+}  # fmt: skip
 
 
 def _reads(config: Config) -> tuple[_Signal, ...]:
-    widths = {"rid": _ID_BITS, "rdata": config.port_bits, "rresp": 2, "rlast": 1, "rvalid": 1}
-    return (
-        *_address("ar"),
-        *(_Signal(name, bits, False) for name, bits in widths.items()),
-        _Signal("rready", 1, True),
-    )
+    data = {"id": _ID_BITS, "data": config.port_bits, "resp": 2, "last": 1, "valid": 1}
+    return (*_channel("ar", _ADDRESS, output=True), *_channel("r", data, output=False))
 
 
 def _writes(config: Config) -> tuple[_Signal, ...]:
-    data = {"wdata": config.port_bits, "wstrb": config.port_bits // 8, "wlast": 1, "wvalid": 1}
-    answer = {"bid": _ID_BITS, "bresp": 2, "bvalid": 1}
+    data = {"data": config.port_bits, "strb": config.port_bits // 8, "last": 1, "valid": 1}
     return (
-        *_address("aw"),
-        *(_Signal(name, bits, True) for name, bits in data.items()),
-        _Signal("wready", 1, False),
-        *(_Signal(name, bits, False) for name, bits in answer.items()),
-        _Signal("bready", 1, True),
+        *_channel("aw", _ADDRESS, output=True),
+        *_channel("w", data, output=True),
+        *_channel("b", {"id": _ID_BITS, "resp": 2, "valid": 1}, output=False),
     )
 
 

@@ -9,14 +9,13 @@ from vdla.hardware.program.arrays import (
     to_bytes,
 )
 from vdla.hardware.program.blocked_layout import pack_blocked, unpack_blocked
-from vdla.hardware.program.errors import ProgramError
 from vdla.hardware.program.placement import STREAM, place, placed_sizes, require_apart
 from vdla.hardware.program.program import (
     UOPS,
     Program,
     load,
 )
-from vdla.hardware.program.tensor import ROLES, ROLES_WITH_DATA, ProgramTensor
+from vdla.hardware.program.tensor import ROLES, ROLES_WITH_DATA, ProgramError, ProgramTensor
 
 __all__ = [
     "ROLES",

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from vdla.hardware.numerics import pack_elements, unpack_elements
-from vdla.hardware.program.errors import ProgramError
 from vdla.hardware.program.program import Program
-from vdla.hardware.program.tensor import ELEMENT_BITS, ProgramTensor
+from vdla.hardware.program.tensor import ELEMENT_BITS, ProgramError, ProgramTensor
 from vdla.support.arrays import Array, Bytes
 
 

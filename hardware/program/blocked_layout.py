@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.hardware.program.errors import ProgramError
-from vdla.hardware.program.tensor import ProgramTensor
+from vdla.hardware.program.tensor import ProgramError, ProgramTensor
 from vdla.support.arrays import Array
 
 

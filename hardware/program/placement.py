@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vdla.hardware.program.errors import ProgramError
-from vdla.hardware.program.tensor import ProgramTensor
+from vdla.hardware.program.tensor import ProgramError, ProgramTensor
 from vdla.hardware.timing import PAGE_BYTES
 from vdla.support.arrays import Ints
 from vdla.support.integers import is_int, to_python

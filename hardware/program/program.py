@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, with_fields
-from vdla.hardware.program.errors import ProgramError
 from vdla.hardware.program.placement import BEATS, first_beats
-from vdla.hardware.program.tensor import UOP, ProgramTensor
+from vdla.hardware.program.tensor import UOP, ProgramError, ProgramTensor
 from vdla.support.arrays import Array, Ints
 from vdla.support.sealed_file import FileFormat, Payload
 

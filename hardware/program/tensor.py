@@ -10,8 +10,13 @@ import re
 from dataclasses import dataclass
 from math import prod
 
-from vdla.hardware.program.errors import ProgramError
+from vdla.support.errors import Error
 from vdla.support.integers import fields_to_python, is_int, to_python
+
+
+class ProgramError(Error, ValueError):
+    """An inconsistent program, or a file that holds no valid program."""
+
 
 ROLES = ("input", "weight", "constant", "output", "scratch")
 ROLES_WITH_DATA = ("weight", "constant")

@@ -29,8 +29,7 @@ from vdla.hardware.isa import (
 )
 from vdla.simulator.function import kernels, kernels_stream, kernels_vnni, vnni
 from vdla.simulator.function.buffers import Buffers, Row
-from vdla.simulator.function.extension_kernel import extension_kernel
-from vdla.simulator.function.stage_kernel import emitted_entries, stage_kernel
+from vdla.simulator.function.extension_kernel import emitted_entries, extension_kernel, stage_kernel
 from vdla.simulator.support.errors import Escape, SimulationError, name_of, require_below
 from vdla.support.arrays import Bools, Bytes, Ints
 

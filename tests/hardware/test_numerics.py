@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.vector_arithmetic import vector_op, vector_start
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,8 +22,6 @@ from vdla.hardware.numerics import (
     scales_from_floats,
     unpack_elements,
     unpack_scale,
-    vector_op,
-    vector_start,
 )
 
 int32 = st.integers(-(1 << 31), (1 << 31) - 1) | st.sampled_from([0, 1, -1, (1 << 31) - 1, -(1 << 31)])

@@ -5,6 +5,7 @@ Buffers hold packed bytes, as DRAM does; elements are unpacked at every read.
 
 import numpy as np
 
+from helpers.vector_arithmetic import vector_op, vector_start
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import storage_dtype
 from vdla.hardware.isa import (
@@ -19,7 +20,7 @@ from vdla.hardware.isa import (
     decode_uops,
     isa_of,
 )
-from vdla.hardware.numerics import pack_elements, requantise, unpack_elements, vector_op, vector_start, wrap32
+from vdla.hardware.numerics import pack_elements, requantise, unpack_elements, wrap32
 
 
 class Naive:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from vdla.networks.digits_images import CLASSES, LabelledImages, held_out_digits, training_digits
@@ -39,7 +40,7 @@ class DigitsTrainer:
     """The network: two convolutions, a pool, a residual block, average and dense layer."""
 
     def __init__(self, seed: int = 0) -> None:
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         sizes = ((1, STEM), (STEM, CHANNELS), (CHANNELS, CHANNELS), (CHANNELS, CHANNELS))
         self.convs = [Convolution(rng, *size) for size in sizes]
         self.norms = [BatchNorm(channels) for _, channels in sizes]
@@ -112,7 +113,7 @@ def train(
     """A trained network; `report(epoch, loss)` is called after each epoch."""
     from threadpoolctl import threadpool_limits
 
-    network, rng = DigitsTrainer(seed), np.random.default_rng([seed, 1])
+    network, rng = DigitsTrainer(seed), default_rng([seed, 1])
     optimiser = _Adam(list(network.layers.values()))
     steps = epochs * (len(data.labels) // BATCH)
     with threadpool_limits(1):  # threads cost more than they save on matrices of this size
@@ -123,9 +124,7 @@ def train(
     return network
 
 
-def _train_epoch(
-    network: DigitsTrainer, optimiser: _Adam, data: LabelledImages, rng: np.random.Generator, steps: int
-) -> float:
+def _train_epoch(network: DigitsTrainer, optimiser: _Adam, data: LabelledImages, rng: Generator, steps: int) -> float:
     """The mean loss; the rate falls to 0 along a cosine over `steps`."""
     losses = []
     for rows in _batches(rng, len(data.labels)):
@@ -148,13 +147,13 @@ def cross_entropy(logits: Floats, labels: Ints) -> tuple[float, Floats]:
     return loss, shares / len(labels)
 
 
-def _batches(rng: np.random.Generator, count: int) -> Iterator[Array]:
+def _batches(rng: Generator, count: int) -> Iterator[Array]:
     order = rng.permutation(count)
     for first in range(0, count - BATCH + 1, BATCH):
         yield order[first : first + BATCH]
 
 
-def _shifted(rng: np.random.Generator, images: Floats) -> Floats:
+def _shifted(rng: Generator, images: Floats) -> Floats:
     """Each image moved by up to a pixel in both directions."""
     padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
     size = images.shape[2]

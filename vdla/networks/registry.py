@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.random import Generator, default_rng
 
 from vdla.networks.dcgan import dcgan_generator
 from vdla.networks.deep_q_network import deep_q_network
@@ -23,19 +24,19 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Arrays = dict[str, Array]
-Sampler = Callable[[np.random.Generator, tuple[int, ...]], Array]
+Sampler = Callable[[Generator, tuple[int, ...]], Array]
 
 
 class NetworkError(Error, ValueError):
     """An unknown name of a network, or a package that building one needs."""
 
 
-def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+def normal(rng: Generator, shape: tuple[int, ...]) -> Array:
     """Normally distributed values, as of images whose mean and spread were normalised."""
     return rng.standard_normal(shape, np.float32)
 
 
-def unit(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+def unit(rng: Generator, shape: tuple[int, ...]) -> Array:
     """Uniformly distributed values from 0 to 1."""
     return rng.random(shape, np.float32)
 
@@ -57,7 +58,7 @@ class Network:
         """Random inputs by name; `batch` replaces a symbolic one."""
         from onnx import helper
 
-        rng = np.random.default_rng([seed, *self.name.encode()])
+        rng = default_rng([seed, *self.name.encode()])
         arrays = {}
         for info in model.graph.input:
             tensor = info.type.tensor_type
@@ -67,7 +68,7 @@ class Network:
         return arrays
 
 
-def _tokens(model: ModelProto, rng: np.random.Generator, shape: tuple[int, ...]) -> Ints:
+def _tokens(model: ModelProto, rng: Generator, shape: tuple[int, ...]) -> Ints:
     """Uniformly distributed rows of the embedding."""
     rows = next(tensor.dims[0] for tensor in model.graph.initializer if tensor.name == "embedding.weight")
     return rng.integers(0, rows, shape)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
@@ -36,7 +37,7 @@ class Layer(Protocol):
 class Convolution:
     """3x3, padded by 1, without a bias."""
 
-    def __init__(self, rng: np.random.Generator, inputs: int, outputs: int, dtype: str = "float32") -> None:
+    def __init__(self, rng: Generator, inputs: int, outputs: int, dtype: str = "float32") -> None:
         weight = rng.normal(0, (2 / (inputs * KERNEL**2)) ** 0.5, (outputs, inputs, KERNEL, KERNEL))
         self.parameters: Parameters = {"weight": weight.astype(dtype)}
         self.gradients: Parameters = {}
@@ -139,7 +140,7 @@ class MaxPool:
 class AverageAndDense:
     """Global average pool and dense layer."""
 
-    def __init__(self, rng: np.random.Generator, inputs: int, outputs: int, dtype: str = "float32") -> None:
+    def __init__(self, rng: Generator, inputs: int, outputs: int, dtype: str = "float32") -> None:
         weight = rng.normal(0, (1 / inputs) ** 0.5, (outputs, inputs)).astype(dtype)
         self.parameters: Parameters = {"weight": weight, "bias": np.zeros(outputs, dtype)}
         self.gradients: Parameters = {}

@@ -13,6 +13,7 @@ from enum import Enum
 from itertools import permutations
 
 import numpy as np
+from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH, Buffer, Config
@@ -74,7 +75,7 @@ class Interleaving:
         return f"{'at random, else ' if self.random else ''}{units}, {self.command_depth} commands"
 
 
-def interleavings(count: int, rng: np.random.Generator) -> Iterator[Interleaving]:
+def interleavings(count: int, rng: Generator) -> Iterator[Interleaving]:
     """The smallest machine, the six orders of the units, then `count` random interleavings.
 
     With deep queues, two unordered instructions of different units run in one order when the first
@@ -98,7 +99,7 @@ def attack(program: Program, seed: int = 0, count: int = 6, most_items: int = MO
     An item is an entry moved or an iteration run; an interleaving of more than `most_items` ends
     the attack as UNDECIDED.
     """
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     victim = _Victim(program, most_items)
     first: Digests | None = None
     done = 0
@@ -142,7 +143,7 @@ class _Victim:
         ]
         self.tensors = np.array([*rows, (0, -1, 0, -1)], np.int64)
         self.tensor_of = program.tensor_of.astype(np.int64) % len(self.tensors)  # -1 is the last row
-        self.dram = np.random.default_rng(1).integers(0, 1 << 63, int(self.base[-1]), np.uint64)
+        self.dram = default_rng(1).integers(0, 1 << 63, int(self.base[-1]), np.uint64)
 
     def run(self, interleaving: Interleaving, seed: int) -> tuple[int, int, Digests]:
         """The status, the instruction and the DRAM digests at the end."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator, default_rng
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.llvm.intrinsics.dot import madd, vnni
@@ -100,7 +101,7 @@ class _Maker:
 
     def place_input(self, tensor: te.Tensor) -> None:
         """An input with its array."""
-        generator = np.random.default_rng(self.rng.randrange(1 << 32))
+        generator = default_rng(self.rng.randrange(1 << 32))
         self.inputs.append(tensor)
         shape = tuple(self.size(extent) for extent in tensor.shape)
         self.arrays[tensor.name] = _random_array(generator, shape, tensor.dtype)
@@ -231,7 +232,7 @@ _Made = tuple[list[te.Tensor], Grade]
 _PRODUCT = te.reducer(lambda x, y: x * y, 1, "product")
 
 
-def _random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+def _random_array(rng: Generator, shape: tuple[int, ...], dtype: str) -> Array:
     """An array of a dtype."""
     if dtype == "bool":
         return rng.random(shape) < 0.5

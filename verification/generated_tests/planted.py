@@ -1,7 +1,8 @@
-"""Faults in the RTL of extensions: in the text of a datapath, and in what is generated around it.
+"""Planted faults: those in the RTL of extensions, and whether the generated tests catch any.
 
-An edit is made of the text that any extension can have; where it changes nothing, the fault does
-not apply. The simulator stays as it is, so that the RTL is the view that must be named.
+Of the RTL, the text of a datapath is edited, or what is generated around it. An edit is made of the
+text that any extension can have; where it changes nothing, the fault does not apply. The simulator
+stays as it is, so that the RTL is the view that must be named.
 """
 
 from __future__ import annotations

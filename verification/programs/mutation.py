@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.random import Generator
 
 from vdla.hardware.isa import Format, Slot, decode_uops, encode_uops, isa_of, uop_layout, with_fields
 from vdla.hardware.program import UOPS, Program
@@ -37,7 +38,7 @@ class Mutant:
         return f"{self.program.name}: {self.change}"
 
 
-def mutants(program: Program, count: int, rng: np.random.Generator, among: Sequence[int] | None = None) -> list[Mutant]:
+def mutants(program: Program, count: int, rng: Generator, among: Sequence[int] | None = None) -> list[Mutant]:
     """`count` mutants, cycling through the kinds; changes may repeat.
 
     `among` has the instructions of which one is changed, by default all; a micro-op may be any.
@@ -47,7 +48,7 @@ def mutants(program: Program, count: int, rng: np.random.Generator, among: Seque
     return [_mutant(program, kinds[number % len(kinds)], rng, places) for number in range(count if places else 0)]
 
 
-def _mutant(program: Program, kind: str, rng: np.random.Generator, among: Sequence[int]) -> Mutant:
+def _mutant(program: Program, kind: str, rng: Generator, among: Sequence[int]) -> Mutant:
     if kind == "micro-op":
         return _changed_micro_op(program, rng)
     choices = _choices(program, _FIELDS[kind], among)
@@ -76,7 +77,7 @@ def _slots(found: Format, fields: Sequence[str]) -> list[Slot]:
     return [slot for slot in found.slots if slot.field.name in names]
 
 
-def _other(old: int, slot: Slot, rng: np.random.Generator) -> int:
+def _other(old: int, slot: Slot, rng: Generator) -> int:
     """A different value: mostly close to the old one, sometimes half, double or the largest."""
     if slot.width == 1:
         return 1 - old
@@ -90,7 +91,7 @@ def _other(old: int, slot: Slot, rng: np.random.Generator) -> int:
     return fitting[int(rng.integers(len(fitting)))]
 
 
-def _changed_micro_op(program: Program, rng: np.random.Generator) -> Mutant:
+def _changed_micro_op(program: Program, rng: Generator) -> Mutant:
     config = program.config
     tensor = program.tensor(UOPS)
     table = np.frombuffer(tensor.data or b"", np.uint8).reshape(-1, config.uop_entry_bytes)

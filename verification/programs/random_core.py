@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Format, Opcode, Operand, Source, StagedEmit, VectorOp, layout
@@ -36,7 +37,7 @@ COLUMN_OF = {"acc": ACC, "src": SRC, "wgt": WGT}
 # --- micro-ops ------------------------------------------------------------------------------------
 
 
-def random_table(config: Config, rng: np.random.Generator) -> Ints:
+def random_table(config: Config, rng: Generator) -> Ints:
     """`[n, 5]`: some micro-op kernels, then single micro-ops with the largest offsets."""
     kernels = [_random_kernel(config, rng) for _ in range(KERNELS)]
     high = (config.acc_depth - 1, config.inp_depth - 1, config.wgt_depth - 1)
@@ -46,7 +47,7 @@ def random_table(config: Config, rng: np.random.Generator) -> Ints:
     return table[: config.uop_depth]
 
 
-def _random_kernel(config: Config, rng: np.random.Generator) -> Ints:
+def _random_kernel(config: Config, rng: Generator) -> Ints:
     count = int(rng.choice([1, 1, 2, 3, 4, 5, 6, 9, 12]))
     spans = [
         max(1, min(LARGEST_OFFSET, depth // 2)) for depth in (config.acc_depth, config.inp_depth, config.wgt_depth)
@@ -64,7 +65,7 @@ def _random_kernel(config: Config, rng: np.random.Generator) -> Ints:
     return np.asarray(kernel, np.int64)
 
 
-def _marks(acc: Ints, rng: np.random.Generator) -> Ints:
+def _marks(acc: Ints, rng: Generator) -> Ints:
     """The `first` and `last` flags: at the ends of each sum, always, never, or at random."""
     style = int(rng.integers(4))
     if style == 0:

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
@@ -17,7 +18,7 @@ from vdla.support.arrays import Array, Ints
 STYLES = 3
 
 
-def random_words(rng: np.random.Generator, nbytes: int, kind: type[np.signedinteger[Any]]) -> Array:
+def random_words(rng: Generator, nbytes: int, kind: type[np.signedinteger[Any]]) -> Array:
     """An array of `nbytes` bytes in stretches of uniform, extreme or small numbers."""
     info = np.iinfo(kind)
     count = nbytes // info.dtype.itemsize
@@ -33,7 +34,7 @@ def random_words(rng: np.random.Generator, nbytes: int, kind: type[np.signedinte
     return drawn[stretch, np.arange(count)].astype(kind)
 
 
-def random_scales(rng: np.random.Generator, lanes: int) -> NDArray[np.uint64]:
+def random_scales(rng: Generator, lanes: int) -> NDArray[np.uint64]:
     """Requantisation parameters: extremes of each part, realistic ones, and random words."""
     high = (1 << MULT_BITS) - 1
     bias = _of(rng, lanes, (-(1 << 31), (1 << 31) - 1, 0, -1, 1), (-(1 << 31), 1 << 31))
@@ -47,7 +48,7 @@ def random_scales(rng: np.random.Generator, lanes: int) -> NDArray[np.uint64]:
     return np.asarray(drawn[rng.integers(0, 3, lanes), np.arange(lanes)], np.uint64)
 
 
-def _of(rng: np.random.Generator, count: int, extremes: tuple[int, ...], span: tuple[int, int]) -> Ints:
+def _of(rng: Generator, count: int, extremes: tuple[int, ...], span: tuple[int, int]) -> Ints:
     chosen = np.array(extremes, np.int64)[rng.integers(0, len(extremes), count)]
     return np.where(rng.random(count) < 0.6, chosen, rng.integers(*span, count))
 
@@ -59,11 +60,11 @@ def bytes_of(array: Array) -> bytes:
 
 def random_arrays(program: Program, seed: int) -> dict[str, Array]:
     """An array for each tensor that the caller provides; int64 holds packed scales."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     return {tensor.name: _array(tensor, rng).reshape(tensor.shape) for tensor in input_tensors(program)}
 
 
-def _array(tensor: ProgramTensor, rng: np.random.Generator) -> Array:
+def _array(tensor: ProgramTensor, rng: Generator) -> Array:
     count = prod(tensor.shape)
     if tensor.dtype == "int64":
         return random_scales(rng, count).view(np.int64)
@@ -90,7 +91,7 @@ _SHARE = 0.75
 
 def random_places(program: Program, seed: int) -> dict[str, int] | None:
     """An address for each tensor and the stream (STREAM), or None to leave them to the device."""
-    rng = np.random.default_rng([seed, len(program)])
+    rng = default_rng([seed, len(program)])
     if rng.random() >= _SHARE:
         return None
     sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: max(1, program.words.nbytes)}
@@ -103,7 +104,7 @@ def random_places(program: Program, seed: int) -> dict[str, int] | None:
     return places
 
 
-def _address(config: Config, rng: np.random.Generator, nbytes: int, stream: bool) -> int:
+def _address(config: Config, rng: Generator, nbytes: int, stream: bool) -> int:
     beat = config.axi_bytes
     end = HIGHEST if stream else min(HIGHEST, _WORD * beat)  # an instruction holds 32 bits of the beat
     last = (end - nbytes) // beat * beat
@@ -120,6 +121,6 @@ def _address(config: Config, rng: np.random.Generator, nbytes: int, stream: bool
     return min(max(address, LOWEST), last)
 
 
-def _before(rng: np.random.Generator, boundary: int, nbytes: int) -> int:
+def _before(rng: Generator, boundary: int, nbytes: int) -> int:
     """An address from which `nbytes` cross a boundary, often after a few beats."""
     return boundary - int(rng.integers(1, 1 + (nbytes if rng.random() < 0.5 else min(nbytes, 256))))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
+from numpy.random import Generator
 
 from vdla.compiler.codegen.vdla import QUEUES, Edge, IssuedOp, Queue
 from vdla.hardware.config import MIN_TOKEN_DEPTH
@@ -30,7 +30,7 @@ class ExtraTokens:
     queue: Queue | None = None
 
 
-def with_extra_tokens(places: Sequence[IssuedOp], rng: np.random.Generator, extra: ExtraTokens) -> list[IssuedOp]:
+def with_extra_tokens(places: Sequence[IssuedOp], rng: Generator, extra: ExtraTokens) -> list[IssuedOp]:
     """The places with extra tokens added."""
     result = list(places)
     middle = [k for k, place in enumerate(result) if place.unit == Unit.COMPUTE]
@@ -57,7 +57,7 @@ def _load_fully(places: list[IssuedOp], index: int) -> None:
             _add(places, queue, edge)
 
 
-def _chosen(number: int, extra: ExtraTokens, rng: np.random.Generator) -> bool:
+def _chosen(number: int, extra: ExtraTokens, rng: Generator) -> bool:
     """Whether to push: at random, or evenly spaced if a queue is to be filled."""
     if extra.queue is None:
         return bool(rng.random() < extra.share)
@@ -70,7 +70,7 @@ def _fill(
     sources: Sequence[int],
     targets: Sequence[int],
     choice: str,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> None:
     """Adds a token from each source to a target before the queue would be full."""
     edges = _edges(places, queue)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator, default_rng
 
 from vdla.hardware.config import Config
 from vdla.hardware.generate.build_hash import build_hash
@@ -42,7 +43,7 @@ def control_port_scenarios() -> Iterator[tuple[str, Check]]:
 
 def transact(
     machine: RtlMachine,
-    rng: np.random.Generator,
+    rng: Generator,
     writes: Sequence[Write] = (),
     reads: Sequence[int] = (),
     pause: float = 0.4,
@@ -106,7 +107,7 @@ def _rig(config: Config, model: RtlModel | None, seed: int) -> Rig:
 
 def _registers(config: Config, model: RtlModel | None, seed: int) -> None:
     """Every register as the table has it; any other address is refused."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     known = {register.offset: register for register in REGISTERS}
     first = _first_values(config, model)
     with _rig(config, model, seed) as rig:
@@ -136,7 +137,7 @@ def _first_values(config: Config, model: RtlModel | None) -> dict[str, int]:
     return values
 
 
-def _holds(machine: RtlMachine, rng: np.random.Generator, register: Register, value: int) -> None:
+def _holds(machine: RtlMachine, rng: Generator, register: Register, value: int) -> None:
     """The register has its value, and keeps or takes written ones."""
     _, got = transact(machine, rng, reads=[register.offset], pause=0)
     require(got == [(value, OKAY)], f"{register.name} must be {value:#x}, got {got}")
@@ -156,7 +157,7 @@ def _holds(machine: RtlMachine, rng: np.random.Generator, register: Register, va
             require(got == [(value, OKAY)], f"{register.name} must hold {value:#x}, got {got}")
 
 
-def _writes(rng: np.random.Generator, register: Register) -> Iterator[tuple[int, int]]:
+def _writes(rng: Generator, register: Register) -> Iterator[tuple[int, int]]:
     """Values and the strobes of their bytes: at limits, each byte alone, any."""
     for value in () if register.limits is None else (*register.limits, 0, register.limits[1] + 1, register.limits[0]):
         yield value, BYTES
@@ -166,7 +167,7 @@ def _writes(rng: np.random.Generator, register: Register) -> Iterator[tuple[int,
         yield 0x1234, 1
 
 
-def _write_all(machine: RtlMachine, rng: np.random.Generator, values: Sequence[int]) -> None:
+def _write_all(machine: RtlMachine, rng: Generator, values: Sequence[int]) -> None:
     writes = [Write(register.offset, value) for register, value in zip(_writable(), values, strict=True)]
     said, _ = transact(machine, rng, writes)
     require(said == [OKAY] * len(writes), f"an idle machine must accept the set-up, got {said}")
@@ -177,7 +178,7 @@ def _write_all(machine: RtlMachine, rng: np.random.Generator, values: Sequence[i
 
 def _accesses_in_flight(config: Config, model: RtlModel | None, seed: int) -> None:
     """Accesses in flight, each channel with its own pauses, give what single ones give."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     fixed = {OFFSETS[name]: value for name, value in (("ID", ID), ("VERSION", VERSION))}
     with _rig(config, model, seed) as rig:
         for pause in (0.0, 0.3, 0.7):
@@ -200,7 +201,7 @@ def _accesses_in_flight(config: Config, model: RtlModel | None, seed: int) -> No
 
 def _busy(config: Config, model: RtlModel | None, seed: int) -> None:
     """A busy machine refuses its set-up and a second start, without effect."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     with _rig(config, model, seed) as rig:
         rig.refill()
         rig.start()

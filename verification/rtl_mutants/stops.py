@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+from numpy.random import default_rng
 
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import OFFSETS, ErrorCode
@@ -57,7 +58,7 @@ def _under_stalls(scenario: Callable[[Config, RtlModel | None, int, int], None],
 
 def _resets(config: Config, model: RtlModel | None, seed: int, stalls: int) -> None:
     """A reset in any cycle ends quietly; a second one may come during the first."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     with Rig(config, model, seed, _LONG, stalls) as rig:
         for number in range(_RESETS):
             rig.refill()
@@ -101,7 +102,7 @@ def _resets_at_the_end(config: Config, model: RtlModel | None, seed: int) -> Non
 
 def _errors(config: Config, model: RtlModel | None, seed: int, stalls: int) -> None:
     """An error response stops the machine; ERROR names the unit, ERROR_INDEX its instruction."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     with Rig(config, model, seed, _LONG, stalls) as rig:
         rig.run_correctly()
         bursts = dict(zip((_READ, _WRITE), rig.machine.bursts, strict=True))
@@ -175,7 +176,7 @@ def _readers(rig: Rig, address: int) -> set[ErrorCode]:
 
 def _invalid(config: Config, model: RtlModel | None, seed: int) -> None:
     """A word that the encoder cannot make stops the machine at its index."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     nbytes = instruction_bytes(config)
     with Rig(config, model, seed, _SHORT) as rig:
         for _ in range(_INVALID):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.vector_arithmetic import vector_op
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.compile import compile_function
@@ -19,7 +20,6 @@ from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import Match
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize import Intrinsic, IntrinsicError, TensorizeError
-from vdla.hardware import numerics
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand, Source, VectorOp
 from vdla.simulator.simulate import Mode, simulate
@@ -234,7 +234,7 @@ def run_in_place(op: VectorOp, operand: Operand) -> tuple[Array, Array, Array]:
     found = simulate(compile_function(CONFIG, s.fn), arrays, mode=Mode.FUNCTION).outputs["output"]
     old = arrays["first"].astype(np.int32) * 1000
     b = arrays["second"].astype(np.int32) if operand is Operand.SRC else np.full(PIXELS, 5, np.int32)
-    return found, interpret(s.fn, arrays)["output"], numerics.vector_op(op, old, b, b)
+    return found, interpret(s.fn, arrays)["output"], vector_op(op, old, b, b)
 
 
 @pytest.mark.parametrize("operand", [Operand.SRC, Operand.IMM])

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from helpers.rtl.rtl_bench import Bench, config, seeds
 from helpers.rtl.rtl_runner import simulate
+from helpers.vector_arithmetic import vector_op, vector_start
 
 from vdla.hardware.isa import VectorOp
-from vdla.hardware.numerics import pack_elements, pack_scale, requantise, vector_op, vector_start, wrap32
+from vdla.hardware.numerics import pack_elements, pack_scale, requantise, wrap32
 
 REQUANTISE_LATENCY = 8
 ZERO_POINT_DELAY, CLIPS_DELAY = 6, 7

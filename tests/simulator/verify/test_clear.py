@@ -8,7 +8,8 @@ from helpers.hand_programs import TINY
 
 from vdla.hardware.isa import IsaError, check
 from vdla.hardware.program import Program
-from vdla.simulator.verify import Finding, alike
+from vdla.simulator.verify import Finding
+from vdla.simulator.verify import clear as alike
 from vdla.simulator.verify import clear as module
 from vdla.simulator.verify.accesses import program_accesses
 from vdla.simulator.verify.clear import clear

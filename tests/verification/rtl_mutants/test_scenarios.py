@@ -8,9 +8,9 @@ pytest.importorskip("pyslang")
 
 from vdla.benchmarks.rtl_mutants import run
 from vdla.hardware.config import Config
+from vdla.verification.rtl_mutants.campaign import judge, original_finding
 from vdla.verification.rtl_mutants.defects import defects
 from vdla.verification.rtl_mutants.design import read_design
-from vdla.verification.rtl_mutants.judge import judge, original_finding
 from vdla.verification.rtl_mutants.model import build_model
 from vdla.verification.rtl_mutants.scenarios import Round, Scenario, scenarios
 from vdla.verification.rtl_mutants.verdict import Killer
