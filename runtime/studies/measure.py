@@ -15,12 +15,10 @@ from vdla.compiler import te
 from vdla.compiler.extensions import extension_intrinsic, extension_of, load_extension
 from vdla.compiler.map import MapError, MappedOperator, Refusal, candidates, why_not_staged
 from vdla.compiler.map.skipped_padding import share_read
-from vdla.compiler.tune import TuneError, expression_task
-from vdla.compiler.tune.vdla_forms import ExpressionSource, Form, MappedForm
-from vdla.compiler.tune.vdla_task import VdlaTask
 from vdla.hardware.config import Config
 from vdla.hardware.isa import PlugIn
 from vdla.hardware.program import Program
+from vdla.runtime.studies.layers import placeholders_of
 from vdla.runtime.studies.written_program import WrittenProgram
 from vdla.support.errors import Error
 
@@ -94,8 +92,10 @@ class MeasureJob:
     @property
     def content(self) -> list[Any]:
         """All that the outcome depends on, beside the toolkit itself, as JSON-compatible values."""
-        task = expression_task(self.output, self.config)
-        return [task.key, self.names, self.trials, self.seed, [written.text for written in self.written]]
+        function = te.create_function(list(placeholders_of(self.output)), [self.output], "plain")
+        machine = {name: value for name, value in self.config.to_dict().items() if name != "name"}
+        written = [written.text for written in self.written]
+        return [str(function), machine, self.names, self.trials, self.seed, written]
 
     @property
     def mapped(self) -> bool:
@@ -144,9 +144,20 @@ def _of_mappings(job: MeasureJob) -> LayerOutcome:
         operator, needed = _first(job)
         first = _of_program(operator.program, operator.extra_cycles, str(operator.mapping), needed)
         tuned = _tuned(job, needed) if job.trials else None
-    except (MapError, TuneError) as error:
+    except MapError as error:
         return LayerOutcome(None, _first_of(error))
     return LayerOutcome(tuned if tuned is not None and tuned.total < first.total else first)
+
+
+def _tuned(job: MeasureJob, needed: float) -> LayerCost:
+    """The best of the trials of a job."""
+    from vdla.compiler.tune.vdla_forms import ExpressionSource
+    from vdla.compiler.tune.vdla_task import VdlaTask
+    from vdla.runtime.studies.tuned_layer import UsingSource, best_of_trials
+
+    source = UsingSource(job.output, job.names, uses) if job.names else ExpressionSource(job.output)
+    best = best_of_trials(VdlaTask(job.name, job.config, source), SEARCH, job.trials, job.seed)
+    return _of_program(*best, needed)
 
 
 @cache
@@ -234,48 +245,10 @@ def _reason_of_instruction(job: MeasureJob, plug_in: PlugIn) -> str:
     return f"{plug_in.name} must be a step of the mapper, got an instruction that schedules alone can use"
 
 
-def _first_of(error: MapError | TuneError) -> str:
+def _first_of(error: MapError) -> str:
     """The first reason of those that an error of the mapper has; intrinsics have a name."""
-    if not isinstance(error, MapError):
-        return str(error)
     reasons = [*(each.reason for each in error.refused), *map(str, error.others), str(error)]
     return reasons[0]
-
-
-# --- trials ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class UsingSource:
-    """The mappings of a plain expression that use one of some extensions."""
-
-    output: te.Tensor
-    names: tuple[str, ...]
-
-    @property
-    def definition(self) -> str:
-        """The function of the expression, and the extensions."""
-        return f"{ExpressionSource(self.output).definition}\nusing {', '.join(self.names)}"
-
-    def forms(self, config: Config) -> list[Form]:
-        """These mappings."""
-        return [MappedForm(each) for each in candidates(self.output, config).found if uses(each, self.names)]
-
-
-def _tuned(job: MeasureJob, needed: float) -> LayerCost:
-    """The best of the trials of a job."""
-    from vdla.compiler.tune.searches import new_search
-    from vdla.runtime.tune.log import TaskRun
-    from vdla.runtime.tune.measurer import SimMeasurer
-    from vdla.runtime.tune.tune import tune
-    from vdla.runtime.tune.workers import InlineWorkers
-
-    source = UsingSource(job.output, job.names) if job.names else ExpressionSource(job.output)
-    task = VdlaTask(job.name, job.config, source)
-    run = TaskRun(task.key, task.name, job.config.name, task.space.name, SEARCH, job.seed)
-    search = new_search(SEARCH, task, job.seed)
-    best = tune(task, search, run, InlineWorkers(SimMeasurer()), trials=job.trials).best
-    return _of_program(task.build(best.point), task.overhead(best.point), str(best.point["form"]), needed)
 
 
 # --- programs -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from os import fspath
+from typing import TYPE_CHECKING
 
 from vdla.compiler import ir
 from vdla.compiler.extensions import Extension, Source, extend, extension_of
@@ -18,7 +19,6 @@ from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.parts import FpgaPart, part_of_preset
 from vdla.hardware.isa import PlugIn, PlugInStage
-from vdla.runtime.studies.accuracy import AccuracyJob, NetworkAccuracy, network_accuracy
 from vdla.runtime.studies.added_area import AddedArea, added_area
 from vdla.runtime.studies.layer_accuracy import Accuracy, accuracy_of
 from vdla.runtime.studies.layer_cycles import keep, kept, read_types, stages_of, types_of
@@ -26,6 +26,9 @@ from vdla.runtime.studies.layers import EvaluatedLayer, EvaluateError, OperandTy
 from vdla.runtime.studies.measure import LayerCost, LayerOutcome, MeasureJob, measured
 from vdla.runtime.studies.written_program import largest_difference, written_programs
 from vdla.support.background import Background
+
+if TYPE_CHECKING:
+    from vdla.runtime.studies.accuracy import AccuracyJob, NetworkAccuracy
 
 Progress = Callable[[str, int, int], None]
 
@@ -203,6 +206,8 @@ def with_accuracy(verdict: ExtensionVerdict, job: AccuracyJob) -> ExtensionVerdi
     """The verdict on the layers of a network with the accuracy of that network; as
     `network_accuracy` with the layers in which the extension is used.
     """
+    from vdla.runtime.studies.accuracy import network_accuracy
+
     used = [layer.name for layer in verdict.layers if layer.helps]
     return replace(verdict, network=network_accuracy(job, used, verdict.types_before, verdict.types_after))
 

@@ -105,15 +105,17 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _write(arguments: argparse.Namespace, verdict: ExtensionVerdict) -> None:
-    from vdla.commands.roofline_picture import roofline_picture
-    from vdla.commands.verdict_page import verdict_page
     from vdla.commands.verdict_tables import show_verdict
     from vdla.runtime.studies.report import report_of
 
-    write_study(
-        arguments,
-        report_of(verdict),
-        page=lambda: verdict_page(verdict),
-        picture=lambda: roofline_picture(verdict),
-        show=lambda: show_verdict(verdict, arguments.all),
-    )
+    def page() -> str:
+        from vdla.commands.verdict_page import verdict_page
+
+        return verdict_page(verdict)
+
+    def picture() -> str:
+        from vdla.commands.roofline_picture import roofline_picture
+
+        return roofline_picture(verdict)
+
+    write_study(arguments, report_of(verdict), page, picture, lambda: show_verdict(verdict, arguments.all))

@@ -137,11 +137,11 @@ def write_study(
     show: Callable[[], None],
 ) -> None:
     """Write the page, the picture and the figures that options ask for, and show the tables."""
-    from vdla.commands.roofline_picture import write_picture
-
     if arguments.html:
         write_text(arguments.html, page())
     if arguments.picture:
+        from vdla.commands.roofline_picture import write_picture
+
         write_picture(arguments.picture, picture())
     if write_json(arguments.json, document):
         return

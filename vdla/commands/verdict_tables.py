@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from vdla.commands.console import output, table
-from vdla.runtime.studies.accuracy import NetworkAccuracy
 from vdla.runtime.studies.measure import LayerCost
 from vdla.runtime.studies.report import Point, network_point, point_of
 from vdla.runtime.studies.verdict import ExtensionVerdict, LayerVerdict
 
 _REASONS = 3  # shown, without --all
 _NAME_WIDTH = 14  # of a layer, at least
+if TYPE_CHECKING:
+    from vdla.runtime.studies.accuracy import NetworkAccuracy
+
 COLUMNS = ("layer", "x", "before", "after", "gain", "used %", "limited by")
 """How often a network has the layer; cycles; the share of the machine's steps that it needs."""
 
