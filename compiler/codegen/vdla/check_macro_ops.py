@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from vdla.compiler.codegen.vdla.dependences import Touch
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp, op_name
-from vdla.compiler.codegen.vdla.touches import Touch
-from vdla.compiler.codegen.vdla.uops import UopKernel
-from vdla.hardware import isa
+from vdla.compiler.codegen.vdla.uops import KernelOffsets
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import BufferAccess, Load, Row, Store, Where, footprint
 from vdla.hardware.program import ProgramTensor
@@ -32,7 +31,7 @@ class MacroOpChecker:
         self.beats = {tensor.name: tensor.nbytes // config.axi_bytes for tensor in tensors}
         self.shared = shared_tensors(ops)
         self.footprints = footprint.Footprints(config)
-        self._kernels: dict[int, tuple[UopKernel, footprint.UopOffsets]] = {}
+        self.kernels = KernelOffsets(config)
 
     def touches(self, index: int, op: MacroOp, row: Row, lines: Sequence[str] = ()) -> tuple[Touch, ...]:
         """The touches of operation `index`; `row` has the columns of its instruction.
@@ -41,7 +40,7 @@ class MacroOpChecker:
             BuildError: an access outside of a tile or of the tensor.
         """
         where = op_name(index, op, lines)
-        kernel = self._kernel(op.uops) if op.uops else None
+        kernel = self.kernels.of(op.uops)
         for excess in self.footprints.excess(row, kernel):
             raise BuildError(f"{where}: {excess}")
         on_chip = [a for a in self.footprints.accesses(row, kernel) if a.buffer != Buffer.UOP]
@@ -49,12 +48,6 @@ class MacroOpChecker:
             self._check_inside(where, op, access)
         held = (Touch(a.state, a.where, a.writes) for a in self.footprints.state_accesses(row, kernel))
         return (*(Touch(a.buffer, a.where, a.writes) for a in on_chip), *held, *self._in_dram(where, op, row))
-
-    def _kernel(self, uops: UopKernel) -> footprint.UopOffsets:
-        if id(uops) not in self._kernels:
-            columns = isa.uop_columns(self.config, isa.encode_uops(self.config, uops))
-            self._kernels[id(uops)] = uops, footprint.UopOffsets(columns)
-        return self._kernels[id(uops)][1]
 
     def _check_inside(self, where: str, op: MacroOp, access: BufferAccess) -> None:
         tile = op.bases[access.field][0] if access.field in op.bases else None

@@ -13,11 +13,9 @@ from math import prod
 
 from vdla.compiler import ir
 from vdla.compiler.arith import affine, var_names
-from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.loop_bounds import Condition, comparisons
 from vdla.compiler.codegen.vdla.nest import Loop
-from vdla.compiler.codegen.vdla.tensorized_block import TensorizedBlock
-from vdla.compiler.codegen.vdla.tiles import TilePlan, row_major
+from vdla.compiler.codegen.vdla.tiles import LoweringError, TensorizedBlock, TilePlan, row_major
 from vdla.compiler.ir import line_numbers
 from vdla.compiler.tensorize import GLOBAL, ON_CHIP
 

@@ -11,10 +11,10 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 
 from vdla.compiler.codegen.vdla.check_macro_ops import bounds, shared_tensors
+from vdla.compiler.codegen.vdla.dependences import SpaceTouches, TouchList
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.placed import NO_OP, ROW_FIELDS, Ints, Placed, fields_of
-from vdla.compiler.codegen.vdla.touches import SpaceTouches, TouchList
-from vdla.compiler.codegen.vdla.uops import UopKernel
+from vdla.compiler.codegen.vdla.uops import KernelOffsets
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, BufferAccess, Footprints, Row, Store, UopOffsets
@@ -61,13 +61,13 @@ class _Collector:
         self.shared = shared_tensors(placed.forms)
         used, *extremes = (column.tolist() for column in placed.extremes)
         self.extremes = dict(zip(used, zip(*extremes, strict=True), strict=True))  # by form
-        self.kernels: dict[int, tuple[UopKernel, UopOffsets]] = {}
+        self.kernels = KernelOffsets(config)
         self.spaces: dict[Hashable, TouchList] = {}
 
     def add(self, number: int, most: Row, rows: Ints) -> None:
         """Add the touches of a form; `most` has the largest value in each base field."""
         form = self.placed.forms[number]
-        kernel = self._kernel(form.uops) if form.uops else None
+        kernel = self.kernels.of(form.uops)
         if self.footprints.excess(most, kernel):
             raise _Outside
         bases = {name: self.placed.fields[name][rows] for name in fields_of(form.instruction)}
@@ -134,9 +134,3 @@ class _Collector:
 
     def _list(self, space: Hashable) -> TouchList:
         return self.spaces.setdefault(space, TouchList())
-
-    def _kernel(self, uops: UopKernel) -> UopOffsets:
-        if id(uops) not in self.kernels:
-            columns = isa.uop_columns(self.config, isa.encode_uops(self.config, uops))
-            self.kernels[id(uops)] = uops, UopOffsets(columns)
-        return self.kernels[id(uops)][1]

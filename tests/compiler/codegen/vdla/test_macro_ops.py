@@ -7,11 +7,11 @@ import pytest
 from helpers.schedule_cases import random_case
 
 from vdla.benchmarks.programs.suite import NAMES
-from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.iterations import Iterations
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps
+from vdla.compiler.codegen.vdla.tiles import LoweringError
 from vdla.compiler.templates.dense import dense
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Gemm, Load, MicroOp, Store
