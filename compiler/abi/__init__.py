@@ -16,10 +16,10 @@ from vdla.compiler.abi.codes import (
     element_bytes,
 )
 from vdla.compiler.abi.header import kernel_header
-from vdla.compiler.abi.launch import Launch
 from vdla.compiler.abi.signature import (
     Argument,
     ExtentExpr,
+    Launch,
     Signature,
     evaluate_extent,
     format_extent,

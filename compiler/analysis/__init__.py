@@ -32,7 +32,6 @@ from vdla.compiler.analysis.access import (
 )
 from vdla.compiler.analysis.combiner import reduction_terms, replace_terms
 from vdla.compiler.analysis.dataflow import check_flow, common_loops, first_iteration, last_iteration, reduction_loops
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import (
     ROOT,
     CheckedLoops,
@@ -55,6 +54,7 @@ from vdla.compiler.analysis.thread_accesses import ThreadProgram, barrier_violat
 from vdla.compiler.analysis.thread_races import MeetingTable, Race, check_threads, races
 from vdla.compiler.analysis.tree import (
     Path,
+    ScheduleError,
     block_at,
     block_path,
     loop_at,

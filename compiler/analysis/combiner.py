@@ -7,7 +7,7 @@ value that reads no accumulator and that the value can equal, whichever way its 
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.tree import ScheduleError
 from vdla.compiler.ir import expr_text
 
 

@@ -22,10 +22,9 @@ from vdla.compiler.analysis.access import (
     writers_of,
     written_buffers,
 )
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import Span, within_limits
 from vdla.compiler.analysis.symbols import domains_of, extent_form
-from vdla.compiler.analysis.unchecked import is_unchecked
+from vdla.compiler.analysis.tree import ScheduleError, is_unchecked
 from vdla.compiler.analysis.written_region import region_written
 from vdla.compiler.arith import Linear, linear, var_names
 from vdla.compiler.ir import expr_text

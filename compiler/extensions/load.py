@@ -16,8 +16,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, cast
 
-from vdla.compiler.extensions.errors import ExtensionError, LayerError
 from vdla.compiler.extensions.extension import Extension
+from vdla.compiler.extensions.state import ExtensionError, LayerError
 from vdla.compiler.extensions.unit import Declared, ExtensionUnit, unit_of
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.extensions import loaded, register

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vdla.compiler.extensions.datapath import check_datapath, reducer_of
+from vdla.compiler.extensions.behaviour import check_datapath, reducer_of
 from vdla.compiler.extensions.emit_stage import EmitStage
-from vdla.compiler.extensions.errors import ExtensionError
 from vdla.compiler.extensions.extension import Extension
-from vdla.compiler.extensions.state import State
+from vdla.compiler.extensions.state import ExtensionError, State
 from vdla.hardware.config import Config
 from vdla.hardware.isa import PlugInUnit
 

@@ -11,7 +11,7 @@ from math import prod
 from vdla.compiler import ir
 from vdla.compiler.arith import conjuncts, predicate_of, var_names
 from vdla.compiler.ir import ATOMIC, Match, Substitution, map_children, map_match, substitute_in
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.check import PassError
 
 
 def remove_blocks(fn: ir.Function) -> ir.Function:

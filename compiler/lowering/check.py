@@ -12,7 +12,12 @@ from enum import IntEnum
 
 from vdla.compiler import ir
 from vdla.compiler.ir import expr_text
-from vdla.compiler.lowering.errors import PassError
+from vdla.support.errors import Error
+
+
+class PassError(Error, ValueError):
+    """A schedule that does not lower, or a malformed function after a pass."""
+
 
 _Bound = frozenset[str]
 _Seen = tuple[str, _Bound]

@@ -26,7 +26,7 @@ from vdla.compiler.arith import (
     var_names,
 )
 from vdla.compiler.ir import THREAD, Names, Substitution, map_children
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.check import PassError
 
 _Loops = tuple[ir.For, ...]
 _ZERO = ir.Const(0)

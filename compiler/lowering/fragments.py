@@ -14,7 +14,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import used_names
 from vdla.compiler.arith import TRUE, Linear, Ranges, function_ranges, linear, simplify
 from vdla.compiler.ir import THREAD, THREAD_AXES, Names, Substitution, expr_text, map_children, map_exprs, map_operands
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.check import PassError
 from vdla.compiler.tensorize import LANES, WARP, Fragment
 
 LANE_AXIS = THREAD_AXES[0]

@@ -15,7 +15,7 @@ from vdla.compiler.analysis import used_names
 from vdla.compiler.analysis.thread_accesses import threads_differ_in
 from vdla.compiler.arith import linear, var_names
 from vdla.compiler.ir import THREAD_AXES, GridKernel, Names, map_exprs, map_operands
-from vdla.compiler.lowering.kernels import kernel_of, launches, with_launches
+from vdla.compiler.lowering.grids import kernel_of, launches, with_launches
 from vdla.compiler.tensorize import LANES
 from vdla.support.errors import Error
 

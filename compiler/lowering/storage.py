@@ -17,8 +17,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import ROOT, LeafBlock, domains_of, elements_differ, leaves, loads, stores, written_buffers
 from vdla.compiler.arith import Linear, Ranges, function_ranges, linear, var_names
 from vdla.compiler.ir import Match, map_children, map_operands, map_store, storage_dtype
-from vdla.compiler.lowering.buffer_layout import align_strides, wants_double_buffer
-from vdla.compiler.lowering.live_window import LeafAccess, LiveWindow, live_windows
+from vdla.compiler.lowering.live_window import LeafAccess, LiveWindow, align_strides, live_windows, wants_double_buffer
 
 STACK_BYTES = 16 * 1024  # of one buffer; larger ones come from the heap
 Loops = tuple[ir.For, ...]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from vdla.compiler import ir
 from vdla.compiler.arith import FALSE, TRUE, Linear, function_ranges, linear, var_names
 from vdla.compiler.ir import extent_text, map_children, map_match, map_operands, map_prefetch, map_store
-from vdla.compiler.lowering.errors import PassError
-from vdla.compiler.lowering.scope import Scope, is_pure
+from vdla.compiler.lowering.check import PassError
+from vdla.compiler.lowering.simplify import Scope, is_pure
 
 UNROLL_LIMIT = 1 << 13  # stores; beyond that LLVM takes minutes, without gain
 _Env = Mapping[str, int]

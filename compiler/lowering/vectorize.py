@@ -14,8 +14,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import used_names
 from vdla.compiler.arith import var_names
 from vdla.compiler.ir import map_children, substitute_in
-from vdla.compiler.lowering.scope import Scope
-from vdla.compiler.lowering.simplify import simplify_stmt
+from vdla.compiler.lowering.simplify import Scope, simplify_stmt
 
 _MAX_LANES = 64  # a longer loop becomes a serial loop over vectors of this length
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import Indices, LeafBlock, is_leaf, leaf_at, read_indices, written_buffers
 from vdla.compiler.analysis.dataflow import check_flow
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.symbols import at_least, domains_of, extent_form, form_bounds
-from vdla.compiler.analysis.tree import block_path, replace_at, used_names
+from vdla.compiler.analysis.tree import ScheduleError, block_path, replace_at, used_names
 from vdla.compiler.arith import Linear, linear, var_names
 from vdla.compiler.ir import Names, expr_text
 from vdla.compiler.schedule.compute_at import compute_for_readers

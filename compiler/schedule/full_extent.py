@@ -10,11 +10,10 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import leaf_at
 from vdla.compiler.analysis.dataflow import check_flow
-from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.tree import block_at, block_path, loops_on, replace_at
+from vdla.compiler.analysis.tree import ScheduleError, block_at, block_path, loops_on, replace_at
 from vdla.compiler.arith import conjuncts, predicate_of, var_names
 from vdla.compiler.ir import expr_text
-from vdla.compiler.schedule.loop_roles import content_text
+from vdla.compiler.schedule.loop_kinds import content_text
 from vdla.compiler.schedule.place import check_only_writer
 
 

@@ -14,7 +14,6 @@ from typing import Any, overload
 
 from vdla.compiler import ir
 from vdla.compiler.ir import extent_text
-from vdla.compiler.te.bounds_check import check_bounds
 from vdla.compiler.te.create_function import dependence_order, last_index
 from vdla.compiler.te.expr import (
     Dim,
@@ -27,8 +26,7 @@ from vdla.compiler.te.expr import (
     axis_name,
     merge_unique,
 )
-from vdla.compiler.te.extents import check_extent, extent_of
-from vdla.compiler.te.lambda_names import parameter_names
+from vdla.compiler.te.extents import check_bounds, check_extent, extent_of, parameter_names
 
 _WHERE = "te.scan"
 

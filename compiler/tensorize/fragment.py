@@ -12,6 +12,20 @@ from typing import Any, Protocol
 
 from vdla.compiler import ir
 from vdla.compiler.ir import storage_dtype
+from vdla.support.errors import Error
+
+
+class IntrinsicError(Error, ValueError):
+    """A declaration that contradicts itself."""
+
+
+class TensorizeError(Error, ValueError):
+    """A loop nest that does not match the intrinsic; the message gives the remedy."""
+
+
+class AxisOutsideError(TensorizeError):
+    """An axis of the entry is driven by a loop outside of the nest."""
+
 
 LANES = 32
 """The threads of a warp."""

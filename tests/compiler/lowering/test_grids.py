@@ -8,7 +8,7 @@ import pytest
 
 from vdla.benchmarks.gpu.cooperative import centred_rows, tiled_product, total
 from vdla.compiler import ir, te
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.check import PassError
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
