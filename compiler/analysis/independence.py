@@ -233,7 +233,7 @@ def _determined_terms(form: Linear, ranges: Ranges, limits: list[Limit]) -> list
     for term, factor in sorted(others, key=lambda item: -abs(item[1])):
         rest = _without(rest, {term})
         low, high = limited_bounds(rest, ranges, limits)
-        if not at_least(low + Linear({}, abs(factor) - 1), high, ranges):
+        if not at_least(low + (abs(factor) - 1), high, ranges):
             break
         result.append(term)
     return result

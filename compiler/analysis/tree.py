@@ -189,7 +189,7 @@ def _merge_equalities(conditions: list[ir.Expr]) -> list[ir.Expr]:
             if other is not None:
                 form = linear(part.a)
                 total = _number(one.b) * _number(part.b) + _number(other.b) - form.const
-                merged = ir.Binary("eq", Linear(form.terms).expr(), ir.Const(total))
+                merged = ir.binary("eq", Linear(form.terms).expr(), total)
                 return _merge_equalities([*(c for c in conditions if c not in (one, other)), merged])
     return conditions
 
@@ -204,7 +204,7 @@ def with_condition(stmt: ir.Stmt, condition: ir.Expr) -> ir.Stmt:
     """`stmt` with a condition added to its outermost blocks."""
     if isinstance(stmt, ir.Block):
         return replace(stmt, predicate=predicate_of([*conjuncts(stmt.predicate), condition]))
-    return ir.with_children(stmt, tuple(with_condition(child, condition) for child in ir.children(stmt)))
+    return ir.map_children(stmt, lambda child: with_condition(child, condition))
 
 
 # --- schedules without checks ---------------------------------------------------------------------

@@ -95,7 +95,7 @@ def _is_dense(form: Linear, outer: set[str], ranges: Domains) -> bool:
         low, high = term_bounds(term, ranges)
         if high != low and (abs(step) > reach + 1 or not _takes_all_values(term, outer, ranges)):
             return False
-        reach += abs(step) * max(linear_bounds(high + low.scaled(-1), ranges)[0], 0)  # of the smallest extent
+        reach += abs(step) * max(linear_bounds(high - low, ranges)[0], 0)  # of the smallest extent
     return True
 
 
@@ -130,7 +130,7 @@ def _narrowed(condition: ir.Expr, forms: list[Linear], spans: list[Span], ranges
         rows = _full_rows(form, limit, ranges)
         if rows is not None:
             span = spans[dimension]
-            last = smaller(span.high, rows + ONE.scaled(-1), ranges)
+            last = smaller(span.high, rows - ONE, ranges)
             return [*spans[:dimension], replace(span, high=last), *spans[dimension + 1 :]]
     return None
 
@@ -142,9 +142,9 @@ def _relaxed(limit: Limit, forms: Iterable[Linear], ranges: Domains) -> Limit:
     free = part.only(lambda term: not var_names(term) & chosen)
     low, high = form_bounds(free, ranges)
     return (
-        part + free.scaled(-1),
-        None if least is None else least + high.scaled(-1),
-        None if most is None else most + low.scaled(-1),
+        part - free,
+        None if least is None else least - high,
+        None if most is None else most - low,
     )
 
 

@@ -37,7 +37,7 @@ def check_behaviour(where: str, behaviour: ir.Function) -> None:
     """Refuse a behaviour with symbols, or with values other than integers that fit int64."""
     if behaviour.scalars:
         raise ExtensionError(f"{where}: behaviour must have numbers for extents, got {', '.join(behaviour.scalars)}")
-    stores = [s for s in ir.walk(behaviour.body) if isinstance(s, ir.Store)]
+    stores = list(ir.find(behaviour.body, ir.Store))
     for dtype in (ir.dtype_of(e, behaviour.buffers) for store in stores for e in ir.walk_expr(store.value)):
         if dtype != "bool" and (dtype not in INTEGER_BITS or dtype == "uint64"):
             raise ExtensionError(f"{where}: behaviour must compute with integers of at most int64, got {dtype}")

@@ -134,7 +134,7 @@ class StepText:
 
     def _block(self, block: ir.Block, depth: int) -> Iterator[str]:
         indent = _INDENT * depth
-        for axis, value in zip(block.axes, block.values, strict=True):
+        for axis, value in block.bindings:
             self._known[axis.var] = (0, axis.size - 1)
             yield f"{indent}{_variable(axis.var)} = {self._value(value)}"
         if block.init is not None:

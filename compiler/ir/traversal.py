@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast, overload
 
 from vdla.compiler.ir import nodes as ir
 from vdla.compiler.ir.nodes import (
@@ -115,6 +115,15 @@ def walk_expr(expr: Expr) -> Iterator[Expr]:
         pending += operands(expr)[::-1]
 
 
+Kind = TypeVar("Kind")
+
+
+def find(node: Stmt | Expr, kind: type[Kind]) -> Iterator[Kind]:
+    """The nodes of one kind: the statements in a statement, the expressions in an expression."""
+    nodes = walk_expr(node) if isinstance(node, Expr) else walk(node)
+    return (inner for inner in nodes if isinstance(inner, kind))
+
+
 def with_operands(expr: Expr, new: tuple[Expr, ...]) -> Expr:
     """`expr` with its operands replaced, in the order of `operands`."""
     match expr:
@@ -176,6 +185,18 @@ def map_children(stmt: ir.Stmt, change: Callable[[ir.Stmt], ir.Stmt]) -> ir.Stmt
     old = children(stmt)
     new = tuple(change(child) for child in old)
     return stmt if all(a is b for a, b in zip(old, new, strict=True)) else with_children(stmt, new)
+
+
+@overload
+def transform(node: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt: ...
+@overload
+def transform(node: Expr, change: ExprMap) -> Expr: ...
+def transform(node: Stmt | Expr, change: Callable[[Any], Any]) -> Stmt | Expr:
+    """A node with `change` applied to each node inside and then to itself: to the statements of a
+    statement, or to the expressions of an expression."""
+    if isinstance(node, Expr):
+        return cast("Expr", change(map_operands(node, lambda operand: transform(operand, change))))
+    return cast("Stmt", change(map_children(node, lambda child: transform(child, change))))
 
 
 def map_store(store: ir.Store, index: ExprMap, value: ExprMap) -> ir.Store:

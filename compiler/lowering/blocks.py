@@ -52,7 +52,7 @@ def _is_vthread(stmt: ir.Stmt) -> bool:
 
 def _axis_values(block: ir.Block) -> Substitution:
     """The values that the axes are bound to."""
-    return {axis.var: value for axis, value in zip(block.axes, block.values, strict=True)}
+    return {axis.var: value for axis, value in block.bindings}
 
 
 def _intrinsic_call(nest: ir.For) -> ir.Stmt:
@@ -61,9 +61,9 @@ def _intrinsic_call(nest: ir.For) -> ir.Stmt:
     The loops remain if the predicate varies within an entry, or if the nest no longer covers
     exactly one entry because a later primitive moved its loops.
     """
-    block = next(stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.Block))
+    block = next(ir.find(nest, ir.Block))
     match = block.annotations.get("intrinsic")
-    own = [stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.For)]
+    own = list(ir.find(nest, ir.For))
     inside = [c for c in conjuncts(block.predicate) if var_names(c) & {loop.var for loop in own}]
     if not isinstance(match, Match) or inside or prod(loop.size for loop in own) != _entry_size(match):
         return _remove_blocks(replace(nest, annotations={}))
@@ -77,11 +77,10 @@ def _intrinsic_call(nest: ir.For) -> ir.Stmt:
 
 def _entry_size(match: Match) -> int:
     """The number of iterations that cover one entry."""
-    block = next(stmt for stmt in ir.walk(match.intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
+    block = next(ir.find(match.intrinsic.behaviour.body, ir.Block))
     return prod(axis.size for axis in block.axes)
 
 
 def _drop_predicates(stmt: ir.Stmt) -> ir.Stmt:
     """`stmt` without the predicate of its block."""
-    new = map_children(stmt, _drop_predicates)
-    return replace(new, predicate=None) if isinstance(new, ir.Block) else new
+    return ir.transform(stmt, lambda new: replace(new, predicate=None) if isinstance(new, ir.Block) else new)

@@ -128,13 +128,13 @@ class _InitBuilder:
 
     def driving(self, block: ir.Block, reduces: bool) -> set[str]:
         """The loops in the bindings of the reduce axes, or of all other axes."""
-        pairs = zip(block.axes, block.values, strict=True)
+        pairs = block.bindings
         return {name for axis, v in pairs if (axis.kind is ir.AxisKind.REDUCE) == reduces for name in var_names(v)}
 
     def movable(self, block: ir.Block, inner: list[ir.For], reducing: set[str], spatial: set[str]) -> bool:
         """Whether the loops `inner` initialise each element exactly once."""
         own = {loop.var for loop in inner}
-        forms = [linear(v) for a, v in zip(block.axes, block.values, strict=True) if a.kind is not ir.AxisKind.REDUCE]
+        forms = [linear(v) for a, v in block.bindings if a.kind is not ir.AxisKind.REDUCE]
         inner_forms = [form.only(lambda t: bool(var_names(t) & own)) for form in forms]
         if any(ambiguous_vars(form, self.ranges) for form in inner_forms) or not _has_partners(inner_forms):
             return False
@@ -145,10 +145,7 @@ class _InitBuilder:
 
         None if the predicate excludes that iteration.
         """
-        pairs = [
-            (axis, simplify(ir.substitute(value, values), ranges))
-            for axis, value in zip(block.axes, block.values, strict=True)
-        ]
+        pairs = [(axis, simplify(ir.substitute(value, values), ranges)) for axis, value in block.bindings]
         inside = {name: value for name, value in values.items() if name not in outside}
         conditions = [_at_first_term(c, inside, ranges) for c in conjuncts(block.predicate)]
         reduces = [value for axis, value in pairs if axis.kind is ir.AxisKind.REDUCE]
@@ -164,8 +161,8 @@ def _reads_from(init: ir.Stmt | None, inner: Sequence[ir.For]) -> bool:
     """Whether an init reads buffers that the reduction loops compute."""
     if init is None or not inner:
         return False
-    computed = {stmt.buffer for stmt in ir.walk(inner[0]) if isinstance(stmt, ir.Store)}
-    values = (stmt.value for stmt in ir.walk(init) if isinstance(stmt, ir.Store))
+    computed = {stmt.buffer for stmt in ir.find(inner[0], ir.Store)}
+    values = (stmt.value for stmt in ir.find(init, ir.Store))
     return any(isinstance(e, ir.Load) and e.buffer in computed for value in values for e in ir.walk_expr(value))
 
 
@@ -206,4 +203,4 @@ def _init_kind(loop: ir.For, inner: list[ir.For], kept: list[ir.For]) -> ir.Loop
 def _first_iteration(block: ir.Block) -> ir.Expr:
     """The condition that every reduce axis is 0."""
     reduces = [axis.var for axis in block.axes if axis.kind is ir.AxisKind.REDUCE]
-    return conjunction([ir.Binary("eq", ir.Var(var), _ZERO) for var in reduces])
+    return conjunction([ir.binary("eq", var, _ZERO) for var in reduces])

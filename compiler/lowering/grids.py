@@ -72,7 +72,7 @@ def accessed_buffers(stmt: ir.Stmt) -> list[str]:
                 exprs, found[buffer] = (*indices, value), None
             case ir.If(cond=cond):
                 exprs = (cond,)
-        found |= {e.buffer: None for expr in exprs for e in ir.walk_expr(expr) if isinstance(e, ir.Load)}
+        found |= {e.buffer: None for expr in exprs for e in ir.find(expr, ir.Load)}
     return list(found)
 
 
@@ -87,16 +87,17 @@ def _top_allocs(body: ir.Stmt) -> tuple[list[str], ir.Stmt]:
 
 def without_allocs(stmt: ir.Stmt, names: Collection[str]) -> ir.Stmt:
     """`stmt` without the allocations of `names`."""
-    new = map_children(stmt, lambda child: without_allocs(child, names))
-    if not isinstance(new, ir.Alloc):
-        return new
-    kept = tuple(name for name in new.buffers if name not in names)
-    return ir.Alloc(kept, new.body) if kept else new.body
+
+    def without(new: ir.Stmt) -> ir.Stmt:
+        kept = tuple(name for name in new.buffers if name not in names) if isinstance(new, ir.Alloc) else ()
+        return new if not isinstance(new, ir.Alloc) else ir.Alloc(kept, new.body) if kept else new.body
+
+    return ir.transform(stmt, without)
 
 
 def _check_owner(fn: ir.Function, held: ir.Alloc) -> None:
     """Refuse a local buffer that several threads access, or a shared one that several blocks do."""
-    for loop in (stmt for stmt in ir.walk(held.body) if isinstance(stmt, ir.For)):
+    for loop in ir.find(held.body, ir.For):
         used = accessed_buffers(loop) if axis_of(loop) else []
         for name in (name for name in held.buffers if name in used):
             owner = _OWNERS.get(fn.buffers[name].scope, ("", ()))
@@ -135,7 +136,7 @@ def _launch(fn: ir.Function, nest: ir.Stmt, own: list[str]) -> ir.Stmt:
 def _extents(fn: ir.Function, nest: ir.Stmt) -> dict[str, ir.Extent]:
     """The extent of each axis of the grid that a nest uses."""
     found: dict[str, ir.For] = {}
-    for loop in (stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.For) and axis_of(stmt)):
+    for loop in (stmt for stmt in ir.find(nest, ir.For) if axis_of(stmt)):
         axis = str(axis_of(loop))
         first = found.setdefault(axis, loop)
         if first.extent != loop.extent:
@@ -166,7 +167,7 @@ class _Grid:
             return self.share(stmt, axis, bound)
         alone = [a for a in GRID_AXES if self.extents.get(a, 1) != 1 and a not in bound]
         if alone and not inside & set(alone):
-            first = conjunction(ir.Binary("eq", ir.Var(axis), ir.Const(0)) for axis in alone)
+            first = conjunction(ir.binary("eq", axis, 0) for axis in alone)
             return ir.If(first, self.work(stmt, {**bound, **dict.fromkeys(alone, "")}))
         if isinstance(stmt, ir.If):
             self.check_shared(bound, var_names(stmt.cond), inside)
@@ -193,7 +194,7 @@ class _Grid:
 
 def _axes_inside(stmt: ir.Stmt) -> set[str]:
     """The axes that loops in `stmt` are bound to."""
-    return {axis for loop in ir.walk(stmt) if isinstance(loop, ir.For) and (axis := axis_of(loop))}
+    return {axis for loop in ir.find(stmt, ir.For) if (axis := axis_of(loop))}
 
 
 def _variables(stmt: ir.Stmt) -> set[str]:

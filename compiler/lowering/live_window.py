@@ -59,7 +59,7 @@ def _spans(access: LeafAccess, buffer: ir.Buffer, outer: Collection[str], ranges
         floor, ceil = bounds(index, domains)
         form = index_form(leaf, index, ranges)
         moving = form.only(lambda term: bounds(term, ranges) != (0, 0))  # drops loops of one iteration
-        offset, (low, high) = span_of(moving + Linear({}, form.const), outer, ranges, limits)
+        offset, (low, high) = span_of(moving + form.const, outer, ranges, limits)
         edges = max(floor, 0), min(ceil, _last_index(extent, ranges))
         spans.append(Span(offset, low, high, *(Linear({}, edge) for edge in edges)))
     return spans

@@ -155,7 +155,7 @@ def _piece(stmt: ir.For, part: LoopPart, scope: Scope) -> ir.Stmt:
     new = replace(stmt, extent=extent)
     inside = scope.inside(new)
     if first != ir.Const(0):
-        inside = inside.bound(stmt.var, ir.Binary("add", ir.Var(stmt.var), first))
+        inside = inside.bound(stmt.var, ir.binary("add", stmt.var, first))
     return close_loop(new, simplify_stmt(body, inside))
 
 

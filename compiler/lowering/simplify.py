@@ -159,7 +159,7 @@ def _narrow(ranges: dict[str, Range], cond: ir.Expr) -> None:
     """Narrows the bounds of the variable in a comparison of one variable with a constant."""
     if not isinstance(cond, ir.Binary) or cond.op not in ir.COMPARE_OPS or not is_pure(cond):
         return
-    form = linear(cond.a) + linear(cond.b).scaled(-1)
+    form = linear(cond.a) - linear(cond.b)
     match list(form.terms.items()):
         case [(ir.Var(name=name), (1 | -1) as sign)] if name in ranges:
             op = cond.op if sign > 0 else ir.MIRRORED[cond.op]

@@ -57,7 +57,7 @@ def _parts(cond: ir.Expr) -> Iterator[ir.Binary]:
 
 def _difference(comparison: ir.Binary) -> Linear:
     """The form that a comparison compares with 0: b - a for `<` and `<=`, else a - b."""
-    form = linear(comparison.a) + linear(comparison.b).scaled(-1)
+    form = linear(comparison.a) - linear(comparison.b)
     return form.scaled(-1) if comparison.op in ("lt", "le") else form
 
 
@@ -66,7 +66,7 @@ def inequality_form(comparison: ir.Binary) -> Linear | None:
     if comparison.op in ("eq", "ne"):
         return None
     form = _difference(comparison)
-    return form + Linear({}, -1) if comparison.op in ("lt", "gt") else form
+    return form - 1 if comparison.op in ("lt", "gt") else form
 
 
 def undecided_range(comparison: ir.Binary, var: str, inner: Mapping[str, Range]) -> UndecidedRange | None:
@@ -123,7 +123,7 @@ def _smaller(a: ir.Expr, b: ir.Expr) -> ir.Expr:
             ir.Binary(op="floordiv", a=one, b=ir.Const(value=divisor)),
             ir.Binary(op="floordiv", a=two, b=ir.Const(value=other)),
         ) if divisor == other:
-            difference = linear(one) + linear(two).scaled(-1)
+            difference = linear(one) - linear(two)
             if not difference.terms:
                 return a if difference.const <= 0 else b
     return a if a == b else ir.Binary("min", a, b)
@@ -148,16 +148,16 @@ def _end_holding(
         return None
     rest = Linear({t: f for t, f in form.terms.items() if t != ir.Var(var)}, form.const)
     outer = rest.only(lambda term: bool(var_names(term)) and var_names(term) <= set(scalars))
-    moving = rest + outer.scaled(-1)
+    moving = rest - outer
     if not outer.terms or not all(var_names(term) <= inner.keys() for term in moving.terms):
         return None
     low, _ = linear_bounds(moving, inner)  # holds while -step * i <= outer + low
-    return _quotient((outer + Linear({}, low - step)).expr(), -step)
+    return _quotient((outer + (low - step)).expr(), -step)
 
 
 def _quotient(a: ir.Expr, divisor: int) -> ir.Expr:
     """`a // divisor`."""
-    return a if divisor == 1 else ir.Binary("floordiv", a, ir.Const(divisor))
+    return a if divisor == 1 else ir.binary("floordiv", a, divisor)
 
 
 def assume(stmt: ir.Stmt, true: Collection[ir.Binary]) -> ir.Stmt:

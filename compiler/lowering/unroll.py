@@ -29,7 +29,7 @@ def unroll(fn: ir.Function) -> ir.Function:
         PassError: an UNROLL loop has a symbolic extent or exceeds UNROLL_LIMIT.
     """
     _count_stores(fn.body)
-    unrolled = {s.var for s in ir.walk(fn.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.UNROLL}
+    unrolled = {s.var for s in ir.find(fn.body, ir.For) if s.kind is ir.LoopKind.UNROLL}
     if not unrolled:
         return fn
     writer = _Unroller(Scope(function_ranges(fn)), frozenset(unrolled))

@@ -38,7 +38,7 @@ def blockize(fn: ir.Function, loop: str) -> tuple[ir.Function, str]:
     names = Names([*inner, *fn.scalars])
     parts = [
         _tile_axis(axis, value, inner, ranges, names.fresh(f"{axis.var}_o", block.name), where)
-        for axis, value in zip(block.axes, block.values, strict=True)
+        for axis, value in block.bindings
     ]
     outer = [(axis, value) for axis, value, _ in parts if axis is not None]
     conditions = conjuncts(block.predicate)
@@ -75,7 +75,7 @@ def _tile_axis(
         if not var_names(term) <= inner:
             rule = f"the binding of {axis.var} must be a sum of outer and inner loops"
             raise ScheduleError(f"{where}: {rule}, got {expr_text(value)}")
-    fixed = form + moving.scaled(-1)
+    fixed = form - moving
     if not fixed.terms and not fixed.const:
         return None, value, value
     tile = linear_bounds(moving, ranges)[1] + 1

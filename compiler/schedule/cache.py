@@ -91,7 +91,7 @@ def _check_inside(fn: ir.Function, buffer: ir.Buffer, axes: list[ir.Axis], indic
     ranges = domains_of(fn).only_symbols().with_extents({axis.var: axis.extent for axis in axes})
     for index, extent in zip(indices, buffer.shape, strict=True):
         low, high = form_bounds(linear(index), ranges)
-        last = extent_form(extent) + Linear({}, -1)
+        last = extent_form(extent) - 1
         if not (at_least(low, Linear({}), ranges) and at_least(last, high, ranges)):
             raise ScheduleError(f"{where}: the index must stay inside of the buffer, got {expr_text(index)}")
 
@@ -156,13 +156,12 @@ def _axis_names(fn: ir.Function, indices: Indices) -> list[str]:
 def _reading(old: str, new: str, at: Indices | None = None) -> Change:
     """A rewrite of loads from `old` to loads from `new`, at other indices if any are given."""
 
-    def change(expr: ir.Expr) -> ir.Expr:
-        result = ir.with_operands(expr, tuple(change(operand) for operand in ir.operands(expr)))
-        if not isinstance(result, ir.Load) or result.buffer != old:
-            return result
-        return ir.Load(new, result.indices if at is None else at)
+    def change(part: ir.Expr) -> ir.Expr:
+        if not isinstance(part, ir.Load) or part.buffer != old:
+            return part
+        return ir.Load(new, part.indices if at is None else at)
 
-    return change
+    return lambda expr: ir.transform(expr, change)
 
 
 def _writing(block: ir.Block, old: str, new: str) -> ir.Block:

@@ -42,7 +42,7 @@ def _full_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
     spatial = [a.var for a in found.axes if a.kind is ir.AxisKind.SPATIAL]
     if axis not in spatial:
         raise ScheduleError(f"{where}: the axis must be one of {', '.join(spatial)}, got {axis!r}")
-    values = {a.var: value for a, value in zip(found.axes, found.values, strict=True)}
+    values = {a.var: value for a, value in found.bindings}
     loop = values[axis]
     others = set().union(*(var_names(v) for a, v in values.items() if a != axis))
     around = {step.var: step for step in loops_on(path)}

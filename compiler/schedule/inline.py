@@ -80,13 +80,12 @@ def _with_value(reader: ir.Block, leaf: LeafBlock) -> ir.Block:
     values = {store.buffer: store.value for store in stores(leaf.block)}
     axes = [index.name for index in stores(leaf.block)[0].indices if isinstance(index, ir.Var)]
 
-    def inlined(expr: ir.Expr) -> ir.Expr:
-        new = ir.with_operands(expr, tuple(inlined(operand) for operand in ir.operands(expr)))
-        if isinstance(new, ir.Load) and new.buffer in values:
-            return ir.substitute(values[new.buffer], dict(zip(axes, new.indices, strict=True)))
-        return new
+    def inlined(part: ir.Expr) -> ir.Expr:
+        if isinstance(part, ir.Load) and part.buffer in values:
+            return ir.substitute(values[part.buffer], dict(zip(axes, part.indices, strict=True)))
+        return part
 
-    return with_values(reader, inlined)
+    return with_values(reader, lambda expr: ir.transform(expr, inlined))
 
 
 def with_values(block: ir.Block, change: Change) -> ir.Block:
@@ -174,7 +173,7 @@ def _merged_block(producer: LeafBlock, consumer: LeafBlock, indices: Indices, wh
             return old.value
         if isinstance(expr, ir.Var):
             return places.get(expr.name, expr)  # a symbol stays
-        return ir.with_operands(expr, tuple(merged(operand) for operand in ir.operands(expr)))
+        return ir.map_operands(expr, merged)
 
     target = tuple(merged(index) for index in store.indices)
     values = dict(zip((axis.var for axis in producer.block.axes), producer.block.values, strict=True))

@@ -44,7 +44,7 @@ def role(block: ir.Block, var: str) -> str:
 def _kinds_of(block: ir.Block) -> Mapping[str, frozenset[ir.AxisKind]]:
     """The kinds of the axes that each loop drives."""
     found: dict[str, frozenset[ir.AxisKind]] = {}
-    for axis, value in zip(block.axes, block.values, strict=True):
+    for axis, value in block.bindings:
         for var in var_names(value):
             found[var] = found.get(var, frozenset()) | {axis.kind}
     return found
@@ -125,7 +125,7 @@ def vectorize(fn: ir.Function, loop: str) -> ir.Function:
     where = f"vectorize of {loop}"
     path = loop_path(fn, loop, where)
     _check_static(loop_at(path), where)
-    inside = [stmt for stmt in ir.walk(loop_at(path)) if isinstance(stmt, ir.For)]
+    inside = list(ir.find(loop_at(path), ir.For))
     for other in (*loops_on(path)[:-1], *inside[1:]):
         if other.kind is ir.LoopKind.VECTORIZE:
             rule = "no other vectorized loop must lie around it or inside"
@@ -173,7 +173,7 @@ def _check_axis(path: Path, thread: str, where: str) -> None:
     loop = loop_at(path)
     nest = path[1] if isinstance(path[0], ir.Seq) else path[0]
     above = loops_on(path)[:-1]
-    for other in (stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.For)):
+    for other in ir.find(nest, ir.For):
         if other.annotations.get(THREAD) != thread:
             continue
         if other.extent != loop.extent:

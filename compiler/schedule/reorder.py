@@ -76,7 +76,7 @@ def _check_terms_once(where: str, nest: ir.Stmt, known: Domains) -> None:
         summed = ""
         around = _loops_above(nest, block)
         ranges = {loop.var: known[loop.var] for loop in around}
-        spatial = [v for a, v in zip(block.axes, block.values, strict=True) if a.kind is ir.AxisKind.SPATIAL]
+        spatial = [v for a, v in block.bindings if a.kind is ir.AxisKind.SPATIAL]
         again = {name for value in spatial for name in ambiguous_vars(_terms_over(value, ranges), ranges)}
         for loop in around:
             kind = "unused" if loop.var in again else role(block, loop.var)

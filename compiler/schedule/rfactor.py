@@ -148,11 +148,7 @@ def _partial_block(fn: ir.Function, split: _Factoring, terms: list[ir.Expr], nam
     block = split.leaf.block
     loops, factored = (*split.others, split.loop), (*split.rest, split.axis)
     new = {loop.var: ir.Var(axis.var) for loop, axis in zip(loops, factored, strict=True)}
-    inside = {
-        axis.var: ir.substitute(value, new)
-        for axis, value in zip(block.axes, block.values, strict=True)
-        if axis.kind is ir.AxisKind.REDUCE
-    }
+    inside = {axis.var: ir.substitute(value, new) for axis, value in block.bindings if axis.kind is ir.AxisKind.REDUCE}
 
     def redirected(store: ir.Store, value: ir.Expr) -> ir.Store:
         return ir.Store(split.buffers[store.buffer], split.partial(store.indices), value)
@@ -257,7 +253,7 @@ def thread_reduce(fn: ir.Function, loop: str, thread: str) -> tuple[ir.Function,
 
 def _block_in(fn: ir.Function, loop: str) -> str:
     """The block that reduces over a loop; `rfactor` refuses another number of blocks."""
-    return next(stmt.name for stmt in ir.walk(loop_at(loop_path(fn, loop, ""))) if isinstance(stmt, ir.Block))
+    return next(stmt.name for stmt in ir.find(loop_at(loop_path(fn, loop, "")), ir.Block))
 
 
 def _partial(fn: ir.Function, loop: str, where: str) -> tuple[ir.Function, str]:

@@ -42,7 +42,7 @@ def split(
     inner_extent, outer_extent = _split_extents(where, old.extent, factor, nparts, ranges)
     outer, inner = _split_names(fn, where, loop, names)
     ranges = ranges.with_extents({outer: outer_extent, inner: inner_extent})
-    index = ir.Binary("add", ir.Binary("mul", ir.Var(outer), ir.Const(inner_extent)), ir.Var(inner))
+    index = ir.binary("add", ir.binary("mul", outer, inner_extent), inner)
     body = substitute_loops(old.body, {loop: index}, ranges)
     if not at_least(extent_form(old.extent), extent_form(outer_extent).scaled(inner_extent), ranges):
         body = with_condition(body, ir.Binary("lt", index, extent_form(old.extent).expr()))

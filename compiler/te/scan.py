@@ -176,8 +176,7 @@ class _Lift:
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
         """An expression at a step."""
-        new = ir.with_operands(expr, tuple(self.expr(operand) for operand in ir.operands(expr)))
-        return self.load(new) if isinstance(new, ir.Load) else new
+        return ir.transform(expr, lambda part: self.load(part) if isinstance(part, ir.Load) else part)
 
     def load(self, load: ir.Load) -> ir.Expr:
         """A load of a state, of another tensor of the cell, or from outside."""
@@ -192,7 +191,7 @@ class _Lift:
 
     def previous(self, step: ir.Expr) -> ir.Expr:
         """The previous step."""
-        return ir.Binary("add" if self.reverse else "sub", step, ir.Const(1))
+        return ir.binary("add" if self.reverse else "sub", step, 1)
 
     def is_first(self, step: ir.Expr) -> ir.Expr:
         """Whether `step` is the first."""

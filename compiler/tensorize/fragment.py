@@ -128,12 +128,12 @@ def _plus(a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 
 def _scaled(a: ir.Expr, factor: int) -> ir.Expr:
-    return ir.Binary("mul", a, ir.Const(factor)) if factor != 1 else a
+    return ir.binary("mul", a, factor) if factor != 1 else a
 
 
 def _divided(a: ir.Expr, divisor: int) -> ir.Expr:
-    return ir.Binary("floordiv", a, ir.Const(divisor)) if divisor != 1 else a
+    return ir.binary("floordiv", a, divisor) if divisor != 1 else a
 
 
 def _remainder(a: ir.Expr, divisor: int) -> ir.Expr:
-    return ir.Binary("mod", a, ir.Const(divisor)) if divisor != 1 else ir.Const(0)
+    return ir.binary("mod", a, divisor) if divisor != 1 else ir.Const(0)

@@ -37,9 +37,9 @@ def evaluate(expr: ir.Expr, immediates: Mapping[str, ir.Scalar], buffers: _Buffe
     def known(part: ir.Expr) -> ir.Expr:
         if isinstance(part, ir.Load) and part.buffer in immediates:
             return ir.Const(immediates[part.buffer], buffers[part.buffer].dtype)
-        return ir.with_operands(part, tuple(known(operand) for operand in ir.operands(part)))
+        return part
 
-    result = Canonical(buffers)(known(expr))
+    result = Canonical(buffers)(ir.transform(expr, known))
     return result if isinstance(result, ir.Const) else None
 
 

@@ -55,7 +55,7 @@ class _Pattern:
 
 @lru_cache(maxsize=256)
 def _pattern_of(intrinsic: Intrinsic) -> _Pattern:
-    block = next(stmt for stmt in ir.walk(intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
+    block = next(ir.find(intrinsic.behaviour.body, ir.Block))
     assert isinstance(block.body, ir.Store)
     canonical = Canonical(intrinsic.behaviour.buffers)
     return _Pattern(block, block.body, canonical(block.body.value), canonical.text, intrinsic.tables)
@@ -231,7 +231,7 @@ def window_start(
     `axes` maps axes of the intrinsic to axes of the block and is extended; `inner` has the extents
     of the block's axes inside the tensorized loop, `extents` those of the intrinsic's axes.
     """
-    form, rest = linear(pattern), linear(target) + Linear({}, -linear(pattern).const)
+    form, rest = linear(pattern), linear(target) + (-linear(pattern).const)
     for term, factor in form.terms.items():
         if not isinstance(term, ir.Var):
             return None

@@ -52,7 +52,7 @@ def _load(fb: FunctionBuilder, name: str, indices: tuple[ir.Expr, ...], lanes: V
         return _load_one(fb, name, offset, _stored_type(fb, name))
     pattern = access_pattern(offset, lanes)
     if pattern.is_uniform:
-        return _load_uniform(fb, name, pattern.start + Linear({}, pattern.steps[0]), mask)
+        return _load_uniform(fb, name, pattern.start + pattern.steps[0], mask)
     if pattern.is_contiguous and mask is not None:
         return _load_masked(fb, name, pattern, mask)
     by_lane = is_gpu(fb.target) and not pattern.is_contiguous  # a GPU has no shuffles within a thread
@@ -88,7 +88,7 @@ def _load_uniform(fb: FunctionBuilder, name: str, offset: Linear, mask: Value | 
 
 
 def _first(pattern: AccessPattern) -> Linear:
-    return pattern.start + Linear({}, min(pattern.steps))
+    return pattern.start + min(pattern.steps)
 
 
 def _load_span(fb: FunctionBuilder, name: str, pattern: AccessPattern) -> Value:
@@ -101,7 +101,7 @@ def _load_span(fb: FunctionBuilder, name: str, pattern: AccessPattern) -> Value:
         return fb.builder.shuffle_vector(whole, poison(whole.type), shuffle_mask(tuple(steps)))
     kind = llvm.VectorType(_stored_type(fb, name), width)
     low = _load_one(fb, name, _first(pattern), kind)
-    high = _load_one(fb, name, _first(pattern) + Linear({}, span - width), kind)  # may overlap the first
+    high = _load_one(fb, name, _first(pattern) + (span - width), kind)  # may overlap the first
     mask = tuple(step if step < width else step - span + 2 * width for step in steps)
     return fb.builder.shuffle_vector(low, high, shuffle_mask(mask))
 
@@ -111,7 +111,7 @@ def _load_lane_by_lane(fb: FunctionBuilder, name: str, pattern: AccessPattern) -
     kind = _stored_type(fb, name)
     result = poison(llvm.VectorType(kind, len(pattern.steps)))
     for lane, step in enumerate(pattern.steps):
-        element = _load_one(fb, name, pattern.start + Linear({}, step), kind)
+        element = _load_one(fb, name, pattern.start + step, kind)
         result = fb.builder.insert_element(result, element, I32(lane))
     return result
 
@@ -263,7 +263,7 @@ def _store_lane_by_lane(fb: FunctionBuilder, name: str, pattern: AccessPattern, 
     """The lanes one by one: as fast as a scatter, and LLVM may merge adjacent stores."""
     for lane, step in enumerate(pattern.steps):
         element = fb.builder.extract_element(value, I32(lane))
-        _store_one(fb, name, pattern.start + Linear({}, step), element)
+        _store_one(fb, name, pattern.start + step, element)
 
 
 def _scatter(fb: FunctionBuilder, name: str, pattern: AccessPattern, value: Value, lanes: VectorLanes) -> None:

@@ -24,7 +24,15 @@ from vdla.compiler.codegen.llvm.types import (
     type_suffix,
 )
 
-_CONVERSIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "neg": "fneg"}  # of integers, of floats
+
+def _instruction(of_integers: str, of_floats: str = "") -> Callable[[Number, Operand], Number]:
+    """The method of an operator that is one instruction, by the type of the operands."""
+    return lambda own, other: own.emit(of_floats if of_floats and own.is_float else of_integers, other)
+
+
+def _comparison(symbol: str) -> Callable[[Number, Operand], Number]:
+    """The method of a comparison: ordered of floats, signed of integers."""
+    return lambda own, other: own.compare("fcmp_ordered" if own.is_float else "icmp_signed", symbol, other)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,50 +86,30 @@ class Number:
 
     # --- arithmetic
 
-    def _arithmetic(self, instruction: str, *others: Operand) -> Number:
-        return self.emit(_CONVERSIONS[instruction] if self.is_float else instruction, *others)
-
-    def __add__(self, other: Operand) -> Number:
-        return self._arithmetic("add", other)
-
-    def __sub__(self, other: Operand) -> Number:
-        return self._arithmetic("sub", other)
+    __add__ = _instruction("add", "fadd")
+    __sub__ = _instruction("sub", "fsub")
+    __mul__ = _instruction("mul", "fmul")
+    __truediv__ = _instruction("sdiv", "fdiv")
+    __and__ = _instruction("and_")
+    __or__ = _instruction("or_")
+    __xor__ = _instruction("xor")
+    __lshift__ = _instruction("shl")
+    __rshift__ = _instruction("ashr")
 
     def __rsub__(self, other: float) -> Number:
         return self.like(other) - self
-
-    def __mul__(self, other: Operand) -> Number:
-        return self._arithmetic("mul", other)
-
-    def __truediv__(self, other: Operand) -> Number:
-        return self.emit("fdiv", other)
 
     def __rtruediv__(self, other: float) -> Number:
         return self.like(other) / self
 
     def __neg__(self) -> Number:
-        return self._arithmetic("neg")
+        return self.emit("fneg" if self.is_float else "neg")
 
     def __abs__(self) -> Number:
         return self.call("fabs")
 
-    def __and__(self, other: Operand) -> Number:
-        return self.emit("and_", other)
-
-    def __or__(self, other: Operand) -> Number:
-        return self.emit("or_", other)
-
-    def __xor__(self, other: Operand) -> Number:
-        return self.emit("xor", other)
-
     def __invert__(self) -> Number:
         return self.emit("not_")
-
-    def __lshift__(self, other: Operand) -> Number:
-        return self.emit("shl", other)
-
-    def __rshift__(self, other: Operand) -> Number:
-        return self.emit("ashr", other)
 
     # --- comparisons
 
@@ -130,28 +118,12 @@ class Number:
         right = other if isinstance(other, Number) else self.like(other)
         return Number(self.builder, getattr(self.builder, form)(symbol, self.value, right.value))
 
-    def _ordered(self, symbol: str, other: Operand) -> Number:
-        return self.compare("fcmp_ordered" if self.is_float else "icmp_signed", symbol, other)
-
-    def __lt__(self, other: Operand) -> Number:
-        return self._ordered("<", other)
-
-    def __le__(self, other: Operand) -> Number:
-        return self._ordered("<=", other)
-
-    def __gt__(self, other: Operand) -> Number:
-        return self._ordered(">", other)
-
-    def __ge__(self, other: Operand) -> Number:
-        return self._ordered(">=", other)
-
-    def equals(self, other: Operand) -> Number:
-        """Whether both are equal, which NaN is to nothing."""
-        return self._ordered("==", other)
-
-    def differs(self, other: Operand) -> Number:
-        """Whether two integers differ."""
-        return self._ordered("!=", other)
+    __lt__ = _comparison("<")
+    __le__ = _comparison("<=")
+    __gt__ = _comparison(">")
+    __ge__ = _comparison(">=")
+    equals = _comparison("==")  # which NaN is to nothing
+    differs = _comparison("!=")  # of integers
 
     def is_nan(self) -> Number:
         """Whether it is NaN."""

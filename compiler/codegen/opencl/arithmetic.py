@@ -107,7 +107,7 @@ def _unsigned(writer: ValueWriter, expr: ir.Expr, dtype: str) -> SourceText:
 
 def _is_small(writer: ValueWriter, expr: ir.Expr) -> bool:
     """Whether arithmetic on loop variables stays within int32."""
-    parts = [e for e in ir.walk_expr(expr) if isinstance(e, ir.Binary)]
+    parts = list(ir.find(expr, ir.Binary))
     return all(low >= -(1 << 31) and high < 1 << 31 for low, high in (bounds(e, writer.ranges) for e in parts))
 
 

@@ -74,7 +74,7 @@ _MOST_COLUMNS = 100
 def write_kernel(fn: ir.Function, kernel: GridKernel, used: set[str]) -> tuple[str, Launch]:
     """The source of a kernel of `fn`, and its launch; `used` collects the device functions."""
     symbol = f"{kernel.name}_kernel"
-    loops = [stmt.var for stmt in ir.walk(kernel.body) if isinstance(stmt, ir.For)]
+    loops = [stmt.var for stmt in ir.find(kernel.body, ir.For)]
     names = CNames([*kernel.buffers, *loops, *fn.scalars], [symbol, *device_functions()], _SHORT)
     axes = kernel.extents
     ranges = dict(scalar_ranges(fn))

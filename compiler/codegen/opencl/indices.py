@@ -48,7 +48,7 @@ def lane_access(offset: ir.Expr, var: str) -> LaneAccess | None:
     rest = form.only(lambda term: term != lane)
     if any(var in var_names(term) for term in rest.terms) or form.terms.get(lane, 0) not in (0, 1):
         return None
-    return LaneAccess((rest + Linear({}, form.const)).expr(), lane in form.terms)
+    return LaneAccess((rest + form.const).expr(), lane in form.terms)
 
 
 def is_index(expr: ir.Expr) -> bool:

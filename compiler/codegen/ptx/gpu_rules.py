@@ -139,12 +139,12 @@ def reads(stmt: ir.Stmt) -> Iterator[ir.Load]:
     """The loads in a statement and inside of it."""
     for inner in ir.walk(stmt):
         for expr in _expressions(inner):
-            yield from (part for part in ir.walk_expr(expr) if isinstance(part, ir.Load))
+            yield from ir.find(expr, ir.Load)
 
 
 def writes(stmt: ir.Stmt) -> Iterator[ir.Store]:
     """The stores in a statement."""
-    return (inner for inner in ir.walk(stmt) if isinstance(inner, ir.Store))
+    return ir.find(stmt, ir.Store)
 
 
 def _expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:

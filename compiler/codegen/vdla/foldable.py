@@ -97,7 +97,7 @@ class FoldableNests:
     def _analyse(self, block: TensorizedBlock, loops: list[ir.For], epilogue: FoldableNest | None) -> FoldableNest:
         node, match, reductions, zeros = block.node, block.match, block.reduce_loops(), _zeros(block)
         predicate = [] if node.predicate is None else [ir.substitute(node.predicate, zeros)]
-        axes = zip(node.axes, node.values, strict=True)
+        axes = node.bindings
         positions = {name: self._position(block, name, zeros) for name in match.buffers if _in_memory(block, name)}
         self._check_in_place(block, positions)
         return FoldableNest(

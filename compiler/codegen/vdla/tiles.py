@@ -42,7 +42,7 @@ class TensorizedBlock:
 
     def over_loops(self, expr: ir.Expr) -> ir.Expr:
         """An expression over the block's axes as one over the loops."""
-        return ir.substitute(expr, {a.var: v for a, v in zip(self.node.axes, self.node.values, strict=True)})
+        return ir.substitute(expr, {a.var: v for a, v in self.node.bindings})
 
     def inside_entry(self, loop: ir.For) -> bool:
         """Whether the loop runs inside one entry: it is the tensorized loop or nested in it."""
@@ -54,10 +54,9 @@ class TensorizedBlock:
         """The loops on which a reduce axis depends."""
         return {
             e.name
-            for axis, value in zip(self.node.axes, self.node.values, strict=True)
+            for axis, value in self.node.bindings
             if axis.kind is ir.AxisKind.REDUCE
-            for e in ir.walk_expr(value)
-            if isinstance(e, ir.Var)
+            for e in ir.find(value, ir.Var)
         }
 
     def partial_loops(self) -> set[str]:

@@ -14,6 +14,7 @@ from llvmlite import ir
 from vdla.compiler import te
 from vdla.compiler.codegen.llvm.intrinsics.vectors import (
     check_choice,
+    cpu_intrinsic,
     declared_once,
     require_target,
     splat_group,
@@ -21,7 +22,7 @@ from vdla.compiler.codegen.llvm.intrinsics.vectors import (
 )
 from vdla.compiler.codegen.llvm.types import Value, call_intrinsic, poison
 from vdla.compiler.target import Target
-from vdla.compiler.tensorize import MEMORY, Intrinsic
+from vdla.compiler.tensorize import Intrinsic
 
 if TYPE_CHECKING:
     from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
@@ -60,10 +61,7 @@ def vnni_windows(lanes: int, stride: int) -> Intrinsic:
         name = f"llvm.x86.avx512.vpdpbusd.{lanes * 32}"
         emit.store("acc", emit.call(name, sums.type, sums, words, weights))
 
-    scopes = {"x": MEMORY, "w": MEMORY, "acc": MEMORY}
-    return Intrinsic(
-        name=f"vnni_windows_{lanes}_{stride}", output=acc, scopes=scopes, lower=lower, target="cpu", requires=_REQUIRES
-    )
+    return cpu_intrinsic(f"vnni_windows_{lanes}_{stride}", acc, lower, _REQUIRES)
 
 
 def _load_bytes(builder: Value, pointer: Value, length: int, lanes: int) -> Value:
@@ -119,10 +117,7 @@ def vnni_channel_windows(lanes: int = 16) -> Intrinsic:
         )
         emit.store("acc", emit.call(f"llvm.x86.avx512.vpdpbusd.{lanes * 32}", sums.type, sums, *words))
 
-    scopes = {"x": MEMORY, "w": MEMORY, "acc": MEMORY}
-    return Intrinsic(
-        name=f"vnni_channel_windows_{lanes}", output=acc, scopes=scopes, lower=lower, target="cpu", requires=_REQUIRES
-    )
+    return cpu_intrinsic(f"vnni_channel_windows_{lanes}", acc, lower, _REQUIRES)
 
 
 def best_channel_window_dot(target: Target, lanes: int) -> Intrinsic | None:
