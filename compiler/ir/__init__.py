@@ -69,7 +69,6 @@ from vdla.compiler.ir.nodes import (
     number,
 )
 from vdla.compiler.ir.operators import (
-    ARITHMETIC_OPS,
     BINARY_OPS,
     COMMUTATIVE_OPS,
     COMPARE_OPS,
@@ -84,11 +83,9 @@ from vdla.compiler.ir.operators import (
     OperatorKind,
 )
 from vdla.compiler.ir.printer import (
-    TextLine,
     expr_text,
     extent_text,
     function_lines,
-    function_text,
     index_text,
     line_numbers,
     stmt_text,
@@ -120,7 +117,6 @@ from vdla.compiler.ir.traversal import (
 )
 
 __all__ = [
-    "ARITHMETIC_OPS",
     "ATOMIC",
     "BINARY_OPS",
     "BLOCK_AXES",
@@ -190,7 +186,6 @@ __all__ = [
     "Store",
     "Substitution",
     "SymbolicError",
-    "TextLine",
     "Var",
     "binary",
     "call_dtype",
@@ -200,7 +195,6 @@ __all__ = [
     "extent_text",
     "find",
     "function_lines",
-    "function_text",
     "index_text",
     "is_condition",
     "is_float",
