@@ -8,9 +8,8 @@ from sys import getrecursionlimit
 
 from vdla.compiler import ir
 from vdla.compiler.ir import map_children
-from vdla.compiler.lowering.blocks import remove_blocks
+from vdla.compiler.lowering.blocks import decompose, remove_blocks
 from vdla.compiler.lowering.check import Level, PassError, check
-from vdla.compiler.lowering.decompose import decompose
 from vdla.compiler.lowering.heap_slots import share_heap_slots
 from vdla.compiler.lowering.partition import partition
 from vdla.compiler.lowering.prefetch import prefetch

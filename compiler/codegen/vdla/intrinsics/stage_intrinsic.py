@@ -17,9 +17,8 @@ from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.nest import EntryAccess, TensorizedNest
 from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.extension import Extension
-from vdla.compiler.extensions.load import unit_with_stage
+from vdla.compiler.extensions.load import ExtensionUnit, unit_with_stage
 from vdla.compiler.extensions.state import State
-from vdla.compiler.extensions.unit import ExtensionUnit
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name, merge_unique
 from vdla.compiler.tensorize import Intrinsic, IntrinsicError
