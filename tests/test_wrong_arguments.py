@@ -25,7 +25,7 @@ from vdla import (
     verify,
 )
 from vdla import compile as compile_for
-from vdla.compiler.codegen.vdla.errors import LoweringError
+from vdla.compiler.codegen.vdla.tiles import LoweringError
 from vdla.compiler.interpret.memory import InterpretError
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError
 from vdla.compiler.operators.vdla.tiling_problem import Tiling

@@ -5,22 +5,20 @@ On-board code: needs NumPy only, and nothing of the compiler.
 
 from __future__ import annotations
 
-from vdla.compiler.abi.codes import (
+from vdla.compiler.abi.header import kernel_header
+from vdla.compiler.abi.signature import (
     ARGUMENT_SHIFT,
     DTYPE_CODES,
     MAX_EXTENT,
     MAX_THREADS,
     STATUS_TEXTS,
-    KernelStatus,
-    decode_status,
-    element_bytes,
-)
-from vdla.compiler.abi.header import kernel_header
-from vdla.compiler.abi.launch import Launch
-from vdla.compiler.abi.signature import (
     Argument,
     ExtentExpr,
+    KernelStatus,
+    Launch,
     Signature,
+    decode_status,
+    element_bytes,
     evaluate_extent,
     format_extent,
     format_shape,

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import textwrap
 
-from vdla.compiler.abi.codes import ARGUMENT_SHIFT, DTYPE_CODES, MAX_EXTENT, MAX_THREADS, STATUS_TEXTS, KernelStatus
-from vdla.compiler.abi.signature import Argument, Signature, format_shape, signature_symbol
+from vdla.compiler.abi.signature import (
+    ARGUMENT_SHIFT,
+    DTYPE_CODES,
+    MAX_EXTENT,
+    MAX_THREADS,
+    STATUS_TEXTS,
+    Argument,
+    KernelStatus,
+    Signature,
+    format_shape,
+    signature_symbol,
+)
 
 _COMMON = """\
 #ifndef VDLA_NATIVE_H

@@ -88,7 +88,7 @@ def stores(block: ir.Block) -> list[ir.Store]:
     """The stores of a leaf's body."""
     if isinstance(block.body, ir.Store):
         return [block.body]
-    return [stmt for stmt in ir.walk(block.body) if isinstance(stmt, ir.Store)]
+    return list(ir.find(block.body, ir.Store))
 
 
 def store_to(block: ir.Block, buffer: str) -> ir.Store:
@@ -126,7 +126,7 @@ def _loads_of(store: ir.Store) -> tuple[ir.Load, ...]:
 
 def init_stores(block: ir.Block) -> list[ir.Store]:
     """The stores of a leaf's init."""
-    return [] if block.init is None else [s for s in ir.walk(block.init) if isinstance(s, ir.Store)]
+    return [] if block.init is None else list(ir.find(block.init, ir.Store))
 
 
 def writers_of(all_leaves: list[LeafBlock], buffer: str) -> list[LeafBlock]:

@@ -7,7 +7,7 @@ value that reads no accumulator and that the value can equal, whichever way its 
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.tree import ScheduleError
 from vdla.compiler.ir import expr_text
 
 
@@ -55,14 +55,12 @@ def replace_terms(expr: ir.Expr, terms: dict[ir.Expr, ir.Expr]) -> ir.Expr:
         return terms[expr]
     if isinstance(expr, ir.Load):
         return expr
-    old = ir.operands(expr)
-    new = tuple(replace_terms(operand, terms) for operand in old)
-    return expr if new == old else ir.with_operands(expr, new)
+    return ir.map_operands(expr, lambda operand: replace_terms(operand, terms))
 
 
 def _check_closed(store: ir.Store, value: ir.Expr, own: set[str], where: str) -> None:
     """Refuse a combiner of anything but accumulators, terms and constants."""
-    inside = {v for e in ir.walk_expr(value) if isinstance(e, ir.Load) and e.buffer in own for v in ir.walk_expr(e)}
+    inside = {v for e in ir.find(value, ir.Load) if e.buffer in own for v in ir.walk_expr(e)}
     for expr in ir.walk_expr(value):
         foreign = isinstance(expr, ir.Load) and (expr.buffer not in own or expr.indices != store.indices)
         if foreign or (isinstance(expr, ir.Var) and expr not in inside):

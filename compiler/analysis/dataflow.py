@@ -22,12 +22,11 @@ from vdla.compiler.analysis.access import (
     writers_of,
     written_buffers,
 )
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import Span, within_limits
 from vdla.compiler.analysis.symbols import domains_of, extent_form
-from vdla.compiler.analysis.unchecked import is_unchecked
+from vdla.compiler.analysis.tree import ScheduleError, is_unchecked
 from vdla.compiler.analysis.written_region import region_written
-from vdla.compiler.arith import Linear, linear, var_names
+from vdla.compiler.arith import linear, var_names
 from vdla.compiler.ir import expr_text
 
 
@@ -92,7 +91,7 @@ def _is_earlier_step(writer: LeafBlock, reader: LeafBlock, buffer: str, access: 
     for own, index in zip(store_to(writer.block, buffer).indices, access, strict=True):
         if _is_scan_step(writer, own):
             step = writer.bound(own)
-            ago = step + reader.bound(index).scaled(-1)
+            ago = step - reader.bound(index)
             forwards = all(factor > 0 for factor in step.terms.values())
             backwards = all(factor < 0 for factor in step.terms.values())
             if not ago.terms and ((forwards and ago.const > 0) or (backwards and ago.const < 0)):
@@ -184,7 +183,7 @@ def bounds_axis(condition: ir.Expr, forms: list[Mapping[ir.Expr, int]], loops: s
     """Whether a condition compares the binding of an axis with a constant or with symbols."""
     if not isinstance(condition, ir.Binary):
         return False
-    difference = linear(condition.a) + linear(condition.b).scaled(-1)
+    difference = linear(condition.a) - linear(condition.b)
     return difference.only(lambda term: bool(var_names(term) & loops)).terms in forms
 
 
@@ -204,13 +203,13 @@ def reduction_loops(leaf: LeafBlock, common: list[ir.For]) -> list[ir.For]:
 
 def last_iteration(loop: ir.For) -> ir.Expr:
     """The condition that selects the last iteration."""
-    last = extent_form(loop.extent) + Linear({}, -1)
-    return ir.Binary("eq", ir.Var(loop.var), last.expr())
+    last = extent_form(loop.extent) - 1
+    return ir.binary("eq", loop.var, last.expr())
 
 
 def first_iteration(loop: str) -> ir.Expr:
     """The condition that selects the first iteration."""
-    return ir.Binary("eq", ir.Var(loop), ir.Const(0))
+    return ir.binary("eq", loop, 0)
 
 
 def difference_text(buffer: str, dimension: int, has: Span, wants: Span) -> str:

@@ -21,10 +21,9 @@ from vdla.compiler.analysis.access import (
     written_buffers,
 )
 from vdla.compiler.analysis.dataflow import check_pair, is_equality
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import Limit, access_region, index_form, limited_bounds, limits_of
 from vdla.compiler.analysis.symbols import Domains, at_least, domains_of, form_bounds
-from vdla.compiler.analysis.tree import tree_of
+from vdla.compiler.analysis.tree import ScheduleError, tree_of
 from vdla.compiler.arith import Linear, Ranges, linear, var_names
 from vdla.compiler.ir import ATOMIC, THREAD, expr_text
 
@@ -234,7 +233,7 @@ def _determined_terms(form: Linear, ranges: Ranges, limits: list[Limit]) -> list
     for term, factor in sorted(others, key=lambda item: -abs(item[1])):
         rest = _without(rest, {term})
         low, high = limited_bounds(rest, ranges, limits)
-        if not at_least(low + Linear({}, abs(factor) - 1), high, ranges):
+        if not at_least(low + (abs(factor) - 1), high, ranges):
             break
         result.append(term)
     return result

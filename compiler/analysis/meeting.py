@@ -86,7 +86,7 @@ class Meeting:
                 elif var_names(term) <= self.equal:
                     gone.add(term)
         left, right = (Linear({t: f for t, f in x.terms.items() if t not in gone}, x.const) for x in (a, b))
-        return left, right + Linear({}, shift)
+        return left, right + shift
 
     # --- proof by the iteration alone
 

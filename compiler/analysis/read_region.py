@@ -42,7 +42,7 @@ class Span:
     @property
     def extent(self) -> Linear:
         """The number of positions in one iteration of the outer loops."""
-        return self.high + self.low.scaled(-1) + ONE
+        return self.high - self.low + ONE
 
     @property
     def first(self) -> Linear:
@@ -51,7 +51,7 @@ class Span:
 
     def full(self, ranges: Ranges) -> Span:
         """[floor, ceil] if the span is at least as wide, else the span."""
-        if at_least(self.extent, self.ceil + self.floor.scaled(-1) + ONE, ranges):
+        if at_least(self.extent, self.ceil - self.floor + ONE, ranges):
             return replace(self, offset=ZERO, low=self.floor, high=larger(self.ceil, self.floor, ranges))
         return self
 
@@ -77,7 +77,7 @@ class Span:
 
     def meets(self, other: Span, ranges: Ranges) -> bool:
         """Whether the spans may overlap in one iteration of the outer loops."""
-        least, most = form_bounds(other.offset + self.offset.scaled(-1), ranges)
+        least, most = form_bounds(other.offset - self.offset, ranges)
         after = at_least(other.low + least, self.high + ONE, ranges)
         before = at_least(self.low, other.high + most + ONE, ranges)
         apart = at_least(self.floor, other.ceil + ONE, ranges) or at_least(other.floor, self.ceil + ONE, ranges)
@@ -85,7 +85,7 @@ class Span:
 
     def covers(self, need: Span, ranges: Ranges) -> bool:
         """Whether the span contains `need` in every iteration of the outer loops."""
-        least, most = form_bounds(need.offset + self.offset.scaled(-1), ranges)
+        least, most = form_bounds(need.offset - self.offset, ranges)
         if at_least(need.low + least, self.low, ranges) and at_least(self.high, need.high + most, ranges):
             return True
         fixed = not self.offset.terms
@@ -94,7 +94,7 @@ class Span:
 
 def full_span(extent: ir.Extent) -> Span:
     """The span of a full dimension."""
-    last = extent_form(extent) + ONE.scaled(-1)
+    last = extent_form(extent) - ONE
     return Span(ZERO, ZERO, last, ZERO, last)
 
 
@@ -128,7 +128,7 @@ def access_region(
     spans = []
     for index, extent in zip(indices, buffer.shape, strict=True):
         floor, ceil = form_bounds(linear(index), domains)
-        last = extent_form(extent) + ONE.scaled(-1)
+        last = extent_form(extent) - ONE
         offset, (low, high) = span_of(index_form(leaf, index, ranges), outer, ranges, limits)
         spans.append(Span(offset, low, high, larger(floor, ZERO, ranges), smaller(ceil, last, ranges)))
     return spans
@@ -190,10 +190,10 @@ def _divided_span(term: ir.Expr, outer: Collection[str], ranges: Ranges) -> tupl
     fixed = numerator.only(lambda t: var_names(t) <= set(outer))
     if not fixed.terms or divisor <= 0:
         return Linear({}), Linear({term: 1})
-    low, high = linear_bounds(numerator + fixed.scaled(-1), ranges)
-    quotient = ir.Binary("floordiv", (fixed + Linear({}, low)).expr(), ir.Const(divisor))
+    low, high = linear_bounds(numerator - fixed, ranges)
+    quotient = ir.binary("floordiv", (fixed + low).expr(), divisor)
     steps = -(-(high - low) // divisor)
-    return Linear({quotient: 1}), Linear({ir.Binary("mod", term, ir.Const(steps + 1)): 1})
+    return Linear({quotient: 1}), Linear({ir.binary("mod", term, steps + 1): 1})
 
 
 def limits_of(conditions: Iterable[ir.Expr], ranges: Ranges) -> list[Limit]:
@@ -201,10 +201,10 @@ def limits_of(conditions: Iterable[ir.Expr], ranges: Ranges) -> list[Limit]:
     limits: list[Limit] = []
     for condition in conditions:
         if isinstance(condition, ir.Binary) and condition.op in ("lt", "le", "gt", "ge", "eq"):
-            form = linear(condition.a) + linear(condition.b).scaled(-1)
+            form = linear(condition.a) - linear(condition.b)
             part = form.only(lambda term: not is_symbolic(term, ranges))
-            edge = part + form.scaled(-1)
-            below, above = edge + ONE.scaled(-1), edge + ONE
+            edge = part - form
+            below, above = edge - ONE, edge + ONE
             allowed = {"lt": (None, below), "le": (None, edge), "gt": (above, None), "ge": (edge, None)}
             limits.append((part, *allowed.get(condition.op, (edge, edge))))
     return limits

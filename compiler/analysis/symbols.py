@@ -39,7 +39,7 @@ class Domains(dict[str, Range]):
                 new[name] = (0, extent - 1)
                 new.lasts.pop(name, None)
                 continue
-            last = extent_form(extent) + Linear({}, -1)
+            last = extent_form(extent) - 1
             new[name] = (0, max(linear_bounds(last, self)[1], 0))
             new.lasts[name] = last
         return new
@@ -65,8 +65,8 @@ def ceil_div(extent: ir.Extent, factor: int, domains: Ranges) -> ir.Extent:
     """The extent divided by `factor`, rounded up."""
     if isinstance(extent, int):
         return -(-extent // factor)
-    more = extent_form(extent) + Linear({}, factor - 1)
-    return extent_of(linear(simplify(ir.Binary("floordiv", more.expr(), ir.Const(factor)), domains)))
+    more = extent_form(extent) + (factor - 1)
+    return extent_of(linear(simplify(ir.binary("floordiv", more.expr(), factor), domains)))
 
 
 # --- bounds ---------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def term_bounds(term: ir.Expr, domains: Ranges) -> Bounds:
 
 def _quotient(form: Linear, divisor: int, domains: Ranges) -> Linear:
     """The floor quotient of a form over symbols."""
-    return linear(simplify(ir.Binary("floordiv", form.expr(), ir.Const(divisor)), domains))
+    return linear(simplify(ir.binary("floordiv", form.expr(), divisor), domains))
 
 
 # --- comparisons ----------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def at_least(a: Linear, b: Linear, domains: Ranges) -> bool:
     """Whether `a >= b` for all values of the symbols."""
     if not a.terms and not b.terms:
         return a.const >= b.const
-    difference = a + b.scaled(-1)
+    difference = a - b
     if not difference.terms:
         return difference.const >= 0
     case = _sides_of_min_max(difference)
@@ -152,7 +152,7 @@ def _without_quotients(form: Linear) -> Linear:
         if isinstance(term, ir.Binary) and term.op == "floordiv" and isinstance(term.b, ir.Const):
             divisor = int(term.b.value)
             if divisor > 0 and factor % divisor == 0:
-                least = linear(term.a) + Linear({}, 1 - divisor if factor > 0 else 0)
+                least = linear(term.a) + (1 - divisor if factor > 0 else 0)
                 return _without_quotients(form + Linear({term: -factor}) + least.scaled(factor // divisor))
     return form
 

@@ -134,7 +134,7 @@ class ThreadProgram:
             shape = match.intrinsic.fragments[operand].shape
             loops = [ir.For(f"{d} of {name}", n, ir.Seq(())) for d, n in zip(("row", "column"), shape, strict=True)]
             *lead, row, column = match.entries[operand]
-            tile = (ir.Binary("add", start, ir.Var(loop.var)) for start, loop in zip((row, column), loops, strict=True))
+            tile = (ir.binary("add", start, loop.var) for start, loop in zip((row, column), loops, strict=True))
             inside = tuple(ThreadLoop(here.place, loop, here.at) for loop in loops)
             at = replace(here, loops=(*here.loops, *inside))
             self.add(name, (*lead, *tile), at, here.conditions, write=False)

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.meeting import Meeting, MeetingSide
 from vdla.compiler.analysis.thread_accesses import (
     ThreadAccess,
@@ -20,6 +19,7 @@ from vdla.compiler.analysis.thread_accesses import (
     ThreadProgram,
     barrier_violation,
 )
+from vdla.compiler.analysis.tree import ScheduleError
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, BarrierScope, GridKernel
 
 

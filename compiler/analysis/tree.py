@@ -6,14 +6,22 @@ unique, so each has one path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.arith import Linear, Range, conjuncts, linear, predicate_of, simplify, var_names
 from vdla.compiler.ir import Names
 from vdla.compiler.ir.by_identity import by_identity
+from vdla.support.errors import Error
+
+
+class ScheduleError(Error, ValueError):
+    """A rewrite that would change the function's result, or that names a loop, block or buffer that
+    does not exist."""
+
 
 Path = tuple[ir.Stmt, ...]
 
@@ -181,7 +189,7 @@ def _merge_equalities(conditions: list[ir.Expr]) -> list[ir.Expr]:
             if other is not None:
                 form = linear(part.a)
                 total = _number(one.b) * _number(part.b) + _number(other.b) - form.const
-                merged = ir.Binary("eq", Linear(form.terms).expr(), ir.Const(total))
+                merged = ir.binary("eq", Linear(form.terms).expr(), total)
                 return _merge_equalities([*(c for c in conditions if c not in (one, other)), merged])
     return conditions
 
@@ -196,4 +204,33 @@ def with_condition(stmt: ir.Stmt, condition: ir.Expr) -> ir.Stmt:
     """`stmt` with a condition added to its outermost blocks."""
     if isinstance(stmt, ir.Block):
         return replace(stmt, predicate=predicate_of([*conjuncts(stmt.predicate), condition]))
-    return ir.with_children(stmt, tuple(with_condition(child, condition) for child in ir.children(stmt)))
+    return ir.map_children(stmt, lambda child: with_condition(child, condition))
+
+
+# --- schedules without checks ---------------------------------------------------------------------
+
+# Schedules without checks, for trials: of many schedules, the winner is built again with them.
+#
+# A primitive gives the same function with and without them, or raises: a check changes nothing.
+
+_skipped: ContextVar[bool] = ContextVar("_skipped", default=False)
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """A context in which primitives do not check the flow of data, nor what other primitives need
+    to stay true.
+
+    For schedules that are known to be legal, as those of a template: an illegal one computes
+    something else.
+    """
+    token = _skipped.set(True)
+    try:
+        yield
+    finally:
+        _skipped.reset(token)
+
+
+def is_unchecked() -> bool:
+    """Whether checks are skipped here."""
+    return _skipped.get()

@@ -6,13 +6,14 @@ gaps, or cut by a condition in any other way than at the end of a dimension, is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
+
+import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import LeafBlock, store_to
-from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.listed_region import listed_box
 from vdla.compiler.analysis.read_region import (
     ONE,
     Limit,
@@ -24,7 +25,8 @@ from vdla.compiler.analysis.read_region import (
     multiple_of,
 )
 from vdla.compiler.analysis.symbols import Domains, at_least, form_bounds, is_symbolic, smaller, term_bounds
-from vdla.compiler.arith import Linear, linear, linear_bounds, var_names
+from vdla.compiler.analysis.tree import ScheduleError
+from vdla.compiler.arith import AffineError, Linear, evaluate, linear, linear_bounds, var_names
 from vdla.compiler.ir import expr_text
 
 
@@ -93,7 +95,7 @@ def _is_dense(form: Linear, outer: set[str], ranges: Domains) -> bool:
         low, high = term_bounds(term, ranges)
         if high != low and (abs(step) > reach + 1 or not _takes_all_values(term, outer, ranges)):
             return False
-        reach += abs(step) * max(linear_bounds(high + low.scaled(-1), ranges)[0], 0)  # of the smallest extent
+        reach += abs(step) * max(linear_bounds(high - low, ranges)[0], 0)  # of the smallest extent
     return True
 
 
@@ -128,7 +130,7 @@ def _narrowed(condition: ir.Expr, forms: list[Linear], spans: list[Span], ranges
         rows = _full_rows(form, limit, ranges)
         if rows is not None:
             span = spans[dimension]
-            last = smaller(span.high, rows + ONE.scaled(-1), ranges)
+            last = smaller(span.high, rows - ONE, ranges)
             return [*spans[:dimension], replace(span, high=last), *spans[dimension + 1 :]]
     return None
 
@@ -140,9 +142,9 @@ def _relaxed(limit: Limit, forms: Iterable[Linear], ranges: Domains) -> Limit:
     free = part.only(lambda term: not var_names(term) & chosen)
     low, high = form_bounds(free, ranges)
     return (
-        part + free.scaled(-1),
-        None if least is None else least + high.scaled(-1),
-        None if most is None else most + low.scaled(-1),
+        part - free,
+        None if least is None else least - high,
+        None if most is None else most - low,
     )
 
 
@@ -169,3 +171,41 @@ def _full_rows(form: Linear, limit: Limit, ranges: Domains) -> Linear | None:
     if multiple_of(fused, limit[0]) <= 0 or low != Linear({}) or not full:
         return None
     return Linear({t: f // columns for t, f in count.terms.items()}, count.const // columns)
+
+
+# --- regions by their elements --------------------------------------------------------------------
+
+# Boxes of elements by listing them, where the terms of indices prove nothing.
+#
+# A tile that threads fetch in turns is such a case: its elements are numbered, and a condition ends
+# the last turn in the middle of a row.
+
+_MOST_ITERATIONS = 1 << 16
+
+
+def listed_box(
+    forms: Sequence[Linear], conditions: Sequence[ir.Expr], extents: Mapping[str, ir.Extent]
+) -> list[tuple[int, int]] | None:
+    """The first and the last value of each form over the loops of `extents`, where all conditions
+    hold.
+
+    None if some combination of values between them is not taken, if a form depends on other
+    variables, or if there are too many iterations.
+    """
+    names = sorted(set().union(*(var_names(form.expr()) for form in forms), *map(var_names, conditions)))
+    sizes = [extent for name in names if isinstance(extent := extents.get(name), int)]
+    if len(sizes) < len(names) or prod(sizes) > _MOST_ITERATIONS:
+        return None
+    grid = dict(zip(names, np.ix_(*map(np.arange, sizes)), strict=True))
+    held = np.ones(sizes, np.bool_)
+    try:
+        for condition in conditions:
+            held &= np.asarray(evaluate(condition, grid), np.bool_)
+        values = [np.broadcast_to(evaluate(form.expr(), grid), held.shape)[held] for form in forms]
+    except AffineError:
+        return None
+    if not held.any():
+        return None
+    box = [(int(value.min()), int(value.max())) for value in values]
+    taken = np.unique(np.stack(values), axis=1).shape[1]
+    return box if taken == prod(last - first + 1 for first, last in box) else None

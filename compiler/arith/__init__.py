@@ -9,18 +9,15 @@ from vdla.compiler.arith.bounds import (
     Ranges,
     ambiguous_vars,
     bounds,
-    compare_bounds,
     function_ranges,
     last_value,
     linear_bounds,
     loop_ranges,
     scalar_ranges,
 )
-from vdla.compiler.arith.conditions import FALSE, TRUE, conjunction, conjuncts, predicate_of
-from vdla.compiler.arith.evaluate import Values, evaluate
+from vdla.compiler.arith.evaluate import IndexFunction, Values, evaluate, exact_function, index_function
 from vdla.compiler.arith.linear import AffineError, Linear, affine, linear, recombine, var_names
-from vdla.compiler.arith.python_index import IndexFunction, exact_function, index_function
-from vdla.compiler.arith.simplify import simplify
+from vdla.compiler.arith.simplify import FALSE, TRUE, conjunction, conjuncts, predicate_of, simplify
 from vdla.compiler.arith.specialise import SpecialiseError, scalars_of, specialise
 
 __all__ = [
@@ -37,7 +34,6 @@ __all__ = [
     "affine",
     "ambiguous_vars",
     "bounds",
-    "compare_bounds",
     "conjunction",
     "conjuncts",
     "evaluate",

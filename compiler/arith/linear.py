@@ -25,7 +25,9 @@ class Linear:
     terms: Mapping[ir.Expr, int]
     const: int = 0
 
-    def __add__(self, other: Linear) -> Linear:
+    def __add__(self, other: Linear | int) -> Linear:
+        if isinstance(other, int):
+            return Linear(self.terms, self.const + other) if other else self
         if not other.terms:
             return Linear(self.terms, self.const + other.const) if other.const else self
         if not self.terms:
@@ -34,6 +36,9 @@ class Linear:
         for term, factor in other.terms.items():
             terms[term] = terms.get(term, 0) + factor
         return Linear({t: f for t, f in terms.items() if f}, self.const + other.const)
+
+    def __sub__(self, other: Linear | int) -> Linear:
+        return self + (-other if isinstance(other, int) else other.scaled(-1))
 
     def scaled(self, factor: int) -> Linear:
         """Every coefficient times `factor`."""

@@ -5,10 +5,40 @@ The result has the same value for every setting of the variables inside `ranges`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from vdla.compiler import ir
 from vdla.compiler.arith.bounds import Ranges, compare_bounds, linear_bounds
-from vdla.compiler.arith.conditions import FALSE, TRUE, conjunction
 from vdla.compiler.arith.linear import Linear, linear, recombine
+
+TRUE = ir.Const(True, "bool")
+FALSE = ir.Const(False, "bool")
+
+
+def conjuncts(condition: ir.Expr | None) -> list[ir.Expr]:
+    """The conditions whose conjunction is `condition`; none for None or True."""
+    match condition:
+        case None:
+            return []
+        case ir.Binary(op="and", a=a, b=b):
+            return conjuncts(a) + conjuncts(b)
+        case ir.Const(value=value) if value:
+            return []
+    return [condition]
+
+
+def conjunction(conditions: Iterable[ir.Expr]) -> ir.Expr:
+    """The conjunction of `conditions`, without duplicates."""
+    result: ir.Expr = TRUE
+    for part in dict.fromkeys(part for condition in conditions for part in conjuncts(condition)):
+        result = part if result == TRUE else ir.Binary("and", result, part)
+    return result
+
+
+def predicate_of(conditions: Iterable[ir.Expr]) -> ir.Expr | None:
+    """The conjunction of `conditions` as the predicate of a block; None if it always holds."""
+    result = conjunction(conditions)
+    return None if result == TRUE else result
 
 
 def simplify(expr: ir.Expr, ranges: Ranges) -> ir.Expr:
@@ -24,9 +54,7 @@ def simplify(expr: ir.Expr, ranges: Ranges) -> ir.Expr:
             return _compare(op, simplify(a, ranges), simplify(b, ranges), ranges)
         case ir.Binary(op="min" | "max", a=a, b=b):
             return _extremum(expr.op, simplify(a, ranges), simplify(b, ranges), ranges)
-    old = ir.operands(expr)
-    new = tuple(simplify(operand, ranges) for operand in old)
-    return expr if new == old else ir.with_operands(expr, new)
+    return ir.map_operands(expr, lambda operand: simplify(operand, ranges))
 
 
 def _divide(op: str, form: Linear, divisor: int, ranges: Ranges) -> ir.Expr:
@@ -35,21 +63,21 @@ def _divide(op: str, form: Linear, divisor: int, ranges: Ranges) -> ir.Expr:
     Exact where the quotient of the remaining terms is constant over `ranges`.
     """
     whole = Linear({t: f for t, f in form.terms.items() if f % divisor == 0}, form.const // divisor * divisor)
-    rest = form + whole.scaled(-1)
+    rest = form - whole
     low, high = linear_bounds(rest, ranges)
     quotient = Linear({t: f // divisor for t, f in whole.terms.items()}, whole.const // divisor)
     if low // divisor == high // divisor:
         shift = low // divisor
-        exact = quotient + Linear({}, shift) if op == "floordiv" else rest + Linear({}, -shift * divisor)
+        exact = quotient + shift if op == "floordiv" else rest + (-shift * divisor)
         return exact.expr()
     if op == "mod":
-        return ir.Binary("mod", rest.expr(), ir.Const(divisor))
-    return (quotient + Linear({ir.Binary("floordiv", rest.expr(), ir.Const(divisor)): 1})).expr()
+        return ir.binary("mod", rest.expr(), divisor)
+    return (quotient + Linear({ir.binary("floordiv", rest.expr(), divisor): 1})).expr()
 
 
 def _compare(op: str, a: ir.Expr, b: ir.Expr, ranges: Ranges) -> ir.Expr:
     """`a op b`, or the constant that it always equals."""
-    difference = linear(a) + linear(b).scaled(-1)
+    difference = linear(a) - linear(b)
     low, high = compare_bounds(op, linear_bounds(difference, ranges), (0, 0))
     if low == high:
         return TRUE if low else FALSE
@@ -64,7 +92,7 @@ def _split_equality(difference: Linear, ranges: Ranges) -> ir.Expr:
     if any(f < 0 for f in difference.terms.values()):
         if all(f < 0 for f in difference.terms.values()):
             return _split_equality(difference.scaled(-1), ranges)
-        return ir.Binary("eq", Linear(difference.terms).expr(), ir.Const(-difference.const))
+        return ir.binary("eq", Linear(difference.terms).expr(), -difference.const)
     target = -difference.const
     if not difference.terms:
         return FALSE if target else TRUE
@@ -74,14 +102,14 @@ def _split_equality(difference: Linear, ranges: Ranges) -> ir.Expr:
         low, high = linear_bounds(rest, ranges)
         if low >= 0 and high < unit:
             outer = _split_equality(Linear(whole, -(target // unit)), ranges)
-            inner = _split_equality(rest + Linear({}, -(target % unit)), ranges)
+            inner = _split_equality(rest + (-(target % unit)), ranges)
             return FALSE if FALSE in (outer, inner) else conjunction([outer, inner])
-    return ir.Binary("eq", Linear(difference.terms).expr(), ir.Const(target))
+    return ir.binary("eq", Linear(difference.terms).expr(), target)
 
 
 def _extremum(op: str, a: ir.Expr, b: ir.Expr, ranges: Ranges) -> ir.Expr:
     """The minimum or maximum of `a` and `b`, or the operand that it always equals."""
-    low, high = linear_bounds(linear(a) + linear(b).scaled(-1), ranges)
+    low, high = linear_bounds(linear(a) - linear(b), ranges)
     if high <= 0:
         return a if op == "min" else b
     if low >= 0:

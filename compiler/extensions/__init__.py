@@ -1,12 +1,10 @@
 """Extensions: instructions that a user's file declares, and the machines that have them."""
 
-from vdla.compiler.extensions.cpu import cpu_intrinsic, cpu_intrinsics
 from vdla.compiler.extensions.emit_stage import EmitStage
-from vdla.compiler.extensions.errors import ExtensionError, LayerError
 from vdla.compiler.extensions.extension import Extension
-from vdla.compiler.extensions.intrinsic import extension_intrinsic, machine_intrinsics
+from vdla.compiler.extensions.intrinsic import cpu_intrinsic, cpu_intrinsics, extension_intrinsic, machine_intrinsics
 from vdla.compiler.extensions.load import Declaration, Source, extend, extension_of, load_extension, program_of
-from vdla.compiler.extensions.state import State
+from vdla.compiler.extensions.state import ExtensionError, LayerError, State
 
 __all__ = [
     "Declaration",

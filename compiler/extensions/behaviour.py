@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
 
 from vdla.compiler import ir, te
-from vdla.compiler.extensions.errors import ExtensionError
+from vdla.compiler.extensions.state import ExtensionError
 from vdla.compiler.ir import INTEGER_BITS
 from vdla.compiler.te import Stage
+from vdla.hardware.config import Config, ConfigError
+from vdla.hardware.generate.datapath_header import check_header
+from vdla.hardware.isa import Datapath, PlugInUnit
 
 
 def single_stage(where: str, what: str, tensor: te.Tensor | None) -> Stage:
@@ -32,7 +37,7 @@ def check_behaviour(where: str, behaviour: ir.Function) -> None:
     """Refuse a behaviour with symbols, or with values other than integers that fit int64."""
     if behaviour.scalars:
         raise ExtensionError(f"{where}: behaviour must have numbers for extents, got {', '.join(behaviour.scalars)}")
-    stores = [s for s in ir.walk(behaviour.body) if isinstance(s, ir.Store)]
+    stores = list(ir.find(behaviour.body, ir.Store))
     for dtype in (ir.dtype_of(e, behaviour.buffers) for store in stores for e in ir.walk_expr(store.value)):
         if dtype != "bool" and (dtype not in INTEGER_BITS or dtype == "uint64"):
             raise ExtensionError(f"{where}: behaviour must compute with integers of at most int64, got {dtype}")
@@ -56,3 +61,44 @@ def vanishes(expr: ir.Expr, operand: str) -> bool:
         case ir.Binary(op="add" | "sub" | "or" | "xor" | "min" | "max", a=a, b=b) | ir.Select(a=a, b=b):
             return vanishes(a, operand) and vanishes(b, operand)
     return False
+
+
+# --- datapaths ------------------------------------------------------------------------------------
+
+_SUFFIX = ".sv"
+
+
+def read_datapath(
+    where: str, place: str, given: str | PathLike[str] | None, output: te.Tensor | None
+) -> Datapath | None:
+    """The datapath that a declaration at `place` (`file:line`) gives; None if it gives none.
+
+    ExtensionError where it is a file that cannot be read.
+    """
+    if given is None:
+        return None
+    reducer = reducer_of(output)
+    if isinstance(given, str) and not given.rstrip().endswith(_SUFFIX):
+        return Datapath(given, place, reducer)
+    path = Path(place.rpartition(":")[0]).parent / given
+    try:
+        return Datapath(path.read_text(encoding="utf-8"), str(path), reducer)
+    except (OSError, UnicodeDecodeError) as error:
+        rule = f"datapath must be SystemVerilog text, or a readable file that ends in {_SUFFIX}"
+        raise ExtensionError(f"{where}: {rule}, got {given} ({type(error).__name__})") from None
+
+
+def check_datapath(config: Config, unit: PlugInUnit) -> None:
+    """ExtensionError, with the line, unless a datapath has the ports that it must have."""
+    if unit.datapath is None:
+        return
+    try:
+        check_header(config, unit)
+    except ConfigError as error:
+        raise ExtensionError(str(error)) from None
+
+
+def reducer_of(output: te.Tensor | None) -> str:
+    """How a step's result is added to the accumulator; "" where it is not."""
+    stage = None if output is None else output.stage
+    return stage.reduction.reducer.name if isinstance(stage, Stage) and stage.reduction is not None else ""

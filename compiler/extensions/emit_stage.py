@@ -10,12 +10,9 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 
 from vdla.compiler import ir, te
-from vdla.compiler.extensions.behaviour import behaviour_of, check_behaviour, single_stage
-from vdla.compiler.extensions.datapath import read_datapath
-from vdla.compiler.extensions.errors import ExtensionError
+from vdla.compiler.extensions.behaviour import behaviour_of, check_behaviour, read_datapath, single_stage
 from vdla.compiler.extensions.operands import state_arguments
-from vdla.compiler.extensions.place import caller
-from vdla.compiler.extensions.state import State, check_operand, state_ports
+from vdla.compiler.extensions.state import ExtensionError, State, caller, check_operand, state_ports
 from vdla.compiler.extensions.step_text import SUMS, StepText
 from vdla.hardware.config import Config
 from vdla.hardware.isa import DECLARED_SIZES, PlugInStage, StatePort

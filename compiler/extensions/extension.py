@@ -13,12 +13,16 @@ from os import PathLike
 from typing import Any
 
 from vdla.compiler import ir, te
-from vdla.compiler.extensions.behaviour import behaviour_of, check_behaviour, single_stage, vanishes
-from vdla.compiler.extensions.datapath import check_datapath, read_datapath
-from vdla.compiler.extensions.errors import ExtensionError
+from vdla.compiler.extensions.behaviour import (
+    behaviour_of,
+    check_behaviour,
+    check_datapath,
+    read_datapath,
+    single_stage,
+    vanishes,
+)
 from vdla.compiler.extensions.operands import StepOperands, field_limits, operands_of
-from vdla.compiler.extensions.place import caller
-from vdla.compiler.extensions.state import State
+from vdla.compiler.extensions.state import ExtensionError, State, caller
 from vdla.compiler.extensions.step_text import StepText
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config

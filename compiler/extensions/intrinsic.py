@@ -7,20 +7,54 @@ an instruction with private state: what it computes is no function of its operan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from vdla.compiler.codegen.vdla import LoweringError
-from vdla.compiler.extensions.extension import Extension
-from vdla.compiler.extensions.load import extension_of
-from vdla.compiler.extensions.step_intrinsic import step_intrinsic
+from vdla.compiler.codegen.vdla import ComputeFields, LoweringError, fold_compute
+from vdla.compiler.codegen.vdla.macro_op import MacroOp
+from vdla.compiler.codegen.vdla.nest import TensorizedNest
+from vdla.compiler.extensions.extension import CPU_SCOPES, Extension
+from vdla.compiler.extensions.load import Source, declared_for, extension_of
+from vdla.compiler.extensions.state import ExtensionError
+from vdla.compiler.target import Target, host
 from vdla.compiler.tensorize import Intrinsic, IntrinsicError, StepCycles
 from vdla.hardware import isa
 from vdla.hardware.config import Config
 from vdla.hardware.isa import OldSum, PlugIn, isa_of
 from vdla.hardware.timing import ISSUE_DELAY, extension_step
+
+Make = Callable[[Config, dict[str, Any]], isa.Instruction]
+"""From a machine, and the fields of loops, micro-ops and immediates, to an instruction of it."""
+
+
+def step_intrinsic(declared: Extension, config: Config, make: Make, **more: Any) -> Intrinsic:  # noqa: ANN401
+    """The intrinsic of a step that computes an accumulator entry, without private state.
+
+    `more` are further arguments of `Intrinsic`.
+
+    Raises:
+        IntrinsicError: an index of an operand is neither one axis nor depends on data.
+        ExtensionError: the declaration does not fit the machine.
+    """
+    assert declared.output is not None, "a step without an output has no intrinsic"
+    ports = declared.operands(config)
+    src, wgt = (port.operand if port else "" for port in (ports.src, ports.wgt))
+    operands = ComputeFields(declared.output.name, src, wgt)
+
+    def lower(nest: TensorizedNest) -> Iterator[MacroOp]:
+        own = {name: int(value) for name, value in nest.match.immediates.items()}
+        return fold_compute(nest, operands, lambda fields: make(nest.config, {**fields, **own}))
+
+    return Intrinsic(
+        name=declared.name,
+        output=declared.output,
+        scopes={name: scope for name, scope in declared.scopes.items() if isinstance(scope, str)},
+        lower=lower,
+        in_place=declared.in_place,
+        **more,
+    )
 
 
 def extension_intrinsic(extension: Extension, config: Config) -> Intrinsic:
@@ -81,3 +115,47 @@ def _class_of(config: Config, plug_in: PlugIn) -> type[isa.Instruction]:
         got = ", ".join(each.label for each in config.extensions) or "none"
         raise LoweringError(f"extension {plug_in.name}: machine must have {plug_in.label}, got {got}; extend it first")
     return found.cls
+
+
+# --- instructions of CPUs -------------------------------------------------------------------------
+
+# Instructions of CPUs, declared in a file as those of machines are: operands in memory, and the
+# lowering of a step to LLVM.
+#
+# An instruction without a lowering is a what-if: schedules match it, and its behaviour runs.
+
+
+def cpu_intrinsics(source: Source, target: Target | None = None) -> list[Intrinsic]:
+    """The intrinsics of a file, an entry point or a function `declare(target)`, by default for the
+    CPU that this runs on.
+
+    ExtensionError, with the line of the declaration, where it contradicts itself.
+    """
+    unit = declared_for(source, host() if target is None else target)
+    return [cpu_intrinsic(extension) for extension in unit.instructions]
+
+
+def cpu_intrinsic(extension: Extension) -> Intrinsic:
+    """The intrinsic of an instruction of a CPU; ExtensionError where it is one of a machine."""
+    where = f"{extension.place}: extension {extension.name}"
+    if not extension.on_cpu or extension.output is None:
+        got = ", ".join(sorted({str(scope) for scope in extension.scopes.values()}))
+        raise ExtensionError(f"{where}: scopes must be one of {', '.join(CPU_SCOPES)}, got {got}")
+    what_if = (f"the extension {extension.name}",)  # a feature that no CPU has
+    try:
+        return Intrinsic(
+            name=extension.name,
+            output=extension.output,
+            scopes={name: str(scope) for name, scope in extension.scopes.items()},
+            lower=_nothing if extension.lower is None else extension.lower,
+            in_place=extension.in_place,
+            target="cpu",
+            requires=what_if if extension.lower is None else tuple(extension.requires),
+        )
+    except IntrinsicError as error:
+        raise ExtensionError(f"{extension.place}: {error}") from None
+
+
+def _nothing(emit: object) -> None:
+    """The lowering of a what-if, which no CPU runs."""
+    raise AssertionError("a what-if requires a feature that no CPU has")

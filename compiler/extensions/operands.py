@@ -14,10 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from vdla.compiler import ir, te
-from vdla.compiler.extensions.errors import ExtensionError
-from vdla.compiler.extensions.state import State, check_operand, state_ports
-from vdla.compiler.extensions.step_text import SUMS
-from vdla.compiler.extensions.value_range import Interval
+from vdla.compiler.extensions.state import ExtensionError, State, check_operand, state_ports
+from vdla.compiler.extensions.step_text import SUMS, Interval
 from vdla.compiler.ir import INTEGER_BITS
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config

@@ -5,14 +5,40 @@ The same `State` object in several instructions and the stage of one declaration
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from vdla.compiler.extensions.errors import ExtensionError
-from vdla.compiler.extensions.place import caller
 from vdla.compiler.ir import INTEGER_BITS
 from vdla.hardware.isa import PlugInState, StatePort
+from vdla.support.errors import Error
 from vdla.support.integers import is_int
+
+
+class ExtensionError(Error, ValueError):
+    """A declaration that contradicts itself or its machine; the message begins with its line."""
+
+
+class LayerError(Error, ValueError):
+    """A layer for which the program of an extension is not made; the message is the reason."""
+
+
+_HERE = str(Path(__file__).parent)
+
+
+def caller() -> str:
+    """`file:line` of the statement outside this package that makes a declaration."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_inside(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_inside(file: str) -> bool:
+    """Whether code is of this package, or the generated `__init__` of a dataclass."""
+    return file == "<string>" or file.startswith(_HERE)
+
 
 MOST_BITS = 32
 

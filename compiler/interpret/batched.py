@@ -44,7 +44,7 @@ class BatchedNest:
     @property
     def place(self) -> set[str]:
         """The variables in the indices of the stored element."""
-        return {e.name for index in self.body[0].indices for e in ir.walk_expr(index) if isinstance(e, ir.Var)}
+        return {e.name for index in self.body[0].indices for e in ir.find(index, ir.Var)}
 
 
 def batched_nest(stmt: ir.Stmt) -> BatchedNest | None:
@@ -122,8 +122,8 @@ def _bound_loops(headers: tuple[ir.For | ir.Block, ...], block: ir.Block) -> tup
         if isinstance(header, ir.For):
             depends[header.var] = {header.var}
             continue
-        for axis, value in zip(header.axes, header.values, strict=True):
-            names = (e.name for e in ir.walk_expr(value) if isinstance(e, ir.Var))
+        for axis, value in header.bindings:
+            names = (e.name for e in ir.find(value, ir.Var))
             depends[axis.var] = set().union(*(depends.get(name, set()) for name in names))
     for axis in block.axes:
         sets[axis.kind] |= depends[axis.var]
@@ -150,7 +150,7 @@ def _own_loads(body: _Stores) -> list[ir.Load]:
     """The loads from the buffers that the stores write."""
     written = {store.buffer for store in body}
     parts = (expr for store in body for expr in (store.value, *store.indices))
-    return [e for part in parts for e in ir.walk_expr(part) if isinstance(e, ir.Load) and e.buffer in written]
+    return [e for part in parts for e in ir.find(part, ir.Load) if e.buffer in written]
 
 
 def _reads_itself(body: _Stores) -> bool:
@@ -169,7 +169,7 @@ def _is_other_step(load: ir.Load, here: tuple[ir.Expr, ...], scanned: set[str]) 
     """Whether a load is of another step of a scan than the element `here`."""
     for index, own in zip(load.indices, here, strict=False):
         if isinstance(own, ir.Var) and own.name in scanned:
-            distance = linear(index) + linear(own).scaled(-1)
+            distance = linear(index) - linear(own)
             if not distance.terms and distance.const:
                 return True
     return False
@@ -180,7 +180,7 @@ def _reduction_term(body: _Stores) -> tuple[str, ir.Expr] | None:
     own = body[0].buffer
     match body[0].value:
         case ir.Binary(op=("add" | "min" | "max") as op, a=ir.Load(buffer=buffer), b=term) if buffer == own:
-            loads = (e.buffer for e in ir.walk_expr(term) if isinstance(e, ir.Load))
+            loads = (e.buffer for e in ir.find(term, ir.Load))
             return None if own in loads or len(body) > 1 else (op, term)
     return None
 
@@ -290,7 +290,7 @@ def _enter(memory: InterpreterMemory, block: ir.Block, at: Points) -> Points:
         at = at.only(memory.index(block.predicate, at))
         if at.mask is NOWHERE:
             return at
-    bound = {axis.var: memory.index(value, at) for axis, value in zip(block.axes, block.values, strict=True)}
+    bound = {axis.var: memory.index(value, at) for axis, value in block.bindings}
     for axis in memory.unsure_axes(block):
         _check_axis(block, axis, np.asarray(bound[axis.var]), at.mask)
     return replace(at, values={**at.values, **bound})

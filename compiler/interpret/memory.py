@@ -64,7 +64,7 @@ class InterpreterMemory:
     def unsure_axes(self, block: ir.Block) -> list[ir.Axis]:
         """The axes whose bindings may leave their domain for some loop indices."""
         if id(block) not in self._checked:
-            pairs = [(axis, bounds(value, self.ranges)) for axis, value in zip(block.axes, block.values, strict=True)]
+            pairs = [(axis, bounds(value, self.ranges)) for axis, value in block.bindings]
             self._checked[id(block)] = [a for a, (low, high) in pairs if low < 0 or high >= a.size]
         return self._checked[id(block)]
 

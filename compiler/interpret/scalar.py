@@ -63,7 +63,7 @@ class ClosureCompiler:
     def _block(self, block: ir.Block) -> _Run:
         """A block, without its predicate."""
         name = block.name
-        bound = [(axis, self.index(value, name)) for axis, value in zip(block.axes, block.values, strict=True)]
+        bound = [(axis, self.index(value, name)) for axis, value in block.bindings]
         reduced = [axis.var for axis in block.axes if axis.kind is ir.AxisKind.REDUCE]
         init = None if block.init is None else self.statement(block.init, name)
         body = self.statement(block.body, name)

@@ -163,7 +163,7 @@ class _Launch:
         self.chance.shuffle(blocks)
         for block in blocks:
             self.run_block(block)
-        stores = (stmt for stmt in ir.walk(self.kernel.body) if isinstance(stmt, ir.Store))
+        stores = ir.find(self.kernel.body, ir.Store)
         return {store.buffer for store in stores} & self.held.arrays.keys()
 
     def run_block(self, block: tuple[int, ...]) -> None:

@@ -3,7 +3,6 @@
 Nodes are immutable; a pass is a function from a `Function` to a `Function`.
 """
 
-from vdla.compiler.ir.annotations import ATOMIC, BLOCK_AXES, GRID_AXES, RESERVED, STARTS, STRIPS, THREAD, THREAD_AXES
 from vdla.compiler.ir.dtypes import (
     DTYPES,
     FLOATS,
@@ -17,7 +16,6 @@ from vdla.compiler.ir.dtypes import (
     widen,
     wrap,
 )
-from vdla.compiler.ir.expr_size import size_of, size_violation
 from vdla.compiler.ir.functions import (
     NUMBERS,
     ROUND_PRODUCT_LIMITS,
@@ -28,7 +26,7 @@ from vdla.compiler.ir.functions import (
     call_dtype,
 )
 from vdla.compiler.ir.grid_kernel import GridKernel
-from vdla.compiler.ir.names import Names
+from vdla.compiler.ir.names import ATOMIC, BLOCK_AXES, GRID_AXES, RESERVED, STARTS, STRIPS, THREAD, THREAD_AXES, Names
 from vdla.compiler.ir.nodes import (
     MAX_EXTENT,
     MAX_RANK,
@@ -65,12 +63,12 @@ from vdla.compiler.ir.nodes import (
     Store,
     SymbolicError,
     Var,
+    binary,
     dtype_of,
     is_condition,
     number,
 )
 from vdla.compiler.ir.operators import (
-    ARITHMETIC_OPS,
     BINARY_OPS,
     COMMUTATIVE_OPS,
     COMPARE_OPS,
@@ -85,33 +83,33 @@ from vdla.compiler.ir.operators import (
     OperatorKind,
 )
 from vdla.compiler.ir.printer import (
-    TextLine,
     expr_text,
     extent_text,
     function_lines,
-    function_text,
     index_text,
     line_numbers,
     stmt_text,
 )
-from vdla.compiler.ir.rewrite import (
+from vdla.compiler.ir.traversal import (
     ExprMap,
     Substitution,
+    children,
+    find,
     map_children,
     map_exprs,
     map_match,
     map_operands,
     map_prefetch,
     map_store,
-    reads_memory,
-    substitute_in,
-)
-from vdla.compiler.ir.traversal import (
-    children,
     operands,
     output_names,
+    reads_memory,
     seq,
+    size_of,
+    size_violation,
     substitute,
+    substitute_in,
+    transform,
     walk,
     walk_expr,
     with_children,
@@ -119,7 +117,6 @@ from vdla.compiler.ir.traversal import (
 )
 
 __all__ = [
-    "ARITHMETIC_OPS",
     "ATOMIC",
     "BINARY_OPS",
     "BLOCK_AXES",
@@ -189,15 +186,15 @@ __all__ = [
     "Store",
     "Substitution",
     "SymbolicError",
-    "TextLine",
     "Var",
+    "binary",
     "call_dtype",
     "children",
     "dtype_of",
     "expr_text",
     "extent_text",
+    "find",
     "function_lines",
-    "function_text",
     "index_text",
     "is_condition",
     "is_float",
@@ -221,6 +218,7 @@ __all__ = [
     "storage_dtype",
     "substitute",
     "substitute_in",
+    "transform",
     "walk",
     "walk_expr",
     "widen",

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from vdla.compiler.ir.annotations import BLOCK_AXES, THREAD_AXES
 from vdla.compiler.ir.dtypes import storage_dtype
+from vdla.compiler.ir.names import BLOCK_AXES, THREAD_AXES
 from vdla.compiler.ir.nodes import Buffer, Extent, Stmt
 from vdla.compiler.ir.printer import extent_text, stmt_text
 

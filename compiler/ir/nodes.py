@@ -190,6 +190,11 @@ class Block:
     predicate: Expr | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def bindings(self) -> tuple[tuple[Axis, Expr], ...]:
+        """Each axis with its value."""
+        return tuple(zip(self.axes, self.values, strict=True))
+
 
 # --- lowered statements ---------------------------------------------------------------------------
 
@@ -406,6 +411,15 @@ class Function:
         from vdla.compiler.ir.printer import function_text
 
         return function_text(self)
+
+
+# --- construction ---------------------------------------------------------------------------------
+
+
+def binary(op: str, a: Expr | int | str, b: Expr | int | str) -> Binary:
+    """`a op b`; a number is an int32 constant, a string the name of a variable."""
+    left, right = (Const(e) if isinstance(e, int) else Var(e) if isinstance(e, str) else e for e in (a, b))
+    return Binary(op, left, right)
 
 
 # --- types ----------------------------------------------------------------------------------------

@@ -80,7 +80,6 @@ def _named(*kinds: OperatorKind) -> tuple[str, ...]:
 
 
 BINARY_OPS = tuple(OPERATORS)
-ARITHMETIC_OPS = _named(_NUMBER, _INTEGER, _LOGIC)
 INTEGER_OPS = _named(_INTEGER)
 LOGIC_OPS = _named(_LOGIC)
 COMPARE_OPS = _named(_COMPARE)

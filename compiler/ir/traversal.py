@@ -6,9 +6,11 @@ one expression.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar, cast, overload
 
+from vdla.compiler.ir import nodes as ir
 from vdla.compiler.ir.nodes import (
     Alloc,
     Atomic,
@@ -113,6 +115,15 @@ def walk_expr(expr: Expr) -> Iterator[Expr]:
         pending += operands(expr)[::-1]
 
 
+Kind = TypeVar("Kind")
+
+
+def find(node: Stmt | Expr, kind: type[Kind]) -> Iterator[Kind]:
+    """The nodes of one kind: the statements in a statement, the expressions in an expression."""
+    nodes = walk_expr(node) if isinstance(node, Expr) else walk(node)
+    return (inner for inner in nodes if isinstance(inner, kind))
+
+
 def with_operands(expr: Expr, new: tuple[Expr, ...]) -> Expr:
     """`expr` with its operands replaced, in the order of `operands`."""
     match expr:
@@ -143,3 +154,124 @@ def output_names(fn: Function) -> list[str]:
     """The parameters that `fn` writes, in order."""
     stored = {stmt.buffer for stmt in walk(fn.body) if isinstance(stmt, Store)}
     return [name for name in fn.params if name in stored]
+
+
+# --- rebuilding with expressions or children mapped -----------------------------------------------
+
+ExprMap = Callable[[ir.Expr], ir.Expr]
+Substitution = Mapping[str, ir.Expr]
+
+
+def _map_each(old: tuple[ir.Expr, ...], change: ExprMap) -> tuple[ir.Expr, ...]:
+    """The expressions mapped; `old` itself if none changes."""
+    new = tuple(change(expr) for expr in old)
+    return old if all(a is b for a, b in zip(old, new, strict=True)) else new
+
+
+def map_operands(expr: ir.Expr, change: ExprMap) -> ir.Expr:
+    """`expr` with its operands mapped."""
+    old = operands(expr)
+    new = _map_each(old, change)
+    return expr if new is old else with_operands(expr, new)
+
+
+def reads_memory(expr: ir.Expr) -> bool:
+    """Whether an expression loads from a buffer, so that stores can change its value."""
+    return any(isinstance(inner, ir.Load) for inner in walk_expr(expr))
+
+
+def map_children(stmt: ir.Stmt, change: Callable[[ir.Stmt], ir.Stmt]) -> ir.Stmt:
+    """`stmt` with the statements directly inside it mapped."""
+    old = children(stmt)
+    new = tuple(change(child) for child in old)
+    return stmt if all(a is b for a, b in zip(old, new, strict=True)) else with_children(stmt, new)
+
+
+@overload
+def transform(node: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt: ...
+@overload
+def transform(node: Expr, change: ExprMap) -> Expr: ...
+def transform(node: Stmt | Expr, change: Callable[[Any], Any]) -> Stmt | Expr:
+    """A node with `change` applied to each node inside and then to itself: to the statements of a
+    statement, or to the expressions of an expression."""
+    if isinstance(node, Expr):
+        return cast("Expr", change(map_operands(node, lambda operand: transform(operand, change))))
+    return cast("Stmt", change(map_children(node, lambda child: transform(child, change))))
+
+
+def map_store(store: ir.Store, index: ExprMap, value: ExprMap) -> ir.Store:
+    """A store with its indices and its value mapped."""
+    indices, new = _map_each(store.indices, index), value(store.value)
+    return store if indices is store.indices and new is store.value else ir.Store(store.buffer, indices, new)
+
+
+def map_prefetch(prefetch: ir.Prefetch, index: ExprMap) -> ir.Prefetch:
+    """A prefetch with its indices mapped."""
+    return ir.Prefetch(prefetch.buffer, _map_each(prefetch.indices, index))
+
+
+def map_match(match: ir.Match, change: ExprMap) -> ir.Match:
+    """A match with its entries and conditions mapped."""
+    entries = {name: _map_each(indices, change) for name, indices in match.entries.items()}
+    conditions = {name: change(condition) for name, condition in match.conditions.items()}
+    return replace(match, entries=entries, conditions=conditions)
+
+
+def map_exprs(stmt: ir.Stmt, change: ExprMap) -> ir.Stmt:
+    """`stmt` with all its expressions mapped, the operands of intrinsic calls included."""
+    match stmt:
+        case ir.Store():
+            return map_store(stmt, change, change)
+        case ir.Prefetch():
+            return map_prefetch(stmt, change)
+        case ir.If(cond=cond, body=body):
+            return ir.If(change(cond), map_exprs(body, change))
+        case ir.IntrinsicCall(match=match, body=body):
+            return ir.IntrinsicCall(map_match(match, change), map_exprs(body, change))
+    return map_children(stmt, lambda child: map_exprs(child, change))
+
+
+def substitute_in(stmt: ir.Stmt, values: Substitution) -> ir.Stmt:
+    """`stmt` with the variables named in `values` replaced in every expression."""
+    return map_exprs(stmt, lambda expr: substitute(expr, values)) if values else stmt
+
+
+# --- sizes of expressions -------------------------------------------------------------------------
+
+# Subexpressions can be shared: a few lines of Python can describe a tree too large to traverse.
+
+MAX_DEPTH = 160  # each level takes several frames of Python's stack
+_MAX_NODES = 1 << 16
+
+
+class ExprSize(NamedTuple):
+    """The depth of a tree and its node count; a shared subtree counts at each occurrence."""
+
+    depth: int
+    nodes: int
+
+
+def size_of(expr: Expr) -> ExprSize:
+    """The size of an expression, in time linear in its distinct nodes."""
+    known: dict[int, ExprSize] = {}
+    pending = [expr]
+    while pending:
+        parts = operands(pending[-1])
+        missing = [part for part in parts if id(part) not in known]
+        if missing:
+            pending += missing
+            continue
+        sizes = [known[id(part)] for part in parts]
+        own = ExprSize(1 + max((size.depth for size in sizes), default=0), 1 + sum(size.nodes for size in sizes))
+        known[id(pending.pop())] = own
+    return known[id(expr)]
+
+
+def size_violation(expr: Expr) -> str | None:
+    """The limit that an expression exceeds, as `must ..., got ...`; None if it is within all."""
+    size = size_of(expr)
+    if size.depth > MAX_DEPTH:
+        return f"must nest at most {MAX_DEPTH} operations deep, got {size.depth}"
+    if size.nodes > _MAX_NODES:
+        return f"must have at most {_MAX_NODES} operations, got {size.nodes}"
+    return None

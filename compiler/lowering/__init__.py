@@ -1,7 +1,6 @@
 """Lowering: the passes from a scheduled loop nest to plain loops."""
 
-from vdla.compiler.lowering.check import Level, check
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.check import Level, PassError, check
 from vdla.compiler.lowering.heap_slots import HeapFootprint, heap_footprint
 from vdla.compiler.lowering.pipeline import PIPELINE, lower
 

@@ -15,8 +15,8 @@ from vdla.compiler.analysis import (
     races,
 )
 from vdla.compiler.ir import GridKernel
-from vdla.compiler.lowering.errors import PassError
-from vdla.compiler.lowering.kernels import kernel_of, launches, with_launches
+from vdla.compiler.lowering.check import PassError
+from vdla.compiler.lowering.grids import kernel_of, launches, with_launches
 
 _Place = tuple[int, ...]
 

@@ -12,7 +12,12 @@ from enum import IntEnum
 
 from vdla.compiler import ir
 from vdla.compiler.ir import expr_text
-from vdla.compiler.lowering.errors import PassError
+from vdla.support.errors import Error
+
+
+class PassError(Error, ValueError):
+    """A schedule that does not lower, or a malformed function after a pass."""
+
 
 _Bound = frozenset[str]
 _Seen = tuple[str, _Bound]
@@ -96,7 +101,7 @@ class _Checker:
     def lowered_loop(self, loop: ir.For) -> None:
         """Checks the body of a loop in the lowered form."""
         if loop.kind is ir.LoopKind.PARALLEL:
-            inner = [s for s in ir.walk(loop.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.PARALLEL]
+            inner = [s for s in ir.find(loop.body, ir.For) if s.kind is ir.LoopKind.PARALLEL]
             if inner:
                 raise self.fail(f"parallel loop {loop.var}", "contain no other", inner[0].var)
         if loop.kind is ir.LoopKind.VECTORIZE:
@@ -126,7 +131,7 @@ class _Checker:
             raise self.fail(f"block {block.name}", "be removed", f"level {self.level.name}")
         if self.level >= Level.DECOMPOSED and block.init is not None:
             raise self.fail(f"block {block.name}", "have no init", f"level {self.level.name}")
-        for axis, value in zip(block.axes, block.values, strict=True):
+        for axis, value in block.bindings:
             self.typed(value, "int32", f"axis {axis.var} of block {block.name}", bound, live)
         if block.predicate is not None:
             self.typed(block.predicate, "bool", f"the predicate of block {block.name}", bound, live)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from vdla.compiler import ir
 from vdla.compiler.analysis import used_names
 from vdla.compiler.arith import TRUE, Linear, Ranges, function_ranges, linear, simplify
-from vdla.compiler.ir import THREAD, THREAD_AXES, Names, Substitution, expr_text, map_children, map_exprs, map_operands
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.ir import THREAD, THREAD_AXES, Names, Substitution, expr_text, map_children, map_exprs
+from vdla.compiler.lowering.check import PassError
 from vdla.compiler.tensorize import LANES, WARP, Fragment
 
 LANE_AXIS = THREAD_AXES[0]
@@ -47,7 +47,7 @@ def deal_fragments(fn: ir.Function) -> ir.Function:
 def _layouts(fn: ir.Function) -> dict[str, Fragment]:
     """The fragment that each buffer in "warp" consists of, by the steps that access it."""
     found: dict[str, Fragment] = {}
-    for call in (stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.IntrinsicCall)):
+    for call in ir.find(fn.body, ir.IntrinsicCall):
         for operand, name in call.match.buffers.items():
             if fn.buffers[name].scope != WARP:
                 continue
@@ -88,7 +88,7 @@ class _Dealer:
 
     def check_lanes(self, held: ir.Alloc) -> None:
         """Refuse an axis that is not that of the lanes."""
-        loops = [stmt for stmt in ir.walk(self.fn.body) if isinstance(stmt, ir.For) and _is_lanes(stmt)]
+        loops = [stmt for stmt in ir.find(self.fn.body, ir.For) if _is_lanes(stmt)]
         name = next(name for name in held.buffers if name in self.layouts)
         wrong = next((f"{ir.extent_text(loop.extent)} for {loop.var}" for loop in loops if loop.extent != LANES), "")
         if not loops or wrong:
@@ -118,11 +118,11 @@ class _Dealer:
 
     def accesses(self, stmt: ir.Stmt) -> Iterator[tuple[str, tuple[ir.Expr, ...]]]:
         """The accesses of fragments in a statement."""
-        for store in (inner for inner in ir.walk(stmt) if isinstance(inner, ir.Store)):
+        for store in ir.find(stmt, ir.Store):
             if store.buffer in self.layouts:
                 yield store.buffer, store.indices
             for expr in (*store.indices, store.value):
-                loads = (e for e in ir.walk_expr(expr) if isinstance(e, ir.Load))
+                loads = ir.find(expr, ir.Load)
                 yield from ((load.buffer, load.indices) for load in loads if load.buffer in self.layouts)
 
     def ranges(self, body: ir.Stmt) -> dict[str, tuple[int, int]]:
@@ -153,7 +153,7 @@ class _Dealer:
         if any(_is_lanes(stmt) for stmt in ir.walk(nest)):
             return map_children(nest, self.deal)
         name, indices = next(self.accesses(nest))
-        loops = {stmt.var: stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.For)}
+        loops = {stmt.var: stmt for stmt in ir.find(nest, ir.For)}
         fragment = self.layouts[name]
         found = [_tile_loop(index, size, loops) for index, size in zip(indices[-2:], fragment.shape, strict=True)]
         if found[0] is not None and found[1] is not None:
@@ -174,8 +174,7 @@ class _Dealer:
         values: Substitution = {loops[0]: row, loops[1]: column}
         once: Substitution = {name: ir.Const(0) for of in inner.values() for name, extent in of if extent == 1}
 
-        def visit(stmt: ir.Stmt) -> ir.Stmt:
-            new = map_children(stmt, visit)
+        def change(new: ir.Stmt) -> ir.Stmt:
             if not isinstance(new, ir.For) or new.var not in inner:
                 return new
             body = new.body
@@ -183,7 +182,7 @@ class _Dealer:
                 body = body if extent == 1 else replace(new, var=name, extent=extent, body=body)
             return body
 
-        return ir.substitute_in(ir.substitute_in(visit(nest), values), once)
+        return ir.substitute_in(ir.substitute_in(ir.transform(nest, change), values), once)
 
     def own(self, stmt: ir.Stmt, ranges: Ranges) -> ir.Stmt:
         """`stmt` on the elements that the lane holds."""
@@ -205,18 +204,17 @@ class _Dealer:
         """Whether the lane holds an element."""
         rows, columns = self.layouts[name].shape
         holder, _ = self.layouts[name].owner(_binary("mod", indices[-2], rows), _binary("mod", indices[-1], columns))
-        return simplify(ir.Binary("eq", simplify(holder, ranges), ir.Var(self.lane)), ranges)
+        return simplify(ir.binary("eq", simplify(holder, ranges), self.lane), ranges)
 
     def relocated(self, store: ir.Store, ranges: Ranges) -> ir.Stmt:
         """A store with its accesses of fragments in the array of the lane."""
 
-        def change(expr: ir.Expr) -> ir.Expr:
-            new = map_operands(expr, change)
-            if isinstance(new, ir.Load) and new.buffer in self.layouts:
-                return ir.Load(new.buffer, self.place(new.buffer, new.indices, ranges))
-            return new
+        def change(part: ir.Expr) -> ir.Expr:
+            if isinstance(part, ir.Load) and part.buffer in self.layouts:
+                return ir.Load(part.buffer, self.place(part.buffer, part.indices, ranges))
+            return part
 
-        new = map_exprs(store, change)
+        new = map_exprs(store, lambda expr: ir.transform(expr, change))
         assert isinstance(new, ir.Store)
         inside = new.buffer in self.layouts
         return replace(new, indices=self.place(new.buffer, new.indices, ranges)) if inside else new
@@ -245,4 +243,4 @@ def _tile_loop(index: ir.Expr, size: int, loops: Mapping[str, ir.For]) -> str | 
 
 
 def _binary(op: str, a: ir.Expr, b: int) -> ir.Expr:
-    return ir.Binary(op, a, ir.Const(b))
+    return ir.binary(op, a, b)

@@ -8,14 +8,11 @@ from functools import partial
 from vdla.compiler import ir
 from vdla.compiler.ir import GridKernel
 from vdla.compiler.lowering.barriers import insert_barriers
-from vdla.compiler.lowering.blocks import remove_blocks
-from vdla.compiler.lowering.check import Level, check
-from vdla.compiler.lowering.decompose import decompose
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.blocks import decompose, remove_blocks
+from vdla.compiler.lowering.check import Level, PassError, check
 from vdla.compiler.lowering.fragments import deal_fragments
 from vdla.compiler.lowering.grid_storage import place_grid_storage
-from vdla.compiler.lowering.grids import form_grids
-from vdla.compiler.lowering.kernels import simplify_launches, split_kernels
+from vdla.compiler.lowering.grids import form_grids, simplify_launches, split_kernels
 from vdla.compiler.lowering.select_intrinsics import select_grid_intrinsics
 from vdla.compiler.lowering.shuffles import shuffle_partials
 from vdla.compiler.lowering.unroll import unroll

@@ -15,8 +15,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import LeafBlock, written_buffers
 from vdla.compiler.arith import Linear, Ranges, function_ranges
 from vdla.compiler.ir import BLOCK_AXES, THREAD, THREAD_AXES
-from vdla.compiler.lowering.buffer_layout import align_strides, wants_double_buffer
-from vdla.compiler.lowering.live_window import LeafAccess, LiveWindow, live_windows
+from vdla.compiler.lowering.live_window import LeafAccess, LiveWindow, align_strides, live_windows, wants_double_buffer
 from vdla.compiler.lowering.storage import (
     Loops,
     StoragePlan,

@@ -13,9 +13,19 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
-from vdla.compiler.arith import conjunction, var_names
-from vdla.compiler.ir import BLOCK_AXES, GRID_AXES, THREAD, THREAD_AXES, extent_text, map_children, substitute_in
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.arith import conjunction, last_value, scalar_ranges, var_names
+from vdla.compiler.ir import (
+    BLOCK_AXES,
+    GRID_AXES,
+    THREAD,
+    THREAD_AXES,
+    GridKernel,
+    extent_text,
+    map_children,
+    substitute_in,
+)
+from vdla.compiler.lowering.check import PassError
+from vdla.compiler.lowering.simplify import Scope, simplify_stmt
 
 _OWNERS = {"shared": ("block of threads", BLOCK_AXES), "local": ("thread", GRID_AXES)}
 _Bound = Mapping[str, str]  # axis of the grid: the innermost loop around that is bound to it
@@ -62,7 +72,7 @@ def accessed_buffers(stmt: ir.Stmt) -> list[str]:
                 exprs, found[buffer] = (*indices, value), None
             case ir.If(cond=cond):
                 exprs = (cond,)
-        found |= {e.buffer: None for expr in exprs for e in ir.walk_expr(expr) if isinstance(e, ir.Load)}
+        found |= {e.buffer: None for expr in exprs for e in ir.find(expr, ir.Load)}
     return list(found)
 
 
@@ -77,16 +87,17 @@ def _top_allocs(body: ir.Stmt) -> tuple[list[str], ir.Stmt]:
 
 def without_allocs(stmt: ir.Stmt, names: Collection[str]) -> ir.Stmt:
     """`stmt` without the allocations of `names`."""
-    new = map_children(stmt, lambda child: without_allocs(child, names))
-    if not isinstance(new, ir.Alloc):
-        return new
-    kept = tuple(name for name in new.buffers if name not in names)
-    return ir.Alloc(kept, new.body) if kept else new.body
+
+    def without(new: ir.Stmt) -> ir.Stmt:
+        kept = tuple(name for name in new.buffers if name not in names) if isinstance(new, ir.Alloc) else ()
+        return new if not isinstance(new, ir.Alloc) else ir.Alloc(kept, new.body) if kept else new.body
+
+    return ir.transform(stmt, without)
 
 
 def _check_owner(fn: ir.Function, held: ir.Alloc) -> None:
     """Refuse a local buffer that several threads access, or a shared one that several blocks do."""
-    for loop in (stmt for stmt in ir.walk(held.body) if isinstance(stmt, ir.For)):
+    for loop in ir.find(held.body, ir.For):
         used = accessed_buffers(loop) if axis_of(loop) else []
         for name in (name for name in held.buffers if name in used):
             owner = _OWNERS.get(fn.buffers[name].scope, ("", ()))
@@ -125,7 +136,7 @@ def _launch(fn: ir.Function, nest: ir.Stmt, own: list[str]) -> ir.Stmt:
 def _extents(fn: ir.Function, nest: ir.Stmt) -> dict[str, ir.Extent]:
     """The extent of each axis of the grid that a nest uses."""
     found: dict[str, ir.For] = {}
-    for loop in (stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.For) and axis_of(stmt)):
+    for loop in (stmt for stmt in ir.find(nest, ir.For) if axis_of(stmt)):
         axis = str(axis_of(loop))
         first = found.setdefault(axis, loop)
         if first.extent != loop.extent:
@@ -156,7 +167,7 @@ class _Grid:
             return self.share(stmt, axis, bound)
         alone = [a for a in GRID_AXES if self.extents.get(a, 1) != 1 and a not in bound]
         if alone and not inside & set(alone):
-            first = conjunction(ir.Binary("eq", ir.Var(axis), ir.Const(0)) for axis in alone)
+            first = conjunction(ir.binary("eq", axis, 0) for axis in alone)
             return ir.If(first, self.work(stmt, {**bound, **dict.fromkeys(alone, "")}))
         if isinstance(stmt, ir.If):
             self.check_shared(bound, var_names(stmt.cond), inside)
@@ -183,7 +194,7 @@ class _Grid:
 
 def _axes_inside(stmt: ir.Stmt) -> set[str]:
     """The axes that loops in `stmt` are bound to."""
-    return {axis for loop in ir.walk(stmt) if isinstance(loop, ir.For) and (axis := axis_of(loop))}
+    return {axis for loop in ir.find(stmt, ir.For) if (axis := axis_of(loop))}
 
 
 def _variables(stmt: ir.Stmt) -> set[str]:
@@ -196,3 +207,92 @@ def _variables(stmt: ir.Stmt) -> set[str]:
             case ir.If(cond=cond):
                 found |= var_names(cond)
     return found
+
+
+# --- launches -------------------------------------------------------------------------------------
+
+
+def split_kernels(fn: ir.Function, warp: int = 1) -> tuple[GridKernel, ...]:
+    """The launches of a lowered function, `fn` as `form_grids` leaves it, for warps of that size.
+
+    A parameter of a kernel that is none of `fn` is a temporary, which a launch before has written.
+    """
+    nests = launches(fn)
+    names = [f"{fn.name}_{n}" for n in range(len(nests))] if len(nests) > 1 else [fn.name]
+    return tuple(kernel_of(fn, nest, name, warp) for nest, name in zip(nests, names, strict=True))
+
+
+def launches(fn: ir.Function) -> tuple[ir.Stmt, ...]:
+    """The launches of a function, in order."""
+    body = fn.body.body if isinstance(fn.body, ir.Alloc) and _is_global(fn, fn.body) else fn.body
+    return body.stmts if isinstance(body, ir.Seq) else (body,)
+
+
+def with_launches(fn: ir.Function, bodies: Sequence[ir.Stmt]) -> ir.Function:
+    """`fn` with what a thread does in each launch replaced."""
+    body = ir.seq(*(_with_body(fn, nest, new) for nest, new in zip(launches(fn), bodies, strict=True)))
+    held = isinstance(fn.body, ir.Alloc) and _is_global(fn, fn.body)
+    return replace(fn, body=replace(fn.body, body=body) if held and isinstance(fn.body, ir.Alloc) else body)
+
+
+def _is_global(fn: ir.Function, held: ir.Alloc) -> bool:
+    """Whether an allocation is of temporaries between kernels."""
+    return all(fn.buffers[name].scope == "global" for name in held.buffers)
+
+
+def kernel_of(fn: ir.Function, nest: ir.Stmt, name: str, warp: int) -> GridKernel:
+    """A launch as a kernel."""
+    used = accessed_buffers(nest)
+    extents: dict[str, ir.Extent] = {}
+    body = nest
+    while _is_header(fn, body):
+        assert isinstance(body, ir.For | ir.Alloc)
+        if isinstance(body, ir.For):
+            extents[body.var] = body.extent
+        body = body.body
+    return GridKernel(
+        name=name,
+        grid=(extents.get(BLOCK_AXES[0], 1), extents.get(BLOCK_AXES[1], 1), extents.get(BLOCK_AXES[2], 1)),
+        block=(_threads(extents, 0), _threads(extents, 1), _threads(extents, 2)),
+        params=tuple(b for b in fn.buffers if b in used and fn.buffers[b].scope not in ("shared", "local")),
+        buffers={b: buffer for b, buffer in fn.buffers.items() if b in used},
+        body=body,
+        scalars=fn.scalars,
+        warp=warp,
+    )
+
+
+def simplify_launches(fn: ir.Function) -> ir.Function:
+    """`fn` with what a thread does in each launch simplified, without the buffers that it no longer
+    uses; the loops over the grid stay."""
+    bodies = []
+    for nest in launches(fn):
+        kernel = kernel_of(fn, nest, fn.name, 1)
+        scalars = scalar_ranges(fn)
+        axes = {axis: (0, last_value(extent, scalars)) for axis, extent in kernel.extents.items()}
+        body = simplify_stmt(kernel.body, Scope({**scalars, **axes}))
+        bodies.append(without_allocs(body, fn.buffers.keys() - set(accessed_buffers(body))))
+    return with_launches(fn, bodies)
+
+
+def _with_body(fn: ir.Function, nest: ir.Stmt, body: ir.Stmt) -> ir.Stmt:
+    """A launch with what a thread does replaced."""
+    if not _is_header(fn, nest):
+        return body
+    return ir.with_children(nest, tuple(_with_body(fn, child, body) for child in ir.children(nest)))
+
+
+def _is_header(fn: ir.Function, stmt: ir.Stmt) -> bool:
+    """Whether a statement is a loop over an axis of the grid, or holds the shared buffers."""
+    match stmt:
+        case ir.For(var=var):
+            return var == axis_of(stmt)
+        case ir.Alloc(buffers=buffers):
+            return all(fn.buffers[name].scope == "shared" for name in buffers)
+    return False
+
+
+def _threads(extents: dict[str, ir.Extent], dimension: int) -> int:
+    """The threads of a block along one axis."""
+    axis = THREAD_AXES[dimension]
+    return ir.number(extents.get(axis, 1), axis)

@@ -14,6 +14,7 @@ from math import prod
 
 from vdla.compiler import ir
 from vdla.compiler.ir import map_children, storage_dtype
+from vdla.compiler.lowering.grids import without_allocs
 
 STACK_LIMIT = 256 * 1024  # bytes on the stack, per function or body of a parallel loop
 _Buffers = Mapping[str, ir.Buffer]
@@ -56,7 +57,7 @@ def share_heap_slots(fn: ir.Function) -> ir.Function:
         ...                                ...
     """
     buffers = dict(fn.buffers)
-    parallel = (s.body for s in ir.walk(fn.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.PARALLEL)
+    parallel = (s.body for s in ir.find(fn.body, ir.For) if s.kind is ir.LoopKind.PARALLEL)
     for body in (fn.body, *parallel):
         for name in _spilled(_own_allocs(body), buffers):
             buffers[name] = replace(buffers[name], scope="heap")
@@ -69,7 +70,7 @@ def _place_in_slots(stmt: ir.Stmt, buffers: _Buffers) -> ir.Stmt:
     held = {name for name in _own_allocs(stmt) if buffers[name].scope == "heap"}
     if not held:
         return stmt
-    body = _remove_allocs(stmt, held)
+    body = without_allocs(stmt, held)
     return ir.HeapAlloc(tuple(_first_fit(_live_ranges(body, [buffers[name] for name in sorted(held)]))), body)
 
 
@@ -91,15 +92,6 @@ def _own_allocs(stmt: ir.Stmt) -> Iterator[str]:
         if not (isinstance(inner, ir.For) and inner.kind is ir.LoopKind.PARALLEL):
             pending.extend(ir.children(inner))
     return iter(found)
-
-
-def _remove_allocs(stmt: ir.Stmt, held: set[str]) -> ir.Stmt:
-    """`stmt` without the allocations of the buffers `held`."""
-    if isinstance(stmt, ir.Alloc):
-        rest = tuple(name for name in stmt.buffers if name not in held)
-        body = _remove_allocs(stmt.body, held)
-        return ir.Alloc(rest, body) if rest else body
-    return map_children(stmt, lambda child: _remove_allocs(child, held))
 
 
 def _spilled(names: Iterable[str], buffers: _Buffers) -> list[str]:

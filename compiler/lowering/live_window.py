@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import count
+from math import gcd, prod
 
 from vdla.compiler import ir
 from vdla.compiler.analysis import Indices, LeafBlock, Limit, Span, index_form, limits_of, span_of
 from vdla.compiler.arith import Linear, Ranges, bounds, linear_bounds
+from vdla.compiler.ir import extent_text
+from vdla.compiler.lowering.check import PassError
 
 _UNBOUNDED = 1 << 28  # an extent from here on results from a symbolic one
 
@@ -55,7 +59,7 @@ def _spans(access: LeafAccess, buffer: ir.Buffer, outer: Collection[str], ranges
         floor, ceil = bounds(index, domains)
         form = index_form(leaf, index, ranges)
         moving = form.only(lambda term: bounds(term, ranges) != (0, 0))  # drops loops of one iteration
-        offset, (low, high) = span_of(moving + Linear({}, form.const), outer, ranges, limits)
+        offset, (low, high) = span_of(moving + form.const, outer, ranges, limits)
         edges = max(floor, 0), min(ceil, _last_index(extent, ranges))
         spans.append(Span(offset, low, high, *(Linear({}, edge) for edge in edges)))
     return spans
@@ -91,3 +95,44 @@ def _window(span: Span, extent: ir.Extent, ranges: Ranges) -> LiveWindow:
     if size.terms or size.const >= _UNBOUNDED or (isinstance(extent, int) and size.const >= extent):
         return LiveWindow(Linear({}), extent)
     return LiveWindow(span.first, max(size.const, 1))
+
+
+# --- layouts by annotations of the writing block --------------------------------------------------
+
+_Shape = tuple[ir.Extent, ...]
+
+
+def wants_double_buffer(writers: list[LeafBlock]) -> bool:
+    """Whether a writer is annotated with `double_buffer`."""
+    return any(writer.block.annotations.get("double_buffer") for writer in writers)
+
+
+def align_strides(buffer: str, shape: _Shape, writers: list[LeafBlock]) -> _Shape:
+    """The shape padded according to the `storage_align` annotations of the writers."""
+    for writer in writers:
+        if "storage_align" in writer.block.annotations:
+            axis, factor, offset = writer.block.annotations["storage_align"]
+            shape = pad_stride(buffer, shape, axis, factor, offset)
+    return shape
+
+
+def pad_stride(buffer: str, shape: _Shape, axis: int, factor: int, offset: int) -> _Shape:
+    """The shape padded so that the stride of dimension `axis` is `offset` modulo `factor`.
+
+    Dimension `axis + 1` is padded, and inner ones too if it alone cannot give that stride.
+    """
+    inner = shape[axis + 1 :]
+    sizes = [extent for extent in inner if isinstance(extent, int)]
+    if not inner:
+        return shape  # the stride of the last dimension is one element
+    if len(sizes) < len(inner):
+        symbolic = next(extent for extent in inner if not isinstance(extent, int))
+        rule = f"the dimensions inside dimension {axis} of storage_align must be constant"
+        raise PassError(f"place storage of {buffer}: {rule}, got {extent_text(symbolic)}")
+    rows = sizes[1:]
+    if offset % gcd(prod(rows), factor):
+        rows = [next(n for n in count(size) if gcd(n, factor) == 1) for size in rows]
+    shared = gcd(prod(rows), factor)
+    step = factor // shared
+    right = offset // shared * pow(prod(rows) // shared, -1, step)  # times prod(rows), `offset` modulo `factor`
+    return (*shape[: axis + 1], sizes[0] + (right - sizes[0]) % step, *rows)

@@ -17,10 +17,15 @@ from typing import NamedTuple
 from vdla.compiler import ir
 from vdla.compiler.arith import TRUE, conjunction, last_value, loop_ranges, scalar_ranges
 from vdla.compiler.ir import map_children, size_of
-from vdla.compiler.lowering.scope import Scope
-from vdla.compiler.lowering.simplify import EMPTY, close_loop, simplify_stmt, to_extent
-from vdla.compiler.lowering.split_points import UndecidedRange, comparisons, undecided_range
-from vdla.compiler.lowering.symbolic_parts import LoopPart, assume, symbolic_parts
+from vdla.compiler.lowering.simplify import EMPTY, Scope, close_loop, simplify_stmt, to_extent
+from vdla.compiler.lowering.symbolic_parts import (
+    LoopPart,
+    UndecidedRange,
+    assume,
+    comparisons,
+    symbolic_parts,
+    undecided_range,
+)
 
 _MAX_GROWTH = 5  # in stores: enough to split one loop at two points and another at one
 MIN_STORES = 256  # code may always grow to this many stores
@@ -150,7 +155,7 @@ def _piece(stmt: ir.For, part: LoopPart, scope: Scope) -> ir.Stmt:
     new = replace(stmt, extent=extent)
     inside = scope.inside(new)
     if first != ir.Const(0):
-        inside = inside.bound(stmt.var, ir.Binary("add", ir.Var(stmt.var), first))
+        inside = inside.bound(stmt.var, ir.binary("add", stmt.var, first))
     return close_loop(new, simplify_stmt(body, inside))
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from sys import getrecursionlimit
 
 from vdla.compiler import ir
-from vdla.compiler.lowering.blocks import remove_blocks
-from vdla.compiler.lowering.check import Level, check
-from vdla.compiler.lowering.decompose import decompose
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.ir import map_children
+from vdla.compiler.lowering.blocks import decompose, remove_blocks
+from vdla.compiler.lowering.check import Level, PassError, check
 from vdla.compiler.lowering.heap_slots import share_heap_slots
-from vdla.compiler.lowering.parallel import serialise_nested
 from vdla.compiler.lowering.partition import partition
 from vdla.compiler.lowering.prefetch import prefetch
 from vdla.compiler.lowering.select_intrinsics import select_intrinsics
@@ -21,6 +19,24 @@ from vdla.compiler.lowering.storage import place_storage
 from vdla.compiler.lowering.unroll import unroll
 from vdla.compiler.lowering.vectorize import vectorize
 from vdla.compiler.target import Target
+
+# --- nested parallel loops ------------------------------------------------------------------------
+
+
+def serialise_nested(fn: ir.Function) -> ir.Function:
+    """`fn` without PARALLEL loops inside PARALLEL loops.
+
+    for i in parallel(4):                 for i in parallel(4):
+        for j in parallel(8): ...   ->        for j in range(8): ...
+    """
+    return replace(fn, body=_serialise(fn.body, inside=False))
+
+
+def _serialise(stmt: ir.Stmt, *, inside: bool) -> ir.Stmt:
+    """`stmt` with only its outermost parallel loops; none if it is `inside` one."""
+    found = isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL
+    new = map_children(stmt, lambda child: _serialise(child, inside=inside or found))
+    return replace(new, kind=ir.LoopKind.SERIAL) if inside and found and isinstance(new, ir.For) else new
 
 
 @dataclass(frozen=True, slots=True)

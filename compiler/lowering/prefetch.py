@@ -25,7 +25,7 @@ from vdla.compiler.analysis import (
     used_names,
 )
 from vdla.compiler.arith import Linear, var_names
-from vdla.compiler.ir import Names, map_children, map_operands, storage_dtype
+from vdla.compiler.ir import Names, map_children, storage_dtype
 
 _LINE_BYTES = 64  # where lines are shorter, as on a Cortex-A9, every other one is prefetched
 _Region = list[Span]
@@ -95,7 +95,7 @@ def _prefetches(fn: ir.Function, site: _PrefetchSite, ranges: Domains, names: Na
             _merge_into(found, region, ranges)
     for region in found:
         whole = [span.clamped(ranges).full(ranges) for span in region]
-        tables = {e.buffer for s in whole for t in s.offset.terms for e in ir.walk_expr(t) if isinstance(e, ir.Load)}
+        tables = {e.buffer for s in whole for t in s.offset.terms for e in ir.find(t, ir.Load)}
         if all(site.persists(name) for name in tables):
             yield _prefetch_nest(fn, whole, site, ranges, names)
 
@@ -112,7 +112,7 @@ def _merge_into(found: list[_Region], region: _Region, ranges: Domains) -> None:
 def _prefetch_nest(fn: ir.Function, region: _Region, site: _PrefetchSite, ranges: Domains, names: Names) -> ir.Stmt:
     """A prefetch of each cache line of a region, as loops over its dimensions."""
     buffer = fn.buffers[site.buffer]
-    shifted = {site.loop.var: ir.Binary("add", ir.Var(site.loop.var), ir.Const(site.distance))}
+    shifted = {site.loop.var: ir.binary("add", site.loop.var, site.distance)}
     per_line = max(_LINE_BYTES // storage_dtype(buffer.dtype).itemsize, 1)  # elements
     loops: list[tuple[str, ir.Extent]] = []
     indices: list[ir.Expr] = []
@@ -133,14 +133,17 @@ def _prefetch_nest(fn: ir.Function, region: _Region, site: _PrefetchSite, ranges
 
 def _clip_loads(fn: ir.Function, expr: ir.Expr) -> ir.Expr:
     """An index with its own loads clipped to their buffers."""
-    new = map_operands(expr, lambda operand: _clip_loads(fn, operand))
-    if not isinstance(new, ir.Load):
-        return new
-    shape = fn.buffers[new.buffer].shape
-    return ir.Load(new.buffer, tuple(_clip(i, extent) for i, extent in zip(new.indices, shape, strict=True)))
+
+    def clipped(part: ir.Expr) -> ir.Expr:
+        if not isinstance(part, ir.Load):
+            return part
+        shape = fn.buffers[part.buffer].shape
+        return ir.Load(part.buffer, tuple(_clip(i, extent) for i, extent in zip(part.indices, shape, strict=True)))
+
+    return ir.transform(expr, clipped)
 
 
 def _clip(index: ir.Expr, extent: ir.Extent) -> ir.Expr:
     """`index` clipped to [0, extent)."""
-    last = (extent_form(extent) + Linear({}, -1)).expr()
-    return ir.Binary("min", ir.Binary("max", index, ir.Const(0)), last)
+    last = (extent_form(extent) - 1).expr()
+    return ir.Binary("min", ir.binary("max", index, 0), last)

@@ -41,7 +41,7 @@ def _select(stmt: ir.Stmt, fn: ir.Function, runs: Callable[[ir.DeclaredIntrinsic
     """`stmt` with the tensorized nests of intrinsics that the target `runs`."""
     if not (isinstance(stmt, ir.For) and "tensorize" in stmt.annotations):
         return map_children(stmt, lambda child: _select(child, fn, runs))
-    block = next(inner for inner in ir.walk(stmt) if isinstance(inner, ir.Block))
+    block = next(ir.find(stmt, ir.Block))
     match = block.annotations.get("intrinsic")
     if not isinstance(match, Match) or (now := _match_again(stmt, fn, match.intrinsic)) is None:
         return _unmark(stmt)
@@ -61,35 +61,45 @@ def _match_again(nest: ir.For, fn: ir.Function, intrinsic: ir.DeclaredIntrinsic)
 
 def _set_match(stmt: ir.Stmt, match: Match) -> ir.Stmt:
     """A nest with `match` as the annotation of its block."""
-    if isinstance(stmt, ir.Block):
-        return replace(stmt, annotations={**stmt.annotations, "intrinsic": match})
-    return map_children(stmt, lambda child: _set_match(child, match))
+
+    def marked(inner: ir.Stmt) -> ir.Stmt:
+        if isinstance(inner, ir.Block):
+            return replace(inner, annotations={**inner.annotations, "intrinsic": match})
+        return inner
+
+    return ir.transform(stmt, marked)
 
 
 def _spatial_loops(nest: ir.For, block: ir.Block) -> list[str]:
     """The spatial loops of an entry, outermost first."""
-    pairs = zip(block.axes, block.values, strict=True)
+    pairs = block.bindings
     names = {name for axis, v in pairs if axis.kind is not ir.AxisKind.REDUCE for name in var_names(v)}
-    return [inner.var for inner in ir.walk(nest) if isinstance(inner, ir.For) and inner.var in names]
+    return [inner.var for inner in ir.find(nest, ir.For) if inner.var in names]
 
 
 def _unmark(stmt: ir.Stmt) -> ir.Stmt:
     """A nest without the annotations of tensorize."""
-    new = map_children(stmt, _unmark)
-    if not isinstance(new, ir.Block | ir.For):
-        return new
-    return replace(new, annotations={k: v for k, v in new.annotations.items() if k not in ("tensorize", "intrinsic")})
+    return ir.transform(stmt, _without_marks)
+
+
+def _without_marks(stmt: ir.Stmt) -> ir.Stmt:
+    """A statement without its own annotations of tensorize."""
+    if not isinstance(stmt, ir.Block | ir.For):
+        return stmt
+    return replace(stmt, annotations={k: v for k, v in stmt.annotations.items() if k not in ("tensorize", "intrinsic")})
 
 
 def _to_loops(stmt: ir.Stmt, spatial: list[str]) -> ir.Stmt:
     """A nest as plain loops: the last spatial loop vectorized, short outer ones unrolled."""
-    new = map_children(stmt, lambda child: _to_loops(child, spatial))
-    if isinstance(new, ir.Block):
-        return replace(new, annotations={k: v for k, v in new.annotations.items() if k != "intrinsic"})
-    if not isinstance(new, ir.For):
-        return new
-    kind = ir.LoopKind.SERIAL
-    if new.var in spatial:
-        short = isinstance(new.extent, int) and new.extent <= _MAX_UNROLLED
-        kind = ir.LoopKind.VECTORIZE if new.var == spatial[-1] else ir.LoopKind.UNROLL if short else kind
-    return replace(new, kind=kind, annotations={k: v for k, v in new.annotations.items() if k != "tensorize"})
+
+    def plain(new: ir.Stmt) -> ir.Stmt:
+        new = _without_marks(new)
+        if not isinstance(new, ir.For):
+            return new
+        kind = ir.LoopKind.SERIAL
+        if new.var in spatial:
+            short = isinstance(new.extent, int) and new.extent <= _MAX_UNROLLED
+            kind = ir.LoopKind.VECTORIZE if new.var == spatial[-1] else ir.LoopKind.UNROLL if short else kind
+        return replace(new, kind=kind)
+
+    return ir.transform(stmt, plain)

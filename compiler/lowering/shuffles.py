@@ -14,13 +14,13 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import used_names
 from vdla.compiler.analysis.thread_accesses import threads_differ_in
 from vdla.compiler.arith import linear, var_names
-from vdla.compiler.ir import THREAD_AXES, GridKernel, Names, map_exprs, map_operands
-from vdla.compiler.lowering.kernels import kernel_of, launches, with_launches
+from vdla.compiler.ir import THREAD_AXES, GridKernel, Names, map_exprs
+from vdla.compiler.lowering.grids import kernel_of, launches, with_launches
 from vdla.compiler.tensorize import LANES
 from vdla.support.errors import Error
 
 _X = ir.Var(THREAD_AXES[0])
-_FIRST = ir.Binary("eq", _X, ir.Const(0))
+_FIRST = ir.binary("eq", _X, 0)
 _MOST_COPIES = 4  # of the body of a loop over distances
 _Indices = tuple[ir.Expr, ...]
 
@@ -171,8 +171,7 @@ class _Exchange:
         before: list[ir.Stmt] = []
         known: dict[tuple[int, _Indices], ir.Load] = {}
 
-        def change(expr: ir.Expr) -> ir.Expr:
-            new = map_operands(expr, change)
+        def change(new: ir.Expr) -> ir.Expr:
             if not (isinstance(new, ir.Load) and new.buffer == self.buffer.name):
                 return new
             distance, place = self.distance(new.indices[self.lane], first=first), self.place(new.indices)
@@ -187,12 +186,11 @@ class _Exchange:
             return known[distance, place]
 
         def moved(inner: ir.Stmt) -> ir.Stmt:
-            if not isinstance(inner, ir.Store):
-                return ir.map_children(inner, moved)
-            own = inner.buffer == self.buffer.name
-            return replace(inner, indices=self.place(inner.indices)) if own else inner
+            if isinstance(inner, ir.Store) and inner.buffer == self.buffer.name:
+                return replace(inner, indices=self.place(inner.indices))
+            return inner
 
-        return before, moved(map_exprs(stmt, change))
+        return before, ir.transform(map_exprs(stmt, lambda expr: ir.transform(expr, change)), moved)
 
     def distance(self, index: ir.Expr, *, first: bool) -> int:
         """How many lanes further the element of an index is."""
@@ -204,7 +202,7 @@ class _Exchange:
 
 def _stores(stmt: ir.Stmt) -> Iterator[ir.Store]:
     """The stores in a statement."""
-    return (inner for inner in ir.walk(stmt) if isinstance(inner, ir.Store))
+    return ir.find(stmt, ir.Store)
 
 
 def _loads(stmt: ir.Stmt) -> Iterator[ir.Load]:
@@ -219,7 +217,7 @@ def _loads(stmt: ir.Stmt) -> Iterator[ir.Load]:
 
 def _loads_in(expr: ir.Expr) -> Iterator[ir.Load]:
     """The loads in an expression."""
-    return (e for e in ir.walk_expr(expr) if isinstance(e, ir.Load))
+    return ir.find(expr, ir.Load)
 
 
 def _is_stepped(stmt: ir.Stmt, buffer: str) -> bool:

@@ -16,9 +16,8 @@ from math import prod
 from vdla.compiler import ir
 from vdla.compiler.analysis import ROOT, LeafBlock, domains_of, elements_differ, leaves, loads, stores, written_buffers
 from vdla.compiler.arith import Linear, Ranges, function_ranges, linear, var_names
-from vdla.compiler.ir import Match, map_children, map_operands, map_store, storage_dtype
-from vdla.compiler.lowering.buffer_layout import align_strides, wants_double_buffer
-from vdla.compiler.lowering.live_window import LeafAccess, LiveWindow, live_windows
+from vdla.compiler.ir import Match, map_children, map_store, storage_dtype
+from vdla.compiler.lowering.live_window import LeafAccess, LiveWindow, align_strides, live_windows, wants_double_buffer
 
 STACK_BYTES = 16 * 1024  # of one buffer; larger ones come from the heap
 Loops = tuple[ir.For, ...]
@@ -40,7 +39,7 @@ class StoragePlan:
         """Indices into the original buffer as indices into the allocated one."""
         inner = zip(indices, self.windows, strict=False)  # the entries of a match have leading indices only
         new = tuple(_subtract(index, window.origin) for index, window in inner)
-        return new if self.parity is None else (ir.Binary("mod", ir.Var(self.parity), ir.Const(2)), *new)
+        return new if self.parity is None else (ir.binary("mod", self.parity, 2), *new)
 
 
 def place_storage(fn: ir.Function) -> ir.Function:
@@ -112,8 +111,11 @@ def _conflicting_loops(fn: ir.Function, name: str, accesses: list[LeafAccess], i
 
 def _serialise(stmt: ir.Stmt, names: set[str]) -> ir.Stmt:
     """`stmt` with the loops `names` serial."""
-    new = map_children(stmt, lambda child: _serialise(child, names)) if names else stmt
-    return replace(new, kind=ir.LoopKind.SERIAL) if isinstance(new, ir.For) and new.var in names else new
+
+    def serialised(inner: ir.Stmt) -> ir.Stmt:
+        return replace(inner, kind=ir.LoopKind.SERIAL) if isinstance(inner, ir.For) and inner.var in names else inner
+
+    return ir.transform(stmt, serialised) if names else stmt
 
 
 def _memory_scope(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
@@ -207,11 +209,13 @@ def hoisted_loop(around: Loops, buffer: ir.Buffer) -> str | None:
 def _relocate(stmt: ir.Stmt, plans: Mapping[str, StoragePlan]) -> ir.Stmt:
     """`stmt` with the accesses of intermediate buffers relocated."""
 
+    def moved(part: ir.Expr) -> ir.Expr:
+        if isinstance(part, ir.Load) and part.buffer in plans:
+            return ir.Load(part.buffer, plans[part.buffer].relocate(part.indices))
+        return part
+
     def relocate(expr: ir.Expr) -> ir.Expr:
-        new = map_operands(expr, relocate)
-        if isinstance(new, ir.Load) and new.buffer in plans:
-            return ir.Load(new.buffer, plans[new.buffer].relocate(new.indices))
-        return new
+        return ir.transform(expr, moved)
 
     def visit(inner: ir.Stmt) -> ir.Stmt:
         match inner:
@@ -239,7 +243,7 @@ def _relocate_match(match: Match, plans: Mapping[str, StoragePlan]) -> Match:
 
 def _subtract(index: ir.Expr, origin: Linear) -> ir.Expr:
     """`index - origin`."""
-    return (linear(index) + origin.scaled(-1)).expr() if origin.terms or origin.const else index
+    return (linear(index) - origin).expr() if origin.terms or origin.const else index
 
 
 def _insert_allocs(body: ir.Stmt, plans: Mapping[str, StoragePlan]) -> ir.Stmt:

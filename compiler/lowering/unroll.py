@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from vdla.compiler import ir
 from vdla.compiler.arith import FALSE, TRUE, Linear, function_ranges, linear, var_names
 from vdla.compiler.ir import extent_text, map_children, map_match, map_operands, map_prefetch, map_store
-from vdla.compiler.lowering.errors import PassError
-from vdla.compiler.lowering.scope import Scope, is_pure
+from vdla.compiler.lowering.check import PassError
+from vdla.compiler.lowering.simplify import Scope, is_pure
 
 UNROLL_LIMIT = 1 << 13  # stores; beyond that LLVM takes minutes, without gain
 _Env = Mapping[str, int]
@@ -29,7 +29,7 @@ def unroll(fn: ir.Function) -> ir.Function:
         PassError: an UNROLL loop has a symbolic extent or exceeds UNROLL_LIMIT.
     """
     _count_stores(fn.body)
-    unrolled = {s.var for s in ir.walk(fn.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.UNROLL}
+    unrolled = {s.var for s in ir.find(fn.body, ir.For) if s.kind is ir.LoopKind.UNROLL}
     if not unrolled:
         return fn
     writer = _Unroller(Scope(function_ranges(fn)), frozenset(unrolled))

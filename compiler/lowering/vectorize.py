@@ -14,8 +14,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import used_names
 from vdla.compiler.arith import var_names
 from vdla.compiler.ir import map_children, substitute_in
-from vdla.compiler.lowering.scope import Scope
-from vdla.compiler.lowering.simplify import simplify_stmt
+from vdla.compiler.lowering.simplify import Scope, simplify_stmt
 
 _MAX_LANES = 64  # a longer loop becomes a serial loop over vectors of this length
 
@@ -50,13 +49,13 @@ def _vectorize_stmt(stmt: ir.Stmt, outer: Callable[[str], str]) -> ir.Stmt:
 def _split_long(loop: ir.For, extent: int, outer: str) -> ir.Stmt:
     """A long loop as a serial loop over vectors, and a shorter vector for the remainder."""
     var, whole = ir.Var(loop.var), extent // _MAX_LANES
-    start = ir.Binary("mul", ir.Var(outer), ir.Const(_MAX_LANES))
+    start = ir.binary("mul", outer, _MAX_LANES)
     inner = _distribute(replace(loop, extent=_MAX_LANES), _at_index(loop, ir.Binary("add", start, var)))
     main = ir.For(outer, whole, inner)
     if extent % _MAX_LANES == 0:
         return main
     rest = replace(loop, extent=extent % _MAX_LANES)
-    return ir.seq(main, _distribute(rest, _at_index(loop, ir.Binary("add", var, ir.Const(whole * _MAX_LANES)))))
+    return ir.seq(main, _distribute(rest, _at_index(loop, ir.binary("add", var, whole * _MAX_LANES))))
 
 
 def _at_index(loop: ir.For, index: ir.Expr) -> ir.Stmt:
@@ -122,7 +121,7 @@ def _narrow_lanes(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
     if low > high:
         return ir.Seq(())
     part = replace(loop, extent=high - low + 1)
-    index = ir.Binary("add", ir.Var(loop.var), ir.Const(low))
+    index = ir.binary("add", loop.var, low)
     return simplify_stmt(replace(part, body=substitute_in(ir.If(cond, body), {loop.var: index})), Scope({}))
 
 
@@ -155,9 +154,9 @@ def _depends(stmt: ir.Stmt, var: str) -> bool:
 
 def _reads(expr: ir.Expr) -> set[str]:
     """The buffers that an expression loads."""
-    return {inner.buffer for inner in ir.walk_expr(expr) if isinstance(inner, ir.Load)}
+    return {inner.buffer for inner in ir.find(expr, ir.Load)}
 
 
 def _writes(stmt: ir.Stmt) -> set[str]:
     """The buffers that a statement writes."""
-    return {inner.buffer for inner in ir.walk(stmt) if isinstance(inner, ir.Store)}
+    return {inner.buffer for inner in ir.find(stmt, ir.Store)}

@@ -36,7 +36,7 @@ class ChannelWindowLayout:
 
 def channel_window_layout(target: Target, dilation: int) -> ChannelWindowLayout:
     """The layout of the fastest dot product of neighbouring pixels of `target`, in its blocks."""
-    from vdla.compiler.codegen.llvm.intrinsics.channel_window_dot import TAPS, best_channel_window_dot
+    from vdla.compiler.codegen.llvm.intrinsics.window_dot import TAPS, best_channel_window_dot
 
     lanes = best_dot_layout(target).lanes
     if dilation == 1 and best_channel_window_dot(target, lanes) is not None:

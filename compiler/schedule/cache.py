@@ -7,9 +7,8 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import Indices, LeafBlock, is_leaf, leaf_at, read_indices, written_buffers
 from vdla.compiler.analysis.dataflow import check_flow
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.symbols import at_least, domains_of, extent_form, form_bounds
-from vdla.compiler.analysis.tree import block_path, replace_at, used_names
+from vdla.compiler.analysis.tree import ScheduleError, block_path, replace_at, used_names
 from vdla.compiler.arith import Linear, linear, var_names
 from vdla.compiler.ir import Names, expr_text
 from vdla.compiler.schedule.compute_at import compute_for_readers
@@ -92,7 +91,7 @@ def _check_inside(fn: ir.Function, buffer: ir.Buffer, axes: list[ir.Axis], indic
     ranges = domains_of(fn).only_symbols().with_extents({axis.var: axis.extent for axis in axes})
     for index, extent in zip(indices, buffer.shape, strict=True):
         low, high = form_bounds(linear(index), ranges)
-        last = extent_form(extent) + Linear({}, -1)
+        last = extent_form(extent) - 1
         if not (at_least(low, Linear({}), ranges) and at_least(last, high, ranges)):
             raise ScheduleError(f"{where}: the index must stay inside of the buffer, got {expr_text(index)}")
 
@@ -157,13 +156,12 @@ def _axis_names(fn: ir.Function, indices: Indices) -> list[str]:
 def _reading(old: str, new: str, at: Indices | None = None) -> Change:
     """A rewrite of loads from `old` to loads from `new`, at other indices if any are given."""
 
-    def change(expr: ir.Expr) -> ir.Expr:
-        result = ir.with_operands(expr, tuple(change(operand) for operand in ir.operands(expr)))
-        if not isinstance(result, ir.Load) or result.buffer != old:
-            return result
-        return ir.Load(new, result.indices if at is None else at)
+    def change(part: ir.Expr) -> ir.Expr:
+        if not isinstance(part, ir.Load) or part.buffer != old:
+            return part
+        return ir.Load(new, part.indices if at is None else at)
 
-    return change
+    return lambda expr: ir.transform(expr, change)
 
 
 def _writing(block: ir.Block, old: str, new: str) -> ir.Block:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import leaf_at
 from vdla.compiler.analysis.dataflow import first_iteration
-from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.tree import block_path, replace_at
+from vdla.compiler.analysis.tree import ScheduleError, block_path, replace_at
 from vdla.compiler.arith import FALSE, affine, conjuncts, predicate_of, simplify, var_names
 from vdla.compiler.ir import expr_text
 from vdla.compiler.schedule.place import check_only_writer

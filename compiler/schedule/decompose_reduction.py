@@ -10,10 +10,9 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import LeafBlock, leaf_at, stores
 from vdla.compiler.analysis.dataflow import check_flow, scan_loops
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import check_terms_once, elements_differ
 from vdla.compiler.analysis.symbols import domains_of
-from vdla.compiler.analysis.tree import block_path, loop_path, replace_at, used_names
+from vdla.compiler.analysis.tree import ScheduleError, block_path, loop_path, replace_at, used_names
 from vdla.compiler.arith import conjuncts, predicate_of, var_names
 from vdla.compiler.ir import expr_text
 from vdla.compiler.schedule.place import check_not_blockized, in_fresh_loops, target_loops

@@ -10,11 +10,10 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import leaf_at
 from vdla.compiler.analysis.dataflow import check_flow
-from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.tree import block_at, block_path, loops_on, replace_at
+from vdla.compiler.analysis.tree import ScheduleError, block_at, block_path, loops_on, replace_at
 from vdla.compiler.arith import conjuncts, predicate_of, var_names
 from vdla.compiler.ir import expr_text
-from vdla.compiler.schedule.loop_roles import content_text
+from vdla.compiler.schedule.loop_kinds import content_text
 from vdla.compiler.schedule.place import check_only_writer
 
 
@@ -43,7 +42,7 @@ def _full_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
     spatial = [a.var for a in found.axes if a.kind is ir.AxisKind.SPATIAL]
     if axis not in spatial:
         raise ScheduleError(f"{where}: the axis must be one of {', '.join(spatial)}, got {axis!r}")
-    values = {a.var: value for a, value in zip(found.axes, found.values, strict=True)}
+    values = {a.var: value for a, value in found.bindings}
     loop = values[axis]
     others = set().union(*(var_names(v) for a, v in values.items() if a != axis))
     around = {step.var: step for step in loops_on(path)}

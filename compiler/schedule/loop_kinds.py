@@ -2,16 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import check_independent
-from vdla.compiler.analysis.tree import Path, block_path, loop_at, loop_path, loops_on, replace_at, tree_of
-from vdla.compiler.arith import conjuncts, var_names
-from vdla.compiler.ir import BLOCK_AXES, GRID_AXES, RESERVED, THREAD, expr_text, extent_text
-from vdla.compiler.schedule.loop_roles import outermost_blocks, role
+from vdla.compiler.analysis.tree import (
+    Path,
+    ScheduleError,
+    block_path,
+    loop_at,
+    loop_path,
+    loops_on,
+    replace_at,
+    tree_of,
+)
+from vdla.compiler.arith import INT32, conjuncts, var_names
+from vdla.compiler.ir import BLOCK_AXES, GRID_AXES, RESERVED, THREAD, Names, expr_text, extent_text
+from vdla.compiler.ir.by_identity import by_identity
+
+MAX_ITERATIONS = INT32[1] + 1  # of an int32 loop variable
+
+
+def outermost_blocks(stmt: ir.Stmt) -> list[ir.Block]:
+    """The blocks inside `stmt`, without those nested in another block."""
+    if isinstance(stmt, ir.Block):
+        return [stmt]
+    return [block for child in ir.children(stmt) for block in outermost_blocks(child)]
+
+
+def role(block: ir.Block, var: str) -> str:
+    """The role of a loop for a block: "spatial", "reduce", "scan", "mixed" or "unused"."""
+    kinds = _kinds_of(block).get(var, frozenset())
+    if len(kinds) > 1:
+        return "mixed"
+    return next(iter(kinds)).value if kinds else "unused"
+
+
+@by_identity(most=64)
+def _kinds_of(block: ir.Block) -> Mapping[str, frozenset[ir.AxisKind]]:
+    """The kinds of the axes that each loop drives."""
+    found: dict[str, frozenset[ir.AxisKind]] = {}
+    for axis, value in block.bindings:
+        for var in var_names(value):
+            found[var] = found.get(var, frozenset()) | {axis.kind}
+    return found
+
+
+def content_text(loop: ir.For) -> str:
+    """The statements directly inside a loop, for messages."""
+    inside = loop.body.stmts if isinstance(loop.body, ir.Seq) else (loop.body,)
+    return ", ".join(_label(stmt) for stmt in inside)
+
+
+def _label(stmt: ir.Stmt) -> str:
+    """A statement, for messages."""
+    match stmt:
+        case ir.For(var=var):
+            return f"loop {var}"
+        case ir.Block(name=name):
+            return f"block {name}"
+    return "a store"
+
+
+def check_new_name(where: str, name: str, taken: Names, freed: tuple[str, ...]) -> None:
+    """Refuse a name that is no identifier or is in use; the loops `freed` are replaced."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ScheduleError(f"{where}: a loop name must be an identifier, got {name!r}")
+    if name in taken and name not in freed:
+        raise ScheduleError(f"{where}: a loop name must be new in the function, got {name}")
 
 
 def unroll(fn: ir.Function, loop: str) -> ir.Function:
@@ -65,7 +125,7 @@ def vectorize(fn: ir.Function, loop: str) -> ir.Function:
     where = f"vectorize of {loop}"
     path = loop_path(fn, loop, where)
     _check_static(loop_at(path), where)
-    inside = [stmt for stmt in ir.walk(loop_at(path)) if isinstance(stmt, ir.For)]
+    inside = list(ir.find(loop_at(path), ir.For))
     for other in (*loops_on(path)[:-1], *inside[1:]):
         if other.kind is ir.LoopKind.VECTORIZE:
             rule = "no other vectorized loop must lie around it or inside"
@@ -113,7 +173,7 @@ def _check_axis(path: Path, thread: str, where: str) -> None:
     loop = loop_at(path)
     nest = path[1] if isinstance(path[0], ir.Seq) else path[0]
     above = loops_on(path)[:-1]
-    for other in (stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.For)):
+    for other in ir.find(nest, ir.For):
         if other.annotations.get(THREAD) != thread:
             continue
         if other.extent != loop.extent:

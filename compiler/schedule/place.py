@@ -8,11 +8,11 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import LeafBlock, leaf_at, leaves, stores, written_buffers
 from vdla.compiler.analysis.dataflow import bounds_axis
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import ONE, Limit, Span, full_span, limited_bounds, limits_of
 from vdla.compiler.analysis.symbols import at_least, domains_of, extent_of
 from vdla.compiler.analysis.tree import (
     Path,
+    ScheduleError,
     block_at,
     block_path,
     loop_path,

@@ -7,13 +7,12 @@ from itertools import pairwise
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import leaves, readers_of_any, written_buffers
 from vdla.compiler.analysis.dataflow import last_iteration, reduction_loops
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.symbols import Domains, domains_of
-from vdla.compiler.analysis.tree import loop_at, loop_path, loops_on, replace_at
-from vdla.compiler.analysis.unchecked import is_unchecked
+from vdla.compiler.analysis.tree import ScheduleError, is_unchecked, loop_at, loop_path, loops_on, replace_at
 from vdla.compiler.arith import Linear, Ranges, ambiguous_vars, linear, var_names
 from vdla.compiler.ir import extent_text
-from vdla.compiler.schedule.loop_roles import content_text, outermost_blocks, role
+from vdla.compiler.schedule.loop_kinds import content_text, outermost_blocks, role
+from vdla.compiler.schedule.split import split
 
 
 def reorder(fn: ir.Function, *loops: str) -> ir.Function:
@@ -77,7 +76,7 @@ def _check_terms_once(where: str, nest: ir.Stmt, known: Domains) -> None:
         summed = ""
         around = _loops_above(nest, block)
         ranges = {loop.var: known[loop.var] for loop in around}
-        spatial = [v for a, v in zip(block.axes, block.values, strict=True) if a.kind is ir.AxisKind.SPATIAL]
+        spatial = [v for a, v in block.bindings if a.kind is ir.AxisKind.SPATIAL]
         again = {name for value in spatial for name in ambiguous_vars(_terms_over(value, ranges), ranges)}
         for loop in around:
             kind = "unused" if loop.var in again else role(block, loop.var)
@@ -140,3 +139,33 @@ def _loops_above(stmt: ir.Stmt, block: ir.Block) -> list[ir.For]:
         if child is block or any(inner is block for inner in ir.walk(child)):
             return ([stmt] if isinstance(stmt, ir.For) else []) + _loops_above(child, block)
     return []
+
+
+# --- tile -----------------------------------------------------------------------------------------
+
+TileNames = tuple[str, str, str, str]
+
+
+def tile(
+    fn: ir.Function, y: str, x: str, y_factor: int, x_factor: int, names: TileNames | None = None
+) -> tuple[ir.Function, TileNames]:
+    """Tile two nested loops by `y_factor` x `x_factor` iterations.
+
+    for i in range(6):                  for i_o in range(3):
+        for j in range(8):                  for j_o in range(2):
+            block c(vi=i, vj=j): ... ->         for i_i in range(2):
+                                                    for j_i in range(4):
+                                                        block c(vi=i_o * 2 + i_i, vj=j_o * 4 + j_i)
+
+    The four loop names, in this order, are as given, else those of the splits.
+    """
+    where = f"tile of {y} and {x}"
+    if names is not None and (not isinstance(names, tuple | list) or len(names) != 4):
+        raise ScheduleError(f"{where}: names must be four different names, got {names}")
+    y_names, x_names = (None, None) if names is None else ((names[0], names[2]), (names[1], names[3]))
+    try:
+        fn, (y_outer, y_inner) = split(fn, y, y_factor, names=y_names)
+        fn, (x_outer, x_inner) = split(fn, x, x_factor, names=x_names)
+        return reorder(fn, y_outer, x_outer, y_inner, x_inner), (y_outer, x_outer, y_inner, x_inner)
+    except ScheduleError as error:
+        raise ScheduleError(f"{where}: {error}") from error

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import LeafBlock, init_stores, leaves, stores
+from vdla.compiler.analysis.access import LeafBlock, init_stores, leaf_at, leaves, stores, written_buffers
 from vdla.compiler.analysis.combiner import reduction_terms, replace_terms
 from vdla.compiler.analysis.dataflow import check_flow
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import check_terms_once
 from vdla.compiler.analysis.symbols import domains_of
-from vdla.compiler.analysis.tree import block_path, loop_path, replace_at, used_names
+from vdla.compiler.analysis.tree import ScheduleError, block_path, loop_at, loop_path, replace_at, used_names
 from vdla.compiler.arith import TRUE, Ranges, conjuncts, predicate_of, simplify, var_names
-from vdla.compiler.ir import ATOMIC, STARTS, Names, expr_text
-from vdla.compiler.schedule.loop_roles import role
+from vdla.compiler.ir import ATOMIC, STARTS, THREAD_AXES, Names, expr_text, extent_text
+from vdla.compiler.schedule.loop_kinds import bind, loops_of, role, set_scope
 from vdla.compiler.schedule.place import check_not_blockized, in_fresh_loops, target_loops
+from vdla.compiler.schedule.split import split
 from vdla.support.integers import is_int
 
 _OF_BUFFERS = (
@@ -53,12 +53,12 @@ class _Factoring:
         return (*indices[: self.position], ir.Var(self.axis.var), *indices[self.position :])
 
 
-def rfactor(fn: ir.Function, loop: str, factor_axis: int = 0, where: str = "") -> tuple[ir.Function, str]:
+def rfactor(fn: ir.Function, loop: str, factor_axis: int = 0) -> tuple[ir.Function, str]:
     """Reduce over the other reduce loops into a new buffer with a dimension for `loop`, then over
     that dimension.
 
     The result is the name of the block of partial results; `factor_axis` is the position of the new
-    dimension. Refusals begin with `where`, for a primitive that is made of this one.
+    dimension.
 
     for i in range(4):                      for i in range(4):
         for ko in range(2):                     for ko in range(2):
@@ -72,7 +72,11 @@ def rfactor(fn: ir.Function, loop: str, factor_axis: int = 0, where: str = "") -
     The order of the additions changes, which floats show. `loop` becomes spatial, so it may be
     vectorized.
     """
-    where = where or f"rfactor of {loop}"
+    return _factored(fn, loop, factor_axis, f"rfactor of {loop}")
+
+
+def _factored(fn: ir.Function, loop: str, factor_axis: int, where: str) -> tuple[ir.Function, str]:
+    """`rfactor`, with refusals that begin with `where`."""
     target_loops(fn, loop, where)
     split = _factoring_of(fn, loop, factor_axis, where)
     ranges = domains_of(fn)
@@ -144,11 +148,7 @@ def _partial_block(fn: ir.Function, split: _Factoring, terms: list[ir.Expr], nam
     block = split.leaf.block
     loops, factored = (*split.others, split.loop), (*split.rest, split.axis)
     new = {loop.var: ir.Var(axis.var) for loop, axis in zip(loops, factored, strict=True)}
-    inside = {
-        axis.var: ir.substitute(value, new)
-        for axis, value in zip(block.axes, block.values, strict=True)
-        if axis.kind is ir.AxisKind.REDUCE
-    }
+    inside = {axis.var: ir.substitute(value, new) for axis, value in block.bindings if axis.kind is ir.AxisKind.REDUCE}
 
     def redirected(store: ir.Store, value: ir.Expr) -> ir.Store:
         return ir.Store(split.buffers[store.buffer], split.partial(store.indices), value)
@@ -205,3 +205,60 @@ def _with_partials(fn: ir.Function, split: _Factoring) -> dict[str, ir.Buffer]:
         shape = (*old.shape[: split.position], split.loop.extent, *old.shape[split.position :])
         new[name] = replace(old, name=name, shape=shape)
     return new
+
+
+# --- thread_reduce --------------------------------------------------------------------------------
+
+_LAST_TERMS = 2  # that one thread adds
+
+
+def thread_reduce(fn: ir.Function, loop: str, thread: str) -> tuple[ir.Function, str]:
+    """Bind a reduce loop to an axis of threads: each computes a partial result, and half as many
+    threads combine pairs of them, until one thread combines the last two.
+
+    for i in range(4):                   for i in range(4):
+        for ko in range(4):                  for ko in range(4):  # thread=threadIdx.x
+            for ki in range(8):                  for ki in range(8):
+                block c(vi=i, ...):              block c_rf(vko=ko, ...): c_rf[vko, vi] += ...
+                    c[vi] += a[...]   ->     for o in range(2):
+                                                 for t in range(4):  # thread=threadIdx.x
+                                                     block c_c_rf(vt=t, ...) where t < 2:
+                                                         c_c_rf[vt, vi] += c_rf[o * 2 + vt, vi]
+                                             for t in range(2):
+                                                 block c(vi=i, ...): c[vi] += c_c_rf[t, vi]
+
+    The partial results are in shared memory, so lowering puts a barrier between the steps; where a
+    device has warps of 32 lanes, the last five steps go from register to register instead. The
+    order of the additions changes, which floats show. The result is the name of the block of the
+    first partial results.
+    """
+    where = f"thread_reduce of {loop}"
+    if thread not in THREAD_AXES:
+        raise ScheduleError(f"{where}: the thread must be one of {', '.join(THREAD_AXES)}, got {thread!r}")
+    threads = loop_at(loop_path(fn, loop, where)).extent
+    if not isinstance(threads, int):
+        raise ScheduleError(f"{where}: the extent must be a number, got {extent_text(threads)}")
+    total = _block_in(fn, loop)
+    fn, first = _partial(fn, loop, where)
+    fn = bind(fn, loop, thread)
+    terms = threads
+    while terms > _LAST_TERMS:
+        terms = -(-terms // 2)
+        fn, (_, pair) = split(fn, loops_of(fn, total)[-1], factor=terms)
+        fn, _ = _partial(fn, pair, where)
+        fn, (_, own) = split(fn, pair, factor=threads)
+        fn = bind(fn, own, thread)
+    return fn, first
+
+
+def _block_in(fn: ir.Function, loop: str) -> str:
+    """The block that reduces over a loop; `rfactor` refuses another number of blocks."""
+    return next(stmt.name for stmt in ir.find(loop_at(loop_path(fn, loop, "")), ir.Block))
+
+
+def _partial(fn: ir.Function, loop: str, where: str) -> tuple[ir.Function, str]:
+    """`fn` with a reduction factored over a loop, its partial results in shared memory."""
+    fn, name = _factored(fn, loop, 0, where)
+    for buffer in sorted(written_buffers(leaf_at(block_path(fn, name, where)).block)):
+        fn = set_scope(fn, buffer, "shared")
+    return fn, name

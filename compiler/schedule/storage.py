@@ -8,12 +8,12 @@ the target can.
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import LeafBlock, leaves, read_indices, writers_of
+from vdla.compiler.analysis.access import LeafBlock, leaf_at, leaves, read_indices, stores, writers_of
 from vdla.compiler.analysis.dataflow import common_loops
-from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.tree import block_path, loops_on
+from vdla.compiler.analysis.independence import ROOT
+from vdla.compiler.analysis.tree import ScheduleError, block_path, loops_on
 from vdla.compiler.arith import INT32
-from vdla.compiler.ir import expr_text
+from vdla.compiler.ir import ATOMIC, STRIPS, expr_text
 from vdla.compiler.schedule.loop_kinds import with_annotation
 from vdla.support.integers import is_int, to_python
 
@@ -109,3 +109,76 @@ def _check_at_least(where: str, what: str, value: object, least: int) -> None:
         raise ScheduleError(f"{where}: the {what} must be an integer of at least {least}, got {value!r}")
     if number > INT32[1]:
         raise ScheduleError(f"{where}: the {what} must be at most {INT32[1]}, got {value!r}")
+
+
+# --- where a buffer is allocated ------------------------------------------------------------------
+
+
+def store_at(fn: ir.Function, block: str, loop: str | None) -> ir.Function:
+    """Allocate the buffer that a block writes once per iteration of `loop`.
+
+        for y in range(4):                      for y in range(4):  # one tile for all of co
+            for co in range(8):          ->         for co in range(8):
+                block w(vco=co): ...                    block w(vco=co): ...  # store_at=y
+
+    With None for `loop` it is allocated once per program.
+
+    Raises:
+        ScheduleError: the loop is not around the block.
+    """
+    where = f"store_at of {block}"
+    around = [step.var for step in loops_on(block_path(fn, block, where))]
+    if loop is not None and loop not in around:
+        raise ScheduleError(f"{where}: the loop must be one of {', '.join(around)}, got {loop!r}")
+    return with_annotation(fn, block, "store_at", ROOT if loop is None else loop, where)
+
+
+# --- strips ---------------------------------------------------------------------------------------
+
+
+def strips(fn: ir.Function, block: str, count: int) -> ir.Function:
+    """Compute the tiles of a block in `count` strips where it would wait for a window or for its
+    results to be stored.
+
+    On the VDLA, each strip begins when its part of the window has been loaded, and its results are
+    stored while the next one is computed. Virtual threads overlap the transfers of all tiles but
+    the first and the last, so with them only these are cut. It changes no value, and nothing on
+    other targets.
+
+    block w(vi=i): ...  ->  block w(vi=i): ...  # strips=2
+    """
+    where = f"strips of {block}"
+    block_path(fn, block, where)
+    number = to_python(count)
+    if not is_int(number) or number < 1:
+        raise ScheduleError(f"{where}: the count must be an integer of at least 1, got {count!r}")
+    return with_annotation(fn, block, STRIPS, int(number), where)
+
+
+# --- atomic updates -------------------------------------------------------------------------------
+
+_OPS = ("add", "min", "max")
+_DTYPES = ("int32", "uint32")  # what every device updates at once
+
+
+def atomic(fn: ir.Function, block: str) -> ir.Function:
+    """Let threads of a grid update the elements of a reduction at once, so that `bind` takes its
+    reduce loops.
+
+    block c(vi=i, vk=reduce k):       ->    block c(vi=i, vk=reduce k):  # atomic=True
+        c[vi] = c[vi] + a[vi, vk]               c[vi] = c[vi] + a[vi, vk]
+
+    The sums are of 32-bit integers, whose order does not show, or their least or greatest.
+    """
+    where = f"atomic of {block}"
+    found, *others = stores(leaf_at(block_path(fn, block, where)).block)
+    own = ir.Load(found.buffer, found.indices)
+    match found.value:
+        case ir.Binary(op=op, a=a, b=b) if not others and op in _OPS and (a == own) != (b == own):
+            dtype = fn.buffers[found.buffer].dtype
+        case _:
+            rule = f"the block must update one element by {', '.join(_OPS[:-1])} or {_OPS[-1]}"
+            raise ScheduleError(f"{where}: {rule}, got {found.buffer} = {expr_text(found.value)}")
+    if dtype not in _DTYPES:
+        raise ScheduleError(f"{where}: {found.buffer} must be {' or '.join(_DTYPES)}, got {dtype}")
+    return with_annotation(fn, block, ATOMIC, True, where)

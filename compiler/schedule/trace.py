@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler import ir
 from vdla.compiler.analysis.independence import check_concurrent_loops
-from vdla.compiler.analysis.unchecked import is_unchecked
-from vdla.compiler.schedule.check_tensorized import check_tensorized
+from vdla.compiler.analysis.tree import ScheduleError, is_unchecked
+from vdla.compiler.schedule.blockize import check_tensorized
 from vdla.compiler.tensorize import Intrinsic
 from vdla.support.integers import to_python
 
@@ -89,7 +89,32 @@ class ScheduleTrace:
 # --- recording ------------------------------------------------------------------------------------
 
 
-def primitive(method: Callable[Concatenate[Schedule, _P], _R]) -> Callable[Concatenate[Schedule, _P], _R]:
+def primitive(
+    function: Callable[Concatenate[ir.Function, _P], ir.Function],
+) -> Callable[Concatenate[Schedule, _P], None]:
+    """A primitive, from a function to a function, as a method of Schedule."""
+
+    @wraps(function)
+    def method(self: Schedule, /, *args: _P.args, **keywords: _P.kwargs) -> None:
+        self.fn = function(self.fn, *args, **keywords)
+
+    return recorded(method)
+
+
+def naming_primitive(
+    function: Callable[Concatenate[ir.Function, _P], tuple[ir.Function, _R]],
+) -> Callable[Concatenate[Schedule, _P], _R]:
+    """The same of a primitive that also gives the names of what is new."""
+
+    @wraps(function)
+    def method(self: Schedule, /, *args: _P.args, **keywords: _P.kwargs) -> _R:
+        self.fn, result = function(self.fn, *args, **keywords)
+        return result
+
+    return recorded(method)
+
+
+def recorded(method: Callable[Concatenate[Schedule, _P], _R]) -> Callable[Concatenate[Schedule, _P], _R]:
     """Decorate a method of Schedule that rewrites `fn`: record it, or restore `fn` if it raises.
 
     A schedule without checks is not recorded either.

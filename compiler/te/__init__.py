@@ -27,8 +27,7 @@ from vdla.compiler.te.expr import (
     binary,
     const,
 )
-from vdla.compiler.te.extents import extent_of
-from vdla.compiler.te.lambda_names import with_axes
+from vdla.compiler.te.extents import extent_of, with_axes
 from vdla.compiler.te.math import (
     abs,
     call,

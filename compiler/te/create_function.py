@@ -159,7 +159,7 @@ def _unit_nest(unit: Stage | Scan, names: Names) -> ir.Stmt:
 
 def last_index(extent: ir.Extent) -> ir.Expr:
     """The last index below an extent."""
-    return ir.Const(extent - 1) if isinstance(extent, int) else ir.Binary("sub", extent, ir.Const(1))
+    return ir.Const(extent - 1) if isinstance(extent, int) else ir.binary("sub", extent, 1)
 
 
 def _stage_nest(stage: Stage, names: Names, step: ir.Expr | None = None) -> ir.Stmt:

@@ -7,7 +7,7 @@ tensors, reduce axes and symbols it uses, which are the dependences of its stage
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
 
@@ -31,82 +31,45 @@ class TeError(Error, ValueError):
 # --- values ---------------------------------------------------------------------------------------
 
 
+def _operator(op: str) -> Callable[[Any, Operand], Value]:
+    """The method of an operator."""
+    return lambda own, other: binary(op, own, other)
+
+
+def _reflected(op: str) -> Callable[[Any, Operand], Value]:
+    """The method of an operator whose left operand has none."""
+    return lambda own, other: binary(op, other, own)
+
+
 class _PythonOperators:
     """Python's operators on elements."""
 
     __array_ufunc__ = None  # NumPy scalars on the left defer to these operators
 
-    def __add__(self, other: Operand) -> Value:
-        return binary("add", self, other)
-
-    def __radd__(self, other: Operand) -> Value:
-        return binary("add", other, self)
-
-    def __sub__(self, other: Operand) -> Value:
-        return binary("sub", self, other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return binary("sub", other, self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return binary("mul", self, other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return binary("mul", other, self)
-
-    def __floordiv__(self, other: Operand) -> Value:
-        return binary("floordiv", self, other)
-
-    def __rfloordiv__(self, other: Operand) -> Value:
-        return binary("floordiv", other, self)
-
-    def __mod__(self, other: Operand) -> Value:
-        return binary("mod", self, other)
-
-    def __rmod__(self, other: Operand) -> Value:
-        return binary("mod", other, self)
-
-    def __lshift__(self, other: Operand) -> Value:
-        return binary("shl", self, other)
-
-    def __rlshift__(self, other: Operand) -> Value:
-        return binary("shl", other, self)
-
-    def __rshift__(self, other: Operand) -> Value:
-        return binary("shr", self, other)
-
-    def __rrshift__(self, other: Operand) -> Value:
-        return binary("shr", other, self)
-
-    def __and__(self, other: Operand) -> Value:
-        return binary("and", self, other)
-
-    def __rand__(self, other: Operand) -> Value:
-        return binary("and", other, self)
-
-    def __or__(self, other: Operand) -> Value:
-        return binary("or", self, other)
-
-    def __ror__(self, other: Operand) -> Value:
-        return binary("or", other, self)
-
-    def __xor__(self, other: Operand) -> Value:
-        return binary("xor", self, other)
-
-    def __rxor__(self, other: Operand) -> Value:
-        return binary("xor", other, self)
-
-    def __lt__(self, other: Operand) -> Value:
-        return binary("lt", self, other)
-
-    def __le__(self, other: Operand) -> Value:
-        return binary("le", self, other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return binary("gt", self, other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return binary("ge", self, other)
+    __add__ = _operator("add")
+    __radd__ = _reflected("add")
+    __sub__ = _operator("sub")
+    __rsub__ = _reflected("sub")
+    __mul__ = _operator("mul")
+    __rmul__ = _reflected("mul")
+    __floordiv__ = _operator("floordiv")
+    __rfloordiv__ = _reflected("floordiv")
+    __mod__ = _operator("mod")
+    __rmod__ = _reflected("mod")
+    __lshift__ = _operator("shl")
+    __rlshift__ = _reflected("shl")
+    __rshift__ = _operator("shr")
+    __rrshift__ = _reflected("shr")
+    __and__ = _operator("and")
+    __rand__ = _reflected("and")
+    __or__ = _operator("or")
+    __ror__ = _reflected("or")
+    __xor__ = _operator("xor")
+    __rxor__ = _reflected("xor")
+    __lt__ = _operator("lt")
+    __le__ = _operator("le")
+    __gt__ = _operator("gt")
+    __ge__ = _operator("ge")
 
     def __eq__(self, other: object) -> Value:  # type: ignore[override]
         return binary("eq", self, other)

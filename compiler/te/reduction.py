@@ -26,7 +26,7 @@ from vdla.compiler.te.expr import (
     element_of,
     make_value,
 )
-from vdla.compiler.te.lambda_names import parameter_names
+from vdla.compiler.te.extents import parameter_names
 
 _Identity = Number | Callable[[str], Number]  # a number, or a function of the dtype
 _NO_POSITION = limits("int32")[1]  # greater than any position

@@ -14,7 +14,6 @@ from typing import Any, overload
 
 from vdla.compiler import ir
 from vdla.compiler.ir import extent_text
-from vdla.compiler.te.bounds_check import check_bounds
 from vdla.compiler.te.create_function import dependence_order, last_index
 from vdla.compiler.te.expr import (
     Dim,
@@ -27,8 +26,7 @@ from vdla.compiler.te.expr import (
     axis_name,
     merge_unique,
 )
-from vdla.compiler.te.extents import check_extent, extent_of
-from vdla.compiler.te.lambda_names import parameter_names
+from vdla.compiler.te.extents import check_bounds, check_extent, extent_of, parameter_names
 
 _WHERE = "te.scan"
 
@@ -178,8 +176,7 @@ class _Lift:
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
         """An expression at a step."""
-        new = ir.with_operands(expr, tuple(self.expr(operand) for operand in ir.operands(expr)))
-        return self.load(new) if isinstance(new, ir.Load) else new
+        return ir.transform(expr, lambda part: self.load(part) if isinstance(part, ir.Load) else part)
 
     def load(self, load: ir.Load) -> ir.Expr:
         """A load of a state, of another tensor of the cell, or from outside."""
@@ -194,7 +191,7 @@ class _Lift:
 
     def previous(self, step: ir.Expr) -> ir.Expr:
         """The previous step."""
-        return ir.Binary("add" if self.reverse else "sub", step, ir.Const(1))
+        return ir.binary("add" if self.reverse else "sub", step, 1)
 
     def is_first(self, step: ir.Expr) -> ir.Expr:
         """Whether `step` is the first."""

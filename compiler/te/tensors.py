@@ -9,7 +9,6 @@ from typing import Any, overload
 
 from vdla.compiler import ir
 from vdla.compiler.ir import RESERVED, size_violation
-from vdla.compiler.te.bounds_check import check_bounds
 from vdla.compiler.te.expr import (
     Dim,
     Number,
@@ -30,8 +29,7 @@ from vdla.compiler.te.expr import (
     make_value,
     same_dtype,
 )
-from vdla.compiler.te.extents import check_extent, check_shape
-from vdla.compiler.te.lambda_names import parameter_names
+from vdla.compiler.te.extents import check_bounds, check_extent, check_shape, parameter_names
 from vdla.support.integers import is_int
 
 # --- operations -----------------------------------------------------------------------------------

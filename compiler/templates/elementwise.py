@@ -9,10 +9,13 @@ from vdla.compiler.operators import definitions
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError, template
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.templates.elementwise_form import check_zero_points, checked_activations, elementwise_operator
+from vdla.compiler.templates.elementwise_form import (
+    check_factor_pair,
+    check_zero_points,
+    checked_activations,
+    elementwise_operator,
+)
 from vdla.hardware.config import Config
-from vdla.hardware.factors import MAX_FACTOR
-from vdla.support.integers import is_int
 
 _EXTREMA = ("maximum", "minimum")
 
@@ -73,7 +76,7 @@ def leaky_relu(
     Raises:
         TemplateError: an extent, factor or zero point is out of range, or no tile fits the buffers.
     """
-    _check_factors(name, factors)
+    check_factor_pair(name, factors, 0)
     results = Results(config=config, name=name, floor=floor, ceiling=ceiling, zero_point=zero_point)
     shape = checked_activations(results, batch, height, width, channels)
     check_zero_points(results, "input_zero_point", (input_zero_point,))
@@ -112,7 +115,7 @@ def extremum(
     name = name or kind
     if not isinstance(input_zero_points, tuple) or len(input_zero_points) != 2:
         raise TemplateError(f"{name}: input_zero_points must be two integers, got {input_zero_points}")
-    _check_factors(name, factors)
+    check_factor_pair(name, factors, 0)
     results = Results(
         config=config, name=name, activation=activation, floor=floor, ceiling=ceiling, zero_point=zero_point
     )
@@ -120,9 +123,3 @@ def extremum(
     check_zero_points(results, "input_zero_point", input_zero_points)
     terms = definitions.extremum(kind=kind, factors=factors, zero_points=input_zero_points, **shape)
     return elementwise_operator(results, terms, 2, 0, virtual_threads, tiling)
-
-
-def _check_factors(name: str, factors: tuple[int, int]) -> None:
-    pair = isinstance(factors, tuple) and len(factors) == 2
-    if not pair or not all(is_int(f) and 0 <= f <= MAX_FACTOR for f in factors):
-        raise TemplateError(f"{name}: factors must be two integers from 0 to {MAX_FACTOR}, got {factors}")

@@ -17,7 +17,7 @@ from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import Definition
 from vdla.compiler.operators.vdla.checks import check_range
 from vdla.compiler.operators.vdla.layouts import Layout
-from vdla.compiler.operators.vdla.operator import Array, Factors, Operator
+from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, OTHER
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
@@ -26,6 +26,8 @@ from vdla.compiler.templates.host_arrays import packed_inputs, packed_scale, pla
 from vdla.compiler.templates.mapped_template import tiled_template
 from vdla.compiler.templates.plain_result import plain_result
 from vdla.compiler.templates.sliding_window import check_extents, check_threads
+from vdla.hardware.factors import MAX_FACTOR
+from vdla.support.integers import is_int
 
 
 def checked_activations(results: Results, batch: int, height: int, width: int, channels: int) -> dict[str, Any]:
@@ -38,6 +40,14 @@ def checked_activations(results: Results, batch: int, height: int, width: int, c
     check_extents(results.name, extents.items())
     results.check()
     return {"batch": batch, "channels": channels, "size": (height, width), "dtype": results.config.inp_dtype}
+
+
+def check_factor_pair(name: str, factors: object, least: int) -> None:
+    """Reject anything but two integers from `least` on that the machine can multiply by."""
+    pair = factors if isinstance(factors, tuple) and len(factors) == 2 else (None, None)
+    if not all(is_int(factor) and least <= factor <= MAX_FACTOR for factor in pair):
+        rule = f"factors must be two integers from {least} to {MAX_FACTOR}"
+        raise TemplateError(f"{name}: {rule}, got {factors}")
 
 
 def check_zero_points(results: Results, what: str, zero_points: tuple[int, ...]) -> None:

@@ -6,10 +6,14 @@ from vdla.compiler.operators.definitions import residual_addition
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError, template
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.templates.elementwise_form import check_zero_points, checked_activations, elementwise_operator
+from vdla.compiler.templates.elementwise_form import (
+    check_factor_pair,
+    check_zero_points,
+    checked_activations,
+    elementwise_operator,
+)
 from vdla.hardware.config import Config
 from vdla.hardware.factors import MAX_FACTOR
-from vdla.support.integers import is_int
 
 
 @template
@@ -39,7 +43,7 @@ def residual_add(
     Raises:
         TemplateError: an extent, factor or zero point is out of range, or no tile fits the buffers.
     """
-    _check_factors(name, factors)
+    check_factor_pair(name, factors, -MAX_FACTOR)
     results = Results(
         config=config, name=name, activation=activation, floor=floor, ceiling=ceiling, zero_point=zero_point, raw=raw
     )
@@ -52,9 +56,3 @@ def residual_add(
     offset = -sum(factor * zero for factor, zero in zip(factors, input_zero_points, strict=True))
     sums = residual_addition(factors=factors, **shape)
     return elementwise_operator(results, sums, 2, offset, virtual_threads, tiling)
-
-
-def _check_factors(name: str, factors: object) -> None:
-    pair = factors if isinstance(factors, tuple) and len(factors) == 2 else (None, None)
-    if not all(is_int(f) and abs(f) <= MAX_FACTOR for f in pair):
-        raise TemplateError(f"{name}: factors must be two integers from -{MAX_FACTOR} to {MAX_FACTOR}, got {factors}")

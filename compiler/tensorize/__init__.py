@@ -1,8 +1,7 @@
 """Tensor intrinsics: their declaration, and matching loop nests against it."""
 
 from vdla.compiler.tensorize.apply import match_block, perfect_nest, tensorize
-from vdla.compiler.tensorize.errors import IntrinsicError, TensorizeError
-from vdla.compiler.tensorize.fragment import LANES, Fragment, FragmentEmitter
+from vdla.compiler.tensorize.fragment import LANES, Fragment, FragmentEmitter, IntrinsicError, TensorizeError
 from vdla.compiler.tensorize.intrinsic import (
     CONDITION,
     GLOBAL,

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from vdla.compiler import ir
-from vdla.compiler.ir import Match, expr_text, extent_text
+from vdla.compiler.arith import Linear, linear, var_names
+from vdla.compiler.ir import Match, expr_text, extent_text, substitute_in
 from vdla.compiler.ir.by_identity import by_identity
-from vdla.compiler.tensorize.errors import AxisOutsideError, TensorizeError
+from vdla.compiler.tensorize.fragment import AxisOutsideError, TensorizeError
 from vdla.compiler.tensorize.intrinsic import Intrinsic
 from vdla.compiler.tensorize.matcher import Matcher
-from vdla.compiler.tensorize.tiled_block import tiled_block
 
 __all__ = ["TensorizeError", "match_block", "tensorize"]
 
@@ -97,10 +97,10 @@ def _position(path: _Path, stmt: ir.Stmt) -> int:
 @lru_cache(maxsize=256)
 def _entry_depth(intrinsic: Intrinsic) -> int:
     """The number of axes of an entry: those that the behaviour's indices use."""
-    (block,) = (stmt for stmt in ir.walk(intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
+    (block,) = ir.find(intrinsic.behaviour.body, ir.Block)
     assert isinstance(block.body, ir.Store)
     exprs = (*block.body.indices, block.body.value)
-    used = {e.name for expr in exprs for e in ir.walk_expr(expr) if isinstance(e, ir.Var)}
+    used = {e.name for expr in exprs for e in ir.find(expr, ir.Var)}
     return max(1, sum(axis.var in used for axis in block.axes))
 
 
@@ -130,11 +130,11 @@ def _paths_to(stmt: ir.Stmt, name: str, above: list[ir.Stmt]) -> Iterator[tuple[
 
 
 def _loop_names(fn: ir.Function) -> list[str]:
-    return [stmt.var for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For)]
+    return [stmt.var for stmt in ir.find(fn.body, ir.For)]
 
 
 def _block_names(fn: ir.Function) -> list[str]:
-    return [stmt.name for stmt in ir.walk(fn.body) if isinstance(stmt, ir.Block)]
+    return [stmt.name for stmt in ir.find(fn.body, ir.Block)]
 
 
 # --- matching a nest ------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def _matched(question: _Question) -> ir.Match:
 @by_identity(most=256)
 def _buffers_of(body: ir.Stmt) -> tuple[str, ...]:
     """The buffers that the stores of a block access."""
-    stores = [stmt for stmt in ir.walk(body) if isinstance(stmt, ir.Store)]
+    stores = list(ir.find(body, ir.Store))
     read = (e for store in stores for part in (store.value, *store.indices) for e in ir.walk_expr(part))
     loads = [e.buffer for e in read if isinstance(e, ir.Load)]
     return tuple(dict.fromkeys([*(store.buffer for store in stores), *loads]))
@@ -207,8 +207,8 @@ def _inner_axes(
 ) -> dict[str, int]:
     """The extents of the block axes that the inner loops drive, each by one whole loop."""
     inner: dict[str, int] = {}
-    for axis, value in zip(block.axes, block.values, strict=True):
-        used = [e.name for e in ir.walk_expr(value) if isinstance(e, ir.Var) and e.name in loops]
+    for axis, value in block.bindings:
+        used = [e.name for e in ir.find(value, ir.Var) if e.name in loops]
         if not used:
             if axis.extent == 1 and isinstance(value, ir.Const):  # its loop is gone
                 inner[axis.var] = 1
@@ -234,8 +234,8 @@ def _part_remedy(
     block: ir.Block, axis: ir.Axis, value: ir.Expr, loops: Mapping[str, int], intrinsic: ir.DeclaredIntrinsic
 ) -> str:
     """The remedy for an axis that the inner loops cover only in part."""
-    parts = [e.name for e in ir.walk_expr(value) if isinstance(e, ir.Var)]
-    (pattern,) = (stmt for stmt in ir.walk(intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
+    parts = [e.name for e in ir.find(value, ir.Var)]
+    (pattern,) = ir.find(intrinsic.behaviour.body, ir.Block)
     extents = {own.extent for own in pattern.axes}
     if axis.extent not in extents:
         wanted = next((loops[part] for part in parts if loops.get(part) in extents), None)
@@ -271,3 +271,41 @@ def _replaced(above: _Path, old: ir.Stmt, new: ir.Stmt) -> ir.Stmt:
         new = ir.with_children(parent, tuple(new if child is old else child for child in ir.children(parent)))
         old = parent
     return new
+
+
+# --- tiled blocks ---------------------------------------------------------------------------------
+
+
+def tiled_block(block: ir.Block, loops: Mapping[str, int]) -> ir.Block:
+    """The block with each axis that one of `loops` drives in part as two axes.
+
+    block c(vi=i_o * 16 + i_i): c[vi]    ->    block c(vi=i_o * 16, i_i=i_i): c[vi + i_i]
+
+    The axis of the start keeps its name. What is bound in another way stays as it is.
+    """
+    axes: list[ir.Axis] = []
+    values: list[ir.Expr] = []
+    places: dict[str, ir.Expr] = {}
+    for axis, value in block.bindings:
+        loop = _inner_loop(value, loops)
+        if loop is None or value == ir.Var(loop) or any(other.var == loop for other in block.axes):
+            axes.append(axis)
+            values.append(value)
+            continue
+        axes += [axis, ir.Axis(loop, loops[loop], axis.kind)]
+        values += [(linear(value) + Linear({ir.Var(loop): -1})).expr(), ir.Var(loop)]
+        places[axis.var] = ir.binary("add", axis.var, loop)
+    return replace(
+        block,
+        axes=tuple(axes),
+        values=tuple(values),
+        body=substitute_in(block.body, places),
+        init=None if block.init is None else substitute_in(block.init, places),
+    )
+
+
+def _inner_loop(value: ir.Expr, loops: Mapping[str, int]) -> str | None:
+    """The one loop of `loops` that a value adds."""
+    form = linear(value)
+    used = [name for name in var_names(value) if name in loops]
+    return used[0] if len(used) == 1 and form.terms.get(ir.Var(used[0])) == 1 else None

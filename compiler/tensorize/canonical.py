@@ -35,7 +35,7 @@ class Canonical:
             case ir.Select(cond=cond, a=a, b=b):
                 inner: ir.Expr = ir.Select(cond, self(a), self(b))
             case _:
-                inner = ir.with_operands(expr, tuple(self(operand) for operand in ir.operands(expr)))
+                inner = ir.map_operands(expr, self)
         new = self._rewritten(inner)
         self._sources[id(new)] = new, expr
         return new

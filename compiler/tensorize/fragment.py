@@ -12,6 +12,20 @@ from typing import Any, Protocol
 
 from vdla.compiler import ir
 from vdla.compiler.ir import storage_dtype
+from vdla.support.errors import Error
+
+
+class IntrinsicError(Error, ValueError):
+    """A declaration that contradicts itself."""
+
+
+class TensorizeError(Error, ValueError):
+    """A loop nest that does not match the intrinsic; the message gives the remedy."""
+
+
+class AxisOutsideError(TensorizeError):
+    """An axis of the entry is driven by a loop outside of the nest."""
+
 
 LANES = 32
 """The threads of a warp."""
@@ -114,12 +128,12 @@ def _plus(a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 
 def _scaled(a: ir.Expr, factor: int) -> ir.Expr:
-    return ir.Binary("mul", a, ir.Const(factor)) if factor != 1 else a
+    return ir.binary("mul", a, factor) if factor != 1 else a
 
 
 def _divided(a: ir.Expr, divisor: int) -> ir.Expr:
-    return ir.Binary("floordiv", a, ir.Const(divisor)) if divisor != 1 else a
+    return ir.binary("floordiv", a, divisor) if divisor != 1 else a
 
 
 def _remainder(a: ir.Expr, divisor: int) -> ir.Expr:
-    return ir.Binary("mod", a, ir.Const(divisor)) if divisor != 1 else ir.Const(0)
+    return ir.binary("mod", a, divisor) if divisor != 1 else ir.Const(0)

@@ -15,8 +15,7 @@ from typing import Any
 from vdla.compiler import ir, te
 from vdla.compiler.ir import expr_text
 from vdla.compiler.te import Stage
-from vdla.compiler.tensorize.errors import IntrinsicError
-from vdla.compiler.tensorize.fragment import Fragment
+from vdla.compiler.tensorize.fragment import Fragment, IntrinsicError
 
 GLOBAL = "global"
 IMMEDIATE = "immediate"

@@ -13,9 +13,8 @@ from typing import NoReturn
 from vdla.compiler import ir
 from vdla.compiler.arith import TRUE
 from vdla.compiler.tensorize.canonical import Canonical, constant
-from vdla.compiler.tensorize.errors import TensorizeError
-from vdla.compiler.tensorize.immediate_matcher import ImmediateMatcher
-from vdla.compiler.tensorize.immediates import power_of_two, solve
+from vdla.compiler.tensorize.fragment import TensorizeError
+from vdla.compiler.tensorize.immediate_matcher import ImmediateMatcher, power_of_two, solve
 from vdla.compiler.tensorize.intrinsic import CONDITION
 from vdla.compiler.tensorize.operand_matcher import Bindings
 

@@ -8,10 +8,9 @@ from functools import lru_cache, partial
 from typing import NoReturn
 
 from vdla.compiler import ir
-from vdla.compiler.arith import bounds
+from vdla.compiler.arith import Linear, bounds, linear, var_names
 from vdla.compiler.tensorize.canonical import Canonical
-from vdla.compiler.tensorize.entry_window import window_start
-from vdla.compiler.tensorize.errors import AxisOutsideError, TensorizeError
+from vdla.compiler.tensorize.fragment import AxisOutsideError, TensorizeError
 from vdla.compiler.tensorize.intrinsic import ANYWHERE, MEMORY, Intrinsic
 from vdla.compiler.tensorize.remedies import Remedies
 
@@ -56,7 +55,7 @@ class _Pattern:
 
 @lru_cache(maxsize=256)
 def _pattern_of(intrinsic: Intrinsic) -> _Pattern:
-    block = next(stmt for stmt in ir.walk(intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
+    block = next(ir.find(intrinsic.behaviour.body, ir.Block))
     assert isinstance(block.body, ir.Store)
     canonical = Canonical(intrinsic.behaviour.buffers)
     return _Pattern(block, block.body, canonical(block.body.value), canonical.text, intrinsic.tables)
@@ -219,3 +218,35 @@ class OperandMatcher:
             self._fail(f"operand {operand} must be one buffer, got {self.found.buffers[operand]} and {name}")
         if self.found.entries.setdefault(operand, lead) != lead:
             self._fail(f"operand {operand} must be one entry, got two different ones of {name}")
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+
+def window_start(
+    pattern: ir.Expr, target: ir.Expr, axes: dict[str, str], inner: Mapping[str, int], extents: Mapping[str, int]
+) -> ir.Expr | None:
+    """The start of the window that `target` accesses; None if it does not match `pattern`.
+
+    `axes` maps axes of the intrinsic to axes of the block and is extended; `inner` has the extents
+    of the block's axes inside the tensorized loop, `extents` those of the intrinsic's axes.
+    """
+    form, rest = linear(pattern), linear(target) + (-linear(pattern).const)
+    for term, factor in form.terms.items():
+        if not isinstance(term, ir.Var):
+            return None
+        own = axes.get(term.name) or _partner(rest, factor, extents[term.name], axes, inner)
+        if own is None and extents[term.name] == 1:
+            continue
+        if own is None or rest.terms.get(ir.Var(own)) != factor:
+            return None
+        axes[term.name] = own
+        rest = rest + Linear({ir.Var(own): -factor})
+    moving = {name for part in rest.terms for name in var_names(part) if inner.get(name, 1) > 1}
+    return None if moving else rest.expr()
+
+
+def _partner(rest: Linear, factor: int, extent: int, axes: Mapping[str, str], inner: Mapping[str, int]) -> str | None:
+    """A free block axis of the same extent and stride."""
+    free = (name for name in inner if name not in axes.values() and inner[name] == extent)
+    return next((name for name in free if rest.terms.get(ir.Var(name)) == factor), None)

@@ -51,7 +51,7 @@ class Remedies:
 
     def _loop_of(self, axis: str) -> str | None:
         """The loop that drives an axis of the block by itself."""
-        for own, value in zip(self._block.axes, self._block.values, strict=True):
+        for own, value in self._block.bindings:
             if own.var == axis and isinstance(value, ir.Var):
                 return value.name
         return None
@@ -86,7 +86,7 @@ class Remedies:
 
     def _source(self, buffer: str) -> str:
         """The buffer at the start of the chain of copies that ends in `buffer`."""
-        stores = [s for s in ir.walk(self._fn.body) if isinstance(s, ir.Store) and s.buffer == buffer]
+        stores = [s for s in ir.find(self._fn.body, ir.Store) if s.buffer == buffer]
         if len(stores) == 1 and isinstance(stores[0].value, ir.Load) and stores[0].value.buffer != buffer:
             return self._source(stores[0].value.buffer)
         return buffer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.bank_conflicts import SharedAccess, shared_accesses
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.check import PassError
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits

@@ -15,8 +15,8 @@ from helpers.schedule_problems import Problem
 from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.allocate import AllocationError
 from vdla.compiler.codegen.vdla.compile import compile_function
-from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.macro_op import BuildError
+from vdla.compiler.codegen.vdla.tiles import LoweringError
 from vdla.compiler.codegen.vdla.uops import UopError
 from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError

@@ -20,7 +20,7 @@ from vdla.compiler.arith import scalars_of, specialise
 from vdla.compiler.codegen.opencl import emit_opencl
 from vdla.compiler.interpret import interpret, interpret_kernels
 from vdla.compiler.ir import Array
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.check import PassError
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from vdla.compiler.codegen.llvm.compile import NativeObject, compile_module, compile_native
-from vdla.compiler.codegen.llvm.function_signature import SignatureError, extent_of, signature_of
+from vdla.compiler.codegen.llvm.compile import (
+    NativeObject,
+    SignatureError,
+    compile_module,
+    compile_native,
+    extent_of,
+    signature_of,
+)
 from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
 from vdla.compiler.codegen.llvm.loops import ROLLED
-from vdla.compiler.codegen.llvm.objects import CodegenError, pool_object
-from vdla.compiler.codegen.llvm.pool import POOL_SYMBOLS
+from vdla.compiler.codegen.llvm.objects import POOL_SYMBOLS, CodegenError, pool_object
 
 __all__ = [
     "POOL_SYMBOLS",

@@ -1,6 +1,7 @@
 """The operators of `ir/operators.py` as LLVM instructions, bit for bit as the interpreter.
 
 Both operands have one type, scalar or vector. Integers wrap; no operand causes undefined behaviour.
+Small floats and integers of less than a byte have no arithmetic here (`lowering/legalise.py`).
 """
 
 from __future__ import annotations
@@ -11,20 +12,9 @@ from dataclasses import dataclass
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
-from vdla.compiler.codegen.llvm.small_floats import from_float32, to_float32
-from vdla.compiler.codegen.llvm.types import (
-    BITS,
-    FLOAT,
-    Value,
-    call_intrinsic,
-    element_type,
-    is_gpu,
-    is_signed,
-    splat,
-    type_suffix,
-    value_type,
-)
-from vdla.compiler.ir import SMALL_FLOATS, is_float
+from vdla.compiler.codegen.llvm.numbers import Number, where
+from vdla.compiler.codegen.llvm.types import BITS, FLOAT, Value, element_type, is_gpu, is_signed
+from vdla.compiler.ir import is_float
 from vdla.compiler.target import Target
 
 
@@ -36,55 +26,32 @@ class Arithmetic:
     target: Target
     contract: bool
 
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """The fast-math flags of every floating-point operation."""
-        return ("contract",) if self.contract else ()
-
     def binary(self, op: str, dtype: str, a: Value, b: Value) -> Value:
         """`a op b` of elements of `dtype`; an i1 for comparisons."""
-        if dtype in SMALL_FLOATS:
-            return self._small_float(op, dtype, a, b)
+        left, right = Number(self.builder, a), Number(self.builder, b)
         if is_float(dtype):
-            return EMITTERS[op].of_floats(self, a, b)
-        return EMITTERS[op].of_integers(self, dtype, a, b)
-
-    def _small_float(self, op: str, dtype: str, a: Value, b: Value) -> Value:
-        """In float32 and rounded; never fused, as each operation rounds."""
-        exact = Arithmetic(self.builder, self.target, contract=False)
-        result = EMITTERS[op].of_floats(exact, *(to_float32(self.builder, side, dtype) for side in (a, b)))
-        if op in ir.COMPARE_OPS:
-            return result
-        return from_float32(self.builder, result, dtype, value_type(dtype, self.target))
-
-    def wrap(self, dtype: str, value: Value) -> Value:
-        """An i8 wrapped to the range of int2 or int4; other types wrap by their width."""
-        bits = BITS[dtype]
-        if not 1 < bits < 8:
-            return value
-        spare = splat(value, 8 - bits)
-        return self.builder.ashr(self.builder.shl(value, spare), spare)
+            return EMITTERS[op].of_floats(self, left, right).value
+        return EMITTERS[op].of_integers(dtype, left, right).value
 
     def divide_by_constant(self, op: str, a: Value, divisor: int, non_negative: bool) -> Value:
         """`a op divisor` for floordiv or mod and divisor > 0; `non_negative` if a >= 0 is known."""
-        builder, is_power = self.builder, divisor & (divisor - 1) == 0
-        if is_power and op == "mod":
-            return builder.and_(a, splat(a, divisor - 1))
+        number, is_power = Number(self.builder, a), divisor & (divisor - 1) == 0
         if is_power:
-            return builder.ashr(a, splat(a, divisor.bit_length() - 1))
-        number = splat(a, divisor)
-        if non_negative:
-            return builder.udiv(a, number) if op == "floordiv" else builder.urem(a, number)
-        return _signed_division(builder, op, a, number)
+            result = number & (divisor - 1) if op == "mod" else number >> (divisor.bit_length() - 1)
+        elif non_negative:
+            result = number.emit("udiv" if op == "floordiv" else "urem", divisor)
+        else:
+            result = _signed_division(op, number, number.like(divisor))
+        return result.value
 
 
 # --- one emitter per operator of the IR -----------------------------------------------------------
 
-EmitInteger = Callable[[Arithmetic, str, Value, Value], Value]  # (arithmetic, dtype, a, b)
-EmitFloat = Callable[[Arithmetic, Value, Value], Value]  # (arithmetic, a, b)
+EmitInteger = Callable[[str, Number, Number], Number]  # (dtype, a, b)
+EmitFloat = Callable[[Arithmetic, Number, Number], Number]  # (arithmetic, a, b)
 
 
-def _no_floats(arithmetic: Arithmetic, a: Value, b: Value) -> Value:
+def _no_floats(arithmetic: Arithmetic, a: Number, b: Number) -> Number:
     raise AssertionError("`te` refuses this operator on floats")
 
 
@@ -96,111 +63,92 @@ class OperatorEmitter:
     of_floats: EmitFloat = _no_floats
 
 
-def _wrapping(method: str) -> OperatorEmitter:
-    def of_integers(arithmetic: Arithmetic, dtype: str, a: Value, b: Value) -> Value:
-        return arithmetic.wrap(dtype, getattr(arithmetic.builder, method)(a, b))
+def _plain(method: str) -> OperatorEmitter:
+    """One instruction."""
 
-    def of_floats(arithmetic: Arithmetic, a: Value, b: Value) -> Value:
-        return getattr(arithmetic.builder, f"f{method}")(a, b, flags=arithmetic.flags)
+    def of_floats(arithmetic: Arithmetic, a: Number, b: Number) -> Number:
+        flags = ("contract",) if arithmetic.contract else ()
+        return Number(a.builder, getattr(a.builder, f"f{method}")(a.value, b.value, flags=flags))
 
-    return OperatorEmitter(of_integers, of_floats)
-
-
-def _bitwise(method: str) -> OperatorEmitter:
-    return OperatorEmitter(lambda arithmetic, dtype, a, b: getattr(arithmetic.builder, method)(a, b))
+    return OperatorEmitter(lambda dtype, a, b: a.emit(method, b), of_floats)
 
 
 def _comparison(op: str) -> OperatorEmitter:
     """Comparisons with NaN are false, but `ne` is true."""
-    symbol = ir.OPERATORS[op].symbol
-
-    def of_integers(arithmetic: Arithmetic, dtype: str, a: Value, b: Value) -> Value:
-        compare = arithmetic.builder.icmp_signed if is_signed(dtype) else arithmetic.builder.icmp_unsigned
-        return compare(symbol, a, b)
-
-    def of_floats(arithmetic: Arithmetic, a: Value, b: Value) -> Value:
-        compare = arithmetic.builder.fcmp_unordered if op == "ne" else arithmetic.builder.fcmp_ordered
-        return compare(symbol, a, b)
-
-    return OperatorEmitter(of_integers, of_floats)
+    symbol = ir.OPERATORS[op].symbol or ""
+    of_floats = "fcmp_unordered" if op == "ne" else "fcmp_ordered"
+    return OperatorEmitter(
+        lambda dtype, a, b: a.compare("icmp_signed" if is_signed(dtype) else "icmp_unsigned", symbol, b),
+        lambda arithmetic, a, b: a.compare(of_floats, symbol, b),
+    )
 
 
 def _extremum(op: str, comparison: str) -> OperatorEmitter:
     """Of floats, NaN if an operand is NaN; x86 returns the second one, so a constant goes first."""
     compare = _comparison(comparison)
 
-    def of_integers(arithmetic: Arithmetic, dtype: str, a: Value, b: Value) -> Value:
-        return arithmetic.builder.select(compare.of_integers(arithmetic, dtype, a, b), a, b)
-
-    def of_floats(arithmetic: Arithmetic, a: Value, b: Value) -> Value:
-        builder, target = arithmetic.builder, arithmetic.target
-        narrow = element_type(a.type) == FLOAT and (target.has("neon") or is_gpu(target))
+    def of_floats(arithmetic: Arithmetic, a: Number, b: Number) -> Number:
+        target = arithmetic.target
+        narrow = element_type(a.kind) == FLOAT and (target.has("neon") or is_gpu(target))
         if target.architecture == "aarch64" or narrow:
-            return call_intrinsic(builder, f"llvm.{op}imum.{type_suffix(a.type)}", a.type, a, b)
-        if isinstance(b, llvm.Constant):
+            return a.call(f"{op}imum", b)
+        if isinstance(b.value, llvm.Constant):
             a, b = b, a
-        extremum = builder.select(compare.of_floats(arithmetic, a, b), a, b)
-        if isinstance(a, llvm.Constant):
-            return extremum
-        return builder.select(builder.fcmp_unordered("uno", a, a), a, extremum)
+        extremum = where(compare.of_floats(arithmetic, a, b), a, b)
+        return extremum if isinstance(a.value, llvm.Constant) else where(a.is_nan(), a, extremum)
 
-    return OperatorEmitter(of_integers, of_floats)
+    return OperatorEmitter(lambda dtype, a, b: where(compare.of_integers(dtype, a, b), a, b), of_floats)
 
 
 def _division(op: str) -> OperatorEmitter:
-    def of_integers(arithmetic: Arithmetic, dtype: str, a: Value, b: Value) -> Value:
-        divide = _signed_division if is_signed(dtype) else _unsigned_division
-        return arithmetic.wrap(dtype, divide(arithmetic.builder, op, a, b))
+    def of_integers(dtype: str, a: Number, b: Number) -> Number:
+        return _signed_division(op, a, b) if is_signed(dtype) else _unsigned_division(op, a, b)
 
     return OperatorEmitter(of_integers)
 
 
-def _unsigned_division(builder: Value, op: str, a: Value, b: Value) -> Value:
-    is_zero = builder.icmp_unsigned("==", b, splat(b, 0))
-    divisor = builder.select(is_zero, splat(b, 1), b)
-    divide = builder.udiv if op == "floordiv" else builder.urem
-    return builder.select(is_zero, splat(b, 0), divide(a, divisor))
+def _unsigned_division(op: str, a: Number, b: Number) -> Number:
+    is_zero = b.compare("icmp_unsigned", "==", 0)
+    divisor = where(is_zero, 1, b)
+    return where(is_zero, 0, a.emit("udiv" if op == "floordiv" else "urem", divisor))
 
 
-def _signed_division(builder: Value, op: str, a: Value, b: Value) -> Value:
+def _signed_division(op: str, a: Number, b: Number) -> Number:
     """Rounds to minus infinity. Divisors 0 and -1, which can trap, are replaced by 1."""
-    is_zero = builder.icmp_signed("==", b, splat(b, 0))
-    is_minus_one = builder.icmp_signed("==", b, splat(b, -1))
-    divisor = builder.select(builder.or_(is_zero, is_minus_one), splat(b, 1), b)
-    quotient = builder.sdiv(a, divisor)
-    remainder = builder.sub(a, builder.mul(quotient, divisor))
-    signs_differ = builder.icmp_signed("<", builder.xor(remainder, divisor), splat(b, 0))
-    round_down = builder.and_(builder.icmp_signed("!=", remainder, splat(b, 0)), signs_differ)
+    is_zero, is_minus_one = b.equals(0), b.equals(-1)
+    divisor = where(is_zero | is_minus_one, 1, b)
+    quotient = a.emit("sdiv", divisor)
+    remainder = a - quotient * divisor
+    signs_differ = (remainder ^ divisor) < 0
+    round_down = remainder.differs(0) & signs_differ
     if op == "mod":
-        result = builder.select(round_down, builder.add(remainder, divisor), remainder)
+        result = where(round_down, remainder + divisor, remainder)
     else:
-        floor = builder.sub(quotient, builder.zext(round_down, b.type))
-        result = builder.select(is_minus_one, builder.sub(splat(a, 0), a), floor)
-    return builder.select(is_zero, splat(b, 0), result)
+        floor = quotient - round_down.convert("zext", element_type(b.kind))
+        result = where(is_minus_one, a.like(0) - a, floor)
+    return where(is_zero, 0, result)
 
 
 def _shift(op: str) -> OperatorEmitter:
     """A negative amount, or one of at least the width, shifts all bits out."""
 
-    def of_integers(arithmetic: Arithmetic, dtype: str, a: Value, b: Value) -> Value:
-        builder, width = arithmetic.builder, max(8, BITS[dtype])
-        too_far = builder.icmp_unsigned(">=", b, splat(b, width))
+    def of_integers(dtype: str, a: Number, b: Number) -> Number:
+        too_far = b.compare("icmp_unsigned", ">=", BITS[dtype])
         if op == "shr" and is_signed(dtype):
-            return arithmetic.wrap(dtype, builder.ashr(a, builder.select(too_far, splat(b, width - 1), b)))
-        amount = builder.select(too_far, splat(b, 0), b)
-        shifted = builder.shl(a, amount) if op == "shl" else builder.lshr(a, amount)
-        return arithmetic.wrap(dtype, builder.select(too_far, splat(a, 0), shifted))
+            return a >> where(too_far, BITS[dtype] - 1, b)
+        shifted = a.emit("shl" if op == "shl" else "lshr", where(too_far, 0, b))
+        return where(too_far, 0, shifted)
 
     return OperatorEmitter(of_integers)
 
 
 EMITTERS: dict[str, OperatorEmitter] = {
-    **{op: _wrapping(op) for op in ("add", "sub", "mul")},
+    **{op: _plain(op) for op in ("add", "sub", "mul")},
     **{op: _division(op) for op in ("floordiv", "mod")},
     "min": _extremum("min", "lt"),
     "max": _extremum("max", "gt"),
     **{op: _shift(op) for op in ("shl", "shr")},
-    **{op: _bitwise(method) for op, method in (("and", "and_"), ("or", "or_"), ("xor", "xor"))},
+    **{op: _plain(method) for op, method in (("and", "and_"), ("or", "or_"), ("xor", "xor"))},
     **{op: _comparison(op) for op in ir.COMPARE_OPS},
 }
 """One entry for each operator of `ir.OPERATORS`."""

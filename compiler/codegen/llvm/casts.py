@@ -1,27 +1,25 @@
 """Conversions between element types, of scalars and vectors.
 
 Integers wrap, floats round to nearest even, and floats to integers truncate and saturate, with NaN
-as 0. Bool is true for everything but 0.
+as 0. Bool is true for everything but 0. float16 and bfloat16 convert to float32 and back alone.
 """
 
 from __future__ import annotations
 
 from vdla.compiler.codegen.llvm.arithmetic import Arithmetic
-from vdla.compiler.codegen.llvm.small_floats import from_float32, to_float32
+from vdla.compiler.codegen.llvm.numbers import Number, where
 from vdla.compiler.codegen.llvm.types import (
     BITS,
-    DOUBLE,
     FLOAT,
+    HALF,
     I8,
+    I16,
     I32,
     Type,
     Value,
-    call_intrinsic,
     element_type,
     is_signed,
-    splat,
     type_like,
-    type_suffix,
     value_type,
 )
 from vdla.compiler.ir import SMALL_FLOATS, is_float, limits
@@ -31,58 +29,46 @@ _EXACT_BITS = 16  # limits of integers up to this width are exact in float32
 
 def cast(arithmetic: Arithmetic, value: Value, source: str, dtype: str) -> Value:
     """`value`, of dtype `source`, as `dtype`."""
+    builder, kind = arithmetic.builder, value_type(dtype, arithmetic.target)
     if source == dtype:
         return value
     if source in SMALL_FLOATS:
-        return cast(arithmetic, to_float32(arithmetic.builder, value, source), "float32", dtype)
+        return to_float32(builder, value, source)
     if dtype in SMALL_FLOATS:
-        wide = cast(arithmetic, value, source, "float32")
-        return from_float32(arithmetic.builder, wide, dtype, value_type(dtype, arithmetic.target))
-    if is_float(source):
-        return _from_float(arithmetic, value, dtype)
-    return _from_integer(arithmetic, value, source, dtype)
+        return from_float32(builder, value, dtype, kind)
+    number = Number(builder, value)
+    return (_from_float(number, dtype, kind) if is_float(source) else _from_integer(number, source, dtype, kind)).value
 
 
-def _from_float(arithmetic: Arithmetic, value: Value, dtype: str) -> Value:
-    builder = arithmetic.builder
+def _from_float(number: Number, dtype: str, kind: Type) -> Number:
     if dtype == "bool":
-        return builder.fcmp_unordered("!=", value, splat(value, 0.0))
-    if dtype == "float64":
-        return builder.fpext(value, type_like(value, DOUBLE))
-    if dtype == "float32":
-        return builder.fptrunc(value, type_like(value, FLOAT))
-    kind = type_like(value, value_type(dtype, arithmetic.target))
-    if BITS[dtype] <= _EXACT_BITS:
-        return builder.trunc(_clamp_to_integer(builder, value, dtype), kind)
-    name = "fptosi" if is_signed(dtype) else "fptoui"
-    return call_intrinsic(builder, f"llvm.{name}.sat.{type_suffix(kind)}.{type_suffix(value.type)}", kind, value)
-
-
-def _clamp_to_integer(builder: Value, value: Value, dtype: str) -> Value:
-    """A float clamped to the range of `dtype`, NaN as 0, as an i32."""
-    low, high = (splat(value, float(limit)) for limit in limits(dtype))
-    above = builder.select(builder.fcmp_ordered(">", low, value), low, value)
-    clamped = builder.select(builder.fcmp_ordered("<", high, above), high, above)
-    number = builder.select(builder.fcmp_unordered("uno", value, value), splat(value, 0.0), clamped)
-    return builder.fptosi(number, type_like(value, I32))
-
-
-def _from_integer(arithmetic: Arithmetic, value: Value, source: str, dtype: str) -> Value:
-    builder, kind = arithmetic.builder, type_like(value, value_type(dtype, arithmetic.target))
-    if dtype == "bool":
-        return builder.icmp_unsigned("!=", value, splat(value, 0))
+        return number.compare("fcmp_unordered", "!=", 0.0)
     if is_float(dtype):
-        return builder.sitofp(value, kind) if is_signed(source) else builder.uitofp(value, kind)
-    old, new = value.type, kind
-    if _width(old) > _width(new):
-        value = builder.trunc(value, kind)
-    elif _width(old) < _width(new):
-        value = builder.sext(value, kind) if is_signed(source) else builder.zext(value, kind)
-    return arithmetic.wrap(dtype, value)
+        return number.convert("fpext" if dtype == "float64" else "fptrunc", kind)
+    if BITS[dtype] <= _EXACT_BITS:
+        return _clamp_to_integer(number, dtype).convert("trunc", kind)
+    return number.saturate("fptosi" if is_signed(dtype) else "fptoui", kind)
 
 
-def _width(kind: Type) -> int:
-    return int(element_type(kind).width)
+def _clamp_to_integer(number: Number, dtype: str) -> Number:
+    """A float clamped to the range of `dtype`, NaN as 0, as an i32."""
+    low, high = (number.like(float(limit)) for limit in limits(dtype))
+    above = where(low > number, low, number)
+    clamped = where(high < above, high, above)
+    return where(number.is_nan(), 0.0, clamped).convert("fptosi", I32)
+
+
+def _from_integer(number: Number, source: str, dtype: str, kind: Type) -> Number:
+    extend, to_float = ("sext", "sitofp") if is_signed(source) else ("zext", "uitofp")
+    if dtype == "bool":
+        return number.compare("icmp_unsigned", "!=", 0)
+    if is_float(dtype):
+        return number.convert(to_float, kind)
+    have, want = element_type(number.kind).width, kind.width
+    if have != want:
+        number = number.convert("trunc" if have > want else extend, kind)
+    spare = want - BITS[dtype]  # of int2 and int4, which are an i8 in their range
+    return number << spare >> spare if spare else number
 
 
 def to_memory(builder: Value, value: Value, dtype: str) -> Value:
@@ -92,4 +78,61 @@ def to_memory(builder: Value, value: Value, dtype: str) -> Value:
 
 def from_memory(builder: Value, value: Value, dtype: str) -> Value:
     """A value loaded from memory in its register type."""
-    return builder.icmp_unsigned("!=", value, splat(value, 0)) if dtype == "bool" else value
+    return Number(builder, value).compare("icmp_unsigned", "!=", 0).value if dtype == "bool" else value
+
+
+# --- float16 and bfloat16 -------------------------------------------------------------------------
+# On a CPU without such conversions they are a few integer operations, so no object depends on a
+# compiler's soft-float library.
+
+_QUIET_NAN = 0x7FC0  # in bfloat16
+
+
+def to_float32(builder: Value, value: Value, dtype: str) -> Value:
+    """A float16 or bfloat16 as float32, exactly."""
+    number = Number(builder, value)
+    if element_type(value.type) == HALF:
+        return number.convert("fpext", FLOAT).value
+    bits = number.convert("zext", I32)
+    return ((bits << 16).convert("bitcast", FLOAT) if dtype == "bfloat16" else _half_to_float(bits)).value
+
+
+def from_float32(builder: Value, value: Value, dtype: str, kind: Type) -> Value:
+    """A float32 as float16 or bfloat16 of the register type `kind`, rounded to nearest even."""
+    number = Number(builder, value)
+    if kind == HALF:
+        return number.convert("fptrunc", HALF).value
+    bits = number.convert("bitcast", I32)
+    return (_float_to_bfloat(number, bits) if dtype == "bfloat16" else _float_to_half(bits)).convert("trunc", I16).value
+
+
+def _float_to_bfloat(number: Number, bits: Number) -> Number:
+    """The upper half of the bits, rounded: plus 0x7FFF, plus 1 if the kept part is odd."""
+    odd = bits.emit("lshr", 16) & 1
+    upper = (bits + (odd + 0x7FFF)).emit("lshr", 16)
+    sign = bits.emit("lshr", 16) & 0x8000
+    return where(number.is_nan(), sign | _QUIET_NAN, upper)
+
+
+def _half_to_float(bits: Number) -> Number:
+    """Shifts the fields into place; a product with 2**112 rebases exponents, also of subnormals."""
+    magnitude = (bits & 0x7FFF) << 13
+    finite = (magnitude.convert("bitcast", FLOAT) * 2.0**112).convert("bitcast", I32)
+    special = magnitude.compare("icmp_unsigned", ">=", 0x7C00 << 13)
+    top = where(special, magnitude | 0x7F800000, finite)
+    return (top | ((bits & 0x8000) << 16)).convert("bitcast", FLOAT)
+
+
+def _float_to_half(bits: Number) -> Number:
+    """Rounds normal numbers in their bits; subnormals by adding 0.5, whose last place is theirs."""
+    sign = (bits & 0x80000000).emit("lshr", 16)
+    magnitude = bits & 0x7FFFFFFF
+    odd = magnitude.emit("lshr", 13) & 1
+    normal = (magnitude + (odd + 0xFFF) - (112 << 23)).emit("lshr", 13)
+    subnormal = (magnitude.convert("bitcast", FLOAT) + 0.5).convert("bitcast", I32) - 0x3F000000
+    small, huge, is_nan = (
+        magnitude.compare("icmp_unsigned", symbol, limit)
+        for symbol, limit in (("<", 113 << 23), (">=", 143 << 23), (">", 0x7F800000))
+    )
+    large = where(is_nan, bits.like(0x7E00), 0x7C00)
+    return where(huge, large, where(small, subnormal, normal)) | sign

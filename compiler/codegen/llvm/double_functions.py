@@ -7,27 +7,16 @@ the first. Polynomials interpolate as in `polynomials.py`.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 
 from llvmlite import ir as llvm
 
 from vdla.compiler.codegen.llvm import polynomials
-from vdla.compiler.codegen.llvm.polynomials import INFINITY, absolute, by_quadrant, copy_sign, horner, nearest_multiple
-from vdla.compiler.codegen.llvm.types import (
-    DOUBLE,
-    I1,
-    I32,
-    I64,
-    POINTER,
-    Value,
-    call_intrinsic,
-    lane_count,
-    poison,
-    splat,
-    type_suffix,
-)
+from vdla.compiler.codegen.llvm.numbers import Number, Operand, choose, lane_by_lane, where
+from vdla.compiler.codegen.llvm.polynomials import INFINITY, QUARTERS, by_quadrant, copy_sign, horner, nearest_multiple
+from vdla.compiler.codegen.llvm.types import DOUBLE, I1, I64, POINTER, Value, call_intrinsic
 
 _ERF_SMALL = (
     0.1283791670955126, -0.37612638903183754, 0.112837916709551, -0.026866170645124077, 0.005223977625340751,
@@ -62,115 +51,83 @@ _LOG = (
 _LN2 = (0.6931471805599453, 2.3190468138462996e-17)  # in two parts
 
 
-def emit_double(builder: Value, name: str, *args: Value) -> Value:
+def emit_double(name: str, *args: Number) -> Number:
     """The float64 function `name`: one of erf, sin, cos, pow."""
     if name == "erf":
-        return _erf(builder, *args)
-    return _pow(builder, *args) if name == "pow" else _lane_by_lane(builder, name, *args)
+        return _erf(*args)
+    return _pow(*args) if name == "pow" else lane_by_lane(partial(_sine, quarters=QUARTERS[name]), *args)
 
 
-def _lane_by_lane(builder: Value, name: str, x: Value) -> Value:
-    """A sine or cosine, of vectors lane by lane."""
-    count, quarters = lane_count(x), 0 if name == "sin" else 1
-    if count is None:
-        return _sine(builder, x, quarters)
-    result = poison(x.type)
-    for lane in range(count):
-        element = _sine(builder, builder.extract_element(x, I32(lane)), quarters)
-        result = builder.insert_element(result, element, I32(lane))
-    return result
-
-
-def _erf(builder: Value, x: Value) -> Value:
+def _erf(x: Number) -> Number:
     """A polynomial near 0, else 1 - exp(-p(|x|))."""
-    magnitude, square = absolute(builder, x), builder.fmul(x, x)
-    near = _fma(builder, x, horner(builder, square, _ERF_SMALL), x)
-    is_large = builder.fcmp_ordered(">", magnitude, splat(x, _ERF_LIMIT))
-    limited = builder.select(is_large, splat(x, _ERF_LIMIT), magnitude)
-    power = horner(builder, builder.fsub(limited, splat(x, _ERF_START)), _ERF_LARGE)
-    far = builder.fsub(splat(x, 1.0), polynomials.exp(builder, builder.fneg(power)))
-    is_near = builder.fcmp_ordered("<", magnitude, splat(x, _ERF_SWITCH))
-    return copy_sign(builder, builder.select(is_near, near, far), x)
+    magnitude, square = abs(x), x * x
+    near = _fma(x, horner(square, _ERF_SMALL), x)
+    limited = where(magnitude > _ERF_LIMIT, _ERF_LIMIT, magnitude)
+    far = 1.0 - polynomials.exp(-horner(limited - _ERF_START, _ERF_LARGE))
+    return copy_sign(where(magnitude < _ERF_SWITCH, near, far), x)
 
 
 # --- sine -----------------------------------------------------------------------------------------
 
 
-def _sine(builder: Value, x: Value, quarters: int) -> Value:
+def _sine(x: Number, quarters: int) -> Number:
     """sin(x + quarters * pi / 2) of a scalar."""
-    large = builder.fcmp_ordered(">", absolute(builder, x), splat(x, _SINE_LIMIT))
-    with builder.if_else(large, likely=False) as (then, otherwise):
-        with then:
-            far, far_quadrant = _reduce_large(builder, x)
-            far_end = builder.block
-        with otherwise:
-            near, near_quadrant = _reduce_small(builder, x)
-            near_end = builder.block
-    r, quadrant = builder.phi(DOUBLE), builder.phi(I64)
-    for phi, values in ((r, (far, near)), (quadrant, (far_quadrant, near_quadrant))):
-        for value, block in zip(values, (far_end, near_end), strict=True):
-            phi.add_incoming(value, block)
-    square = builder.fmul(r, r)
-    sin = _fma(builder, builder.fmul(r, square), horner(builder, square, _SIN), r)
-    tail = _fma(builder, builder.fmul(square, square), horner(builder, square, _COS), splat(r, 1.0))
-    cos = _fma(builder, square, splat(r, -0.5), tail)
-    result = by_quadrant(builder, sin, cos, builder.add(quadrant, I64(quarters)))
-    infinite = builder.fcmp_ordered("==", absolute(builder, x), splat(x, INFINITY))
-    return builder.select(infinite, splat(x, float("nan")), result)
+    r, quadrant = choose(abs(x) > _SINE_LIMIT, lambda: _reduce_large(x), lambda: _reduce_small(x))
+    square = r * r
+    sin = _fma(r * square, horner(square, _SIN), r)
+    tail = _fma(square * square, horner(square, _COS), 1.0)
+    cos = _fma(square, -0.5, tail)
+    result = by_quadrant(sin, cos, quadrant + quarters)
+    return where(abs(x).equals(INFINITY), float("nan"), result)
 
 
-def _reduce_small(builder: Value, x: Value) -> tuple[Value, Value]:
+def _reduce_small(x: Number) -> list[Number]:
     """x minus its nearest multiple of pi / 2, and the number of that."""
-    number, quadrant = nearest_multiple(builder, x, 1 / _HALF_PI[0])
+    number, quadrant = nearest_multiple(x, 1 / _HALF_PI[0])
     rest = x
     for part in _HALF_PI:
-        rest = _fma(builder, number, splat(x, -part), rest)
-    return rest, quadrant
+        rest = _fma(number, -part, rest)
+    return [rest, quadrant]
 
 
-def _reduce_large(builder: Value, x: Value) -> tuple[Value, Value]:
+def _reduce_large(x: Number) -> list[Number]:
     """The same of a large number: its mantissa times those 192 bits of 2 / pi that are worth less
     than 4, in fixed point, of which two bits are the quadrant (Payne and Hanek, 1983)."""
-    bits = builder.bitcast(x, I64)
-    exponent = builder.and_(builder.lshr(bits, I64(_FRACTION)), I64(_EXPONENT))
-    mantissa = builder.or_(builder.and_(bits, I64((1 << _FRACTION) - 1)), I64(1 << _FRACTION))
-    top, middle, low = _product(builder, mantissa, builder.sub(exponent, I64(_BIAS - 10)))
-    high, rest = _funnel(builder, top, middle, I64(2)), _funnel(builder, middle, low, I64(2))
-    sign = builder.ashr(high, I64(_WORD - 1))  # all ones if the next multiple is nearer
-    quadrant = builder.sub(builder.lshr(top, I64(_WORD - 2)), sign)
-    high, rest = builder.xor(high, sign), builder.xor(rest, sign)
-    zeros = call_intrinsic(builder, "llvm.ctlz.i64", I64, high, I1(0))
-    number = builder.uitofp(_funnel(builder, high, rest, zeros), DOUBLE)
-    scale = builder.shl(builder.sub(I64(_BIAS - _WORD), zeros), I64(_FRACTION))
-    magnitude = builder.fmul(builder.fmul(number, builder.bitcast(scale, DOUBLE)), DOUBLE(_HALF_PI[0]))
-    negative = builder.icmp_signed("<", bits, I64(0))
-    flipped = builder.xor(builder.icmp_signed("<", sign, I64(0)), negative)
-    signed = builder.select(flipped, builder.fneg(magnitude), magnitude)
-    return signed, builder.select(negative, builder.neg(quadrant), quadrant)
+    bits = x.convert("bitcast", I64)
+    exponent = bits.emit("lshr", _FRACTION) & _EXPONENT
+    mantissa = (bits & ((1 << _FRACTION) - 1)) | (1 << _FRACTION)
+    top, middle, low = _product(mantissa, exponent - (_BIAS - 10))
+    high, rest = top.call("fshl", middle, 2), middle.call("fshl", low, 2)
+    sign = high >> (_WORD - 1)  # all ones if the next multiple is nearer
+    quadrant = top.emit("lshr", _WORD - 2) - sign
+    high, rest = high ^ sign, rest ^ sign
+    zeros = Number(x.builder, call_intrinsic(x.builder, "llvm.ctlz.i64", I64, high.value, I1(0)))
+    number = high.call("fshl", rest, zeros).convert("uitofp", DOUBLE)
+    scale = (zeros.like(_BIAS - _WORD) - zeros) << _FRACTION
+    magnitude = number * scale.convert("bitcast", DOUBLE) * _HALF_PI[0]
+    negative = bits < 0
+    flipped = (sign < 0) ^ negative
+    signed = where(flipped, -magnitude, magnitude)
+    return [signed, where(negative, -quadrant, quadrant)]
 
 
-def _product(builder: Value, mantissa: Value, position: Value) -> tuple[Value, Value, Value]:
+def _product(mantissa: Number, position: Number) -> tuple[Number, Number, Number]:
     """A mantissa times 192 bits of the table that begin at bit `position`, modulo 2**192: three
     words, the highest first."""
-    wide = llvm.IntType(2 * _WORD)
-    first, shift = builder.lshr(position, I64(6)), builder.and_(position, I64(_WORD - 1))
+    builder, wide = mantissa.builder, llvm.IntType(2 * _WORD)
+    first, shift = position.emit("lshr", 6), position & (_WORD - 1)
     table = _two_over_pi(builder.module)
     words = []
     for number in range(4):
-        address = builder.gep(table, [builder.add(first, I64(number))], inbounds=True, source_etype=I64)
-        words.append(builder.load(address, typ=I64, align=8))
-    top, middle, low = (_funnel(builder, a, b, shift) for a, b in pairwise(words))
-    factor = builder.zext(mantissa, wide)
-    of_low = builder.mul(factor, builder.zext(low, wide))
-    of_middle = builder.add(builder.mul(factor, builder.zext(middle, wide)), builder.lshr(of_low, wide(_WORD)))
-    carried = builder.trunc(builder.lshr(of_middle, wide(_WORD)), I64)
-    highest = builder.add(builder.mul(mantissa, top), carried)
-    return highest, builder.trunc(of_middle, I64), builder.trunc(of_low, I64)
-
-
-def _funnel(builder: Value, high: Value, low: Value, amount: Value) -> Value:
-    """The upper word of two, shifted left by less than a word."""
-    return call_intrinsic(builder, "llvm.fshl.i64", I64, high, low, amount)
+        address = builder.gep(table, [(first + number).value], inbounds=True, source_etype=I64)
+        words.append(Number(builder, builder.load(address, typ=I64, align=8)))
+    top, middle, low = (a.call("fshl", b, shift) for a, b in pairwise(words))
+    factor = mantissa.convert("zext", wide)
+    of_low = factor * low.convert("zext", wide)
+    of_middle = factor * middle.convert("zext", wide) + of_low.emit("lshr", _WORD)
+    carried = of_middle.emit("lshr", _WORD).convert("trunc", I64)
+    highest = mantissa * top + carried
+    return highest, of_middle.convert("trunc", I64), of_low.convert("trunc", I64)
 
 
 def _two_over_pi(module: Value) -> Value:
@@ -210,66 +167,65 @@ def two_over_pi_words() -> tuple[int, ...]:
 class _Sum(NamedTuple):
     """An unevaluated sum of two numbers, the second much smaller."""
 
-    high: Value
-    low: Value
+    high: Number
+    low: Number
 
 
-def _pow(builder: Value, x: Value, y: Value) -> Value:
+def _pow(x: Number, y: Number) -> Number:
     """exp(y log |x|) with the logarithm and the product as sums; the sign is the caller's."""
-    base = absolute(builder, x)
-    logarithm = _log(builder, base)
-    product = builder.fmul(y, logarithm.high)
-    rest = _fma(builder, y, logarithm.high, builder.fneg(product))
-    rest = _fma(builder, y, logarithm.low, rest)
-    power = polynomials.exp(builder, product)
-    exact = _fma(builder, power, rest, power)
-    plain = polynomials.exp(builder, builder.fmul(y, polynomials.log(builder, base)))
-    usual = builder.fcmp_ordered(">", base, splat(x, 0.0))
-    for value in (base, absolute(builder, product), power):
-        usual = builder.and_(usual, builder.fcmp_ordered("<", value, splat(x, INFINITY)))
-    return builder.select(usual, exact, plain)
+    base = abs(x)
+    logarithm = _log(base)
+    product = y * logarithm.high
+    rest = _fma(y, logarithm.high, -product)
+    rest = _fma(y, logarithm.low, rest)
+    power = polynomials.exp(product)
+    exact = _fma(power, rest, power)
+    plain = polynomials.exp(y * polynomials.log(base))
+    usual = base > 0.0
+    for value in (base, abs(product), power):
+        usual = usual & (value < INFINITY)
+    return where(usual, exact, plain)
 
 
-def _log(builder: Value, x: Value) -> _Sum:
+def _log(x: Number) -> _Sum:
     """log(2**k m) = k log 2 + 2 s + 2 s**3 / 3 + ..., with s = (m - 1) / (m + 1), of x > 0."""
-    mantissa, power, extra = polynomials.split_exponent(builder, x)
-    k = builder.fadd(builder.sitofp(power, x.type), extra)
-    one = splat(x, 1.0)
-    f, above = builder.fsub(mantissa, one), builder.fadd(mantissa, one)
-    below = builder.fsub(mantissa, builder.fsub(above, one))
-    high = builder.fdiv(f, above)
-    rest = _fma(builder, builder.fneg(high), above, f)
-    rest = _fma(builder, builder.fneg(high), below, rest)
-    s = _Sum(high, builder.fdiv(rest, above))
-    square = _times(builder, s, s)
-    cube = _times(builder, _times(builder, square, s), _Sum(splat(x, 2 / 3), splat(x, 3.700743415417188e-17)))
-    series = horner(builder, square.high, _LOG)
-    fifth = builder.fmul(builder.fmul(builder.fmul(square.high, square.high), s.high), series)
-    double = _Sum(builder.fadd(s.high, s.high), builder.fadd(s.low, s.low))
-    small = _plus(builder, double, _Sum(cube.high, builder.fadd(cube.low, fifth)))
-    product = builder.fmul(k, splat(x, _LN2[0]))
-    remainder = _fma(builder, k, splat(x, _LN2[0]), builder.fneg(product))
-    return _plus(builder, _Sum(product, _fma(builder, k, splat(x, _LN2[1]), remainder)), small)
+    mantissa, power, extra = polynomials.split_exponent(x)
+    k = power.convert("sitofp", DOUBLE) + extra
+    f, above = mantissa - 1.0, mantissa + 1.0
+    below = mantissa - (above - 1.0)
+    high = f / above
+    rest = _fma(-high, above, f)
+    rest = _fma(-high, below, rest)
+    s = _Sum(high, rest / above)
+    square = _times(s, s)
+    cube = _times(_times(square, s), _Sum(x.like(2 / 3), x.like(3.700743415417188e-17)))
+    series = horner(square.high, _LOG)
+    fifth = square.high * square.high * s.high * series
+    double = _Sum(s.high + s.high, s.low + s.low)
+    small = _plus(double, _Sum(cube.high, cube.low + fifth))
+    product = k * _LN2[0]
+    remainder = _fma(k, _LN2[0], -product)
+    return _plus(_Sum(product, _fma(k, _LN2[1], remainder)), small)
 
 
-def _times(builder: Value, a: _Sum, b: _Sum) -> _Sum:
+def _times(a: _Sum, b: _Sum) -> _Sum:
     """a * b."""
-    high = builder.fmul(a.high, b.high)
-    low = _fma(builder, a.high, b.high, builder.fneg(high))
-    low = _fma(builder, a.high, b.low, low)
-    return _Sum(high, _fma(builder, a.low, b.high, low))
+    high = a.high * b.high
+    low = _fma(a.high, b.high, -high)
+    low = _fma(a.high, b.low, low)
+    return _Sum(high, _fma(a.low, b.high, low))
 
 
-def _plus(builder: Value, a: _Sum, b: _Sum) -> _Sum:
+def _plus(a: _Sum, b: _Sum) -> _Sum:
     """a + b, of any magnitudes."""
-    high = builder.fadd(a.high, b.high)
-    part = builder.fsub(high, a.high)
-    error = builder.fadd(builder.fsub(a.high, builder.fsub(high, part)), builder.fsub(b.high, part))
-    low = builder.fadd(error, builder.fadd(a.low, b.low))
-    total = builder.fadd(high, low)
-    return _Sum(total, builder.fsub(low, builder.fsub(total, high)))
+    high = a.high + b.high
+    part = high - a.high
+    error = (a.high - (high - part)) + (b.high - part)
+    low = error + (a.low + b.low)
+    total = high + low
+    return _Sum(total, low - (total - high))
 
 
-def _fma(builder: Value, a: Value, b: Value, c: Value) -> Value:
+def _fma(a: Number, b: Operand, c: Operand) -> Number:
     """a * b + c, rounded once."""
-    return call_intrinsic(builder, f"llvm.fma.{type_suffix(a.type)}", a.type, a, b, c)
+    return a.call("fma", b, c)

@@ -6,6 +6,7 @@ that might read outside its buffer runs under a branch or a mask; otherwise both
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -42,8 +43,9 @@ def _evaluate(fb: FunctionBuilder, expr: ir.Expr, lanes: VectorLanes | None) -> 
         case ir.Binary():
             return _binary(fb, expr, lanes)
         case ir.Cast(dtype=dtype, value=inner):
-            source = ir.dtype_of(inner, fb.buffers)
-            return cast(fb.arithmetic, evaluate(fb, inner, lanes), source, dtype)
+            value = _of_small_floats(fb, inner, lanes) if dtype in SMALL_FLOATS else None
+            value = evaluate(fb, inner, lanes) if value is None else value
+            return cast(fb.arithmetic, value, ir.dtype_of(inner, fb.buffers), dtype)
         case ir.Select():
             return _select(fb, expr, lanes)
         case ir.Load(buffer=buffer, indices=indices):
@@ -82,6 +84,19 @@ def _binary(fb: FunctionBuilder, expr: ir.Binary, lanes: VectorLanes | None) -> 
         return fb.arithmetic.divide_by_constant(expr.op, dividend, int(expr.b.value), non_negative=False)
     a, b = _broadcast_all(fb, [evaluate(fb, expr.a, lanes), evaluate(fb, expr.b, lanes)])
     return fb.arithmetic.binary(expr.op, dtype, a, b)
+
+
+def _of_small_floats(fb: FunctionBuilder, expr: ir.Expr, lanes: VectorLanes | None) -> Value | None:
+    """An operation on two small floats, None for anything else; never fused, as each rounds."""
+    match expr:
+        case ir.Binary(op=op, a=ir.Cast(dtype=wide, value=a), b=ir.Cast(value=b)):
+            dtypes = [ir.dtype_of(side, fb.buffers) for side in (a, b)]
+            if all(dtype in SMALL_FLOATS for dtype in dtypes):
+                sides = _broadcast_all(fb, [evaluate(fb, a, lanes), evaluate(fb, b, lanes)])
+                exact = replace(fb.arithmetic, contract=False)
+                wider = (cast(exact, side, dtype, wide) for side, dtype in zip(sides, dtypes, strict=True))
+                return exact.binary(op, wide, *wider)
+    return None
 
 
 def _select(fb: FunctionBuilder, expr: ir.Select, lanes: VectorLanes | None) -> Value:

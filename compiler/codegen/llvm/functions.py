@@ -1,7 +1,7 @@
 """The scalar functions of `ir/functions.py` in LLVM IR, of scalars and vectors.
 
 What IEEE 754 defines is exact. The rest is in `polynomials.py`, or for some float64 functions in
-the C library, called lane by lane. float16 and bfloat16 are computed in float32.
+the C library, called lane by lane.
 """
 
 from __future__ import annotations
@@ -9,30 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from llvmlite import ir as llvm
+
 from vdla.compiler.codegen.llvm import polynomials
 from vdla.compiler.codegen.llvm.arithmetic import Arithmetic
 from vdla.compiler.codegen.llvm.double_functions import emit_double
+from vdla.compiler.codegen.llvm.numbers import Number, lane_by_lane, where
 from vdla.compiler.codegen.llvm.objects import CodegenError
-from vdla.compiler.codegen.llvm.polynomials import absolute, copy_sign
-from vdla.compiler.codegen.llvm.round_product import round_product
-from vdla.compiler.codegen.llvm.small_floats import from_float32, to_float32
+from vdla.compiler.codegen.llvm.polynomials import copy_sign
 from vdla.compiler.codegen.llvm.types import (
     DOUBLE,
+    I32,
+    I64,
     Value,
-    call_c_library,
-    call_intrinsic,
+    element_type,
     is_gpu,
     is_signed,
     is_x86,
-    splat,
-    type_like,
-    type_suffix,
-    value_type,
 )
-from vdla.compiler.ir import SMALL_FLOATS, is_float
+from vdla.compiler.ir import ROUND_PRODUCT_LIMITS, is_float
 from vdla.compiler.target import Target
 
-EmitFunction = Callable[..., Value]  # (builder, *arguments)
+EmitFunction = Callable[..., Number]
 
 
 def call_function(arithmetic: Arithmetic, name: str, dtype: str, args: list[Value]) -> Value:
@@ -41,21 +39,19 @@ def call_function(arithmetic: Arithmetic, name: str, dtype: str, args: list[Valu
     Raises:
         CodegenError: the function is unknown.
     """
-    builder = arithmetic.builder
-    if dtype in SMALL_FLOATS:
-        result = call_function(arithmetic, name, "float32", [to_float32(builder, arg, dtype) for arg in args])
-        kind = value_type(dtype, arithmetic.target)
-        return result if name == "isnan" else from_float32(builder, result, dtype, kind)
+    builder, target = arithmetic.builder, arithmetic.target
+    numbers = [Number(builder, arg) for arg in args]
     if name == "abs" and not is_float(dtype):
-        return arithmetic.wrap(dtype, _integer_abs(builder, args[0], dtype))
+        (x,) = numbers
+        return where(x < 0, -x, x).value if is_signed(dtype) else x.value
     if name == "round_product":
-        return round_product(arithmetic, dtype, *args)
+        return _round_product(target, dtype, *numbers).value
     if name in _ROUNDINGS:
-        return _round(arithmetic, name, args[0])
-    table = _table(dtype, arithmetic.target)
+        return _round(target, name, *numbers).value
+    table = _table(dtype, target)
     if name not in table:
         raise CodegenError(f"call: function must be one of {', '.join((*_SINGLE, *_ROUNDINGS))}, got {name}")
-    return table[name](builder, *args)
+    return table[name](*numbers).value
 
 
 def _table(dtype: str, target: Target) -> dict[str, EmitFunction]:
@@ -65,106 +61,97 @@ def _table(dtype: str, target: Target) -> dict[str, EmitFunction]:
     return _SINGLE if dtype == "float32" else {**_SINGLE, **DOUBLE_FROM_C_LIBRARY}
 
 
-def _integer_abs(builder: Value, x: Value, dtype: str) -> Value:
-    if not is_signed(dtype):
-        return x
-    return builder.select(builder.icmp_signed("<", x, splat(x, 0)), builder.neg(x), x)
-
-
-def _sqrt(builder: Value, x: Value) -> Value:
-    return call_intrinsic(builder, f"llvm.sqrt.{type_suffix(x.type)}", x.type, x)
-
-
-def _rsqrt(builder: Value, x: Value) -> Value:
-    return builder.fdiv(splat(x, 1.0), _sqrt(builder, x))
-
-
-def _popcount(builder: Value, x: Value) -> Value:
-    return call_intrinsic(builder, f"llvm.ctpop.{type_suffix(x.type)}", x.type, x)
-
-
-def _c_library(builder: Value, *args: Value, name: str) -> Value:
-    return call_c_library(builder, name, *args)
-
-
-def _own_double(builder: Value, *args: Value, name: str) -> Value:
-    return emit_double(builder, name, *args)
-
-
-def _sine(builder: Value, x: Value, name: str, of_large: polynomials.EmitDouble) -> Value:
-    return polynomials.sin_or_cos(builder, x, name, of_large)
-
-
-def _pow_of_doubles(builder: Value, x: Value, y: Value) -> Value:
-    """With the sign and the limits."""
-    return _power_with_limits(builder, x, y, emit_double(builder, "pow", x, y))
+def _c_library(name: str, *args: Number) -> Number:
+    """A float64 function of the C library; vectors lane by lane."""
+    builder, kind = args[0].builder, llvm.FunctionType(DOUBLE, [DOUBLE] * len(args))
+    callee = builder.module.globals.get(name) or llvm.Function(builder.module, kind, name)
+    return lane_by_lane(lambda *scalars: Number(builder, builder.call(callee, [x.value for x in scalars])), *args)
 
 
 # --- powers ---------------------------------------------------------------------------------------
 
 
-def _pow(builder: Value, x: Value, y: Value) -> Value:
+def _pow(x: Number, y: Number) -> Number:
     """float32: exp(y log |x|) in float64, with the sign."""
-    kind = type_like(x, DOUBLE)
-    base, exponent = builder.fpext(absolute(builder, x), kind), builder.fpext(y, kind)
-    power = polynomials.exp(builder, builder.fmul(exponent, polynomials.log(builder, base)))
-    return _power_with_limits(builder, x, y, builder.fptrunc(power, x.type))
+    base, exponent = abs(x).convert("fpext", DOUBLE), y.convert("fpext", DOUBLE)
+    power = polynomials.exp(exponent * polynomials.log(base))
+    return _power_with_limits(x, y, power.convert("fptrunc", element_type(x.kind)))
 
 
-def _power_with_limits(builder: Value, x: Value, y: Value, magnitude: Value) -> Value:
+def _power_with_limits(x: Number, y: Number, magnitude: Number) -> Number:
     """The power by that of |x|: 1 where IEEE 754 says so, else with its sign."""
-    ones = builder.or_(builder.fcmp_ordered("==", y, splat(y, 0.0)), builder.fcmp_ordered("==", x, splat(x, 1.0)))
-    unit = builder.fcmp_ordered("==", absolute(builder, x), splat(x, 1.0))
-    infinite = builder.fcmp_ordered("==", absolute(builder, y), splat(y, polynomials.INFINITY))
-    ones = builder.or_(ones, builder.and_(unit, infinite))
-    return builder.select(ones, splat(x, 1.0), _signed_power(builder, x, y, magnitude))
+    ones = y.equals(0.0) | x.equals(1.0)
+    ones = ones | (abs(x).equals(1.0) & abs(y).equals(polynomials.INFINITY))
+    return where(ones, 1.0, _signed_power(x, y, magnitude))
 
 
-def _signed_power(builder: Value, x: Value, y: Value, magnitude: Value) -> Value:
+def _signed_power(x: Number, y: Number, magnitude: Number) -> Number:
     """The power with its sign: of negative x, negative for odd y and NaN unless y is an integer."""
     form = polynomials.format_of(y)
     limit = 2.0 ** (form.mantissa + 1)  # all such floats are even integers
-    large = builder.fcmp_ordered(">=", absolute(builder, y), splat(y, limit))
-    number = builder.select(large, splat(y, 0.0), y)
-    kind = type_like(y, form.integer)
-    integer = call_intrinsic(builder, f"llvm.fptosi.sat.{type_suffix(kind)}.{type_suffix(y.type)}", kind, number)
-    whole = builder.fcmp_ordered("==", builder.sitofp(integer, y.type), number)
-    odd = builder.and_(whole, builder.icmp_signed("!=", builder.and_(integer, splat(integer, 1)), splat(integer, 0)))
-    result = builder.select(odd, copy_sign(builder, magnitude, x), magnitude)
-    negative = builder.fcmp_ordered("<", x, splat(x, 0.0))
-    finite = builder.fcmp_ordered(">", x, splat(x, -polynomials.INFINITY))
-    wrong = builder.and_(builder.and_(negative, finite), builder.not_(whole))
-    return builder.select(wrong, splat(x, float("nan")), result)
+    number = where(abs(y) >= limit, 0.0, y)
+    integer = number.saturate("fptosi", form.integer)
+    whole = integer.convert("sitofp", element_type(y.kind)).equals(number)
+    odd = whole & (integer & 1).differs(0)
+    result = where(odd, copy_sign(magnitude, x), magnitude)
+    wrong = ((x < 0.0) & (x > -polynomials.INFINITY)) & ~whole
+    return where(wrong, float("nan"), result)
 
 
 # --- roundings ------------------------------------------------------------------------------------
 
 
-def _round(arithmetic: Arithmetic, name: str, x: Value) -> Value:
+def _round(target: Target, name: str, x: Number) -> Number:
     """Rounds to an integer; by an instruction if the processor has one."""
-    target = arithmetic.target
     if (is_x86(target) and target.has("sse4.1")) or target.architecture == "aarch64" or is_gpu(target):
-        return call_intrinsic(arithmetic.builder, f"llvm.{_ROUNDINGS[name]}.{type_suffix(x.type)}", x.type, x)
-    return _round_without_instruction(arithmetic.builder, name, x)
+        return x.call(_ROUNDINGS[name])
+    return _round_without_instruction(name, x)
 
 
-def _round_without_instruction(builder: Value, name: str, x: Value) -> Value:
+def _round_without_instruction(name: str, x: Number) -> Number:
     """Large numbers have no fraction and stay; the others fit an integer."""
     form = polynomials.format_of(x)
-    limit, magnitude = splat(x, 2.0**form.mantissa), absolute(builder, x)
-    small = builder.fcmp_ordered("<", magnitude, limit)
-    number = builder.select(small, x, splat(x, 0.0))
+    limit = 2.0**form.mantissa
+    small = abs(x) < limit
+    number = where(small, x, 0.0)
     if name == "round":
-        result = builder.fsub(builder.fadd(absolute(builder, number), limit), limit)
+        result = (abs(number) + limit) - limit
     else:
-        result = builder.sitofp(builder.fptosi(number, type_like(x, form.integer)), x.type)
+        result = number.convert("fptosi", form.integer).convert("sitofp", element_type(x.kind))
     if name == "floor":
-        above = builder.fcmp_ordered(">", result, number)
-        result = builder.select(above, builder.fsub(result, splat(x, 1.0)), result)
+        result = where(result > number, result - 1.0, result)
     if name == "ceil":
-        below = builder.fcmp_ordered("<", result, number)
-        result = builder.select(below, builder.fadd(result, splat(x, 1.0)), result)
-    return builder.select(small, copy_sign(builder, result, x), x)
+        result = where(result < number, result + 1.0, result)
+    return where(small, copy_sign(result, x), x)
+
+
+# --- products -------------------------------------------------------------------------------------
+
+_SHIFT, _SHIFT_BITS = 1.5 * 2**23, 0x4B400000  # in float32
+_WIDE_SHIFT = 1.5 * 2**52  # in float64, whose low 32 bits are then the integer
+
+
+def _round_product(target: Target, dtype: str, x: Number, y: Number, low: Number, high: Number) -> Number:
+    """`x * y` rounded half to even to an int32, clamped to `low` and `high`; NaN as `high`.
+
+    Adding 1.5 * 2**m, where m is the number of mantissa bits, rounds a number to an integer, which
+    then lies in the low bits of the sum. With a fused multiply-add the product of float32 is exact
+    until it is rounded.
+    """
+    least, most = (x.like(float(limit)) for limit in ROUND_PRODUCT_LIMITS[dtype])
+    low, high = where(low > least, low, least), where(high < most, high, most)
+    if dtype == "float32" and (target.architecture == "aarch64" or target.has("fma") or is_gpu(target)):
+        total = x.call("fma", y, _SHIFT)
+        return _clamp(total, low + _SHIFT, high + _SHIFT).convert("bitcast", I32) - _SHIFT_BITS
+    if dtype == "float32":
+        x, y, low, high = (value.convert("fpext", DOUBLE) for value in (x, y, low, high))
+    return (_clamp(x * y, low, high) + _WIDE_SHIFT).convert("bitcast", I64).convert("trunc", I32)
+
+
+def _clamp(value: Number, low: Number, high: Number) -> Number:
+    """A float clamped to a range, NaN as `high`."""
+    most = where(value < high, value, high)
+    return where(most > low, most, low)
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -177,23 +164,22 @@ _SINGLE: dict[str, EmitFunction] = {
     "tanh": polynomials.tanh,
     "sigmoid": polynomials.sigmoid,
     "erf": polynomials.erf,
-    "sin": partial(_sine, name="sin", of_large=call_c_library),
-    "cos": partial(_sine, name="cos", of_large=call_c_library),
+    **{name: partial(polynomials.sin_or_cos, name=name, of_large=_c_library) for name in ("sin", "cos")},
     "pow": _pow,
-    "sqrt": _sqrt,
-    "rsqrt": _rsqrt,
-    "divide": lambda builder, x, y: builder.fdiv(x, y),
-    "abs": absolute,
-    "popcount": _popcount,
-    "isnan": lambda builder, x: builder.fcmp_unordered("uno", x, x),
+    "sqrt": lambda x: x.call("sqrt"),
+    "rsqrt": lambda x: x.like(1.0) / x.call("sqrt"),
+    "divide": lambda x, y: x / y,
+    "abs": abs,
+    "popcount": lambda x: x.call("ctpop"),
+    "isnan": Number.is_nan,
 }
 DOUBLE_FROM_C_LIBRARY: dict[str, EmitFunction] = {
-    name: partial(_c_library, name=name) for name in ("erf", "sin", "cos", "pow")
+    name: partial(_c_library, name) for name in ("erf", "sin", "cos", "pow")
 }
 DOUBLE_ON_GPU: dict[str, EmitFunction] = {
-    **{name: partial(_own_double, name=name) for name in ("erf", "sin", "cos")},
-    "pow": _pow_of_doubles,
+    **{name: partial(emit_double, name) for name in ("erf", "sin", "cos")},
+    "pow": lambda x, y: _power_with_limits(x, y, emit_double("pow", x, y)),
 }
 _SINGLE_ON_GPU: dict[str, EmitFunction] = {
-    name: partial(_sine, name=name, of_large=emit_double) for name in ("sin", "cos")
+    name: partial(polynomials.sin_or_cos, name=name, of_large=emit_double) for name in ("sin", "cos")
 }

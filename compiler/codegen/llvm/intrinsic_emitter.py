@@ -120,7 +120,7 @@ class IntrinsicEmitter:
         buffer, entry = self.match.buffers[operand], self.match.entries[operand]
         rest = inside[len(entry) + len(inside) - len(self.fb.buffers[buffer].shape) :]
         if len(rest) < len(inside):
-            entry = (*entry[:-1], ir.Binary("add", entry[-1], ir.Const(inside[0])))
+            entry = (*entry[:-1], ir.binary("add", entry[-1], inside[0]))
         return offset_of(self.fb, buffer, (*entry, *map(ir.Const, rest)))
 
     def _contiguous_dims(self, operand: str) -> int:

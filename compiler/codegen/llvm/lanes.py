@@ -106,7 +106,7 @@ def varies(expr: ir.Expr, lanes: VectorLanes | None) -> bool:
 
 def is_safe(expr: ir.Expr, buffers: Mapping[str, ir.Buffer], ranges: Ranges) -> bool:
     """Whether all loads of `expr` are inside their buffers, for all values of the variables."""
-    loads = (e for e in ir.walk_expr(expr) if isinstance(e, ir.Load))
+    loads = ir.find(expr, ir.Load)
     return all(is_inside(load.indices, buffers[load.buffer], ranges) for load in loads)
 
 

@@ -6,24 +6,54 @@ arguments: data are aligned to an element, parameters do not overlap, scalars ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.abi import MAX_EXTENT, element_bytes
-from vdla.compiler.codegen.llvm.cpu_rules import CpuRules
 from vdla.compiler.codegen.llvm.expressions import evaluate
 from vdla.compiler.codegen.llvm.function_builder import (
     BaseAddress,
     FunctionBuilder,
+    Hint,
     KernelModule,
     set_buffer_attributes,
     start,
 )
+from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
+from vdla.compiler.codegen.llvm.loops import cpu_loop_hints
 from vdla.compiler.codegen.llvm.statements import emit
-from vdla.compiler.codegen.llvm.types import I32, I64, POINTER
+from vdla.compiler.codegen.llvm.types import I32, I64, POINTER, Value
+from vdla.compiler.lowering.legalise import legalise
 from vdla.compiler.target import Target
+from vdla.compiler.tensorize import IntrinsicError
+
+
+@dataclass(frozen=True, slots=True)
+class CpuRules:
+    """Emits the calls of intrinsics that the CPU has."""
+
+    def emit(self, fb: FunctionBuilder, stmt: ir.Stmt) -> bool:
+        """Emit a call of an intrinsic by its own code, if the CPU has all it requires."""
+        if not isinstance(stmt, ir.IntrinsicCall):
+            return False
+        intrinsic = stmt.match.intrinsic
+        if intrinsic.target != "cpu" or not fb.target.has(*intrinsic.requires):
+            return False
+        with fb.statement():
+            intrinsic.lower(IntrinsicEmitter(fb, stmt.match))
+        if fb.builder.block.is_terminated:
+            rule = "lower must leave the builder in a block without terminator"
+            raise IntrinsicError(f"intrinsic {intrinsic.name}: {rule}, got {fb.builder.block.terminator}")
+        return True
+
+    def loop_hints(self, fb: FunctionBuilder, loop: ir.For, blocks: Sequence[Value]) -> list[Hint]:
+        """Loops in which the schedule has made vectors stay as they are."""
+        return cpu_loop_hints(loop, blocks)
+
 
 NO_MEMORY = 1
 
@@ -44,7 +74,7 @@ def emit_module(fn: ir.Function, target: Target, contract: bool) -> Any:  # noqa
     module = llvm.Module(fn.name)
     module.triple = target.triple
     fb = _start_body(KernelModule(fn, target, contract, module, CpuRules()))
-    emit(fb, fn.body)
+    emit(fb, legalise(fn.body, fn.buffers))
     fb.builder.ret(I32(0))
     return module
 

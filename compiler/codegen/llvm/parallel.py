@@ -18,7 +18,7 @@ from vdla.compiler.codegen.llvm.addresses import emit_index
 from vdla.compiler.codegen.llvm.function_builder import BaseAddress, FunctionBuilder, set_buffer_attributes, start
 from vdla.compiler.codegen.llvm.heap import allocate_slots, free_all_and_return
 from vdla.compiler.codegen.llvm.loops import count_up
-from vdla.compiler.codegen.llvm.pool import PARALLEL_SYMBOL
+from vdla.compiler.codegen.llvm.objects import PARALLEL_SYMBOL
 from vdla.compiler.codegen.llvm.types import I32, I64, POINTER, VOID, Type, Value
 
 EmitStatement = Callable[[FunctionBuilder, ir.Stmt], None]

@@ -10,26 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vdla.compiler.codegen.llvm.types import (
-    DOUBLE,
-    FLOAT,
-    I1,
-    I32,
-    I64,
-    Type,
-    Value,
-    call_intrinsic,
-    constant,
-    element_type,
-    lane_count,
-    splat,
-    type_like,
-    type_suffix,
-)
+from vdla.compiler.codegen.llvm.numbers import Number, Operand, choose, where
+from vdla.compiler.codegen.llvm.types import DOUBLE, FLOAT, I32, I64, Type, element_type
 
 _LOG2E = 1.4426950408889634
 INFINITY = float("inf")
-EmitDouble = Callable[[Value, str, Value], Value]  # (builder, function, float64 argument)
+EmitDouble = Callable[[str, Number], Number]  # (function, float64 argument)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,182 +82,142 @@ _ERF_LARGE = (
 _SIN = (-0.16666664661830932, 0.008332748176679602, -0.00019587870583506818)  # (sin(r) / r - 1) / r**2, |r| < pi / 4
 _COS = (0.04166666465901785, -0.001388830294175406, 2.454792174538544e-05)  # (cos(r) - 1 + r**2 / 2) / r**4
 _HALF_PI = (1.5707963109016418, 1.5893254712295857e-08, 6.123233995736766e-17)  # two parts of 26 bits, and the rest
+QUARTERS = {"sin": 0, "cos": 1}  # of a turn that are added to the angle
 _TANH_SMALL, _ERF_LIMIT_SMALL, _ERF_LIMIT, _SINE_LIMIT = 0.55, 0.9, 4.0, 2.0**25
 _SQRT_HALF = {_SINGLE: 0x3F3504F3, _DOUBLE: 0x3FE6A09E667F3BCD}  # its bit pattern
 
 
-def format_of(value: Value) -> FloatFormat:
+def format_of(value: Number) -> FloatFormat:
     """The constants for the type of `value`."""
-    return _SINGLE if element_type(value.type) == FLOAT else _DOUBLE
+    return _SINGLE if element_type(value.kind) == FLOAT else _DOUBLE
 
 
-def multiply_add(builder: Value, a: Value, b: Value, c: Value) -> Value:
+def multiply_add(a: Number, b: Operand, c: Operand) -> Number:
     """a * b + c, fused if that is as fast."""
-    return call_intrinsic(builder, f"llvm.fmuladd.{type_suffix(a.type)}", a.type, a, b, c)
+    return a.call("fmuladd", b, c)
 
 
-def horner(builder: Value, x: Value, coefficients: tuple[float, ...]) -> Value:
+def horner(x: Number, coefficients: tuple[float, ...]) -> Number:
     """A polynomial by Horner's scheme; the constant coefficient comes first."""
-    result = splat(x, coefficients[-1])
+    result = x.like(coefficients[-1])
     for coefficient in coefficients[-2::-1]:
-        result = multiply_add(builder, result, x, splat(x, coefficient))
+        result = multiply_add(result, x, coefficient)
     return result
 
 
-def absolute(builder: Value, x: Value) -> Value:
-    """|x|."""
-    return call_intrinsic(builder, f"llvm.fabs.{type_suffix(x.type)}", x.type, x)
-
-
-def copy_sign(builder: Value, x: Value, sign: Value) -> Value:
+def copy_sign(x: Number, sign: Number) -> Number:
     """`x` with the sign of `sign`."""
-    return call_intrinsic(builder, f"llvm.copysign.{type_suffix(x.type)}", x.type, x, sign)
+    return x.call("copysign", sign)
 
 
-def nearest_multiple(builder: Value, x: Value, factor: float) -> tuple[Value, Value]:
+def nearest_multiple(x: Number, factor: float) -> tuple[Number, Number]:
     """x * factor rounded to an integer: as a float, and as an integer whose low bits are valid."""
     form = format_of(x)
-    kind = type_like(x, form.integer)
-    shifted = multiply_add(builder, x, splat(x, factor), splat(x, form.magic))
-    bits = builder.sub(builder.bitcast(shifted, kind), builder.bitcast(splat(x, form.magic), kind))
-    return builder.fsub(shifted, splat(x, form.magic)), bits
+    shifted = multiply_add(x, factor, form.magic)
+    bits = shifted.convert("bitcast", form.integer) - x.like(form.magic).convert("bitcast", form.integer)
+    return shifted - form.magic, bits
 
 
-def exp(builder: Value, x: Value) -> Value:
+def exp(x: Number) -> Number:
     """exp(n ln 2 + r) = 2**n exp(r); scales in two steps, as 2**n alone may overflow."""
     form = format_of(x)
-    x = builder.select(builder.fcmp_ordered(">", x, splat(x, form.high)), splat(x, form.high), x)
-    x = builder.select(builder.fcmp_ordered("<", x, splat(x, form.low)), splat(x, form.low), x)
-    number, power = nearest_multiple(builder, x, _LOG2E)
-    rest = multiply_add(builder, number, splat(x, -form.ln2[0]), x)
-    rest = multiply_add(builder, number, splat(x, -form.ln2[1]), rest)
-    tail = multiply_add(builder, builder.fmul(rest, rest), horner(builder, rest, form.exp), rest)
-    result = builder.fadd(tail, splat(x, 1.0))
-    half = builder.ashr(power, splat(power, 1))
-    return _scale(builder, _scale(builder, result, half), builder.sub(power, half))
+    x = where(x > form.high, form.high, x)
+    x = where(x < form.low, form.low, x)
+    number, power = nearest_multiple(x, _LOG2E)
+    rest = multiply_add(number, -form.ln2[0], x)
+    rest = multiply_add(number, -form.ln2[1], rest)
+    result = multiply_add(rest * rest, horner(rest, form.exp), rest) + 1.0
+    half = power >> 1
+    return _scale(_scale(result, half), power - half)
 
 
-def _scale(builder: Value, x: Value, power: Value) -> Value:
+def _scale(x: Number, power: Number) -> Number:
     """x * 2**power; 2**power must be a normal number."""
     form = format_of(x)
-    exponent = builder.shl(builder.add(power, splat(power, form.bias)), splat(power, form.mantissa))
-    return builder.fmul(x, builder.bitcast(exponent, x.type))
+    return x * ((power + form.bias) << form.mantissa).convert("bitcast", element_type(x.kind))
 
 
-def log(builder: Value, x: Value) -> Value:
+def log(x: Number) -> Number:
     """log(2**k (1 + f)) with f near 0: f - f**2 / 2 + s (f**2 / 2 + R), with s = f / (2 + f)."""
     form = format_of(x)
-    mantissa, power, extra = split_exponent(builder, x)
-    f = builder.fsub(mantissa, splat(x, 1.0))
-    k = builder.fadd(builder.sitofp(power, x.type), extra)
-    s = builder.fdiv(f, builder.fadd(f, splat(x, 2.0)))
-    z = builder.fmul(s, s)
-    square = builder.fmul(builder.fmul(f, f), splat(x, 0.5))
-    inner = builder.fadd(square, builder.fmul(z, horner(builder, z, form.log)))
-    low = multiply_add(builder, s, inner, builder.fmul(k, splat(x, form.ln2[1])))
-    result = multiply_add(builder, k, splat(x, form.ln2[0]), builder.fsub(f, builder.fsub(square, low)))
-    return _log_limits(builder, x, result)
+    mantissa, power, extra = split_exponent(x)
+    f = mantissa - 1.0
+    k = power.convert("sitofp", element_type(x.kind)) + extra
+    s = f / (f + 2.0)
+    z = s * s
+    square = f * f * 0.5
+    inner = square + z * horner(z, form.log)
+    low = multiply_add(s, inner, k * form.ln2[1])
+    result = multiply_add(k, form.ln2[0], f - (square - low))
+    result = where(x.equals(0.0), -INFINITY, result)
+    result = where(x.compare("fcmp_unordered", "<", 0.0), float("nan"), result)
+    return where(x.equals(INFINITY), x, result)
 
 
-def split_exponent(builder: Value, x: Value) -> tuple[Value, Value, Value]:
+def split_exponent(x: Number) -> tuple[Number, Number, Number]:
     """m near 1, an integer k and a number e with x = 2**(k + e) m, for x > 0."""
     form = format_of(x)
-    normal, extra = _normalise(builder, x, form)
-    kind = type_like(x, form.integer)
+    small = x < 2.0 ** (1 - form.bias)
+    larger = x * 2.0**form.mantissa
+    extra = where(small, x.like(-float(form.mantissa)), 0.0)
+    normal = where(small, larger, x)  # a subnormal number is scaled
     one, half = form.bias << form.mantissa, _SQRT_HALF[form]
-    shifted = builder.add(builder.bitcast(normal, kind), constant(kind, one - half))
-    power = builder.sub(builder.ashr(shifted, constant(kind, form.mantissa)), constant(kind, form.bias))
-    bits = builder.add(builder.and_(shifted, constant(kind, (1 << form.mantissa) - 1)), constant(kind, half))
-    return builder.bitcast(bits, x.type), power, extra
+    shifted = normal.convert("bitcast", form.integer) + (one - half)
+    power = (shifted >> form.mantissa) - form.bias
+    bits = (shifted & ((1 << form.mantissa) - 1)) + half
+    return bits.convert("bitcast", element_type(x.kind)), power, extra
 
 
-def _normalise(builder: Value, x: Value, form: FloatFormat) -> tuple[Value, Value]:
-    """A subnormal number scaled to a normal one, and the correction of its exponent."""
-    small = builder.fcmp_ordered("<", x, splat(x, 2.0 ** (1 - form.bias)))
-    larger = builder.fmul(x, splat(x, 2.0**form.mantissa))
-    extra = builder.select(small, splat(x, -float(form.mantissa)), splat(x, 0.0))
-    return builder.select(small, larger, x), extra
-
-
-def _log_limits(builder: Value, x: Value, result: Value) -> Value:
-    result = builder.select(builder.fcmp_ordered("==", x, splat(x, 0.0)), splat(x, -INFINITY), result)
-    result = builder.select(builder.fcmp_unordered("<", x, splat(x, 0.0)), splat(x, float("nan")), result)
-    return builder.select(builder.fcmp_ordered("==", x, splat(x, INFINITY)), x, result)
-
-
-def tanh(builder: Value, x: Value) -> Value:
+def tanh(x: Number) -> Number:
     """A polynomial near 0, else 1 - 2 / (exp(2 |x|) + 1)."""
-    magnitude, square = absolute(builder, x), builder.fmul(x, x)
-    near = multiply_add(builder, builder.fmul(x, square), horner(builder, square, format_of(x).tanh), x)
-    power = exp(builder, builder.fadd(magnitude, magnitude))
-    quotient = builder.fdiv(splat(x, 2.0), builder.fadd(power, splat(x, 1.0)))
-    far = builder.fsub(splat(x, 1.0), quotient)
-    is_near = builder.fcmp_ordered("<", magnitude, splat(x, _TANH_SMALL))
-    return copy_sign(builder, builder.select(is_near, near, far), x)
+    magnitude, square = abs(x), x * x
+    near = multiply_add(x * square, horner(square, format_of(x).tanh), x)
+    far = 1.0 - 2.0 / (exp(magnitude + magnitude) + 1.0)
+    return copy_sign(where(magnitude < _TANH_SMALL, near, far), x)
 
 
-def sigmoid(builder: Value, x: Value) -> Value:
+def sigmoid(x: Number) -> Number:
     """1 / (1 + exp(-x)), by exp(-|x|): cannot overflow, and small results stay accurate."""
-    power = exp(builder, builder.fneg(absolute(builder, x)))
-    positive = builder.fcmp_ordered(">=", x, splat(x, 0.0))
-    above = builder.select(positive, splat(x, 1.0), power)
-    return builder.fdiv(above, builder.fadd(splat(x, 1.0), power))
+    power = exp(-abs(x))
+    return where(x >= 0.0, 1.0, power) / (x.like(1.0) + power)
 
 
-def erf(builder: Value, x: Value) -> Value:
+def erf(x: Number) -> Number:
     """float32: a polynomial near 0, else 1 - exp(-p(|x|))."""
-    magnitude, square = absolute(builder, x), builder.fmul(x, x)
-    near = multiply_add(builder, x, horner(builder, square, _ERF_SMALL), x)
-    limited = builder.select(
-        builder.fcmp_ordered(">", magnitude, splat(x, _ERF_LIMIT)), splat(x, _ERF_LIMIT), magnitude
-    )
-    rest = exp(builder, builder.fneg(horner(builder, limited, _ERF_LARGE)))
-    far = builder.fsub(splat(x, 1.0), rest)
-    is_near = builder.fcmp_ordered("<", magnitude, splat(x, _ERF_LIMIT_SMALL))
-    return copy_sign(builder, builder.select(is_near, near, far), x)
+    magnitude, square = abs(x), x * x
+    near = multiply_add(x, horner(square, _ERF_SMALL), x)
+    limited = where(magnitude > _ERF_LIMIT, _ERF_LIMIT, magnitude)
+    far = 1.0 - exp(-horner(limited, _ERF_LARGE))
+    return copy_sign(where(magnitude < _ERF_LIMIT_SMALL, near, far), x)
 
 
-def sin_or_cos(builder: Value, x: Value, name: str, of_large: EmitDouble) -> Value:
+def sin_or_cos(x: Number, name: str, of_large: EmitDouble) -> Number:
     """float32: sin or cos; if a lane is too large for the reduction, in float64 by `of_large`."""
-    wide = builder.fpext(x, type_like(x, DOUBLE))
-    with builder.if_else(_any_above(builder, x, _SINE_LIMIT), likely=False) as (then, otherwise):
-        with then:
-            slow = builder.fptrunc(of_large(builder, name, wide), x.type)
-            slow_end = builder.block
-        with otherwise:
-            fast = _sine_by_reduction(builder, x, wide, 0 if name == "sin" else 1)
-            fast_end = builder.block
-    result = builder.phi(x.type)
-    result.add_incoming(slow, slow_end)
-    result.add_incoming(fast, fast_end)
+    wide = x.convert("fpext", DOUBLE)
+    (result,) = choose(
+        (abs(x) > _SINE_LIMIT).any_lane(),
+        lambda: [of_large(name, wide).convert("fptrunc", FLOAT)],
+        lambda: [_sine_by_reduction(wide, QUARTERS[name])],
+    )
     return result
 
 
-def _any_above(builder: Value, x: Value, limit: float) -> Value:
-    """Whether the magnitude of any lane exceeds `limit`."""
-    large = builder.fcmp_ordered(">", absolute(builder, x), splat(x, limit))
-    if lane_count(x) is None:
-        return large
-    return call_intrinsic(builder, f"llvm.vector.reduce.or.{type_suffix(large.type)}", I1, large)
-
-
-def _sine_by_reduction(builder: Value, x: Value, wide: Value, quarters: int) -> Value:
+def _sine_by_reduction(wide: Number, quarters: int) -> Number:
     """sin(x + quarters * pi / 2); the multiple of pi / 2 is subtracted in float64."""
-    number, bits = nearest_multiple(builder, wide, 1 / sum(_HALF_PI))
+    number, bits = nearest_multiple(wide, 1 / sum(_HALF_PI))
     rest = wide
     for part in _HALF_PI:
-        rest = builder.fsub(rest, builder.fmul(number, splat(wide, part)))
-    r = builder.fptrunc(rest, x.type)
-    square = builder.fmul(r, r)
-    sin = multiply_add(builder, builder.fmul(r, square), horner(builder, square, _SIN), r)
-    tail = multiply_add(builder, builder.fmul(square, square), horner(builder, square, _COS), splat(x, 1.0))
-    cos = multiply_add(builder, square, splat(x, -0.5), tail)
-    return by_quadrant(builder, sin, cos, builder.add(bits, splat(bits, quarters)))
+        rest = rest - number * part
+    r = rest.convert("fptrunc", FLOAT)
+    square = r * r
+    sin = multiply_add(r * square, horner(square, _SIN), r)
+    tail = multiply_add(square * square, horner(square, _COS), 1.0)
+    cos = multiply_add(square, -0.5, tail)
+    return by_quadrant(sin, cos, bits + quarters)
 
 
-def by_quadrant(builder: Value, sin: Value, cos: Value, quadrant: Value) -> Value:
+def by_quadrant(sin: Number, cos: Number, quadrant: Number) -> Number:
     """The sine of an angle, `quadrant` right angles beyond that of `sin` and `cos`."""
-    odd = builder.icmp_signed("!=", builder.and_(quadrant, splat(quadrant, 1)), splat(quadrant, 0))
-    negative = builder.icmp_signed("!=", builder.and_(quadrant, splat(quadrant, 2)), splat(quadrant, 0))
-    result = builder.select(odd, cos, sin)
-    return builder.select(negative, builder.fneg(result), result)
+    odd, negative = ((quadrant & bit).differs(0) for bit in (1, 2))
+    result = where(odd, cos, sin)
+    return where(negative, -result, result)

@@ -148,17 +148,3 @@ def call_intrinsic(builder: Value, name: str, result: Type, *arguments: Value) -
     """Call the LLVM intrinsic of that full name; declares it in the module if necessary."""
     kind = llvm.FunctionType(result, [argument.type for argument in arguments])
     return builder.call(builder.module.declare_intrinsic(name, (), kind), list(arguments))
-
-
-def call_c_library(builder: Value, name: str, *arguments: Value) -> Value:
-    """Call a float64 function of the C library; vectors lane by lane."""
-    kind = llvm.FunctionType(DOUBLE, [DOUBLE] * len(arguments))
-    callee = builder.module.globals.get(name) or llvm.Function(builder.module, kind, name)
-    count = lane_count(arguments[0])
-    if count is None:
-        return builder.call(callee, arguments)
-    result = poison(arguments[0].type)
-    for lane in range(count):
-        element = builder.call(callee, [builder.extract_element(argument, I32(lane)) for argument in arguments])
-        result = builder.insert_element(result, element, I32(lane))
-    return result

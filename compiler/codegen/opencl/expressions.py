@@ -6,18 +6,108 @@ times in a statement is kept in a variable `t1`, `t2`, ...
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vdla.compiler import ir
 from vdla.compiler.arith import Range, bounds, var_names
-from vdla.compiler.codegen.opencl import arithmetic, casts, functions
+from vdla.compiler.codegen.opencl import arithmetic
 from vdla.compiler.codegen.opencl.indices import elements, is_index, offset_of
-from vdla.compiler.codegen.opencl.literals import literal
 from vdla.compiler.codegen.opencl.names import CNames
-from vdla.compiler.codegen.opencl.repeated import ExpressionNumbers, repeated
-from vdla.compiler.codegen.opencl.source_text import EQUALITY, PRODUCT, SUM, SourceText, conditional, infix, subscript
-from vdla.compiler.codegen.opencl.types import c_type
+from vdla.compiler.codegen.opencl.source_text import SourceText, conditional, infix, subscript
+from vdla.compiler.codegen.opencl.types import c_type, literal
+
+_FEW_NODES = 3  # an expression of so few nodes is repeated rather than kept in a variable
+
+
+@dataclass(slots=True)
+class ExpressionNumbers:
+    """Numbers of expressions, found in time linear in the size of the tree.
+
+    Equal ones have one number: passes copy what a tensor expression shares.
+    """
+
+    known: dict[tuple[object, ...], int] = field(default_factory=dict)
+    seen: dict[int, tuple[ir.Expr, int]] = field(default_factory=dict)
+
+    def __getitem__(self, expr: ir.Expr) -> int:
+        if id(expr) not in self.seen:
+            key = (type(expr), _label(expr), *(self[operand] for operand in ir.operands(expr)))
+            self.seen[id(expr)] = expr, self.known.setdefault(key, len(self.known))
+        return self.seen[id(expr)][1]
+
+
+def _label(expr: ir.Expr) -> object:
+    """What an expression has beside its operands."""
+    match expr:
+        case ir.Var(name=name):
+            return name
+        case ir.Const(value=value, dtype=dtype):
+            return repr(value), dtype
+        case ir.Binary(op=op):
+            return op
+        case ir.Cast(dtype=dtype):
+            return dtype
+        case ir.Load(buffer=buffer):
+            return buffer
+        case ir.Call(name=name, dtype=dtype):
+            return name, dtype
+    return None
+
+
+def repeated(roots: Sequence[ir.Expr], numbers: ExpressionNumbers) -> list[ir.Expr]:
+    """The expressions that occur several times in `roots`, operands first.
+
+    Without those that read memory and stand under a condition somewhere, which may guard the read.
+    """
+    walk = _Walk(numbers)
+    for root in roots:
+        walk.visit(root, under=False)
+    return [
+        expr
+        for expr in walk.order
+        if walk.counts[numbers[expr]] > 1
+        and ir.size_of(expr).nodes > _FEW_NODES
+        and not (numbers[expr] in walk.hidden and ir.reads_memory(expr))
+    ]
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Counts the occurrences of expressions as operands of distinct ones."""
+
+    numbers: ExpressionNumbers
+    counts: dict[int, int] = field(default_factory=dict)
+    order: list[ir.Expr] = field(default_factory=list)
+    hidden: set[int] = field(default_factory=set)
+
+    def visit(self, expr: ir.Expr, *, under: bool) -> None:
+        """Count an occurrence, `under` a condition or not."""
+        number = self.numbers[expr]
+        first, exposes = number not in self.counts, under and number not in self.hidden
+        self.counts[number] = self.counts.get(number, 0) + 1
+        if under:
+            self.hidden.add(number)
+        if not first and not exposes:
+            return
+        for operand, guarded in _operands(expr):
+            self.visit(operand, under=under or guarded)
+            if not first:
+                self.counts[self.numbers[operand]] -= 1  # seen before, without the condition
+        if first:
+            self.order.append(expr)
+
+
+def _operands(expr: ir.Expr) -> list[tuple[ir.Expr, bool]]:
+    """The operands that are values, and whether each is evaluated under a condition only."""
+    match expr:
+        case ir.Select(cond=cond, a=a, b=b):
+            return [(cond, False), (a, True), (b, True)]
+        case ir.Binary(op="and" | "or", a=a, b=b):
+            return [(a, False), (b, True)]
+        case ir.Load(indices=indices):
+            return [(index, False) for index in indices if not is_index(index)]
+    return [(operand, False) for operand in ir.operands(expr)]
 
 
 @dataclass(slots=True)
@@ -53,14 +143,14 @@ class ExpressionWriter:
             case ir.Load(buffer=buffer, indices=indices):
                 return self.load(buffer, indices)
             case ir.Cast(dtype=dtype, value=value):
-                return casts.cast(self, self.value(value), self.dtype(value), dtype)
+                return arithmetic.cast(self, self.value(value), self.dtype(value), dtype)
             case ir.Select(cond=cond, a=a, b=b):
                 chosen = conditional(self.value(cond), self.value(a), self.value(b))
                 return arithmetic.narrowed(chosen, self.dtype(a))
             case ir.Binary():
                 return arithmetic.binary(self, expr)
             case ir.Call(name=name, args=args):
-                return functions.call_function(self, name, self.dtype(args[0]), [self.value(arg) for arg in args])
+                return arithmetic.call_function(self, name, self.dtype(args[0]), [self.value(arg) for arg in args])
 
     def known(self, expr: ir.Expr) -> SourceText | None:
         """The variable that holds a value, if one does."""
@@ -69,7 +159,7 @@ class ExpressionWriter:
     def load(self, buffer: str, indices: tuple[ir.Expr, ...]) -> SourceText:
         """An element of a buffer."""
         element = self.element(buffer, indices)
-        return infix("!=", EQUALITY, element, SourceText("0")) if self.buffers[buffer].dtype == "bool" else element
+        return infix("!=", element, SourceText("0")) if self.buffers[buffer].dtype == "bool" else element
 
     def element(self, buffer: str, indices: tuple[ir.Expr, ...]) -> SourceText:
         """An element of a buffer as it is stored; a thread's array of one element is a variable."""
@@ -88,12 +178,11 @@ class ExpressionWriter:
         """An index, computed here."""
         match expr:
             case ir.Binary(op="add" | "sub" | "mul" as op, a=a, b=b):
-                symbol, level = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT)}[op]
-                return infix(symbol, level, self.index(a), self.index(b))
+                return infix(arithmetic.SYMBOLS[op], self.index(a), self.index(b))
             case ir.Binary(op="floordiv" | "mod" as op, a=a, b=ir.Const(value=divisor)) if (
                 is_index(a) and divisor > 0 and bounds(a, self.ranges)[0] >= 0
             ):
-                return infix("/" if op == "floordiv" else "%", PRODUCT, self.index(a), SourceText(str(divisor)))
+                return infix("/" if op == "floordiv" else "%", self.index(a), SourceText(str(divisor)))
         return self.value(expr)
 
     def hoist(self, expr: ir.Expr) -> SourceText:

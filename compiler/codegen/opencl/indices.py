@@ -6,8 +6,8 @@ one; it needs no wrapping. Elements are counted in `int`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from vdla.compiler import ir
 from vdla.compiler.arith import Linear, Ranges, linear, simplify, var_names
@@ -48,7 +48,7 @@ def lane_access(offset: ir.Expr, var: str) -> LaneAccess | None:
     rest = form.only(lambda term: term != lane)
     if any(var in var_names(term) for term in rest.terms) or form.terms.get(lane, 0) not in (0, 1):
         return None
-    return LaneAccess((rest + Linear({}, form.const)).expr(), lane in form.terms)
+    return LaneAccess((rest + form.const).expr(), lane in form.terms)
 
 
 def is_index(expr: ir.Expr) -> bool:
@@ -65,14 +65,4 @@ def is_index(expr: ir.Expr) -> bool:
 
 def elements(buffer: ir.Buffer) -> int | None:
     """The number of elements, None if it is symbolic."""
-    total = 1
-    for extent in buffer.shape:
-        if not isinstance(extent, int):
-            return None
-        total *= extent
-    return total
-
-
-def extents(ranges: Mapping[str, tuple[int, int]], loop: ir.For, last: int) -> dict[str, tuple[int, int]]:
-    """`ranges` inside of a loop."""
-    return {**ranges, loop.var: (0, last)}
+    return prod(buffer.dims) if all(isinstance(extent, int) for extent in buffer.shape) else None

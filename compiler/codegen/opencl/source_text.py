@@ -4,29 +4,42 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PRIMARY, UNARY, PRODUCT, SUM, SHIFT, RELATION, EQUALITY, BIT_AND, BIT_XOR, BIT_OR, AND, OR, CONDITIONAL, LOWEST = range(
-    13, -1, -1
-)
-_CLEARER_WITH = (SHIFT, BIT_AND, BIT_XOR, BIT_OR)
+from vdla.support.errors import Error
+
+
+class OpenClError(Error, ValueError):
+    """A function that cannot be expressed in OpenCL C."""
+
+
+_INFIX = ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")  # the loosest first
+_LEVELS = {symbol: level for level, symbols in enumerate(_INFIX, 1) for symbol in symbols.split()}
+CONDITIONAL, OR, SUM, _PRODUCT, UNARY, PRIMARY = 0, _LEVELS["||"], _LEVELS["+"], _LEVELS["*"], 11, 12
+_COMPARISONS = (_LEVELS["=="], _LEVELS["<"])
+_CLEARER_WITH = tuple(_LEVELS[symbol] for symbol in ("<<", "&", "^", "|"))
 """Levels between which readers expect parentheses, whatever the language says."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """An expression of C and its level; a higher level binds tighter."""
+    """An expression of C and its level; a higher level binds tighter.
+
+    `converts` is the operand of a conversion.
+    """
 
     text: str
     level: int = PRIMARY
+    converts: SourceText | None = None
 
     def at(self, level: int) -> str:
         """The text, in parentheses where the context binds tighter."""
         return f"({self.text})" if self.level < level else self.text
 
 
-def infix(symbol: str, level: int, a: SourceText, b: SourceText) -> SourceText:
+def infix(symbol: str, a: SourceText, b: SourceText) -> SourceText:
     """`a symbol b`, left-associative but for comparisons."""
-    least = PRODUCT if level in _CLEARER_WITH else level
-    chains = a.level == level and level not in (RELATION, EQUALITY)
+    level = _LEVELS[symbol]
+    least = _PRODUCT if level in _CLEARER_WITH else level
+    chains = a.level == level and level not in _COMPARISONS
     left = a.at(level) if chains else a.at(max(level + 1, least))
     return SourceText(f"{left} {symbol} {b.at(max(level + 1, least))}", level)
 
@@ -38,7 +51,7 @@ def call(name: str, *args: SourceText) -> SourceText:
 
 def converted(kind: str, value: SourceText) -> SourceText:
     """`(kind)value`."""
-    return SourceText(f"({kind}){value.at(UNARY)}", UNARY)
+    return SourceText(f"({kind}){value.at(UNARY)}", UNARY, value)
 
 
 def conditional(cond: SourceText, a: SourceText, b: SourceText) -> SourceText:

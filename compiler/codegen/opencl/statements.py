@@ -12,10 +12,9 @@ from functools import partial, reduce
 
 from vdla.compiler import ir
 from vdla.compiler.arith import conjuncts, last_value
-from vdla.compiler.codegen.opencl.errors import OpenClError
 from vdla.compiler.codegen.opencl.expressions import ExpressionWriter
-from vdla.compiler.codegen.opencl.indices import elements, extents
-from vdla.compiler.codegen.opencl.source_text import AND, BIT_AND, PRIMARY, SourceText, infix
+from vdla.compiler.codegen.opencl.indices import elements
+from vdla.compiler.codegen.opencl.source_text import PRIMARY, OpenClError, SourceText, infix
 from vdla.compiler.codegen.opencl.types import c_type, memory_type
 from vdla.compiler.codegen.opencl.vectors import vector_store
 
@@ -71,17 +70,17 @@ class StatementWriter:
         They come before loads, which may only be done where they hold.
         """
         parts = conjuncts(cond)
-        plain = [part for part in parts if not any(isinstance(e, ir.Load) for e in ir.walk_expr(part))]
+        plain = [part for part in parts if not ir.reads_memory(part)]
         reading = [self.expressions.value(part) for part in parts if part not in plain]
-        joined = [reduce(partial(infix, "&", BIT_AND), map(self.expressions.value, plain))] if plain else []
-        return reduce(partial(infix, "&&", AND), joined + reading)
+        joined = [reduce(partial(infix, "&"), map(self.expressions.value, plain))] if plain else []
+        return reduce(partial(infix, "&&"), joined + reading)
 
     # --- loops
 
     def loop(self, loop: ir.For, depth: int) -> Iterator[str]:
         """A loop, with the bounds of its variable known inside."""
         outside = dict(self.expressions.ranges)
-        self.expressions.ranges = extents(outside, loop, last_value(loop.extent, outside))
+        self.expressions.ranges = {**outside, loop.var: (0, last_value(loop.extent, outside))}
         yield from self.counted(loop, depth)
         self.expressions.ranges = outside
 
@@ -142,14 +141,9 @@ class StatementWriter:
         if count is None:
             raise OpenClError(f"{self.where}: an array of one thread must have a constant size, got {buffer.name}")
         kind = memory_type(buffer.dtype)
-        size = count * element_size(buffer.dtype)
+        size = count * ir.storage_dtype(buffer.dtype).itemsize
         if size > PRIVATE_BYTES:
             rule = f"an array of one thread must have at most {PRIVATE_BYTES} bytes"
             raise OpenClError(f"{self.where}: {rule}, got {size} of {buffer.name}")
         size_text = f"[{count}]" if count != 1 else ""
         return f"{kind} {self.expressions.names[buffer.name]}{size_text};"
-
-
-def element_size(dtype: str) -> int:
-    """The bytes of an element."""
-    return ir.storage_dtype(dtype).itemsize

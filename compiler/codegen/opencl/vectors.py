@@ -10,29 +10,14 @@ from dataclasses import dataclass
 
 from vdla.compiler import ir
 from vdla.compiler.arith import var_names
-from vdla.compiler.codegen.opencl.errors import OpenClError
+from vdla.compiler.codegen.opencl.arithmetic import BUILT_IN, SYMBOLS
 from vdla.compiler.codegen.opencl.expressions import ExpressionWriter
 from vdla.compiler.codegen.opencl.indices import lane_access, offset_of
-from vdla.compiler.codegen.opencl.source_text import (
-    BIT_AND,
-    BIT_OR,
-    BIT_XOR,
-    EQUALITY,
-    PRODUCT,
-    RELATION,
-    SUM,
-    UNARY,
-    SourceText,
-    call,
-    infix,
-)
+from vdla.compiler.codegen.opencl.source_text import SUM, UNARY, OpenClError, SourceText, call, infix
 from vdla.compiler.codegen.opencl.types import VECTOR_DTYPES, VECTOR_LANES, bits, c_type, is_signed, unsigned
 from vdla.compiler.ir import is_float
 
-_SUMS = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT)}
-_BITWISE = {"and": ("&", BIT_AND), "or": ("|", BIT_OR), "xor": ("^", BIT_XOR)}
-_FUNCTIONS = {"exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "floor": "floor", "ceil": "ceil",
-              "round": "rint", "trunc": "trunc", "abs": "fabs"}  # fmt: skip
+_FUNCTIONS = ("exp", "log", "sqrt", "tanh", "floor", "ceil", "round", "trunc", "abs")
 
 
 class _NotAVectorError(OpenClError):
@@ -105,9 +90,9 @@ class _Lanes:
             case ir.Select(cond=cond, a=a, b=b):
                 return call("select", self.value(b), self.value(a), self.condition(cond, dtype))
             case ir.Call(name="divide", args=args):
-                return infix("/", PRODUCT, *map(self.value, args))
+                return infix("/", *map(self.value, args))
             case ir.Call(name=name, args=args) if name in _FUNCTIONS and is_float(dtype):
-                return call(_FUNCTIONS[name], *map(self.value, args))
+                return call(BUILT_IN[name], *map(self.value, args))
         raise _NotAVectorError
 
     def cast(self, value: ir.Expr, dtype: str) -> SourceText:
@@ -120,16 +105,14 @@ class _Lanes:
     def binary(self, op: str, dtype: str, a: SourceText, b: SourceText) -> SourceText:
         """An operator on every lane."""
         kind = c_type(dtype, self.count)
-        if op in _BITWISE:
-            return infix(*_BITWISE[op], a, b)
         if op in ("min", "max"):
             return call(self.writer.helper(f"{op}imum_{kind}") if is_float(dtype) else op, a, b)
-        if op not in _SUMS:
+        if op not in SYMBOLS or op in ir.COMPARE_OPS:
             raise _NotAVectorError
-        if is_float(dtype) or not is_signed(dtype):
-            return infix(*_SUMS[op], a, b)
+        if is_float(dtype) or not is_signed(dtype) or op in ir.LOGIC_OPS:
+            return infix(SYMBOLS[op], a, b)
         wrapping = f"as_{c_type(unsigned(dtype), self.count)}"
-        return call(f"as_{kind}", infix(*_SUMS[op], call(wrapping, a), call(wrapping, b)))
+        return call(f"as_{kind}", infix(SYMBOLS[op], call(wrapping, a), call(wrapping, b)))
 
     def condition(self, cond: ir.Expr, dtype: str) -> SourceText:
         """A comparison whose lanes are as wide as those of `dtype`, as `select` wants."""
@@ -139,8 +122,7 @@ class _Lanes:
         self.check(compared)
         if _width(compared) != _width(dtype) or not (is_float(compared) or is_signed(compared)):
             raise _NotAVectorError
-        level = EQUALITY if cond.op in ("eq", "ne") else RELATION
-        return infix(ir.OPERATORS[cond.op].symbol or "", level, self.value(cond.a), self.value(cond.b))
+        return infix(SYMBOLS[cond.op], self.value(cond.a), self.value(cond.b))
 
 
 def _width(dtype: str) -> int:

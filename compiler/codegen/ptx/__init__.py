@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from vdla.compiler.codegen.ptx.assemble import PtxAssembly, assemble_ptx, find_ptxas
+from vdla.compiler.codegen.ptx.architectures import PtxError
+from vdla.compiler.codegen.ptx.assemble import KernelResources, PtxAssembly, assemble_ptx, find_ptxas
 from vdla.compiler.codegen.ptx.compile import PtxSource, emit_ptx
-from vdla.compiler.codegen.ptx.errors import PtxError
-from vdla.compiler.codegen.ptx.ptxas_report import KernelResources
 from vdla.compiler.target import PTX_ARCHITECTURES
 
 __all__ = [

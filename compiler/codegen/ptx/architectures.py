@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from vdla.compiler.codegen.ptx.errors import PtxError
 from vdla.compiler.target import PTX_ARCHITECTURES, Target
+from vdla.support.errors import Error
+
+
+class PtxError(Error, ValueError):
+    """A function that cannot be expressed in PTX, or a text that `ptxas` refuses."""
+
 
 _VECTOR_BYTES = 16  # the longest load
 _REGISTERS = 255 * 4 // _VECTOR_BYTES  # as vectors; a thread has 255 of 4 bytes

@@ -104,4 +104,4 @@ class PtxFragmentEmitter:
 
 def _lane() -> ir.Expr:
     """The number of the lane: warps are consecutive threads along the first axis."""
-    return ir.Binary("mod", ir.Var(THREAD_AXES[0]), ir.Const(LANES))
+    return ir.binary("mod", THREAD_AXES[0], LANES)

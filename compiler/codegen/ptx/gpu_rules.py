@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+
+from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.abi import element_bytes
 from vdla.compiler.arith import var_names
+from vdla.compiler.codegen.llvm import memory
 from vdla.compiler.codegen.llvm.addresses import element_pointer, offset_of
 from vdla.compiler.codegen.llvm.function_builder import FunctionBuilder, Hint
 from vdla.compiler.codegen.llvm.statements import emit
 from vdla.compiler.codegen.llvm.types import I32, VOID, Value, call_intrinsic, is_signed
-from vdla.compiler.codegen.ptx.accesses import reads, writes
 from vdla.compiler.codegen.ptx.architectures import capability
 from vdla.compiler.codegen.ptx.fragment_emitter import PtxFragmentEmitter
-from vdla.compiler.codegen.ptx.shuffle import emit_shuffle
+from vdla.compiler.ir import storage_dtype
+from vdla.compiler.tensorize import LANES
 
 _UNROLL = ("llvm.loop.unroll.full",)
 _REGISTER_BYTES = 1024
@@ -82,3 +85,73 @@ def _indexes_registers(fb: FunctionBuilder, loop: ir.For) -> bool:
 
 def _is_in_registers(buffer: ir.Buffer) -> bool:
     return buffer.scope == "local" and prod(buffer.dims) * element_bytes(buffer.dtype) <= _REGISTER_BYTES
+
+
+# --- shuffles -------------------------------------------------------------------------------------
+
+_WORD_BITS = 32
+
+
+def emit_shuffle(fb: FunctionBuilder, store: ir.Store, source: ir.Load, distance: int) -> None:
+    """A store of the element that the lane `distance` further holds; all lanes of a warp run it."""
+    own = memory.load(fb, source.buffer, source.indices)
+    builder, kind = fb.builder, own.type
+    width = (
+        kind.width if isinstance(kind, llvm.IntType) else storage_dtype(fb.buffers[source.buffer].dtype).itemsize * 8
+    )
+    bits = own if isinstance(kind, llvm.IntType) else builder.bitcast(own, llvm.IntType(width))
+    words = [_word(builder, bits, number) for number in range(-(-width // _WORD_BITS))]
+    moved = [_moved(builder, word, distance) for word in words]
+    found = _joined(builder, moved, llvm.IntType(width))
+    memory.store(
+        fb, store.buffer, store.indices, found if isinstance(kind, llvm.IntType) else builder.bitcast(found, kind)
+    )
+
+
+def _moved(builder: Value, word: Value, distance: int) -> Value:
+    """A word of the lane `distance` further, or of this one if there is none."""
+    arguments = (I32(_ALL_LANES), word, I32(distance), I32(LANES - 1))
+    return call_intrinsic(builder, "llvm.nvvm.shfl.sync.down.i32", I32, *arguments)
+
+
+def _word(builder: Value, bits: Value, number: int) -> Value:
+    """A word of an integer, the lowest first."""
+    if bits.type.width <= _WORD_BITS:
+        return builder.zext(bits, I32) if bits.type.width < _WORD_BITS else bits
+    shifted = builder.lshr(bits, llvm.Constant(bits.type, number * _WORD_BITS)) if number else bits
+    return builder.trunc(shifted, I32)
+
+
+def _joined(builder: Value, words: list[Value], kind: llvm.IntType) -> Value:
+    """An integer of words, the lowest first."""
+    if kind.width <= _WORD_BITS:
+        return builder.trunc(words[0], kind) if kind.width < _WORD_BITS else words[0]
+    result = builder.zext(words[0], kind)
+    for number, word in enumerate(words[1:], 1):
+        result = builder.or_(result, builder.shl(builder.zext(word, kind), llvm.Constant(kind, number * _WORD_BITS)))
+    return result
+
+
+# --- accesses -------------------------------------------------------------------------------------
+
+
+def reads(stmt: ir.Stmt) -> Iterator[ir.Load]:
+    """The loads in a statement and inside of it."""
+    for inner in ir.walk(stmt):
+        for expr in _expressions(inner):
+            yield from ir.find(expr, ir.Load)
+
+
+def writes(stmt: ir.Stmt) -> Iterator[ir.Store]:
+    """The stores in a statement."""
+    return ir.find(stmt, ir.Store)
+
+
+def _expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
+    match stmt:
+        case ir.Store(indices=indices, value=value):
+            yield from (*indices, value)
+        case ir.If(cond=cond):
+            yield cond
+        case ir.For(extent=extent) if not isinstance(extent, int):
+            yield extent

@@ -5,33 +5,27 @@
 """
 
 from vdla.compiler.codegen.vdla.allocate import AllocationError
-from vdla.compiler.codegen.vdla.chain import Link, compile_chain
+from vdla.compiler.codegen.vdla.chain import compile_chain
 from vdla.compiler.codegen.vdla.compile import compile_function
-from vdla.compiler.codegen.vdla.errors import LoweringError
+from vdla.compiler.codegen.vdla.dependences import Touch, UnitOp
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
-from vdla.compiler.codegen.vdla.fold_dma import DmaFields, fold_dma
-from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp
-from vdla.compiler.codegen.vdla.macro_ops import MacroOps
-from vdla.compiler.codegen.vdla.nest import TensorizedNest
+from vdla.compiler.codegen.vdla.fold_dma import fold_dma
+from vdla.compiler.codegen.vdla.macro_op import BuildError
+from vdla.compiler.codegen.vdla.program_tensors import Link
+from vdla.compiler.codegen.vdla.tiles import LoweringError
 from vdla.compiler.codegen.vdla.tokens import QUEUES, Edge, IssuedOp, Queue, assign_tokens
-from vdla.compiler.codegen.vdla.touches import Touch, UnitOp
 from vdla.compiler.codegen.vdla.uops import UopError
 
 __all__ = [
     "QUEUES",
     "AllocationError",
-    "BufferTile",
     "BuildError",
     "ComputeFields",
-    "DmaFields",
     "Edge",
     "IssuedOp",
     "Link",
     "LoweringError",
-    "MacroOp",
-    "MacroOps",
     "Queue",
-    "TensorizedNest",
     "Touch",
     "UnitOp",
     "UopError",

@@ -15,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.allocate import allocate
-from vdla.compiler.codegen.vdla.check_macro_ops import MacroOpChecker
-from vdla.compiler.codegen.vdla.dependences import needs
-from vdla.compiler.codegen.vdla.form_touches import form_touches
+from vdla.compiler.codegen.vdla.check_macro_ops import MacroOpChecker, form_touches
+from vdla.compiler.codegen.vdla.dependences import SpaceTouches, needs
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp, op_name
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
 from vdla.compiler.codegen.vdla.placed import NO_OP, ROW_FIELDS, Placed, fields_fit, form_table, place
 from vdla.compiler.codegen.vdla.tokens import IssuedOps, issue
-from vdla.compiler.codegen.vdla.touches import SpaceTouches
 from vdla.compiler.codegen.vdla.uops import UopPlan, plan_uops
 from vdla.hardware import isa
 from vdla.hardware.config import Config

@@ -13,11 +13,9 @@ from math import prod
 
 from vdla.compiler import ir
 from vdla.compiler.arith import affine, var_names
-from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.loop_bounds import Condition, comparisons
 from vdla.compiler.codegen.vdla.nest import Loop
-from vdla.compiler.codegen.vdla.tensorized_block import TensorizedBlock
-from vdla.compiler.codegen.vdla.tiles import TilePlan, row_major
+from vdla.compiler.codegen.vdla.tiles import LoweringError, TensorizedBlock, TilePlan, row_major
 from vdla.compiler.ir import line_numbers
 from vdla.compiler.tensorize import GLOBAL, ON_CHIP
 
@@ -99,7 +97,7 @@ class FoldableNests:
     def _analyse(self, block: TensorizedBlock, loops: list[ir.For], epilogue: FoldableNest | None) -> FoldableNest:
         node, match, reductions, zeros = block.node, block.match, block.reduce_loops(), _zeros(block)
         predicate = [] if node.predicate is None else [ir.substitute(node.predicate, zeros)]
-        axes = zip(node.axes, node.values, strict=True)
+        axes = node.bindings
         positions = {name: self._position(block, name, zeros) for name in match.buffers if _in_memory(block, name)}
         self._check_in_place(block, positions)
         return FoldableNest(

@@ -14,11 +14,10 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.foldable import FoldableNest
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, Offset
 from vdla.compiler.codegen.vdla.nest import EntryAccess, Loop, TensorizedNest
-from vdla.compiler.codegen.vdla.tiles import TilePlan
+from vdla.compiler.codegen.vdla.tiles import LoweringError, TilePlan
 from vdla.hardware import isa
 
 Ints = npt.NDArray[np.int64]

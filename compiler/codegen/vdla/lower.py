@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from vdla.compiler import ir
 from vdla.compiler.arith import evaluate, var_names
-from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.foldable import FoldableNest, FoldableNests, Position
 from vdla.compiler.codegen.vdla.in_place import SharedStorage, StorageStep
 from vdla.compiler.codegen.vdla.iterations import Iterations
@@ -24,8 +23,7 @@ from vdla.compiler.codegen.vdla.loop_bounds import Bounds, Condition, loop_bound
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps, form_and_numbers
 from vdla.compiler.codegen.vdla.nest import EntryAccess, Epilogue, Loop, TensorizedNest
-from vdla.compiler.codegen.vdla.tensorized_block import tensorized_blocks
-from vdla.compiler.codegen.vdla.tiles import TilePlan, plan_tiles
+from vdla.compiler.codegen.vdla.tiles import LoweringError, TilePlan, plan_tiles, tensorized_blocks
 from vdla.compiler.ir import INTEGER_BITS
 from vdla.hardware import isa
 from vdla.hardware.config import Config

@@ -15,7 +15,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.vdla.macro_op import MacroOp
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware.isa import Load, Store
 
@@ -99,10 +99,8 @@ class MacroOps(Sequence[MacroOp]):
 
     def rows(self) -> Iterator[tuple[int, Ints]]:
         """Each form that has rows, with its rows in order."""
-        order = np.argsort(self.form, kind="stable")
-        ends = np.cumsum(np.bincount(self.form, minlength=len(self.forms)))
-        for form in self.used:
-            yield form, order[ends[form - 1] if form else 0 : ends[form]]
+        rows = rows_of_forms(self.form, len(self.forms))
+        return ((form, rows[form]) for form in self.used)
 
     def __len__(self) -> int:
         return len(self.form)
@@ -124,6 +122,12 @@ class MacroOps(Sequence[MacroOp]):
 
 
 _NO_ROWS = np.zeros(0, np.int64)
+
+
+def rows_of_forms(form: Ints, count: int) -> list[Ints]:
+    """The rows of each of `count` forms, in order."""
+    ends = np.cumsum(np.bincount(form, minlength=count))
+    return np.split(np.argsort(form, kind="stable"), ends[:-1])
 
 
 class FormTable:
@@ -158,3 +162,70 @@ def form_and_numbers(op: MacroOp) -> tuple[MacroOp, list[int | Ints], int | Ints
         return MacroOp(op.instruction, bases, op.uops, op.tensor, op.source), offsets, 0
     form = MacroOp(replace(op.instruction, dram=0), bases, op.uops, op.tensor, op.source)
     return form, offsets, op.instruction.dram
+
+
+# --- operations that differ in their tiles --------------------------------------------------------
+
+NO_TILE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class TiledOps(Sequence[MacroOp]):
+    """Operations in program order, in groups of one unit that stay together.
+
+    Row `i` is `ops[i]` with its k-th base on tile `tile[i, k]`, NO_TILE in unused columns. Tile `t`
+    has `entries[t]` entries of the buffer of `origin[t]`, of which it is a part. `group` is sorted
+    and counts from 0.
+    """
+
+    ops: MacroOps
+    tile: Ints
+    entries: Ints
+    origin: tuple[BufferTile, ...]
+    group: Ints
+
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return int(self.group[-1]) + 1 if len(self.group) else 0
+
+    @property
+    def starts(self) -> Ints:
+        """The first row of each group, and the number of rows."""
+        return np.searchsorted(self.group, np.arange(self.groups + 1))
+
+    def cut(self, whole: Ints, parts: MacroOps) -> TiledOps:
+        """With `parts` in place of the operations; row `i` is a part of operation `whole[i]`."""
+        return replace(self, ops=parts, tile=self.tile[whole], group=self.group[whole])
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def __iter__(self) -> Iterator[MacroOp]:
+        return (self[index] for index in range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> MacroOp: ...
+    @overload
+    def __getitem__(self, index: slice) -> TiledOps: ...
+    def __getitem__(self, index: int | slice) -> MacroOp | TiledOps:
+        if isinstance(index, slice):
+            return replace(self, ops=self.ops[index], tile=self.tile[index], group=self.group[index])
+        op = self.ops[index]
+        tiles = [self._tile(number) for number in self.tile[index, : len(op.bases)].tolist()]
+        bases = {name: (tile, offset) for (name, (_, offset)), tile in zip(op.bases.items(), tiles, strict=True)}
+        return replace(op, bases=bases)
+
+    def _tile(self, number: int) -> BufferTile:
+        return replace(self.origin[number], entries=int(self.entries[number]), ident=number)
+
+
+def own_tiles(ops: MacroOps) -> tuple[Ints, tuple[BufferTile, ...]]:
+    """The number of the tile of each base, NO_TILE in unused columns; and the tiles."""
+    numbers: dict[BufferTile, int] = {}
+    width = max((len(form.bases) for form in ops.forms), default=0)
+    table = np.full((len(ops.forms), width), NO_TILE, np.int64)
+    for number, form in enumerate(ops.forms):
+        for position, (tile, _) in enumerate(form.bases.values()):
+            table[number, position] = numbers.setdefault(tile, len(numbers))
+    return table[ops.form], tuple(numbers)

@@ -8,7 +8,7 @@ in which only the bases differ: a base is an int64[n] with one position for each
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -103,10 +103,6 @@ class EntryAccess:
         base = self.base + self.step(var) * first + int(offsets[first])
         return EntryAccess(self.place, base, {**self.steps, var: self.step(var) + step}, rest)
 
-    def merge(self, outer: Loop) -> EntryAccess:
-        """The access after `outer` has been merged into the loop inside it."""
-        return EntryAccess(self.place, self.base, {v: s for v, s in self.steps.items() if v != outer.var}, self.rest)
-
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
@@ -140,45 +136,35 @@ class TensorizedNest:
 
         A reduction starts in its first iteration and ends in its last.
         """
-        epilogue = self.epilogue
-        if epilogue is not None:
-            last = not loop.reduce or value == loop.extent - 1
-            epilogue = Epilogue(epilogue.match, _fixed(epilogue.access, loop.var, value)) if last else None
+        ends = not loop.reduce or value == loop.extent - 1
         start, end = self.valid.get(loop.var, (0, loop.extent))
         return replace(
-            self,
+            self.mapped(lambda access: access.fix(loop.var, value), epilogue=ends),
             loops=tuple(other for other in self.loops if other is not loop),
-            access=_fixed(self.access, loop.var, value),
             init=self.init and (not loop.reduce or value == 0),
-            epilogue=epilogue,
             valid={var: bounds for var, bounds in self.valid.items() if var != loop.var},
             all_padding=self.all_padding or not start <= value < end,
         )
 
     def piece(self, loop: Loop, first: int, extent: int) -> TensorizedNest:
         """The nest over some iterations of a spatial loop, in which every position is affine."""
-        epilogue = self.epilogue
-        if epilogue is not None:
-            epilogue = Epilogue(epilogue.match, _piece(epilogue.access, loop.var, first, extent))
         part = replace(loop, extent=extent)
         return replace(
-            self,
+            self.mapped(lambda access: access.piece(loop.var, first, extent)),
             loops=tuple(part if other is loop else other for other in self.loops),
-            access=_piece(self.access, loop.var, first, extent),
-            epilogue=epilogue,
         )
+
+    def mapped(self, change: Callable[[EntryAccess], EntryAccess], *, epilogue: bool = True) -> TensorizedNest:
+        """The nest with all its accesses changed; without an epilogue, if so asked."""
+        after = self.epilogue if epilogue else None
+        if after is not None:
+            after = replace(after, access={operand: change(access) for operand, access in after.access.items()})
+        access = {operand: change(access) for operand, access in self.access.items()}
+        return replace(self, access=access, epilogue=after)
 
     def all_accesses(self) -> list[EntryAccess]:
         """The accesses of the intrinsic and of its epilogue."""
         return [*self.access.values(), *(self.epilogue.access.values() if self.epilogue else ())]
-
-
-def _fixed(access: Mapping[str, EntryAccess], var: str, value: int) -> dict[str, EntryAccess]:
-    return {operand: a.fix(var, value) for operand, a in access.items()}
-
-
-def _piece(access: Mapping[str, EntryAccess], var: str, first: int, extent: int) -> dict[str, EntryAccess]:
-    return {operand: a.piece(var, first, extent) for operand, a in access.items()}
 
 
 def affine_pieces(nest: TensorizedNest, loop: Loop) -> list[tuple[int, int]]:
@@ -213,15 +199,10 @@ def _without_single(nest: TensorizedNest) -> TensorizedNest:
     single = [loop.var for loop in nest.loops if loop.extent == 1]
     if not single:
         return nest
-    epilogue = nest.epilogue
-    if epilogue is not None:
-        epilogue = Epilogue(epilogue.match, {operand: a.at_zero(single) for operand, a in epilogue.access.items()})
     padding = any(var in nest.valid and not nest.valid[var][0] <= 0 < nest.valid[var][1] for var in single)
     return replace(
-        nest,
+        nest.mapped(lambda access: access.at_zero(single)),
         loops=tuple(loop for loop in nest.loops if loop.extent != 1),
-        access={operand: a.at_zero(single) for operand, a in nest.access.items()},
-        epilogue=epilogue,
         valid={var: bounds for var, bounds in nest.valid.items() if var not in single},
         all_padding=nest.all_padding or padding,
     )
@@ -241,9 +222,4 @@ def _mergeable(nest: TensorizedNest, outer: Loop, inner: Loop) -> bool:
 def _merge(nest: TensorizedNest, outer: Loop, inner: Loop) -> TensorizedNest:
     loop = Loop(inner.var, outer.extent * inner.extent, inner.reduce)
     loops = tuple(loop if other is inner else other for other in nest.loops if other is not outer)
-    epilogue = nest.epilogue
-    if epilogue is not None:
-        epilogue = Epilogue(epilogue.match, {operand: a.merge(outer) for operand, a in epilogue.access.items()})
-    return replace(
-        nest, loops=loops, access={operand: a.merge(outer) for operand, a in nest.access.items()}, epilogue=epilogue
-    )
+    return replace(nest.mapped(lambda access: access.at_zero([outer.var])), loops=loops)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,34 +25,15 @@ _Key = tuple[int, ...]
 _OFFSETS = ("acc", "src", "wgt")  # the indices that micro-ops move
 
 
-class Looped(Protocol):
-    """A GEMM, a VECTOR or an instruction of an extension."""
+Looped = isa.Gemm | isa.Vector
+"""An instruction with two loops; those of extensions have the same fields, unknown to mypy."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
 
-    @property
-    def loop0(self) -> int:
-        """Iterations of the outer loop."""
-
-    @property
-    def loop1(self) -> int:
-        """Iterations of the inner loop."""
-
-    @property
-    def acc0(self) -> int:
-        """What the outer loop adds to the accumulator's index."""
-
-    @property
-    def acc1(self) -> int:
-        """What the inner loop adds to it."""
-
-    @property
-    def src0(self) -> int:
-        """What the outer loop adds to the source's index."""
-
-    @property
-    def src1(self) -> int:
-        """What the inner loop adds to it."""
+def indices(instruction: Looped, index: str, offsets: Sequence[int]) -> NDArray[np.int64]:
+    """[i, j, micro-op]: an index in each iteration of the loops, without its base."""
+    i, j = np.arange(instruction.loop0), np.arange(instruction.loop1)
+    steps = getattr(instruction, f"{index}0"), getattr(instruction, f"{index}1")
+    return np.asarray(i[:, None, None] * steps[0] + j[:, None] * steps[1] + np.array(offsets, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +89,13 @@ class PaddingCutter:
 
 def _reads(uops: UopKernel, instruction: Looped, base: int, padding: _Bools) -> _Bools:
     """[i, j, micro-op]: whether the iteration reads padding."""
-    i, j = np.arange(instruction.loop0), np.arange(instruction.loop1)
-    offsets = np.array([uop.src for uop in uops], np.int64)
-    at = i[:, None, None] * instruction.src0 + j[:, None] * instruction.src1 + offsets + base
+    at = indices(instruction, "src", [uop.src for uop in uops]) + base
     return np.where((at >= 0) & (at < len(padding)), padding[at.clip(0, len(padding) - 1)], False)
 
 
 def _apart(uops: UopKernel, instruction: Looped) -> bool:
     """Whether no two iterations of the loops use one accumulator entry: their order is free."""
-    i, j = np.arange(instruction.loop0), np.arange(instruction.loop1)
-    at = i[:, None] * instruction.acc0 + j * instruction.acc1
-    entries = at.reshape(-1, 1) + np.unique([uop.acc for uop in uops])
+    entries = indices(instruction, "acc", sorted({uop.acc for uop in uops}))
     return bool(len(np.unique(entries)) == entries.size)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp, field_unit
-from vdla.compiler.codegen.vdla.macro_ops import MacroOps
+from vdla.compiler.codegen.vdla.macro_ops import MacroOps, rows_of_forms
 from vdla.compiler.codegen.vdla.uops import UopPlan
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
@@ -63,12 +63,8 @@ class Placed:
 
     def rows(self) -> Iterator[tuple[int, Ints]]:
         """Each form that has rows, with its rows in order."""
-        order = np.argsort(self.form, kind="stable")
-        ends = np.cumsum(np.bincount(self.form, minlength=len(self.forms)))
-        for form, end in enumerate(ends.tolist()):
-            rows = order[ends[form - 1] if form else 0 : end]
-            if len(rows):
-                yield form, rows
+        every = enumerate(rows_of_forms(self.form, len(self.forms)))
+        return ((form, rows) for form, rows in every if len(rows))
 
 
 def fields_of(instruction: isa.Instruction) -> tuple[str, ...]:

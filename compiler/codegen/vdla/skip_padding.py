@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
-from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps
+from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps, TiledOps, own_tiles
 from vdla.compiler.codegen.vdla.padding_pieces import PaddingCutter
-from vdla.compiler.codegen.vdla.tiled_ops import TiledOps, own_tiles
 from vdla.hardware import isa
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, Extended, Gemm, Load, Source, Vector, VectorOp

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.macro_op import Base, MacroOp, field_unit
-from vdla.compiler.codegen.vdla.padding_pieces import Looped
-from vdla.hardware import isa
+from vdla.compiler.codegen.vdla.padding_pieces import Looped, indices
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, Load, Store
 
@@ -54,7 +53,8 @@ def _parts(op: MacroOp, count: int) -> list[MacroOp]:
     size = -(-extent // count)
     found = []
     for first in range(0, extent, size):
-        part = cast("isa.Instruction", replace(instruction, **{f"loop{loop}": min(size, extent - first)}))
+        extents: dict[str, Any] = {f"loop{loop}": min(size, extent - first)}
+        part = replace(instruction, **extents)
         bases: dict[str, Base] = {}
         for name, (tile, offset) in op.bases.items():
             index = "acc" if name == "out" else name  # results move as their sums do
@@ -68,9 +68,7 @@ def _entries(config: Config, op: MacroOp, name: str) -> _Ints:
     instruction = cast("Looped", op.instruction)
     index = "acc" if name == "out" else name
     used = [getattr(uop, index) for uop in op.uops if uop.last or name != "out"]
-    i, j = np.arange(instruction.loop0), np.arange(instruction.loop1)
-    steps = getattr(instruction, f"{index}0"), getattr(instruction, f"{index}1")
-    at = i[:, None, None] * steps[0] + j[:, None] * steps[1] + np.array(used, np.int64) + op.bases[name][1]
+    at = indices(instruction, index, used) + op.bases[name][1]
     unit = field_unit(config, op.instruction, name)
     return np.asarray((at.reshape(-1, 1) * unit.numerator + np.arange(unit.numerator)) // unit.denominator)
 

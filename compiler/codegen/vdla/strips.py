@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.check_macro_ops import shared_tensors
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
-from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps, form_and_numbers
+from vdla.compiler.codegen.vdla.macro_ops import NO_TILE, FormTable, MacroOps, form_and_numbers, own_tiles
 from vdla.compiler.codegen.vdla.strip_pieces import can_be_cut, strips_of
-from vdla.compiler.codegen.vdla.tensorized_block import tensorized_blocks
-from vdla.compiler.codegen.vdla.tiled_ops import NO_TILE, own_tiles
+from vdla.compiler.codegen.vdla.tiles import tensorized_blocks
 from vdla.compiler.ir import STRIPS, line_numbers
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Extended, Gemm, Load, Store, Vector

@@ -13,10 +13,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.isa import MicroOp
+from vdla.hardware import isa
+from vdla.hardware.config import Config
+from vdla.hardware.isa import MicroOp, UopOffsets
 from vdla.support.errors import Error
 
 UopKernel = tuple[MicroOp, ...]
+
+
+class KernelOffsets:
+    """The offsets of kernels in columns; each kernel is encoded once."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._known: dict[int, tuple[UopKernel, UopOffsets]] = {}  # with the kernel, which keeps its id valid
+
+    def of(self, uops: UopKernel) -> UopOffsets | None:
+        """The offsets of a kernel; None of an operation without micro-ops."""
+        if uops and id(uops) not in self._known:
+            columns = isa.uop_columns(self._config, isa.encode_uops(self._config, uops))
+            self._known[id(uops)] = uops, UopOffsets(columns)
+        return self._known[id(uops)][1] if uops else None
 
 
 class UopError(Error, ValueError):

@@ -17,15 +17,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.vdla.dependences import chunks
+from vdla.compiler.codegen.vdla.check_macro_ops import bounds
+from vdla.compiler.codegen.vdla.dependences import SpaceTouches, TouchList, chunks
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp, field_unit
-from vdla.compiler.codegen.vdla.macro_ops import MacroOps
-from vdla.compiler.codegen.vdla.tiled_ops import NO_TILE, TiledOps, own_tiles
-from vdla.compiler.codegen.vdla.touches import SpaceTouches, TouchList
-from vdla.compiler.codegen.vdla.uops import UopKernel
+from vdla.compiler.codegen.vdla.macro_ops import NO_TILE, MacroOps, TiledOps, own_tiles
+from vdla.compiler.codegen.vdla.uops import KernelOffsets
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import COL, Footprints, Partition, UopOffsets, Where, partition
+from vdla.hardware.isa import COL, Footprints, Partition, UopOffsets, partition
 from vdla.hardware.isa.index_set import shift
 
 Ints = NDArray[np.int64]
@@ -77,7 +76,7 @@ class _Nodes:
         self.high = np.zeros(tile.size, np.int64)
         self.align = np.ones(tile.size, np.int64)
         self.touches = [TouchList() for _ in tiles]
-        self._kernels: dict[int, tuple[UopKernel, UopOffsets]] = {}
+        self.kernels = KernelOffsets(config)
 
     def visit(self) -> None:
         """Collect the accesses, form by form: those of a form are shifted copies of a few."""
@@ -85,7 +84,7 @@ class _Nodes:
         for number, rows in self.ops.rows():
             form, row = self.ops.forms[number], table[number]
             row[COL["uop_end"]] = len(form.uops)
-            kernel = self._kernel(form.uops) if form.uops else None
+            kernel = self.kernels.of(form.uops)
             bases = {name: self.ops.offsets[rows, position] for position, name in enumerate(form.bases)}
             alike = self.footprints.alike(row, kernel, bases)
             for same in np.unique(alike):
@@ -103,7 +102,7 @@ class _Nodes:
         moved[COL["src"]] += apart
         for access in self.footprints.accesses(moved, kernel):
             where = shift(access.where, -apart) if access.field == "src" else access.where
-            low, high = _bounds(where)
+            low, high = bounds(where, 0)
             if access.buffer == Buffer.UOP or low >= high:
                 continue
             position = list(bases).index(access.field)
@@ -114,12 +113,6 @@ class _Nodes:
             self.align[node] = field_unit(self.config, form.instruction, access.field).numerator
             key = (rows * 2 + access.writes) * self.width + position  # an operation reads before it writes
             self.touches[self.tile[rows[0], position]].add(key, where, distance, access.writes)
-
-    def _kernel(self, uops: UopKernel) -> UopOffsets:
-        if id(uops) not in self._kernels:
-            columns = isa.uop_columns(self.config, isa.encode_uops(self.config, uops))
-            self._kernels[id(uops)] = uops, UopOffsets(columns)
-        return self._kernels[id(uops)][1]
 
     def components(self) -> Ints:
         """The least node of the web of each node."""
@@ -162,12 +155,6 @@ def _two_sums(form: MacroOp) -> bool:
     """
     acc, src = (form.bases[name][0] if name in form.bases else None for name in ("acc", "src"))
     return acc is not None and src is not None and acc.buffer == src.buffer and acc != src
-
-
-def _bounds(where: Where) -> tuple[int, int]:
-    if isinstance(where, slice):
-        return where.start, where.stop
-    return (int(where[0]), int(where[-1]) + 1) if len(where) else (0, 0)
 
 
 def _components(count: int, edges: Ints) -> Ints:

@@ -13,7 +13,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import LeafBlock, leaves, loads, stores
 from vdla.compiler.arith import Linear, var_names
 from vdla.compiler.ir import storage_dtype
-from vdla.compiler.schedule.loop_roles import role
+from vdla.compiler.schedule.loop_kinds import role
 
 _NOMINAL = 64  # the assumed extent of a symbolic loop when sizes are compared
 

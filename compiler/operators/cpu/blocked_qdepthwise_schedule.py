@@ -7,7 +7,7 @@ fill half of the registers.
 
 from __future__ import annotations
 
-from vdla.compiler.codegen.llvm.intrinsics.channel_window_dot import TAPS, vnni_channel_windows
+from vdla.compiler.codegen.llvm.intrinsics.window_dot import TAPS, vnni_channel_windows
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
 from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of

@@ -11,11 +11,10 @@ from helpers import native_modules
 
 from vdla.compiler import ir, te
 from vdla.compiler.abi import Argument, ExtentExpr, Signature, evaluate_extent, format_extent, format_shape
-from vdla.compiler.abi.reserved_names import is_reserved
-from vdla.compiler.abi.signature import EXTENT_OPERATORS
+from vdla.compiler.abi.signature import EXTENT_OPERATORS, is_reserved
 from vdla.compiler.codegen.llvm import SignatureError, compile_module, signature_of
 from vdla.compiler.codegen.llvm.functions import DOUBLE_FROM_C_LIBRARY
-from vdla.compiler.codegen.llvm.pool import POOL_SYMBOLS, pool_text
+from vdla.compiler.codegen.llvm.objects import POOL_SYMBOLS, pool_text
 from vdla.compiler.target import Target
 from vdla.runtime.native import load
 

@@ -15,7 +15,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis.bank_conflicts import shared_accesses
 from vdla.compiler.arith import evaluate
 from vdla.compiler.ir import GridKernel, LoopKind, storage_dtype
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.check import PassError
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.target import GridLimits
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.listed_region import listed_box
+from vdla.compiler.analysis.written_region import listed_box
 from vdla.compiler.arith import linear
 
 TURN, THREAD = ir.Var("turn"), ir.Var("thread")

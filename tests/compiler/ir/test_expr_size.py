@@ -5,7 +5,7 @@ import pytest
 
 from vdla.compiler import te
 from vdla.compiler.ir import size_of
-from vdla.compiler.ir.expr_size import MAX_DEPTH, ExprSize
+from vdla.compiler.ir.traversal import MAX_DEPTH, ExprSize
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.te import TeError

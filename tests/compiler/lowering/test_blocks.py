@@ -7,8 +7,7 @@ from helpers.loop_nests import text
 from vdla.compiler import ir, te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.lowering import lower
-from vdla.compiler.lowering.blocks import remove_blocks
-from vdla.compiler.lowering.decompose import decompose
+from vdla.compiler.lowering.blocks import decompose, remove_blocks
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
 from vdla.compiler.tensorize import MEMORY, Intrinsic

@@ -5,7 +5,7 @@ from helpers.loop_nests import expr, function, load, loop, op, store, text
 
 from vdla.compiler import ir, te
 from vdla.compiler.interpret import interpret
-from vdla.compiler.lowering.decompose import decompose
+from vdla.compiler.lowering.blocks import decompose
 from vdla.compiler.schedule import Schedule
 
 

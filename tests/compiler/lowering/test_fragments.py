@@ -13,7 +13,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.analysis.thread_accesses import ThreadProgram
 from vdla.compiler.codegen.llvm.intrinsics.mma import RowsOfB, mma
 from vdla.compiler.interpret import interpret, interpret_kernels
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.check import PassError
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits

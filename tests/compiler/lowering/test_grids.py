@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from vdla.compiler import ir, te
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.check import PassError
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits

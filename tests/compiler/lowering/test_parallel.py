@@ -2,7 +2,7 @@
 
 from helpers.loop_nests import PARALLEL, function, loop, store, text
 
-from vdla.compiler.lowering.parallel import serialise_nested
+from vdla.compiler.lowering.pipeline import serialise_nested
 
 
 def test_an_inner_parallel_loop_becomes_serial():

@@ -9,7 +9,7 @@ from helpers.loop_nests import PARALLEL, UNROLL, VECTORIZE, at, expr, function, 
 from vdla.compiler import ir
 from vdla.compiler.ir import size_of
 from vdla.compiler.lowering.partition import MAX_OPERATIONS, MIN_STORES, code_size, partition
-from vdla.compiler.lowering.split_points import comparisons, undecided_range
+from vdla.compiler.lowering.symbolic_parts import comparisons, undecided_range
 
 
 def test_a_split_tail_is_split_off():

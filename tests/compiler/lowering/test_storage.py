@@ -11,8 +11,8 @@ from helpers.loop_nests import expr, function, load, loop, op, store
 from vdla.compiler import ir, te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.lowering import PassError, lower
-from vdla.compiler.lowering.buffer_layout import pad_stride
-from vdla.compiler.lowering.decompose import decompose
+from vdla.compiler.lowering.blocks import decompose
+from vdla.compiler.lowering.live_window import pad_stride
 from vdla.compiler.lowering.storage import STACK_BYTES, place_storage
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS

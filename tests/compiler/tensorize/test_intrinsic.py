@@ -13,8 +13,8 @@ from helpers.vector_arithmetic import vector_op
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.compile import compile_function
-from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
+from vdla.compiler.codegen.vdla.tiles import LoweringError
 from vdla.compiler.extensions import base
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import Match

@@ -12,7 +12,7 @@ import pytest
 from helpers.tensorized_matmul import CONFIG, GEMM, matmul, ordered, placed, ready, step
 
 from vdla.compiler import ir, te
-from vdla.compiler.codegen.llvm.intrinsics.channel_window_dot import vnni_channel_windows
+from vdla.compiler.codegen.llvm.intrinsics.window_dot import vnni_channel_windows
 from vdla.compiler.codegen.vdla.intrinsics import dma, requantise, vector
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import Match

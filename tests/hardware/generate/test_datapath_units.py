@@ -12,7 +12,7 @@ from helpers.stateful_datapaths import echo, tally
 import vdla
 from vdla import te
 from vdla.compiler.extensions import ExtensionError
-from vdla.compiler.extensions.unit import unit_of
+from vdla.compiler.extensions.load import unit_of
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.generate.datapath_header import stub
 from vdla.hardware.generate.datapath_ports import datapath_ports, datapath_units, module_name

@@ -13,7 +13,7 @@ import pytest
 import vdla
 from vdla import te
 from vdla.compiler.extensions import machine_intrinsics
-from vdla.compiler.extensions.unit import unit_of
+from vdla.compiler.extensions.load import unit_of
 from vdla.hardware.config import Config
 from vdla.hardware.generate.datapath_header import stub
 from vdla.isa import Buffer, Emit, Load, MicroOp, Store, isa_of

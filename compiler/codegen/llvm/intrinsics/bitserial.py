@@ -7,19 +7,17 @@ plane has negative weight; bipolar numbers have one bit, for -1 or 1. The sums a
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from vdla.compiler import te
-from vdla.compiler.codegen.llvm.intrinsics.vectors import (
-    check_choice,
-    declared_once,
-    extract_lanes,
-    vector_type,
-)
-from vdla.compiler.codegen.llvm.types import Value, broadcast, call_intrinsic, type_suffix
-from vdla.compiler.tensorize import MEMORY, Intrinsic
+from vdla.compiler.codegen.llvm.intrinsics.vectors import check_choice, cpu_intrinsic, declared_once, vector_type
+from vdla.compiler.codegen.llvm.numbers import Number
+from vdla.compiler.codegen.llvm.types import I32, broadcast, poison, shuffle_mask
+from vdla.compiler.tensorize import Intrinsic
 
 if TYPE_CHECKING:
     from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
@@ -44,18 +42,11 @@ def unipolar(lanes: int, weight_bits: int, data_bits: int, signed: bool = False)
         return te.sum(bit_product(w[p, o], x[q], p, q, b, weight_bits if signed else None), axis=[p, q, b])
 
     def lower(emit: IntrinsicEmitter) -> None:
-        planes = _BitPlanes(emit.builder, emit.load("w"), emit.load("x"), lanes)
-        emit.store("acc", planes.add_products(emit.load("acc"), weight_bits, data_bits, signed))
+        words, data, acc = (Number(emit.builder, emit.load(operand)) for operand in ("w", "x", "acc"))
+        emit.store("acc", _add_products(acc, words, data, lanes, (weight_bits, data_bits), signed).value)
 
     kind = f"{'s' if signed else 'u'}{weight_bits}u{data_bits}"
-    scopes = {"w": MEMORY, "x": MEMORY, "acc": MEMORY}
-    return Intrinsic(
-        name=f"bitserial_{kind}_{lanes}",
-        output=te.compute((lanes,), value, "acc"),
-        scopes=scopes,
-        lower=lower,
-        target="cpu",
-    )
+    return cpu_intrinsic(f"bitserial_{kind}_{lanes}", te.compute((lanes,), value, "acc"), lower)
 
 
 @declared_once
@@ -71,19 +62,11 @@ def bipolar(lanes: int) -> Intrinsic:
         return te.sum(bit_agreement(w[0, o], x[0], b), axis=b)
 
     def lower(emit: IntrinsicEmitter) -> None:
-        builder, acc = emit.builder, emit.load("acc")
-        differing = _popcount(builder, builder.xor(emit.load("w"), _broadcast_lane(builder, emit.load("x"), 0, lanes)))
-        twice = builder.shl(differing, _int32(1, lanes))
-        emit.store("acc", builder.add(acc, builder.sub(_int32(WORD_BITS, lanes), twice)))
+        acc, words, data = (Number(emit.builder, emit.load(operand)) for operand in ("acc", "w", "x"))
+        differing = (words ^ _in_all_lanes(data, 0, lanes)).call("ctpop")
+        emit.store("acc", (acc + (WORD_BITS - (differing << 1))).value)
 
-    scopes = {"w": MEMORY, "x": MEMORY, "acc": MEMORY}
-    return Intrinsic(
-        name=f"bitserial_bipolar_{lanes}",
-        output=te.compute((lanes,), value, "acc"),
-        scopes=scopes,
-        lower=lower,
-        target="cpu",
-    )
+    return cpu_intrinsic(f"bitserial_bipolar_{lanes}", te.compute((lanes,), value, "acc"), lower)
 
 
 @declared_once
@@ -102,14 +85,12 @@ def planes(bits: int) -> Intrinsic:
         for q in range(bits):
             shifted = builder.lshr(numbers, ir.Constant(numbers.type, [q] * WORD_BITS))
             plane = builder.trunc(shifted, vector_type(1, WORD_BITS))
-            lane = ir.Constant(ir.IntType(32), q)
-            word = builder.add(builder.extract_element(words, lane), builder.bitcast(plane, ir.IntType(WORD_BITS)))
+            lane = I32(q)
+            word = builder.add(builder.extract_element(words, lane), builder.bitcast(plane, I32))
             words = builder.insert_element(words, word, lane)
         emit.store("acc", words)
 
-    return Intrinsic(
-        name=f"bitserial_planes_{bits}", output=acc, scopes={"x": MEMORY, "acc": MEMORY}, lower=lower, target="cpu"
-    )
+    return cpu_intrinsic(f"bitserial_planes_{bits}", acc, lower)
 
 
 # --- tensor expressions ---------------------------------------------------------------------------
@@ -144,45 +125,29 @@ def _bit(word: te.Value, b: te.ReduceAxis) -> te.Value:
 # --- emission -------------------------------------------------------------------------------------
 
 
-class _BitPlanes:
-    """The planes of one call: `lanes` words each of the weights, one word each of the data."""
-
-    def __init__(self, builder: Value, w: Value, x: Value, lanes: int) -> None:
-        self.builder, self.w, self.x, self.lanes = builder, w, x, lanes
-
-    def add_products(self, acc: Value, weight_bits: int, data_bits: int, signed: bool) -> Value:
-        """`acc` plus the products of all planes; products of one significance share a shift."""
-        for significance in range(weight_bits + data_bits - 1):
-            pairs = [(p, significance - p) for p in range(weight_bits) if 0 <= significance - p < data_bits]
-            top = weight_bits - 1 if signed else weight_bits
-            plus = [self.product(p, q) for p, q in pairs if p < top]
-            minus = [self.product(p, q) for p, q in pairs if p >= top]
-            for counts, combine in ((plus, self.builder.add), (minus, self.builder.sub)):
-                if counts:
-                    acc = combine(acc, self.builder.shl(self.sum(counts), _int32(significance, self.lanes)))
-        return acc
-
-    def product(self, p: int, q: int) -> Value:
-        """The number of bits set in plane `p` of weights and plane `q` of data, per lane."""
-        plane = extract_lanes(self.builder, self.w, p * self.lanes, self.lanes)
-        return _popcount(self.builder, self.builder.and_(plane, _broadcast_lane(self.builder, self.x, q, self.lanes)))
-
-    def sum(self, values: list[Value]) -> Value:
-        """The sum of a non-empty list."""
-        total, *others = values
-        for value in others:
-            total = self.builder.add(total, value)
-        return total
+def _add_products(acc: Number, w: Number, x: Number, lanes: int, bits: tuple[int, int], signed: bool) -> Number:
+    """`acc` plus the products of all planes of weights and data, which have `bits`; products of one
+    significance share a shift."""
+    for significance in range(sum(bits) - 1):
+        pairs = [(p, significance - p) for p in range(bits[0]) if 0 <= significance - p < bits[1]]
+        top = bits[0] - 1 if signed else bits[0]
+        plus, minus = (
+            [_product(w, x, lanes, p, q) for p, q in pairs if (p >= top) == negative] for negative in (False, True)
+        )
+        if plus:
+            acc = acc + (reduce(add, plus) << significance)
+        if minus:
+            acc = acc - (reduce(add, minus) << significance)
+    return acc
 
 
-def _popcount(builder: Value, value: Value) -> Value:
-    return call_intrinsic(builder, f"llvm.ctpop.{type_suffix(value.type)}", value.type, value)
+def _product(w: Number, x: Number, lanes: int, p: int, q: int) -> Number:
+    """The number of bits set in plane `p` of weights and plane `q` of data, per lane."""
+    mask = shuffle_mask(tuple(range(p * lanes, (p + 1) * lanes)))
+    plane = Number(w.builder, w.builder.shuffle_vector(w.value, poison(w.kind), mask))
+    return (plane & _in_all_lanes(x, q, lanes)).call("ctpop")
 
 
-def _broadcast_lane(builder: Value, value: Value, lane: int, lanes: int) -> Value:
-    return broadcast(builder, builder.extract_element(value, ir.Constant(ir.IntType(32), lane)), lanes)
-
-
-def _int32(value: int, lanes: int) -> Value:
-    """An int32 in every lane."""
-    return ir.Constant(ir.VectorType(ir.IntType(32), lanes), [value] * lanes)
+def _in_all_lanes(x: Number, lane: int, lanes: int) -> Number:
+    """A lane of a vector in each of `lanes`."""
+    return Number(x.builder, broadcast(x.builder, x.builder.extract_element(x.value, I32(lane)), lanes))

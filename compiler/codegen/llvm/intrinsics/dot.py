@@ -17,6 +17,7 @@ from llvmlite import ir
 from vdla.compiler import te
 from vdla.compiler.codegen.llvm.intrinsics.vectors import (
     check_choice,
+    cpu_intrinsic,
     declared_once,
     require_target,
     splat_group,
@@ -24,7 +25,7 @@ from vdla.compiler.codegen.llvm.intrinsics.vectors import (
 )
 from vdla.compiler.codegen.llvm.types import Value, broadcast, call_intrinsic
 from vdla.compiler.target import Target, architecture_of
-from vdla.compiler.tensorize import MEMORY, Intrinsic, IntrinsicError
+from vdla.compiler.tensorize import Intrinsic, IntrinsicError
 
 if TYPE_CHECKING:
     from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
@@ -62,16 +63,8 @@ def _declare(
         operands = [_to_all_lanes(emit.builder, emit.load(operand), lanes, group) for operand in ("x", "w")]
         emit.store("acc", emit_step(emit.builder, emit.load("acc"), *operands))
 
-    scopes = {"x": MEMORY, "w": MEMORY, "acc": MEMORY}
     full = name if side is LaneOperand.WEIGHTS else f"{name}_data"
-    return Intrinsic(
-        name=full,
-        output=te.compute((lanes,), value, "acc"),
-        scopes=scopes,
-        lower=lower,
-        target="cpu",
-        requires=requires,
-    )
+    return cpu_intrinsic(full, te.compute((lanes,), value, "acc"), lower, requires)
 
 
 def _to_all_lanes(builder: Value, value: Value, lanes: int, group: int) -> Value:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache, wraps
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from llvmlite import ir
 
-from vdla.compiler.codegen.llvm.types import Type, Value, broadcast, poison, shuffle_mask
+from vdla.compiler import te
+from vdla.compiler.codegen.llvm.types import Type, Value, broadcast
 from vdla.compiler.target import Target
-from vdla.compiler.tensorize import Intrinsic, IntrinsicError
+from vdla.compiler.tensorize import MEMORY, Intrinsic, IntrinsicError
+
+if TYPE_CHECKING:
+    from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
 
 Declare = TypeVar("Declare", bound=Callable[..., Intrinsic])
 
@@ -28,6 +32,15 @@ def declared_once(declare: Declare) -> Declare:
         return cached(*arguments, **named)
 
     return cast("Declare", checked)
+
+
+def cpu_intrinsic(
+    name: str, output: te.Tensor, lower: Callable[[IntrinsicEmitter], None], requires: tuple[str, ...] = ()
+) -> Intrinsic:
+    """An intrinsic of CPUs, whose operands lie in memory."""
+    reads = output.stage.reads if output.stage else ()
+    scopes = dict.fromkeys((*(tensor.name for tensor in reads), output.name), MEMORY)
+    return Intrinsic(name=name, output=output, scopes=scopes, lower=lower, target="cpu", requires=requires)
 
 
 def require_target(where: str, target: object) -> None:
@@ -53,9 +66,3 @@ def splat_group(builder: Value, value: Value, lanes: int) -> Value:
     """A short vector, as one integer, in each of `lanes` lanes; broadcasts a group of bytes."""
     bits = value.type.count * value.type.element.width
     return broadcast(builder, builder.bitcast(value, ir.IntType(bits)), lanes)
-
-
-def extract_lanes(builder: Value, value: Value, start: int, lanes: int) -> Value:
-    """`lanes` consecutive lanes of a longer vector."""
-    mask = shuffle_mask(tuple(range(start, start + lanes)))
-    return builder.shuffle_vector(value, poison(value.type), mask)

@@ -14,6 +14,7 @@ from llvmlite import ir
 from vdla.compiler import te
 from vdla.compiler.codegen.llvm.intrinsics.vectors import (
     check_choice,
+    cpu_intrinsic,
     declared_once,
     require_target,
     splat_group,
@@ -21,10 +22,11 @@ from vdla.compiler.codegen.llvm.intrinsics.vectors import (
 )
 from vdla.compiler.codegen.llvm.types import Value, call_intrinsic, poison
 from vdla.compiler.target import Target
-from vdla.compiler.tensorize import MEMORY, Intrinsic
+from vdla.compiler.tensorize import Intrinsic
 
 if TYPE_CHECKING:
     from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
+
 
 TAPS = 4
 _LANES = (16, 8)
@@ -59,10 +61,7 @@ def vnni_windows(lanes: int, stride: int) -> Intrinsic:
         name = f"llvm.x86.avx512.vpdpbusd.{lanes * 32}"
         emit.store("acc", emit.call(name, sums.type, sums, words, weights))
 
-    scopes = {"x": MEMORY, "w": MEMORY, "acc": MEMORY}
-    return Intrinsic(
-        name=f"vnni_windows_{lanes}_{stride}", output=acc, scopes=scopes, lower=lower, target="cpu", requires=_REQUIRES
-    )
+    return cpu_intrinsic(f"vnni_windows_{lanes}_{stride}", acc, lower, _REQUIRES)
 
 
 def _load_bytes(builder: Value, pointer: Value, length: int, lanes: int) -> Value:
@@ -90,3 +89,38 @@ def best_window_dot(target: Target, lanes: int, stride: int) -> Intrinsic | None
     """The fastest sliding-window dot product of `target`; None if it has none for this stride."""
     require_target("best_window_dot", target)
     return vnni_windows(lanes, stride) if stride in _STRIDES and target.has(*_REQUIRES) else None
+
+
+# --- windows of each channel ----------------------------------------------------------------------
+
+
+@declared_once
+def vnni_channel_windows(lanes: int = 16) -> Intrinsic:
+    """acc[o] += sum over i of x[i, o] * w[o, i], in each of 16 or 8 channels: vpermb, vpdpbusd.
+
+    Four uint8 pixels by four int8: the inner step of depthwise convolutions of blocks of channels.
+    One load brings four pixels of a block, one permutation gives each channel its four.
+    """
+    check_choice("vnni_channel_windows", "lanes", lanes, _LANES)
+    x = te.placeholder((TAPS, lanes), "uint8", "x")
+    w = te.placeholder((lanes, TAPS), "int8", "w")
+    i = te.reduce_axis(TAPS, "i")
+    acc = te.compute((lanes,), lambda o: te.sum(te.cast("int32", x[i, o]) * te.cast("int32", w[o, i]), axis=i), "acc")
+    order = [tap * lanes + lane for lane in range(lanes) for tap in range(TAPS)]
+
+    def lower(emit: IntrinsicEmitter) -> None:
+        builder, sums = emit.builder, emit.load("acc")
+        kind = vector_type(8, lanes * TAPS)
+        pixels = builder.load(builder.bitcast(emit.pointer("x"), kind.as_pointer()), align=1, typ=kind)
+        words = (
+            builder.bitcast(operand, sums.type) for operand in (permute_bytes(builder, pixels, order), emit.load("w"))
+        )
+        emit.store("acc", emit.call(f"llvm.x86.avx512.vpdpbusd.{lanes * 32}", sums.type, sums, *words))
+
+    return cpu_intrinsic(f"vnni_channel_windows_{lanes}", acc, lower, _REQUIRES)
+
+
+def best_channel_window_dot(target: Target, lanes: int) -> Intrinsic | None:
+    """The dot product of neighbouring pixels of `target`; None if it has none for this block."""
+    require_target("best_channel_window_dot", target)
+    return vnni_channel_windows(lanes) if lanes in _LANES and target.has(*_REQUIRES) else None

@@ -7,11 +7,11 @@ from math import prod
 from typing import Any
 
 from vdla.compiler import te
-from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.fold_dma import DmaFields, fold_dma
-from vdla.compiler.codegen.vdla.intrinsics.for_config import for_config
+from vdla.compiler.codegen.vdla.intrinsics import for_config
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import TensorizedNest
+from vdla.compiler.codegen.vdla.tiles import LoweringError
 from vdla.compiler.ir import INTEGER_BITS
 from vdla.compiler.tensorize import CONDITION, GLOBAL, IMMEDIATE, Intrinsic
 from vdla.hardware import isa

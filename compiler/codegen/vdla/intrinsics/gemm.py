@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vdla.compiler.codegen.vdla.intrinsics.for_config import for_config
+from vdla.compiler.codegen.vdla.intrinsics import for_config
 from vdla.compiler.extensions import base
-from vdla.compiler.extensions.step_intrinsic import step_intrinsic
+from vdla.compiler.extensions.intrinsic import step_intrinsic
 from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware import isa
 from vdla.hardware.config import Config

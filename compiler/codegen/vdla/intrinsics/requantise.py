@@ -12,7 +12,7 @@ from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
-from vdla.compiler.codegen.vdla.intrinsics.for_config import for_config
+from vdla.compiler.codegen.vdla.intrinsics import for_config
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import Epilogue, TensorizedNest
 from vdla.compiler.tensorize import IMMEDIATE, Intrinsic

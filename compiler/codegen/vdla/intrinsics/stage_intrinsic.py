@@ -17,9 +17,8 @@ from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.nest import EntryAccess, TensorizedNest
 from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.extension import Extension
-from vdla.compiler.extensions.load import unit_with_stage
+from vdla.compiler.extensions.load import ExtensionUnit, unit_with_stage
 from vdla.compiler.extensions.state import State
-from vdla.compiler.extensions.unit import ExtensionUnit
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name, merge_unique
 from vdla.compiler.tensorize import Intrinsic, IntrinsicError
@@ -80,14 +79,16 @@ def _composed(stage: EmitStage, plain: Intrinsic) -> te.Tensor:
 
 def _with_result(expr: ir.Expr, stage: EmitStage, own: tuple[ir.Expr, ...], result: ir.Expr) -> ir.Expr:
     """`expr` with the operand of the stage replaced, which must be read at its own place."""
-    if isinstance(expr, ir.Load) and expr.buffer == stage.operand:
-        if expr.indices != own:
+
+    def replaced(part: ir.Expr) -> ir.Expr:
+        if not isinstance(part, ir.Load) or part.buffer != stage.operand:
+            return part
+        if part.indices != own:
             rule = f"{stage.operand} must be read at the place of the result"
-            raise IntrinsicError(f"stage {stage.name}: {rule}, got {ir.expr_text(expr)}")
+            raise IntrinsicError(f"stage {stage.name}: {rule}, got {ir.expr_text(part)}")
         return result
-    old = ir.operands(expr)
-    new = tuple(_with_result(operand, stage, own, result) for operand in old)
-    return expr if new == old else ir.with_operands(expr, new)
+
+    return ir.transform(expr, replaced)
 
 
 # --- state ----------------------------------------------------------------------------------------

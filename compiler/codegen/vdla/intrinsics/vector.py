@@ -14,11 +14,11 @@ from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
-from vdla.compiler.codegen.vdla.intrinsics.for_config import for_config
+from vdla.compiler.codegen.vdla.intrinsics import for_config
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import TensorizedNest
 from vdla.compiler.extensions import Extension, base
-from vdla.compiler.extensions.step_intrinsic import step_intrinsic
+from vdla.compiler.extensions.intrinsic import step_intrinsic
 from vdla.compiler.tensorize import IMMEDIATE, Intrinsic
 from vdla.hardware import isa
 from vdla.hardware.config import Config

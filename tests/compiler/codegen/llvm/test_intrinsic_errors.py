@@ -11,7 +11,7 @@ import pytest
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.llvm.intrinsics import bitserial, dot, window_dot
 from vdla.compiler.codegen.vdla.compile import compile_function
-from vdla.compiler.codegen.vdla.errors import LoweringError
+from vdla.compiler.codegen.vdla.tiles import LoweringError
 from vdla.compiler.ir import Match
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize import MEMORY, Intrinsic, IntrinsicError, TensorizeError

@@ -9,8 +9,7 @@ import pytest
 from helpers import native_modules
 
 from vdla.compiler.codegen.llvm import objects
-from vdla.compiler.codegen.llvm.objects import CodegenError, object_code
-from vdla.compiler.codegen.llvm.pool import PAUSES, POOL_SYMBOLS, pool_text
+from vdla.compiler.codegen.llvm.objects import PAUSES, POOL_SYMBOLS, CodegenError, object_code, pool_text
 from vdla.compiler.target import TARGETS, Target
 
 HOST = Target.named("host")

@@ -13,7 +13,7 @@ from vdla.commands.named_operators import named_operator
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.ptx import PTX_ARCHITECTURES, PtxError, assemble, assemble_ptx, emit_ptx
 from vdla.compiler.codegen.ptx.architectures import target_of
-from vdla.compiler.codegen.ptx.ptxas_report import KernelResources, kernel_resources
+from vdla.compiler.codegen.ptx.assemble import KernelResources, kernel_resources
 from vdla.compiler.operators.gpu import grid_schedule
 from vdla.compiler.target import GridLimits
 from vdla.verification.grid.cooperative import tiled_product

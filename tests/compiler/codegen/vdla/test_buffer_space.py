@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.vdla.buffer_space import NEVER, BufferSpace
+from vdla.compiler.codegen.vdla.list_schedule import NEVER, BufferSpace
 
 
 def naive_starts(times: np.ndarray, entries: int, align: int, reserve: int) -> dict[int, int]:

@@ -7,8 +7,8 @@ import pytest
 from helpers.program_model import accesses_of
 
 from vdla.compiler.codegen.vdla.check_macro_ops import MacroOpChecker
+from vdla.compiler.codegen.vdla.dependences import Touch
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
-from vdla.compiler.codegen.vdla.touches import Touch
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Emit, Gemm, Load, MicroOp, Operand, Source, Store, Vector, VectorOp, Where

@@ -10,13 +10,11 @@ import pytest
 
 from vdla.compiler.codegen.vdla import dependences as module
 from vdla.compiler.codegen.vdla.assemble import assemble
-from vdla.compiler.codegen.vdla.check_macro_ops import MacroOpChecker
-from vdla.compiler.codegen.vdla.dependences import NEVER, dependences
-from vdla.compiler.codegen.vdla.form_touches import form_touches
+from vdla.compiler.codegen.vdla.check_macro_ops import MacroOpChecker, form_touches
+from vdla.compiler.codegen.vdla.dependences import NEVER, SpaceTouches, Touch, UnitOp, by_space, dependences
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
 from vdla.compiler.codegen.vdla.placed import NO_OP, Placed, form_table, place
-from vdla.compiler.codegen.vdla.touches import SpaceTouches, Touch, UnitOp, by_space
 from vdla.compiler.codegen.vdla.uops import plan_uops
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import (

@@ -15,10 +15,9 @@ from vdla.compiler.codegen.vdla.chain import _parts
 from vdla.compiler.codegen.vdla.list_schedule import list_schedule
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
-from vdla.compiler.codegen.vdla.macro_ops import MacroOps
-from vdla.compiler.codegen.vdla.parts import Place
+from vdla.compiler.codegen.vdla.macro_ops import NO_TILE, MacroOps
+from vdla.compiler.codegen.vdla.program_tensors import Place
 from vdla.compiler.codegen.vdla.schedule_steps import steps_of
-from vdla.compiler.codegen.vdla.tiled_ops import NO_TILE
 from vdla.compiler.codegen.vdla.webs import split_tiles
 from vdla.compiler.operators.vdla import ChainStep, Operator
 from vdla.compiler.operators.vdla.chain import _link

@@ -8,9 +8,9 @@ import pytest
 from vdla.compiler import lowering as passes
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.compile import compile_function
-from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
 from vdla.compiler.codegen.vdla.lower import lower
+from vdla.compiler.codegen.vdla.tiles import LoweringError
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators.vdla.tiling import fits
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem

@@ -10,9 +10,8 @@ from helpers.token_model import Edge, ends_before, most_in_flight, tokens_of
 from helpers.work import lines_executed
 
 from vdla.compiler.codegen.vdla import tokens
-from vdla.compiler.codegen.vdla.dependences import NEVER, dependences
+from vdla.compiler.codegen.vdla.dependences import NEVER, Touch, UnitOp, dependences
 from vdla.compiler.codegen.vdla.tokens import IssuedOp, assign_tokens
-from vdla.compiler.codegen.vdla.touches import Touch, UnitOp
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer
 from vdla.hardware.isa import Unit
 
