@@ -99,7 +99,7 @@ ROOMS: dict[str, str] = {
     "compiler.graph.quantise": "support compiler.graph compiler.graph.integer",
     "compiler.graph.onnx": "support compiler.graph compiler.graph.rules",
     "compiler.templates": (
-        "support hardware compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
+        "support hardware compiler.ir compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
     ),
     "compiler.tune": (
         "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te compiler.schedule "

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from vdla.compiler.operators.vdla.checks import blocks, check_array, pad_to
-from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, template
-from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.templates.conv2d import conv2d
-from vdla.compiler.templates.sliding_window import check_extents
-from vdla.hardware.config import Config
+from vdla.compiler import te
+from vdla.compiler.map.untiled_form import UntiledForm
+from vdla.compiler.operators.vdla.layouts import Layout
+from vdla.compiler.operators.vdla.operator import Array, Factors, template
+from vdla.compiler.templates.channel_sections import blocks, pad_to
+from vdla.compiler.templates.checks import check_array, check_extents
+from vdla.compiler.templates.conv2d import Conv2d
+from vdla.compiler.templates.template import CHOSEN, CLIPPING, Template
 
 
-@template
-def dense(
-    config: Config,
-    *,
-    rows: int,
-    in_features: int,
-    out_features: int,
-    activation: str = "none",
-    floor: int | None = None,
-    ceiling: int | None = None,
-    zero_point: int = 0,
-    input_zero_point: int = 0,
-    raw: bool = False,
-    virtual_threads: int = 2,
-    tiling: Tiling | None = None,
-    name: str = "dense",
-) -> Operator:
+@dataclass(frozen=True, kw_only=True)
+class Dense(Template):
     """[rows, in_features] times the transpose of [out_features, in_features].
 
     Rows fill the machine's batch first. Options are those of `conv2d`.
@@ -39,36 +27,71 @@ def dense(
     Raises:
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
-    check_extents(name, [("rows", rows), ("in_features", in_features), ("out_features", out_features)])
-    groups = blocks(rows, config.batch)
-    conv = conv2d(
-        config, batch=config.batch, height=1, width=groups, in_channels=in_features, out_channels=out_features,
-        kernel=1, activation=activation, floor=floor, ceiling=ceiling, zero_point=zero_point,
-        input_zero_point=input_zero_point, raw=raw, virtual_threads=virtual_threads, packing="channels",
-        tiling=tiling, name=name,
-    )  # fmt: skip
 
-    def pack(data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
-        return pack_inputs(data) | pack_constants(weight, bias, multiplier)
+    rows: int
+    in_features: int
+    out_features: int
+    name: str = "dense"
 
-    def pack_inputs(data: Array) -> dict[str, Array]:
-        data = check_array("data", data, (rows, in_features), config.inp_dtype)
-        image = pad_to(data, (groups * config.batch, in_features)).reshape(groups, config.batch, in_features)
-        return conv.pack_inputs(image.transpose(1, 2, 0)[:, :, None, :])
+    @cached_property
+    def conv(self) -> Conv2d:
+        """The convolution."""
+        count, groups = self.config.batch, blocks(self.rows, self.config.batch)
+        return Conv2d(
+            self.config,
+            batch=count,
+            height=1,
+            width=groups,
+            in_channels=self.in_features,
+            out_channels=self.out_features,
+            kernel=1,
+            packing="channels",
+            **self.shared_options,
+        )
 
-    def pack_constants(weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
-        weight = check_array("weight", weight, (out_features, in_features), config.wgt_dtype)
-        return conv.pack_constants(weight[:, :, None, None], bias, multiplier)
+    def check(self) -> None:
+        """Also reject extents out of range."""
+        extents = {"rows": self.rows, "in_features": self.in_features, "out_features": self.out_features}
+        check_extents(self.name, **extents)
+        super().check()
 
-    def unpack(outputs: Mapping[str, Array]) -> Array:
-        image = conv.unpack(outputs)  # [batch, out_features, 1, groups]
-        return np.ascontiguousarray(image[:, :, 0].transpose(2, 0, 1).reshape(-1, out_features)[:rows])
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the definition, without padding."""
+        return self.rows * self.in_features * self.out_features
 
-    return replace(
-        conv,
-        macs=rows * in_features * out_features,
-        pack=pack,
-        pack_inputs=pack_inputs,
-        pack_constants=pack_constants,
-        unpack=unpack,
-    )
+    @property
+    def note(self) -> str:
+        """What precedes the tiles in the description."""
+        return self.conv.note
+
+    @property
+    def packed(self) -> UntiledForm:
+        """The program's form."""
+        return self.conv.packed
+
+    @property
+    def layouts(self) -> dict[str, Layout]:
+        """Layouts of the program's tensors."""
+        return self.conv.layouts
+
+    def pack_inputs(self, data: Array) -> dict[str, Array]:
+        """The program's array of the rows."""
+        data = check_array("data", data, (self.rows, self.in_features), self.config.inp_dtype)
+        shape = (self.conv.width, self.config.batch, self.in_features)
+        image = pad_to(data, (shape[0] * shape[1], self.in_features)).reshape(shape)
+        return self.conv.pack_inputs(image.transpose(1, 2, 0)[:, :, None, :])
+
+    def pack_constants(self, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+        """The program's arrays from weights, int32 biases and real multipliers."""
+        weight = check_array("weight", weight, (self.out_features, self.in_features), self.config.wgt_dtype)
+        return self.conv.pack_constants(weight[:, :, None, None], bias, multiplier)
+
+    def unpack(self, outputs: Mapping[str, Array], view: te.Tensor | None = None) -> Array:
+        """[rows, out_features] from the program's outputs."""
+        image = self.conv.unpack(outputs, view)  # [batch, out_features, 1, groups]
+        return np.ascontiguousarray(image[:, :, 0].transpose(2, 0, 1).reshape(-1, self.out_features)[: self.rows])
+
+
+_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw", *CHOSEN)
+dense = template("dense", Dense, ("rows", "in_features", "out_features", *_RESULTS))

@@ -15,46 +15,18 @@ import numpy as np
 
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import pooling
-from vdla.compiler.operators.vdla.layouts import Layout, scale_layout
+from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
-from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import SCALE
 from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate, fits_somehow
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.templates.channelwise import ChannelwiseWindow, channelwise_form
-from vdla.compiler.templates.host_arrays import packed_scale
-from vdla.compiler.templates.mapped_template import mapped_template
-from vdla.compiler.templates.plain_result import plain_result
-from vdla.compiler.templates.sliding_window import Pads, Pair, check_threads, four_pads, pair
-from vdla.hardware.config import Config
-
-_KINDS = ("max", "average")
+from vdla.compiler.templates.checks import check_flag
+from vdla.compiler.templates.template import CHOSEN, CLIPPING
+from vdla.compiler.templates.window import BORDERS, IMAGE, WINDOW, ChannelwiseWindow, channelwise_form
 
 
-@template
-def pool2d(
-    config: Config,
-    *,
-    kind: str,
-    batch: int,
-    height: int,
-    width: int,
-    channels: int,
-    kernel: int | Pair,
-    strides: int | Pair = 1,
-    pads: int | Pair | Pads = 0,
-    dilations: int | Pair = 1,
-    count_include_pad: bool = True,
-    activation: str = "none",
-    floor: int | None = None,
-    ceiling: int | None = None,
-    zero_point: int = 0,
-    input_zero_point: int = 0,
-    raw: bool = False,
-    virtual_threads: int = 2,
-    tiling: Tiling | None = None,
-    name: str = "",
-) -> Operator:
+@dataclass(frozen=True, kw_only=True)
+class Pool2d(ChannelwiseWindow):
     """The maximum or the average of each window; `kind` is max or average.
 
     An average counts padding, as zeros, unless `count_include_pad` is false. Where results have
@@ -65,112 +37,91 @@ def pool2d(
     Raises:
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
-    if kind not in _KINDS:
-        raise TemplateError(f"{name or 'pool2d'}: kind must be max or average, got {kind!r}")
-    name = name or f"{kind}_pool2d"
-    if not isinstance(count_include_pad, bool):
-        raise TemplateError(f"{name}: count_include_pad must be True or False, got {count_include_pad!r}")
-    results = Results(
-        config=config, name=name, activation=activation, floor=floor, ceiling=ceiling, zero_point=zero_point, raw=raw
-    )
-    pool = _Pool2d(
-        config=config,
-        name=name,
-        batch=batch,
-        height=height,
-        width=width,
-        in_channels=channels,
-        out_channels=channels,
-        kernel=pair(name, "kernel", kernel, 1),
-        strides=pair(name, "strides", strides, 1),
-        pads=four_pads(name, pads),
-        dilations=pair(name, "dilations", dilations, 1),
-        input_zero_point=input_zero_point,
-        results=results,
-        kind=kind,
-        excluding=kind == "average" and not count_include_pad,
-    )
-    pool.check()
-    check_threads(name, virtual_threads)
-    pool, chosen = _form(pool, virtual_threads, tiling)
-    note = "rows of windows: " if pool.by_rows else ""
-    return mapped_template(pool, pool.packed.problem, chosen, pool.steps, note)
 
-
-def _form(pool: _Pool2d, threads: int, tiling: Tiling | None) -> tuple[_Pool2d, Tiling]:
-    """The pool with whole windows on the chip, or with rows of them, and its tiling.
-
-    Rows are tried where windows do not fit, or only for fewer virtual threads.
-    """
-    whole, by_rows = pool, replace(pool, by_rows=True)
-    if not fits_somehow(pool.config, whole.packed.problem):
-        return by_rows, choose_tiling(pool.config, by_rows.packed.problem, threads, tiling, pool.name)
-    chosen = choose_tiling(pool.config, whole.packed.problem, threads, tiling, pool.name)
-    settled = tiling is not None or chosen.threads == threads or whole.packed.problem.through_acc
-    if settled or pool.kernel[0] == 1:
-        return whole, chosen
-    rows = choose_tiling(pool.config, by_rows.packed.problem, threads, None, pool.name)
-    cycles = (estimate(pool.config, form.packed.problem, t) for form, t in ((whole, chosen), (by_rows, rows)))
-    return (by_rows, rows) if next(cycles) > next(cycles) else (whole, chosen)
-
-
-@dataclass(frozen=True)
-class _Pool2d(ChannelwiseWindow):
-    """A pooling; `excluding`: padding is not counted in an average.
-
-    `by_rows`: windows are read by rows of the kernel, as other operators read blocks of channels.
-    """
-
-    kind: str = "max"
-    excluding: bool = False
+    # `by_rows`, which is no option: windows are read by rows of the kernel, as other operators read
+    # blocks of channels.
+    kind: str
+    count_include_pad: bool = True
     by_rows: bool = False
+
+    def operator(self) -> Operator:
+        """The operator of checked options, called by its kind unless it has a name."""
+        if self.kind not in ("max", "average"):
+            raise TemplateError(f"{self.name or 'pool2d'}: kind must be max or average, got {self.kind!r}")
+        named = self if self.name else replace(self, name=f"{self.kind}_pool2d")
+        return super(Pool2d, named).operator()
 
     def check(self) -> None:
         """Also reject windows that may hold only padding."""
-        ChannelwiseWindow.check(self)
-        if any(pad >= taps for pad, taps in zip(self.pads, self.kernel * 2, strict=True)):
-            raise TemplateError(f"{self.name}: pads must be less than the kernel, got {self.pads} for {self.kernel}")
-        if self.excluding and self.results.raw:
+        check_flag(self.name, "count_include_pad", self.count_include_pad)
+        super().check()
+        pads, kernel = self.pads_of_sides, self.window.taps
+        if any(pad >= taps for pad, taps in zip(pads, kernel * 2, strict=True)):
+            raise TemplateError(f"{self.name}: pads must be less than the kernel, got {pads} for {kernel}")
+        if self._excludes_padding and self.raw:
             raise TemplateError(f"{self.name}: count_include_pad must be True for raw sums, got False")
+
+    def with_tiling(self) -> tuple[Pool2d, Tiling]:
+        """The pool with whole windows on the chip, or with rows of them, and its tiling.
+
+        Rows are tried where windows do not fit, or only for fewer virtual threads.
+        """
+        whole, rows, threads = self.problem, replace(self, by_rows=True), self.virtual_threads
+        if not fits_somehow(self.config, whole):
+            return rows, choose_tiling(self.config, rows.problem, threads, self.tiling, self.name)
+        chosen = choose_tiling(self.config, whole, threads, self.tiling, self.name)
+        settled = self.tiling is not None or chosen.threads == threads or whole.through_acc
+        if settled or self.window.taps[0] == 1:
+            return self, chosen
+        of_rows = choose_tiling(self.config, rows.problem, threads, None, self.name)
+        if estimate(self.config, whole, chosen) > estimate(self.config, rows.problem, of_rows):
+            return rows, of_rows
+        return self, chosen
+
+    @property
+    def note(self) -> str:
+        """What precedes the tiles in the description."""
+        return "rows of windows: " if self.by_rows else ""
 
     @cached_property
     def packed(self) -> UntiledForm:
         """The program's form."""
-        sums = pooling(kind=self.kind, channels=self.in_channels, fill=self.input_zero_point, **self.plain).output
-        by_class = (self.classes, self.class_of) if self.by_class else ()
-        output = plain_result(self.results, sums, *by_class)
-        return channelwise_form(self.config, output, "ky" if self.by_rows else None)
+        sums = pooling(kind=self.kind, channels=self.channels, fill=self.input_zero_point, **self.plain).output
+        by_class = (self.window.classes, self.class_of) if self._by_class else ()
+        return channelwise_form(self.config, self.result(sums, *by_class), "ky" if self.by_rows else None)
 
     @property
-    def by_class(self) -> bool:
+    def _excludes_padding(self) -> bool:
+        """Whether padding is not counted in an average."""
+        return self.kind == "average" and not self.count_include_pad
+
+    @property
+    def _by_class(self) -> bool:
         """Whether the count depends on the position."""
-        return self.excluding and prod(self.classes) > 1
+        return self._excludes_padding and prod(self.window.classes) > 1
 
     @property
     def layouts(self) -> dict[str, Layout]:
         """Layouts of the program's tensors."""
-        if not self.by_class:
-            return super().layouts
-        return super().layouts | {SCALE: scale_layout(self.config, classes=("HW", ", row class, column class"))}
+        return super().layouts | ({SCALE: self.scale_layout("C", *BORDERS)} if self._by_class else {})
 
-    def pack(self, data: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
-        """The program's arrays from NCHW data; `bias` is added to each maximum or sum.
+    def pack_constants(self, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+        """The program's scale; `bias` is added to each maximum or sum.
 
         Without a multiplier, results have the scale of the data.
         """
-        return self.pack_inputs(data) | self.pack_constants(bias, multiplier)
-
-    def pack_constants(self, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
-        """The program's scale from biases and multipliers."""
-        if multiplier is None and not self.results.raw:
+        if multiplier is None and not self.raw:
             multiplier = 1.0
         summands = 1 if self.kind == "max" else self.taps
-        offset = np.full((self.in_channels,) + (1, 1) * self.by_class, -self.input_zero_point * summands)
-        counts = self._counts() if self.excluding else np.array([[[summands]]])
-        each = counts if self.by_class else counts.item()
-        return packed_scale(self.packed, self.results, bias, multiplier, offset, each)
+        offset = np.full((self.channels,) + (1, 1) * self._by_class, -self.input_zero_point * summands)
+        counts = self._counts() if self._excludes_padding else np.array([[[summands]]])
+        return self.packed_scale(bias, multiplier, offset, counts if self._by_class else counts.item())
 
     def _counts(self) -> Array:
         """[1, row class, column class]: elements in a window that are not padding, at least 1."""
-        rows, cols = (self.inside_by_class(axis).sum(axis=1) for axis in (0, 1))
+        rows, cols = (self.window.reads_inside(axis).sum(axis=1) for axis in (0, 1))
         return np.asarray(np.maximum(rows[None, :, None] * cols, 1))
+
+
+_OPTIONS = ("dilations", "count_include_pad", "activation", *CLIPPING, "input_zero_point", "raw", *CHOSEN)
+pool2d = template("pool2d", Pool2d, ("kind", *IMAGE, "channels", *WINDOW, *_OPTIONS))

@@ -17,8 +17,7 @@ from vdla.compiler import te
 from vdla.compiler.map import MappedOperator, candidates
 from vdla.compiler.operators.vdla import Operator, TemplateError, Tiling
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
-from vdla.compiler.templates.conv2d import conv2d, packings
-from vdla.compiler.templates.sliding_window import four_pads, pair
+from vdla.compiler.templates.conv2d import Conv2d, conv2d
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
@@ -180,16 +179,10 @@ class TemplateSource:
         options, several = self.options, self.options.get("packing", "auto") == "auto"
         if self.template is not conv2d or options.get("groups", 1) > 1 or not several:
             return [TemplateForm(self.template, config, options)]
-        every = [TemplateForm(conv2d, config, {**options, "packing": each}, each) for each in self._packings(config)]
+        packings = Conv2d(config, **options).packings
+        every = [TemplateForm(conv2d, config, {**options, "packing": each}, each) for each in packings]
         found = [form for form in every if _fits(form)] or every[:1]
         return [*found[: 1 if options["in_channels"] >= config.block_in else None]]
-
-    def _packings(self, config: Config) -> tuple[str, ...]:
-        """The layouts of a convolution."""
-        get, name = self.options.get, str(self.options.get("name", "conv2d"))
-        kernel, strides = (pair(name, what, get(what, 1), 1) for what in ("kernel", "strides"))
-        pads, chained = four_pads(name, get("pads", 0)), bool(get("chained", False))
-        return packings(config, self.options["in_channels"], kernel, strides, pads, chained)
 
 
 def _spelled(key: str, value: object) -> object:

@@ -62,11 +62,10 @@ def pooling(
     if raw:
         return Definition(where, (data,), sums)
     excluding = kind == "average" and not count_include_pad
-    borders = [window.border(axis) for axis in range(len(window.size))] if excluding else []
-    shape = (channels, *(border.classes for border in borders))
+    shape = (channels, *(window.classes if excluding else ()))
 
     def lane(i: tuple[te.Value, ...]) -> tuple[te.Value, ...]:
-        return i[1], *(border.class_of(place) for border, place in zip(borders, i[2:], strict=False))
+        return i[1], *(window.class_of(i[2:]) if excluding else ())
 
     scale, result = requantised_by(sums, shape, lane, dtype)
     return Definition(where, (data, scale), result)

@@ -1,6 +1,5 @@
 """The accelerator's schedule of a convolution keeps its meaning after every primitive."""
 
-
 import numpy as np
 import pytest
 from helpers.packed_convolution import convolution, model, random_inputs, same_result, schedule

@@ -17,9 +17,8 @@ from vdla.compiler.templates.conv2d import conv2d
 from vdla.compiler.templates.conv2d_transpose import conv2d_transpose
 from vdla.compiler.templates.dense import dense
 from vdla.compiler.templates.depthwise_conv2d import depthwise_conv2d
-from vdla.compiler.templates.elementwise import extremum, leaky_relu, rescale
+from vdla.compiler.templates.elementwise import extremum, leaky_relu, rescale, residual_add
 from vdla.compiler.templates.pool2d import pool2d
-from vdla.compiler.templates.residual_add import residual_add
 from vdla.hardware.config import Config
 
 CONFIG = Config.preset("tiny")

@@ -12,7 +12,6 @@ from helpers.seeds import seeds
 
 from vdla.benchmarks.programs.random_config import random_config
 from vdla.compiler.operators.vdla import tile_candidates, tile_steps
-from vdla.compiler.operators.vdla.checks import blocks
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
 from vdla.compiler.operators.vdla.tile_timeline import timeline
@@ -20,6 +19,7 @@ from vdla.compiler.operators.vdla.tiling import best_choice, best_tiling, estima
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.templates import depthwise_conv2d
+from vdla.compiler.templates.channel_sections import blocks
 from vdla.compiler.templates.conv2d import conv2d
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import Mode, simulate
