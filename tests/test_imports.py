@@ -107,8 +107,8 @@ ROOMS: dict[str, str] = {
         "compiler.graph.rules compiler.templates"
     ),
     "compiler.tune.grid": (
-        "compiler.ir compiler.target compiler.arith compiler.analysis compiler.lowering compiler.schedule "
-        "compiler.operators.cpu compiler.operators.gpu compiler.tune"
+        "compiler.ir compiler.target compiler.arith compiler.lowering compiler.operators.cpu compiler.operators.gpu "
+        "compiler.tune"
     ),
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",

@@ -16,7 +16,7 @@ from math import inf, prod
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.map.fixed_form import fixed_form
+from vdla.compiler.map.candidates import fixed_form
 from vdla.compiler.map.packing import pack_array
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import convolution

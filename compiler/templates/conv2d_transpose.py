@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vdla.compiler import te
+from vdla.compiler.map.candidates import fixed_form
 from vdla.compiler.map.expression_parts import viewed
-from vdla.compiler.map.fixed_form import fixed_form
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import Definition, transposed_convolution
 from vdla.compiler.operators.definitions.sliding import SlidingWindow

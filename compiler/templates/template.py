@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.map.gather import gather
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.packed_expression import result_axes
-from vdla.compiler.map.packing import pack_array, unpacked
+from vdla.compiler.map.packing import gather, pack_array, unpacked
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import requantised_by
 from vdla.compiler.operators.vdla.layouts import Layout

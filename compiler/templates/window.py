@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from vdla.compiler import te
-from vdla.compiler.map.fixed_form import fixed_form
+from vdla.compiler.map.candidates import fixed_form
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions.sliding import SlidingWindow
 from vdla.compiler.operators.vdla.layouts import Layout

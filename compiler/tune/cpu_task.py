@@ -8,7 +8,6 @@ The draft of costs puts the point of the default schedule first.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,11 +23,11 @@ from vdla.compiler.operators.checks import OperatorError
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.choices import GivenChoices, RecordedChoices, ScheduleChoice
 from vdla.compiler.target import Target
-from vdla.compiler.tune.cpu_features import CPU_FEATURES, cpu_features, draft_costs
+from vdla.compiler.tune.cpu_features import CPU_FEATURES, CpuProblem, cpu_features, cpu_problem, draft_costs
 from vdla.compiler.tune.cpu_forms import CpuForm, FormKey, Forms, graph_forms
-from vdla.compiler.tune.cpu_problem import CpuProblem, cpu_problem
 from vdla.compiler.tune.cpu_space import cpu_space, default_point, point_of
 from vdla.compiler.tune.space import Columns, Ints, Point, Space
+from vdla.compiler.tune.task import FunctionTask, content_key
 
 CPU_SPACE_VERSION = 1
 """Points of another version mean something else."""
@@ -38,7 +37,7 @@ _OTHER_CHOICE = 0.02  # the draft's cost of a choice that differs from the defau
 
 
 @dataclass(frozen=True, eq=False)
-class CpuTask:
+class CpuTask(FunctionTask):
     """A kernel for a CPU on some threads; `make_forms` makes its forms, that of the default
     first.
     """
@@ -79,11 +78,6 @@ class CpuTask:
         """The point of what is compiled without tuning."""
         return default_point(self.space, self._choices)
 
-    def changes(self, point: Point) -> dict[str, str]:
-        """How a point differs from the default one: for each such knob both values, as "1 to 4"."""
-        default = self.default
-        return {name: f"{default[name]} to {value}" for name, value in point.items() if value != default[name]}
-
     def of_log(self, point: Point) -> Point:
         """A logged point, which may be older than some forms, as one of the space."""
         key = self._key_of(point)
@@ -107,14 +101,6 @@ class CpuTask:
     def build(self, point: Point) -> ir.Function:
         """The scheduled function of a point."""
         return scheduled(self.form(point).function, self.target, point)
-
-    def draft(self, point: Point) -> ir.Function:
-        """The same as `build`: a user's schedule may be illegal."""
-        return self.build(point)
-
-    def overhead(self, point: Point) -> float:
-        """Nothing runs outside of a kernel."""
-        return 0.0
 
     # --- many points
 
@@ -188,16 +174,12 @@ def kernel_key(function: ir.Function, target: Target, threads: int = 1) -> str:
     """The key of the task whose default form is an unscheduled function."""
     machine = [target.triple, target.cpu, sorted(target.features), target.vector_bytes]
     content = json.dumps([str(function), machine, CPU_SPACE_VERSION])
-    return key_for_threads(_hash(content), threads)
+    return key_for_threads(content_key(content), threads)
 
 
 def key_for_threads(key: str, threads: int) -> str:
     """The key of a task for some threads, by that of the task for one."""
-    return key if threads == 1 else _hash(f"{key} on {threads} threads")
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return key if threads == 1 else content_key(f"{key} on {threads} threads")
 
 
 def scheduled(function: ir.Function, target: Target, point: Point | None) -> ir.Function:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -27,29 +27,6 @@ _NOT_DEFINING = (
 _SMALLEST = Tiling(rows=1, cols=1, out_blocks=1, in_blocks=1, keep_weights=False, threads=1, threads_over=LOOPS[1])
 
 
-class Form(Protocol):
-    """A way to compute an operator, with any tiles."""
-
-    @property
-    def label(self) -> str:
-        """The value of the knob `form`."""
-        ...
-
-    @property
-    def problem(self) -> TilingProblem:
-        """What the tiles cut up."""
-        ...
-
-    @property
-    def overhead(self) -> float:
-        """Cycles of the host, which lays out elements several times."""
-        ...
-
-    def program(self, tiling: Tiling) -> Program:
-        """The compiled program."""
-        ...
-
-
 class FormSource(Protocol):
     """Where forms come from."""
 
@@ -58,7 +35,7 @@ class FormSource(Protocol):
         """The plain operator as text, the same for equal operators."""
         ...
 
-    def forms(self, config: Config) -> list[Form]:
+    def forms(self, config: Config) -> Sequence[Form]:
         """The forms on a machine, at least one."""
         ...
 
@@ -103,7 +80,7 @@ class ExpressionSource:
         """The function of the expression."""
         return str(te.create_function(_placeholders(self.output), [self.output], "plain"))
 
-    def forms(self, config: Config) -> list[Form]:
+    def forms(self, config: Config) -> Sequence[Form]:
         """Every legal mapping.
 
         Raises:
@@ -153,6 +130,10 @@ class TemplateForm:
         return self._smallest.with_tiles(tiling).program
 
 
+Form = MappedForm | TemplateForm
+"""A way to compute an operator, with any tiles; `label` is the value of the knob `form`."""
+
+
 @dataclass(frozen=True, eq=False)
 class TemplateSource:
     """A template with its options, whose forms are its layouts."""
@@ -171,7 +152,7 @@ class TemplateSource:
         options = {key: _spelled(key, value) for key, value in every.items() if key not in _NOT_DEFINING}
         return json.dumps([self.template.__name__, options], sort_keys=True)
 
-    def forms(self, config: Config) -> list[Form]:
+    def forms(self, config: Config) -> Sequence[Form]:
         """The layouts that fit the machine, or the template itself if it has no choice.
 
         Where channels fill their blocks, all layouts have equal products: the one that reads least.

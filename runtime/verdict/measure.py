@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vdla.compiler import te
 from vdla.compiler.extensions import extension_intrinsic, extension_of, load_extension
 from vdla.compiler.map import MapError, MappedOperator, Refusal, candidates, why_not_staged
-from vdla.compiler.map.skipped_padding import share_read
+from vdla.compiler.map.tile_facts import share_read
 from vdla.compiler.tune import TuneError, expression_task
 from vdla.compiler.tune.vdla_forms import ExpressionSource, Form, MappedForm
 from vdla.compiler.tune.vdla_task import VdlaTask

@@ -6,12 +6,18 @@ sequence, in a variable of the thread.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
+from vdla.compiler.analysis import loads
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, iteration_count
 from vdla.compiler.operators.gpu.group_loops import fuse_all
+from vdla.compiler.operators.gpu.tile_choice import TileProblem, powers
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
+from vdla.compiler.tensorize import LANES
 
 THREADS = 128
 """The threads of a group: several warps, so that one computes while another waits for memory."""
@@ -27,19 +33,54 @@ class ElementTiles:
     lanes: int = 1
 
 
-def default_element_tiles(schedule: Schedule, block: str, limits: GridLimits, threads: int = THREADS) -> ElementTiles:
-    """Vectors where neighbours are contiguous in all buffers and there are enough of them."""
-    nest = block_nest(schedule.fn, block)
-    count = min(threads, limits.threads)
-    if nest.loops("reduce"):
-        return ElementTiles(count)
-    elements = iteration_count(nest.loops("spatial"))
-    most = next((lanes for lanes in _LANES if elements >= lanes * _ENOUGH_THREADS), 1)
-    contiguous = contiguous_elements(nest)
-    return ElementTiles(count, next((n for n in _LANES if n <= most and contiguous % n == 0), 1))
+@dataclass(frozen=True, kw_only=True)
+class ElementProblem(TileProblem):
+    """`elements` results, each of `terms` terms; `contiguous` neighbours lie beside each other.
+
+    Groups have `group_threads` threads by default.
+    """
+
+    operator: ClassVar[str] = "elements"
+    elements: int
+    contiguous: int
+    terms: int
+    operands: int
+    group_threads: int
+    reduces: bool
+
+    @staticmethod
+    def of(schedule: Schedule, block: str, limits: GridLimits, threads: int = THREADS) -> ElementProblem:
+        """Of a block."""
+        nest = block_nest(schedule.fn, block)
+        return ElementProblem(
+            **TileProblem.facts(nest, limits),
+            elements=iteration_count(nest.loops("spatial")),
+            contiguous=_contiguous_elements(nest),
+            terms=iteration_count(nest.loops("reduce")),
+            operands=len(set(loads(nest.leaf.block))),
+            group_threads=min(threads, limits.threads),
+            reduces=bool(nest.loops("reduce")),
+        )
+
+    @cached_property
+    def default(self) -> ElementTiles:
+        """Vectors where neighbours are contiguous in all buffers and there are enough of them."""
+        most = next((lanes for lanes in _LANES if self.elements >= lanes * _ENOUGH_THREADS), 1)
+        legal = (n for n in _LANES if n <= most and self.contiguous % n == 0 and not self.reduces)
+        return ElementTiles(self.group_threads, next(legal, 1))
+
+    @property
+    def values(self) -> Mapping[str, Iterable[int]]:
+        """Powers of two."""
+        lanes = [n for n in powers(1, 4) if self.contiguous % n == 0] if self.terms == 1 else [1]
+        return {"threads": powers(LANES, self.limits.threads), "lanes": lanes}
+
+    def fits(self, tiles: ElementTiles) -> bool:
+        """Whether the threads of a group are allowed."""
+        return self.holds(tiles)
 
 
-def contiguous_elements(nest: BlockNest) -> int:
+def _contiguous_elements(nest: BlockNest) -> int:
     """The iterations of the innermost loop, if no access jumps along it; else 1."""
     spatial = nest.loops("spatial")
     if not spatial or not isinstance(spatial[-1].extent, int):

@@ -7,12 +7,17 @@ leaves one partial result for each, and a second one combines them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, iteration_count
 from vdla.compiler.operators.gpu.group_loops import fuse_all
+from vdla.compiler.operators.gpu.tile_choice import TileProblem, powers
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
+from vdla.compiler.tensorize import LANES
 
 _THREADS = 64
 _LONG = 8  # terms for each thread
@@ -29,18 +34,45 @@ class ReductionTiles:
     groups: int = 1
 
 
-def default_reduction_tiles(schedule: Schedule, block: str, limits: GridLimits) -> ReductionTiles:
-    """Groups for a few results of many terms.
+@dataclass(frozen=True, kw_only=True)
+class ReductionProblem(TileProblem):
+    """`results` reductions of `terms` terms each."""
 
-    Raises:
-        ScheduleError: results are so many, or terms so few, that a thread for each is as good.
-    """
-    nest = block_nest(schedule.fn, block)
-    terms, results = iteration_count(nest.loops("reduce")), iteration_count(nest.loops("spatial"))
-    threads = min(_THREADS, limits.threads)
-    if is_thread_enough(results, terms):
-        raise ScheduleError(f"reduction of {block}: a few results must have many terms, got {results} of {terms}")
-    return ReductionTiles(threads, groups_of(results, terms))
+    operator: ClassVar[str] = "reduction"
+    results: int
+    terms: int
+
+    @staticmethod
+    def of(schedule: Schedule, block: str, limits: GridLimits) -> ReductionProblem:
+        """Of a block.
+
+        Raises:
+            ScheduleError: results are so many, or terms so few, that a thread for each is as good.
+        """
+        nest = block_nest(schedule.fn, block)
+        terms, results = iteration_count(nest.loops("reduce")), iteration_count(nest.loops("spatial"))
+        if is_thread_enough(results, terms):
+            raise ScheduleError(f"reduction of {block}: a few results must have many terms, got {results} of {terms}")
+        return ReductionProblem(
+            **TileProblem.facts(nest, limits),
+            results=results,
+            terms=terms,
+        )
+
+    @cached_property
+    def default(self) -> ReductionTiles:
+        """Groups for a few results of many terms."""
+        return ReductionTiles(min(_THREADS, self.limits.threads), groups_of(self.results, self.terms))
+
+    @property
+    def values(self) -> Mapping[str, Iterable[int]]:
+        """Powers of two."""
+        return {"threads": powers(LANES, self.limits.threads), "groups": powers(1, _ENOUGH_GROUPS)}
+
+    def fits(self, tiles: ReductionTiles) -> bool:
+        """Whether each thread has a term."""
+        has_terms = tiles == self.default or tiles.threads * tiles.groups <= self.terms
+        return has_terms and self.holds(tiles, tiles.threads * self.itemsize)
 
 
 def groups_of(results: int, terms: int) -> int:

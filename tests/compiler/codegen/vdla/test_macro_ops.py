@@ -12,7 +12,7 @@ from vdla.compiler.codegen.vdla.iterations import Iterations
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps
-from vdla.compiler.templates.dense import dense
+from vdla.compiler.templates.products import dense
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Gemm, Load, MicroOp, Store
 

@@ -1,4 +1,4 @@
-"""Pooling on the vector unit: the maximum or the average of each window, one element per cycle.
+"""Operators of the vector unit that map each channel to itself: depthwise convolution and pooling.
 
 An average is a sum whose multiplier is 1 / count. If padding is not counted, windows at the borders
 have smaller counts: positions form classes by their numbers of rows and columns, and each class has
@@ -14,15 +14,49 @@ from math import prod
 import numpy as np
 
 from vdla.compiler.map.untiled_form import UntiledForm
-from vdla.compiler.operators.definitions import pooling
+from vdla.compiler.operators.definitions import depthwise_convolution, pooling
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
-from vdla.compiler.operators.vdla.roles import SCALE
+from vdla.compiler.operators.vdla.roles import SCALE, WEIGHT
 from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate, fits_somehow
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.templates.checks import check_flag
+from vdla.compiler.templates.checks import check_array, check_flag
 from vdla.compiler.templates.template import CHOSEN, CLIPPING
 from vdla.compiler.templates.window import BORDERS, IMAGE, WINDOW, ChannelwiseWindow, channelwise_form
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthwiseConv2d(ChannelwiseWindow):
+    """Convolution of each channel of [batch, channels, height, width] with its own kernel.
+
+    Weights are [channels, 1, kh, kw]; padding holds the zero point of the input. Other options,
+    `chained` among them, are those of `conv2d`.
+
+    Raises:
+        TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
+    """
+
+    name: str = "depthwise_conv2d"
+
+    @cached_property
+    def packed(self) -> UntiledForm:
+        """The program's form; an entry of weights is block_in vectors of block_out."""
+        fill, dtype = self.input_zero_point, self.config.wgt_dtype
+        sums = depthwise_convolution(channels=self.channels, fill=fill, weight_dtype=dtype, **self.plain).output
+        return channelwise_form(self.config, self.result(sums))
+
+    @property
+    def layouts(self) -> dict[str, Layout]:
+        """Layouts of the program's tensors; K is a kernel position."""
+        name = "CK{0.block_in}k{0.block_out}c"
+        return super().layouts | {WEIGHT: self.layout(name, "C/block_out, KH*KW/block_in, block_in, block_out")}
+
+    def pack_constants(self, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+        """The program's arrays from [C, 1, KH, KW] weights, biases and multipliers."""
+        shape = (self.channels, 1, *self.window.taps)
+        kernels = check_array("weight", weight, shape, self.config.wgt_dtype)[:, 0]
+        offset = self.zero_point_offset(kernels)
+        return self.packed_arrays(weight=kernels) | self.packed_scale(bias, multiplier, offset)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,5 +157,9 @@ class Pool2d(ChannelwiseWindow):
         return np.asarray(np.maximum(rows[None, :, None] * cols, 1))
 
 
-_OPTIONS = ("dilations", "count_include_pad", "activation", *CLIPPING, "input_zero_point", "raw", *CHOSEN)
-pool2d = template("pool2d", Pool2d, ("kind", *IMAGE, "channels", *WINDOW, *_OPTIONS))
+_SHAPE = (*IMAGE, "channels", *WINDOW, "dilations")
+_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw")
+depthwise_conv2d = template(
+    "depthwise_conv2d", DepthwiseConv2d, (*_SHAPE, *_RESULTS, "virtual_threads", "tiling", "chained", "name")
+)
+pool2d = template("pool2d", Pool2d, ("kind", *_SHAPE, "count_include_pad", *_RESULTS, *CHOSEN))
