@@ -6,8 +6,7 @@ definition, which the mapper packs so that channels are the lanes of entries.
 
 from vdla.compiler.operators.vdla.chain import Chain, ChainStep
 from vdla.compiler.operators.vdla.compile_operators import TemplateCall, compile_operators
-from vdla.compiler.operators.vdla.layouts import Layout
-from vdla.compiler.operators.vdla.operator import Operator, TemplateError
+from vdla.compiler.operators.vdla.operator import Layout, Operator, TemplateError
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.channelwise import depthwise_conv2d, pool2d
 from vdla.compiler.templates.conv2d import conv2d

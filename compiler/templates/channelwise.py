@@ -15,8 +15,7 @@ import numpy as np
 
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import depthwise_convolution, pooling
-from vdla.compiler.operators.vdla.layouts import Layout
-from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.roles import SCALE, WEIGHT
 from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate, fits_somehow
 from vdla.compiler.operators.vdla.tiling_problem import Tiling

@@ -20,8 +20,7 @@ from vdla.compiler.map.candidates import fixed_form
 from vdla.compiler.map.packing import pack_array
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import convolution
-from vdla.compiler.operators.vdla.layouts import Layout, in_sections
-from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError, template
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, TemplateError, in_sections, template
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
 from vdla.compiler.operators.vdla.tiling import ranking_estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling

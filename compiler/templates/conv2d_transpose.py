@@ -12,8 +12,7 @@ from vdla.compiler.map.expression_parts import viewed
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import Definition, transposed_convolution
 from vdla.compiler.operators.definitions.sliding import SlidingWindow
-from vdla.compiler.operators.vdla.layouts import Layout
-from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError, template
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, TemplateError, template
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
 from vdla.compiler.templates.checks import Pair, pair
 from vdla.compiler.templates.template import ACTIVATIONS, CHOSEN, CLIPPING

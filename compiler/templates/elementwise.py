@@ -16,8 +16,7 @@ import numpy as np
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition
-from vdla.compiler.operators.vdla.layouts import Layout
-from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.roles import DATA, OTHER
 from vdla.compiler.templates.checks import Pair, check_extents, check_range
 from vdla.compiler.templates.template import CHOSEN, CLIPPING, Template

@@ -19,8 +19,7 @@ from vdla.compiler.map.candidates import fixed_form
 from vdla.compiler.map.packing import pack_array
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import batched_product
-from vdla.compiler.operators.vdla.layouts import Layout, in_sections
-from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError, template
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, TemplateError, in_sections, template
 from vdla.compiler.operators.vdla.roles import DATA, OTHER, OUTPUT, SCALE
 from vdla.compiler.templates.channel_sections import blocks, pad_to
 from vdla.compiler.templates.checks import check_array, check_extents, check_flag

@@ -22,8 +22,7 @@ from vdla.compiler.map.packed_expression import result_axes
 from vdla.compiler.map.packing import gather, pack_array, unpacked
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import requantised_by
-from vdla.compiler.operators.vdla.layouts import Layout
-from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError
 from vdla.compiler.operators.vdla.roles import SCALE
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem

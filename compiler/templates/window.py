@@ -16,8 +16,7 @@ from vdla.compiler import te
 from vdla.compiler.map.candidates import fixed_form
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions.sliding import SlidingWindow
-from vdla.compiler.operators.vdla.layouts import Layout
-from vdla.compiler.operators.vdla.operator import Array, TemplateError
+from vdla.compiler.operators.vdla.operator import Array, Layout, TemplateError
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE
 from vdla.compiler.templates.checks import Pads, Pair, check_extents, four_pads, pair
 from vdla.compiler.templates.template import Template

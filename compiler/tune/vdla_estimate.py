@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from vdla.compiler.operators.vdla.tile_busiest_unit import busiest_unit
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
+from vdla.compiler.operators.vdla.tile_rates import steps_of
 from vdla.compiler.operators.vdla.tile_search import waits_for_memory
-from vdla.compiler.operators.vdla.tile_steps import steps_of
 from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.tune.space import Bools, Ints, Space
 from vdla.compiler.tune.vdla_forms import Form

@@ -19,9 +19,14 @@ from vdla.compiler.operators.cpu.inlining import inline_stages
 from vdla.compiler.operators.cpu.stage_schedule import attempt
 from vdla.compiler.operators.gpu.conv2d_schedule import Conv2dProblem, schedule_conv2d
 from vdla.compiler.operators.gpu.depthwise_schedule import DepthwiseProblem, schedule_depthwise
-from vdla.compiler.operators.gpu.element_schedule import THREADS, ElementProblem, schedule_elements
+from vdla.compiler.operators.gpu.flat_schedules import (
+    THREADS,
+    ElementProblem,
+    ReductionProblem,
+    schedule_elements,
+    schedule_reduction,
+)
 from vdla.compiler.operators.gpu.matmul_schedule import MatmulProblem, schedule_matmul
-from vdla.compiler.operators.gpu.reduction_schedule import ReductionProblem, schedule_reduction
 from vdla.compiler.operators.gpu.row_schedule import RowProblem, row_producers, schedule_rows
 from vdla.compiler.operators.gpu.tensor_core_schedule import (
     TensorCoreProblem,

@@ -1,4 +1,9 @@
-"""An operator: a scheduled function for one shape and machine, its program, its packing."""
+"""An operator: a scheduled function for one shape and machine, its program, its packing.
+
+The name of a packed layout has the dimensions from the outermost to the innermost, as in oneDNN: an
+upper-case letter is a dimension, a number with the letter in lower case a block of it.
+`NCHW1n16c` is [N / 1, C / 16, H, W, 1, 16].
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,6 @@ import numpy.typing as npt
 
 from vdla.compiler import ir
 from vdla.compiler.codegen.vdla import compile_function
-from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.roles import SCALE, WEIGHT
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
 from vdla.compiler.operators.vdla.tile_timeline import timeline
@@ -25,6 +29,29 @@ from vdla.hardware.program import Program
 from vdla.support.errors import Error
 from vdla.support.integers import to_python
 from vdla.support.suggest import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A layout by name, and its dimensions as the program's tensors describe them.
+
+    With `gaps`, sections of channels are not whole blocks, and have padding between them.
+    """
+
+    name: str
+    dimensions: str
+    gaps: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def in_sections(layout: Layout, at: int, *, gaps: bool = False) -> Layout:
+    """The layout with a dimension G of sections of channels, of this place: 1 behind a batch."""
+    sides = layout.dimensions.split(", ")
+    dimensions = ", ".join([*sides[:at], "sections", *sides[at:]])
+    return Layout(f"{layout.name[:at]}G{layout.name[at:]}", dimensions, gaps)
+
 
 Array = npt.NDArray[Any]
 Factors = Array | float | None  # real multipliers: one for each channel, or one for all

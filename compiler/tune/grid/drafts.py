@@ -8,9 +8,8 @@ from typing import Any
 
 from vdla.compiler.operators.gpu.conv2d_schedule import Conv2dProblem, Conv2dTiles
 from vdla.compiler.operators.gpu.depthwise_schedule import DepthwiseProblem, DepthwiseTiles
-from vdla.compiler.operators.gpu.element_schedule import ElementProblem, ElementTiles
+from vdla.compiler.operators.gpu.flat_schedules import ElementProblem, ElementTiles, ReductionProblem, ReductionTiles
 from vdla.compiler.operators.gpu.matmul_schedule import MatmulProblem, MatmulTiles
-from vdla.compiler.operators.gpu.reduction_schedule import ReductionProblem, ReductionTiles
 from vdla.compiler.operators.gpu.row_schedule import RowProblem, RowTiles
 from vdla.compiler.operators.gpu.tensor_core_schedule import VECTOR_BYTES, TensorCoreProblem, TensorCoreTiles
 from vdla.compiler.operators.gpu.tile_choice import TileProblem, Tiles

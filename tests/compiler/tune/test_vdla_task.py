@@ -12,7 +12,7 @@ import pytest
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.vdla.tile_busiest_unit import busiest_unit
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
-from vdla.compiler.operators.vdla.tile_steps import steps_of
+from vdla.compiler.operators.vdla.tile_rates import steps_of
 from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.operators.vdla.tiling import best_tiling, fits
 from vdla.compiler.operators.vdla.tiling_problem import STRIPS

@@ -11,7 +11,7 @@ from helpers import reference
 from helpers.seeds import seeds
 
 from vdla.benchmarks.programs.random_config import random_config
-from vdla.compiler.operators.vdla import tile_candidates, tile_steps
+from vdla.compiler.operators.vdla import tile_candidates, tile_rates
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
 from vdla.compiler.operators.vdla.tile_timeline import timeline
@@ -193,7 +193,7 @@ def test_what_is_not_run_of_a_long_loop_takes_as_long_as_what_is(monkeypatch: py
     problem = replace(PLAIN, in_blocks=24, rows=28, cols=28)
     tiling = Tiling(rows=2, cols=28, out_blocks=4, in_blocks=2, keep_weights=True, threads=2, threads_over="chunks")
     short = estimate(PYNQ, problem, tiling)
-    monkeypatch.setattr(tile_steps, "KEPT", 100)
+    monkeypatch.setattr(tile_rates, "KEPT", 100)
     assert estimate(PYNQ, problem, tiling) == pytest.approx(short, rel=0.01)
 
 

@@ -1,7 +1,10 @@
-"""The schedule of a stage for a GPU in which each thread computes some results of its own.
+"""Schedules of stages in one dimension: reductions by groups of threads, and elements by threads.
 
-The spatial loops are fused and split over the groups and threads of a grid. A reduction runs in
-sequence, in a variable of the thread.
+A group of threads reduces: each thread a part of the terms, then all of them in a tree. Where one
+group for each result would leave the device idle, several groups share the terms: the first launch
+leaves one partial result for each, and a second one combines them. Where each thread computes
+results of its own, the spatial loops are fused and split over the groups and threads of a grid; a
+reduction then runs in sequence, in a variable of the thread.
 """
 
 from __future__ import annotations
@@ -129,3 +132,113 @@ def bind_threads(schedule: Schedule, block: str, loop: str, threads: int) -> str
     schedule.bind(group, "blockIdx.x")
     schedule.bind(thread, "threadIdx.x")
     return thread
+
+
+_THREADS = 64
+_LONG = 8  # terms for each thread
+_FEW_RESULTS = 4096  # beyond, a thread for each keeps the device busy
+_ENOUGH_GROUPS = 64
+_GROUP_TERMS = 1 << 13  # of a thread group, where several share the terms of a result
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionTiles:
+    """The threads of a group, and the groups that share the terms of a result."""
+
+    threads: int = _THREADS
+    groups: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReductionProblem(TileProblem):
+    """`results` reductions of `terms` terms each."""
+
+    operator: ClassVar[str] = "reduction"
+    results: int
+    terms: int
+
+    @staticmethod
+    def of(schedule: Schedule, block: str, limits: GridLimits) -> ReductionProblem:
+        """Of a block.
+
+        Raises:
+            ScheduleError: results are so many, or terms so few, that a thread for each is as good.
+        """
+        nest = block_nest(schedule.fn, block)
+        terms, results = iteration_count(nest.loops("reduce")), iteration_count(nest.loops("spatial"))
+        if is_thread_enough(results, terms):
+            raise ScheduleError(f"reduction of {block}: a few results must have many terms, got {results} of {terms}")
+        return ReductionProblem(
+            **TileProblem.facts(nest, limits),
+            results=results,
+            terms=terms,
+        )
+
+    @cached_property
+    def default(self) -> ReductionTiles:
+        """Groups for a few results of many terms."""
+        return ReductionTiles(min(_THREADS, self.limits.threads), groups_of(self.results, self.terms))
+
+    @property
+    def values(self) -> Mapping[str, Iterable[int]]:
+        """Powers of two."""
+        return {"threads": powers(LANES, self.limits.threads), "groups": powers(1, _ENOUGH_GROUPS)}
+
+    def fits(self, tiles: ReductionTiles) -> bool:
+        """Whether each thread has a term."""
+        has_terms = tiles == self.default or tiles.threads * tiles.groups <= self.terms
+        return has_terms and self.holds(tiles, tiles.threads * self.itemsize)
+
+
+def groups_of(results: int, terms: int) -> int:
+    """The groups, with equal parts, that share the terms of each result."""
+    most = min(_ENOUGH_GROUPS // results, terms // _GROUP_TERMS)
+    return next((n for n in range(most, 1, -1) if terms % n == 0), 1)
+
+
+def is_thread_enough(results: int, terms: int) -> bool:
+    """Whether a thread for each result is as good as a group, with its barriers."""
+    return terms < _LONG * _THREADS or results > _FEW_RESULTS
+
+
+def schedule_reduction(schedule: Schedule, block: str, tiles: ReductionTiles) -> None:
+    """A group of threads for each result, or for each part of one.
+
+    Raises:
+        ScheduleError: the reduction has no partial results.
+    """
+    terms = _fused_terms(schedule, block_nest(schedule.fn, block))
+    if tiles.groups > 1:
+        part, inner = schedule.split(terms, nparts=tiles.groups)
+        results = [loop for loop in schedule.loops(block) if loop not in (part, inner)]
+        schedule.reorder(part, *results, inner)  # outermost, so that both stages are launches
+        reduce_in_group(schedule, schedule.rfactor(part), tiles.threads)
+        reduce_in_group(schedule, block, min(tiles.threads, tiles.groups))
+    else:
+        reduce_in_group(schedule, block, tiles.threads)
+
+
+def reduce_in_group(schedule: Schedule, block: str, threads: int) -> None:
+    """A group of threads for each result: a part of the terms for each, combined in a tree."""
+    nest = block_nest(schedule.fn, block)
+    reduced = nest.loops("reduce")
+    outer = [loop.var for loop in nest.own if loop not in reduced]
+    terms = _fused_terms(schedule, nest)
+    part = split_terms(schedule, terms, threads)
+    schedule.bind(fuse_all(schedule, outer), "blockIdx.x")
+    schedule.thread_reduce(part, "threadIdx.x")
+
+
+def split_terms(schedule: Schedule, terms: str, threads: int) -> str:
+    """The loop over threads, each with every `threads`-th term: neighbours read neighbours."""
+    step, part = schedule.split(terms, factor=threads)
+    schedule.reorder(part, step)
+    return part
+
+
+def _fused_terms(schedule: Schedule, nest: BlockNest) -> str:
+    """The reduce loops of a nest as one, inside the others."""
+    reduced = [loop.var for loop in nest.loops("reduce")]
+    outer = [loop.var for loop in nest.own if loop.var not in reduced]
+    schedule.reorder(*outer, *reduced)
+    return fuse_all(schedule, reduced)
