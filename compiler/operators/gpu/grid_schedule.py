@@ -66,13 +66,6 @@ def grid_schedule(
     return schedule
 
 
-def grid_tiles(fn: ir.Function, limits: GridLimits | None = None, threads: int = THREADS) -> dict[str, Tiles]:
-    """The tiles that `grid_schedule` takes by default, by the name of their block."""
-    choices = TileChoices({})
-    _schedule(fn, GridLimits("") if limits is None else limits, threads, choices)
-    return choices.taken
-
-
 def grid_problems(fn: ir.Function, limits: GridLimits) -> dict[str, TileProblem]:
     """What the tiles of each block of a function cut up; those of stages that the schedule of
     another block makes are left out."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import TypeVar
 
@@ -93,12 +93,6 @@ def _check(problem: TilingProblem, given: Tiling, name: str) -> Tiling:
         if not isinstance(getattr(given, what), bool):
             raise TemplateError(f"{name}: {what} of the tiling must be True or False, got {getattr(given, what)!r}")
     return given
-
-
-def tilings(config: Config, problem: TilingProblem, threads: int) -> Iterator[Tiling]:
-    """All tilings of even sizes that fit the buffers."""
-    for candidates in fitting_candidates(config, problem, threads):
-        yield from (candidates.tiling(index) for index in range(len(candidates)))
 
 
 def fits(config: Config, problem: TilingProblem, tiling: Tiling) -> bool:

@@ -11,7 +11,7 @@ from vdla.compiler import operators, te
 from vdla.compiler.codegen.opencl import emit_opencl
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import matmul, softmax
-from vdla.compiler.operators.gpu import grid_schedule, grid_tiles
+from vdla.compiler.operators.gpu import grid_problems, grid_schedule
 from vdla.compiler.operators.gpu.matmul_schedule import MatmulProblem, MatmulTiles
 from vdla.compiler.operators.gpu.row_schedule import RowTiles, row_producers, schedule_rows
 from vdla.compiler.schedule import Schedule, ScheduleError
@@ -145,7 +145,7 @@ def test_tiles_of_a_product_are_large_and_leave_little_outside(
 ):
     schedule = grid_schedule(product(rows, depth, columns=columns))
     assert launches(schedule) == [(grid, threads)]
-    assert grid_tiles(product(rows, depth, columns=columns))["c"].thread_rows == 4
+    assert grid_problems(product(rows, depth, columns=columns), GridLimits(""))["c"].default.thread_rows == 4
 
 
 def test_a_tiled_product_equals_numpy():

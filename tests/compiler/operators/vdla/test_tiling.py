@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -13,9 +14,9 @@ from helpers.seeds import seeds
 from vdla.benchmarks.programs.random_config import random_config
 from vdla.compiler.operators.vdla import tile_candidates, tile_rates
 from vdla.compiler.operators.vdla.operator import TemplateError
-from vdla.compiler.operators.vdla.tile_candidates import Candidates
+from vdla.compiler.operators.vdla.tile_candidates import Candidates, fitting_candidates
 from vdla.compiler.operators.vdla.tile_timeline import timeline
-from vdla.compiler.operators.vdla.tiling import best_choice, best_tiling, estimate, fits, tilings
+from vdla.compiler.operators.vdla.tiling import best_choice, best_tiling, estimate, fits
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.templates import depthwise_conv2d
@@ -29,6 +30,12 @@ PLAIN = TilingProblem(
     weights=1,
 )  # fmt: skip
 PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
+
+
+def tilings(config: Config, problem: TilingProblem, threads: int) -> Iterator[Tiling]:
+    """All tilings of even sizes that fit the buffers."""
+    for candidates in fitting_candidates(config, problem, threads):
+        yield from (candidates.tiling(index) for index in range(len(candidates)))
 
 
 def random_problem(rng: np.random.Generator) -> TilingProblem:

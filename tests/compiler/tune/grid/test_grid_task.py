@@ -13,7 +13,7 @@ import pytest
 from vdla.compiler import ir, operators, te
 from vdla.compiler.interpret import interpret_kernels
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
-from vdla.compiler.operators.gpu import grid_schedule, grid_tiles
+from vdla.compiler.operators.gpu import grid_problems, grid_schedule
 from vdla.compiler.operators.gpu.matmul_schedule import MatmulTiles
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
@@ -74,7 +74,8 @@ def test_points_lower_to_kernels_that_fit_the_device(task: GridTask) -> None:
 def test_the_default_point_is_the_default_schedule(task: GridTask) -> None:
     default = grid_schedule(task.function, DEVICE).fn
     assert str(task.build(task.default)) == str(default)
-    assert str(grid_schedule(task.function, DEVICE, tiles=grid_tiles(task.function, DEVICE)).fn) == str(default)
+    tiles = {block: problem.default for block, problem in grid_problems(task.function, DEVICE).items()}
+    assert str(grid_schedule(task.function, DEVICE, tiles=tiles).fn) == str(default)
 
 
 def test_features_are_finite_and_named(task: GridTask) -> None:
