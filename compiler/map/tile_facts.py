@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +65,6 @@ def tiling_problem(form: PackedForm, scale: PackedScale | None) -> TilingProblem
     _, lanes, terms = form.axes
     chunk = mapping.chunk
     high, wide = form.tiled.values()
-    window = _window(form)
     through_acc = Buffer.ACC in form.window_buffers.values()
     known = not through_acc and not form.loops.phases  # the estimate knows no borders of phases
     cuts = [borders(form, axis) if known else set() for axis in form.loops.tiled]
@@ -79,16 +78,12 @@ def tiling_problem(form: PackedForm, scale: PackedScale | None) -> TilingProblem
         rows=high,
         cols=wide,
         taps=prod(extents[axis] for axis in form.loops.taps if axis != chunk),
-        row_step=window.rows[0],
-        row_span=window.rows[1],
-        col_step=window.cols[0],
-        col_span=window.cols[1],
         weights=_weights(form),
         raw=form.raw,
         separate=terms is None or form.separate is not None,
         phases=prod(extents[axis] for axis in form.loops.phases),
         inputs=len(form.streamed),
-        unit=window.unit,
+        **_window(form),
         through_acc=through_acc,
         lanes=1 if scale is None else scale.classes,
         kept=share_read(form) if known else 1.0,
@@ -113,21 +108,15 @@ def _cycles(form: PackedForm) -> StepCycles:
     return StepCycles(plain + sum(cost.step for cost in found), sum(cost.pause for cost in found))
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """Step and span of rows, of columns; the buffer entries of all other dimensions."""
-
-    rows: tuple[int, int]
-    cols: tuple[int, int]
-    unit: int
-
-
-def _window(form: PackedForm) -> _Window:
-    """The largest window of an operand."""
-    return max((_window_of(form, name) for name in form.streamed), key=lambda w: w.rows[1] * w.cols[1] * w.unit)
+def _window(form: PackedForm) -> dict[str, Any]:
+    """The largest window of an operand: step and span of rows, of columns; the buffer entries of
+    all other dimensions.
+    """
+    windows = (_window_of(form, name) for name in form.streamed)
+    return max(windows, key=lambda window: int(window["row_span"] * window["col_span"] * window["unit"]))
 
 
-def _window_of(form: PackedForm, name: str) -> _Window:
+def _window_of(form: PackedForm, name: str) -> dict[str, int]:
     operand = form.streamed[name]
     taps = {axis: form.computation.extents[axis] for axis in form.loops.taps if axis != form.mapping.chunk}
     found: dict[str | None, tuple[int, int]] = {}
@@ -142,7 +131,7 @@ def _window_of(form: PackedForm, name: str) -> _Window:
         else:
             unit *= span
     rows, cols = (found.get(axis, (1, 1)) if axis else (1, 1) for axis in form.loops.tiled)
-    return _Window(rows, cols, unit)
+    return dict(zip(("row_step", "row_span", "col_step", "col_span", "unit"), (*rows, *cols, unit), strict=True))
 
 
 def _entries(form: PackedForm, operand: PackedOperand, buffer: Buffer) -> int:
