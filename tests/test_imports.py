@@ -90,7 +90,7 @@ ROOMS: dict[str, str] = {
         "support hardware compiler.ir compiler.target compiler.te compiler.operators compiler.graph"
     ),
     "compiler.templates": (
-        "support hardware compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
+        "support hardware compiler.ir compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
     ),
     "compiler.tune": (
         "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te "
@@ -104,8 +104,8 @@ ROOMS: dict[str, str] = {
     "compiler.graph.quantise": "support compiler.graph compiler.graph.integer",
     "compiler.graph.onnx": "support compiler.graph compiler.graph.rules",
     "compiler.tune.grid": (
-        "compiler.ir compiler.target compiler.arith compiler.analysis compiler.lowering compiler.schedule "
-        "compiler.operators.cpu compiler.operators.gpu compiler.tune"
+        "compiler.ir compiler.target compiler.arith compiler.lowering compiler.operators.cpu compiler.operators.gpu "
+        "compiler.tune"
     ),
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.function": "support hardware.isa hardware simulator.support",

@@ -1,6 +1,6 @@
 """The reprs of results: one line each."""
 
-from vdla.compiler.templates.dense import dense
+from vdla.compiler.templates.products import dense
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program

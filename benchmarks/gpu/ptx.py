@@ -12,7 +12,7 @@ from vdla.benchmarks.harness import Figures
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.ptx import PtxError, assemble_ptx, emit_ptx
 from vdla.compiler.operators import matmul
-from vdla.compiler.operators.gpu.tensor_core_schedule import default_tensor_core_tiles, schedule_tensor_cores
+from vdla.compiler.operators.gpu.tensor_core_schedule import TensorCoreProblem, schedule_tensor_cores
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
 from vdla.runtime.grid.bank_conflicts import bank_conflicts
@@ -31,7 +31,7 @@ def tensor_core_product(size: int = SIZE) -> ir.Function:
     """The product of float16 matrices of `size` squared, scheduled for tensor cores."""
     a, b = (te.placeholder((size, size), "float16", name) for name in ("a", "b"))
     schedule = Schedule(te.create_function([a, b], [matmul(a, b, name="product")], "product"))
-    schedule_tensor_cores(schedule, _SUMS, default_tensor_core_tiles(schedule, _SUMS, _LIMITS))
+    schedule_tensor_cores(schedule, _SUMS, TensorCoreProblem.of(schedule, _SUMS, _LIMITS).default)
     return schedule.fn
 
 

@@ -5,7 +5,6 @@ builder.input(packed_data)
 builder.add([Load(Buffer.INP, x_size=8)], tensor="data", signals=["compute"])
 """
 
-from vdla.compiler.layer_programs.layer_program import LayerProgram
-from vdla.compiler.layer_programs.program_builder import ProgramBuilder
+from vdla.compiler.layer_programs.layer_program import LayerProgram, ProgramBuilder
 
 __all__ = ["LayerProgram", "ProgramBuilder"]

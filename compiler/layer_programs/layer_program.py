@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler import te
+from vdla.compiler import ir, te
+from vdla.compiler.extensions import ExtensionError
 from vdla.compiler.ir import INTEGER_BITS
-from vdla.compiler.map import gather
+from vdla.compiler.map import gather, is_gather
 from vdla.compiler.te import Stage
-from vdla.hardware.program import Program
+from vdla.hardware.config import Config
+from vdla.hardware.isa import Buffer, Instruction, Load, MicroOp, Unit, encode, encode_uops, unit_of
+from vdla.hardware.program import UOPS, Program, ProgramTensor
 
 Array = npt.NDArray[Any]
 
@@ -68,3 +72,108 @@ def _source(tensor: te.Tensor) -> te.Tensor:
 
 def _nbytes(tensor: te.Tensor) -> int:
     return prod(tensor.shape) * INTEGER_BITS[tensor.dtype] // 8
+
+
+_UNITS = {unit.label: unit for unit in Unit}
+
+
+class ProgramBuilder:
+    """Collects what a program has; `finished` makes it. Instructions are in the order of `add`."""
+
+    def __init__(self, config: Config, name: str) -> None:
+        self.config, self.name = config, name
+        self._packing: list[te.Tensor] = []
+        self._tensors: list[ProgramTensor] = []
+        self._steps: list[tuple[Instruction, str | None]] = []
+
+    # --- tensors
+
+    def input(self, packed: te.Tensor, role: str = "input") -> None:
+        """An input of the name, shape and type of a tensor computed from one plain tensor of the
+        layer: each element is one of that, or a choice by a condition on indices between it and a
+        constant. The role of weights is "weight".
+        """
+        self._require_gather(packed, "a packed input")
+        self._packing.append(packed)
+        self._tensor(packed.name, role, packed.shape, packed.dtype)
+
+    def output(self, name: str, shape: Sequence[int]) -> te.Tensor:
+        """An output of activations, as the placeholder from which the plain result is computed."""
+        self._tensor(name, "output", tuple(shape), self.config.out_dtype)
+        return te.placeholder(tuple(shape), self.config.out_dtype, name)
+
+    def load_micro_ops(self, micro_ops: Sequence[MicroOp]) -> None:
+        """Load a table of micro-ops; a program has one."""
+        data = encode_uops(self.config, micro_ops).tobytes()
+        self._tensor(UOPS, "constant", (len(micro_ops),), "uop", data)
+        self.add([Load(Buffer.UOP, x_size=len(micro_ops))], UOPS)
+
+    def _tensor(self, name: str, role: str, shape: tuple[int, ...], dtype: str, data: bytes | None = None) -> None:
+        if data is None and dtype not in ir.INTEGER_BITS:
+            raise ExtensionError(f"program {self.name}: {name} must have integers, got {dtype}")
+        nbytes = prod(shape) * ir.INTEGER_BITS[dtype] // 8 if data is None else len(data)
+        self._tensors.append(
+            ProgramTensor(name=name, role=role, shape=shape, dtype=dtype, layout="", nbytes=nbytes, data=data)
+        )
+
+    # --- instructions
+
+    def add(
+        self,
+        instructions: Sequence[Instruction],
+        tensor: str | None = None,
+        *,
+        waits: Sequence[str] = (),
+        signals: Sequence[str] = (),
+    ) -> None:
+        """Instructions of one unit; `dram` of transfers is relative to `tensor`.
+
+        The first one pops a token of each unit that it waits for, the last one pushes one to each
+        that it signals: load, compute and store, each a neighbour of the instructions' own.
+        """
+        if not instructions:
+            raise ExtensionError(f"program {self.name}: instructions must be at least one, got none")
+        steps = list(instructions)
+        steps[0] = self._with_tokens(steps[0], waits, "pop")
+        steps[-1] = self._with_tokens(steps[-1], signals, "push")
+        self._steps += [(step, tensor) for step in steps]
+
+    def _with_tokens(self, step: Instruction, units: Sequence[str], what: str) -> Instruction:
+        own, tokens = unit_of(step), dict[str, Any]()
+        for name in units:
+            side = {own - 1: "prev", own + 1: "next"}.get(_UNITS.get(name, own))
+            if side is None:
+                choices = " or ".join(unit.label for unit in Unit if abs(unit - own) == 1)
+                raise ExtensionError(f"program {self.name}: {own.label} must {what} a token of {choices}, got {name}")
+            tokens[f"{what}_{side}"] = 1
+        return replace(step, **tokens)
+
+    # --- the whole
+
+    def finished(self, result: te.Tensor) -> LayerProgram:
+        """The program, whose plain `result` is computed from an output.
+
+        Raises:
+            IsaError: an instruction is invalid. ProgramError: a tensor is.
+        """
+        self._require_gather(result, "the plain result")
+        index: dict[str | None, int] = {tensor.name: at for at, tensor in enumerate(self._tensors)}
+        unknown = next((name for _, name in self._steps if name is not None and name not in index), None)
+        if unknown is not None:
+            choices = ", ".join(tensor.name for tensor in self._tensors)
+            raise ExtensionError(f"program {self.name}: tensor must be one of {choices}, got {unknown}")
+        program = Program(
+            config=self.config,
+            name=self.name,
+            words=encode(self.config, [step for step, _ in self._steps]),
+            tensors=tuple(self._tensors),
+            tensor_of=np.array([index.get(name, -1) for _, name in self._steps], np.int32),
+            source_lines=(),
+            source_of=np.full(len(self._steps), -1, np.int32),
+        )
+        return LayerProgram(program, tuple(self._packing), result)
+
+    def _require_gather(self, tensor: te.Tensor, what: str) -> None:
+        if not isinstance(tensor.stage, Stage) or not is_gather(tensor):
+            rule = f"{what} must have elements of one tensor, or choices between them and a constant"
+            raise ExtensionError(f"program {self.name}: {rule}, got {tensor.name}")

@@ -4,13 +4,11 @@ found = candidates(output, config)
 operator = found.found[0].with_best_tiles(threads=2)
 """
 
-from vdla.compiler.map.applications import Applications, applications
-from vdla.compiler.map.candidates import MappingCandidates, candidates
-from vdla.compiler.map.errors import MapError, Refusal
-from vdla.compiler.map.gather import gather, is_gather
+from vdla.compiler.map.candidates import Applications, MappingCandidates, applications, candidates
+from vdla.compiler.map.expression_parts import MapError, Refusal, why_not_staged
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import Mapping
-from vdla.compiler.map.staged import why_not_staged
+from vdla.compiler.map.packing import gather, is_gather
 
 __all__ = [
     "Applications",

@@ -1,4 +1,5 @@
-"""What an operand reads of a plain tensor: the form of each index, and how the tensor is made.
+"""What an operand reads of a plain tensor: the form of each index, how the tensor is made; and the
+dimensions of what it is packed into: blocks, loops, vectors that share an entry, and windows.
 
 Indices are affine in the axes, plus divisions of single axes, as in the phases of a transposed
 convolution.
@@ -9,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from vdla.compiler import ir, te
-from vdla.compiler.arith import Linear, affine, linear, var_names
-from vdla.compiler.map.errors import MapError
+from vdla.compiler.arith import Linear, affine, index_function, linear, var_names
+from vdla.compiler.map.expression_parts import MapError
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 
@@ -140,3 +144,79 @@ def _gather(tensor: te.Tensor) -> Gather | None:
     if source.stage is not None:
         raise MapError(f"{rule}, got elements of the computed {source.name}")
     return Gather(source, load.indices, inside, int(fill))
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDim:
+    """Blocks of an axis of the intrinsic."""
+
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDim:
+    """An axis of the computation outside of the intrinsic."""
+
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
+class VectorDim:
+    """Fused axes outside of the intrinsic; `count` of them share a buffer entry, and are its first
+    lanes.
+    """
+
+    axes: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDim:
+    """A dimension of the plain tensor over which a window moves, `step` elements apart.
+
+    `dimension` is one of the source, `before` elements of padding lie in front of it; `place` is
+    the dimension of the padded tensor. `offsets` are the least and the largest value of
+    `form.divided`.
+    """
+
+    dimension: int
+    place: int
+    before: int
+    form: IndexForm
+    step: int
+    offsets: tuple[int, int] = (0, 0)
+
+    @property
+    def strides(self) -> dict[str, int]:
+        """Elements of the window that each axis moves by."""
+        return {axis: factor // self.step for axis, factor in self.form.terms.items()}
+
+    @property
+    def first(self) -> int:
+        """The element of the padded tensor at which the window begins."""
+        return self.form.const + self.offsets[0]
+
+    @property
+    def reach(self) -> int:
+        """Elements that `form.divided` adds."""
+        return self.offsets[1] - self.offsets[0]
+
+    @property
+    def moves(self) -> IndexForm:
+        """The place within the window."""
+        return IndexForm(self.strides, -self.offsets[0], self.form.divided)
+
+    def extent(self, extents: Mapping[str, int]) -> int:
+        """Elements that axes of these extents reach."""
+        return 1 + self.reach + sum(stride * (extents[axis] - 1) for axis, stride in self.strides.items())
+
+
+Dimension = BlockDim | LoopDim | VectorDim | WindowDim
+
+
+def form_values(form: IndexForm, extents: Mapping[str, int]) -> npt.NDArray[np.int64]:
+    """The values of an index, with a dimension for each axis of `extents`."""
+    function = index_function(form.expr())
+    assert function is not None, ir.expr_text(form.expr())
+    grid = np.ogrid[tuple(slice(0, extent) for extent in extents.values())]
+    return np.asarray(function(dict(zip(extents, grid, strict=True))), np.int64)

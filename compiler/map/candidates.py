@@ -1,26 +1,37 @@
-"""All ways to compute a plain expression on a machine, the lowest estimate first.
+"""All mappings of a plain expression, the lowest estimate first, and forms of fixed places.
 
 The estimate only ranks; across mappings it is rough, so measure the first few, each with the best
-tiles of its own (`MappedOperator.with_best_tiles`).
+tiles of its own (`MappedOperator.with_best_tiles`). Operators that exchange packed tensors agree on
+fixed places instead of searching them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
 
 from vdla.compiler import te
 from vdla.compiler.map.computation import Computation, contractions
 from vdla.compiler.map.cores import Core, machine_cores, of_intrinsics
 from vdla.compiler.map.element_wise import element_wise
-from vdla.compiler.map.errors import MapError, Refusal
-from vdla.compiler.map.expression_parts import looked_up, sums_of, viewed
+from vdla.compiler.map.expression_parts import MapError, Refusal, looked_up, sums_of, viewed
 from vdla.compiler.map.mapped_operator import MappedOperator
-from vdla.compiler.map.mapping import Mapping, mappings
+from vdla.compiler.map.mapping import (
+    Groups,
+    Mapping,
+    intrinsic_extents,
+    intrinsic_signatures,
+    mappings,
+    signature_groups,
+    signatures,
+    subsets,
+)
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tiling import quick_tiling
+from vdla.compiler.te.expr import axis_name
 from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Config
 
@@ -133,3 +144,77 @@ def _chunks(mapping: Mapping) -> list[str]:
     """The axes along which windows may be read in pieces: where no axis is added up inside."""
     reduced = [axis for axis, extent in mapping.computation.reduce.items() if extent > 1]
     return [axis for axis in reduced if not mapping.mapped & set(reduced)] if mapping.computation.held is None else []
+
+
+@dataclass(frozen=True, slots=True)
+class Applications:
+    """The ways to apply an intrinsic, that which uses most of its lanes first; where there are
+    none, `reason` is the first thing that differs.
+    """
+
+    found: tuple[Mapping, ...]
+    reason: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+
+def applications(output: te.Tensor, intrinsic: Intrinsic) -> Applications:
+    """How `intrinsic` can compute a plain expression, or its sums where it has an epilogue."""
+    core = Core(intrinsic, intrinsic)
+    sums = sums_of(viewed(output)[0])
+    try:
+        computations = list(contractions(sums, core)) if core.is_only_step else [element_wise(sums, [core])[1]]
+    except MapError as error:
+        return Applications((), str(error))
+    found = [Mapping(each, groups) for each in computations for groups in _groups(each, core)]
+    return Applications(tuple(sorted(found, key=lambda mapping: -mapping.used)))
+
+
+def _groups(computation: Computation, core: Core) -> Iterator[Groups]:
+    """The axes that can become each axis of the intrinsic; of lanes alone, the last one has any."""
+    if core.is_only_step:
+        yield from signature_groups(computation, core)
+        return
+    *others, lanes = intrinsic_extents(core.pattern)
+    for chosen in subsets([axis for axis, extent in computation.spatial.items() if extent > 1]):
+        yield {**dict.fromkeys(others, ()), lanes: chosen}
+
+
+def fixed_form(
+    config: Config, output: te.Tensor, groups: MappingOf[str, tuple[str, ...]], chunk: str | None = None
+) -> UntiledForm:
+    """The form in which each axis of the intrinsic has the axes of `groups`, by their plain names.
+
+    Tensors of the program have the names of the plain ones. Windows are read in pieces along
+    `chunk`.
+
+    Raises:
+        MapError: no intrinsic with these axes computes the expression so.
+    """
+    result, _ = viewed(output)
+    named = {axis_name(axis): tuple(map(axis_name, members)) for axis, members in groups.items()}
+    cores = [core for core in machine_cores(config) if set(core.axes) == set(named)]
+    reasons = []
+    for core, computation in _computations(sums_of(result), cores, {}):
+        mapping = Mapping(computation, named, None if chunk is None else axis_name(chunk), fixed=True)
+        try:
+            _require_places(core, mapping)
+            return UntiledForm(PackedForm(config, mapping, result, suffix=""))
+        except MapError as error:
+            reasons.append(str(error))
+    why = reasons[0] if reasons else f"none with the axes {', '.join(groups)}"
+    raise MapError(f"map {output.name}: some intrinsic must have its axes at fixed places, got {why}")
+
+
+def _require_places(core: Core, mapping: Mapping) -> None:
+    """MapError unless each axis exists, and beside weights indexes only what its place indexes."""
+    found = signatures(mapping.computation)
+    places = {} if core.held is None else intrinsic_signatures(core)
+    for place, members in mapping.groups.items():
+        for axis in members:
+            if axis not in found:
+                raise MapError(f"axis {axis} must be one of {', '.join(found)}, got none of that name")
+            if found[axis] - places.get(place, found[axis]):
+                got = ", ".join(sorted(found[axis] - places[place]))
+                raise MapError(f"axis {axis} must index only what {place} does, got {got}")

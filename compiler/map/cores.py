@@ -14,7 +14,7 @@ from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.intrinsics import vector
 from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
 from vdla.compiler.extensions import machine_intrinsics
-from vdla.compiler.map.table import is_table
+from vdla.compiler.map.expression_parts import is_table
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.compiler.tensorize import Intrinsic

@@ -13,11 +13,9 @@ from functools import partial
 
 from vdla.compiler import ir, te
 from vdla.compiler.map.access import access_of
-from vdla.compiler.map.binder import Binder
-from vdla.compiler.map.computation import Computation, FromOperand, FromStep, FromTable, PlainAxes, Read, Step
+from vdla.compiler.map.computation import Binder, Computation, FromOperand, FromStep, FromTable, PlainAxes, Read, Step
 from vdla.compiler.map.cores import Core
-from vdla.compiler.map.errors import MapError
-from vdla.compiler.map.table import Table, is_table
+from vdla.compiler.map.expression_parts import MapError, Table, is_table
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.compiler.tensorize import IMMEDIATE
@@ -131,11 +129,8 @@ class _Plan:
     def _inlined(self, expr: ir.Expr, reads: Mapping[str, te.Tensor]) -> ir.Expr:
         if isinstance(expr, ir.Load) and not is_table(expr):
             return self._loaded(expr, reads[expr.buffer])
-        old = ir.operands(expr)
-        new = tuple(self._inlined(operand, reads) for operand in old)
-        if isinstance(expr, ir.Load):
-            return self._loaded(ir.Load(expr.buffer, new), reads[expr.buffer])
-        return expr if new == old else ir.with_operands(expr, new)
+        mapped = ir.map_operands(expr, lambda operand: self._inlined(operand, reads))
+        return self._loaded(mapped, reads[mapped.buffer]) if isinstance(mapped, ir.Load) else mapped
 
     def _loaded(self, load: ir.Load, tensor: te.Tensor) -> ir.Expr:
         if not _is_step(tensor):

@@ -12,12 +12,11 @@ import numpy.typing as npt
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla import compile_function
-from vdla.compiler.map.errors import MapError
-from vdla.compiler.map.gather import gather
+from vdla.compiler.map.expression_parts import MapError
 from vdla.compiler.map.mapping import Mapping
 from vdla.compiler.map.packed_form import PackedForm
-from vdla.compiler.map.packing import packed_inputs, unpacked
-from vdla.compiler.map.skipped_padding import share_read
+from vdla.compiler.map.packing import gather, packed_inputs, unpacked
+from vdla.compiler.map.tile_facts import share_read
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.compiler.operators.vdla.schedule import schedule_tiles

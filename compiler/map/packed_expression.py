@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any
 
 from vdla.compiler import ir, te
-from vdla.compiler.map.access import place_name
+from vdla.compiler.map.access import BlockDim, LoopDim, VectorDim, WindowDim, place_name
 from vdla.compiler.map.computation import FromOperand, FromStep, FromTable, Step
-from vdla.compiler.map.operand_dimensions import BlockDim, LoopDim, VectorDim, WindowDim
-from vdla.compiler.map.outer_loops import ROW_BLOCKS
+from vdla.compiler.map.mapping import ROW_BLOCKS
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_operand import PackedOperand, at_places, value_of
 from vdla.compiler.map.packed_scale import PackedScale
@@ -224,8 +223,5 @@ def _with_loads(expr: ir.Expr, loads: MappingOf[str, ir.Expr], tables: MappingOf
     """`expr` with every load of a tensor replaced, or read from the tensor that holds its table."""
     if isinstance(expr, ir.Load) and expr.buffer in loads:
         return loads[expr.buffer]
-    old = ir.operands(expr)
-    new = tuple(_with_loads(operand, loads, tables) for operand in old)
-    if isinstance(expr, ir.Load):
-        return tables[expr.buffer](new)
-    return expr if new == old else ir.with_operands(expr, new)
+    mapped = ir.map_operands(expr, lambda operand: _with_loads(operand, loads, tables))
+    return tables[mapped.buffer](mapped.indices) if isinstance(mapped, ir.Load) else mapped

@@ -10,11 +10,9 @@ from math import prod
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics.stage_intrinsic import stage_intrinsic
 from vdla.compiler.map.computation import Computation, FromOperand
-from vdla.compiler.map.errors import MapError
-from vdla.compiler.map.mapping import Mapping, intrinsic_extents, require_covered
-from vdla.compiler.map.outer_loops import ROW_BLOCKS, OuterLoops
+from vdla.compiler.map.expression_parts import MapError, Table, tables_of
+from vdla.compiler.map.mapping import ROW_BLOCKS, Mapping, OuterLoops, intrinsic_extents, require_covered
 from vdla.compiler.map.packed_operand import PackedOperand, pack_operand
-from vdla.compiler.map.table import Table, tables_of
 from vdla.compiler.operators.vdla.roles import WINDOW, Role
 from vdla.compiler.operators.vdla.schedule import TileAxes
 from vdla.compiler.te import Stage

@@ -16,10 +16,18 @@ from typing import Any
 
 from vdla.compiler import ir, te
 from vdla.compiler.arith import conjuncts
-from vdla.compiler.map.access import Access, IndexForm, place_name
-from vdla.compiler.map.mapping import Mapping, intrinsic_extents
-from vdla.compiler.map.operand_dimensions import BlockDim, Dimension, LoopDim, VectorDim, WindowDim, form_values
-from vdla.compiler.map.outer_loops import ROW_BLOCKS, OuterLoops
+from vdla.compiler.map.access import (
+    Access,
+    BlockDim,
+    Dimension,
+    IndexForm,
+    LoopDim,
+    VectorDim,
+    WindowDim,
+    form_values,
+    place_name,
+)
+from vdla.compiler.map.mapping import ROW_BLOCKS, Mapping, OuterLoops, intrinsic_extents
 from vdla.compiler.te import Stage
 
 Index = Any  # an int, or an element of a tensor expression

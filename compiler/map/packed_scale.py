@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from vdla.compiler import ir, te
 from vdla.compiler.arith import simplify, var_names
-from vdla.compiler.map.access import IndexForm
-from vdla.compiler.map.errors import MapError
-from vdla.compiler.map.operand_dimensions import form_values
+from vdla.compiler.map.access import IndexForm, form_values
+from vdla.compiler.map.expression_parts import MapError
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_operand import at_places, axis_values
 from vdla.compiler.operators.vdla.roles import SCALE

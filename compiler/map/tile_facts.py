@@ -1,18 +1,62 @@
-"""A mapping as the tile search sees it: blocks, steps and spans of windows, what padding saves."""
+"""What padding saves: the compiler leaves out terms that read an element which changes no sum."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from vdla.compiler import ir
+from vdla.compiler.map.access import WindowDim, form_values
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_operand import PackedOperand
 from vdla.compiler.map.packed_scale import PackedScale
-from vdla.compiler.map.skipped_padding import borders, share_read
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
 from vdla.compiler.tensorize import StepCycles
 from vdla.hardware.config import Buffer
+
+
+def share_read(form: PackedForm) -> float:
+    """The share of the terms that do not read padding."""
+    return float(np.prod([_reads_inside(form, window)[0].mean() for window in _windows(form)]))
+
+
+def borders(form: PackedForm, axis: str | None) -> set[int]:
+    """The places along an axis of the result from which on other terms are left out."""
+    found: set[int] = set()
+    for window in _windows(form):
+        inside, results = _reads_inside(form, window)
+        if axis in results:
+            found = set((1 + np.flatnonzero((inside[1:] != inside[:-1]).any(axis=1))).tolist())
+    return found
+
+
+def _windows(form: PackedForm) -> tuple[WindowDim, ...]:
+    """The dimensions of the first operand along which padding is left out."""
+    operand = form.streamed[form.computation.streamed[0]]
+    gather, skips = operand.access.gather, form.mapping.intrinsic.skips_padding
+    return () if gather is None or not skips or gather.fill != _neutral(form) else operand.windows
+
+
+def _neutral(form: PackedForm) -> int:
+    """The element that changes no sum."""
+    stage = form.computation.stage
+    reducer = stage.reduction.reducer.name if stage.reduction is not None else "sum"
+    low, high = ir.limits(form.operands[form.computation.streamed[0]].source.dtype)
+    return {"max": int(low), "min": int(high)}.get(reducer, 0)
+
+
+def _reads_inside(form: PackedForm, window: WindowDim) -> tuple[npt.NDArray[np.bool_], list[str]]:
+    """[result, tap]: whether the tap reads the input, in one dimension; the axes of its results."""
+    extents, axes = form.computation.extents, sorted(window.form.axes)
+    results = [axis for axis in axes if axis in form.computation.spatial]
+    order = [*results, *(axis for axis in axes if axis not in results)]
+    at = form_values(window.form, {axis: extents[axis] for axis in order}) - window.before
+    size = form.streamed[form.computation.streamed[0]].source.shape[window.dimension]
+    inside = np.broadcast_to((at >= 0) & (at < size), [extents[axis] for axis in order])
+    return inside.reshape(prod(extents[axis] for axis in results), -1), results
 
 
 def tiling_problem(form: PackedForm, scale: PackedScale | None) -> TilingProblem:
@@ -21,7 +65,6 @@ def tiling_problem(form: PackedForm, scale: PackedScale | None) -> TilingProblem
     _, lanes, terms = form.axes
     chunk = mapping.chunk
     high, wide = form.tiled.values()
-    window = _window(form)
     through_acc = Buffer.ACC in form.window_buffers.values()
     known = not through_acc and not form.loops.phases  # the estimate knows no borders of phases
     cuts = [borders(form, axis) if known else set() for axis in form.loops.tiled]
@@ -35,16 +78,12 @@ def tiling_problem(form: PackedForm, scale: PackedScale | None) -> TilingProblem
         rows=high,
         cols=wide,
         taps=prod(extents[axis] for axis in form.loops.taps if axis != chunk),
-        row_step=window.rows[0],
-        row_span=window.rows[1],
-        col_step=window.cols[0],
-        col_span=window.cols[1],
         weights=_weights(form),
         raw=form.raw,
         separate=terms is None or form.separate is not None,
         phases=prod(extents[axis] for axis in form.loops.phases),
         inputs=len(form.streamed),
-        unit=window.unit,
+        **_window(form),
         through_acc=through_acc,
         lanes=1 if scale is None else scale.classes,
         kept=share_read(form) if known else 1.0,
@@ -69,21 +108,15 @@ def _cycles(form: PackedForm) -> StepCycles:
     return StepCycles(plain + sum(cost.step for cost in found), sum(cost.pause for cost in found))
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """Step and span of rows, of columns; the buffer entries of all other dimensions."""
-
-    rows: tuple[int, int]
-    cols: tuple[int, int]
-    unit: int
-
-
-def _window(form: PackedForm) -> _Window:
-    """The largest window of an operand."""
-    return max((_window_of(form, name) for name in form.streamed), key=lambda w: w.rows[1] * w.cols[1] * w.unit)
+def _window(form: PackedForm) -> dict[str, Any]:
+    """The largest window of an operand: step and span of rows, of columns; the buffer entries of
+    all other dimensions.
+    """
+    windows = (_window_of(form, name) for name in form.streamed)
+    return max(windows, key=lambda window: int(window["row_span"] * window["col_span"] * window["unit"]))
 
 
-def _window_of(form: PackedForm, name: str) -> _Window:
+def _window_of(form: PackedForm, name: str) -> dict[str, int]:
     operand = form.streamed[name]
     taps = {axis: form.computation.extents[axis] for axis in form.loops.taps if axis != form.mapping.chunk}
     found: dict[str | None, tuple[int, int]] = {}
@@ -98,7 +131,7 @@ def _window_of(form: PackedForm, name: str) -> _Window:
         else:
             unit *= span
     rows, cols = (found.get(axis, (1, 1)) if axis else (1, 1) for axis in form.loops.tiled)
-    return _Window(rows, cols, unit)
+    return dict(zip(("row_step", "row_span", "col_step", "col_span", "unit"), (*rows, *cols, unit), strict=True))
 
 
 def _entries(form: PackedForm, operand: PackedOperand, buffer: Buffer) -> int:

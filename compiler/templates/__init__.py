@@ -6,17 +6,13 @@ definition, which the mapper packs so that channels are the lanes of entries.
 
 from vdla.compiler.operators.vdla.chain import Chain, ChainStep
 from vdla.compiler.operators.vdla.compile_operators import TemplateCall, compile_operators
-from vdla.compiler.operators.vdla.layouts import Layout
-from vdla.compiler.operators.vdla.operator import Operator, TemplateError
+from vdla.compiler.operators.vdla.operator import Layout, Operator, TemplateError
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.templates.batched_matmul import batched_matmul
+from vdla.compiler.templates.channelwise import depthwise_conv2d, pool2d
 from vdla.compiler.templates.conv2d import conv2d
 from vdla.compiler.templates.conv2d_transpose import conv2d_transpose
-from vdla.compiler.templates.dense import dense
-from vdla.compiler.templates.depthwise_conv2d import depthwise_conv2d
-from vdla.compiler.templates.elementwise import extremum, leaky_relu, rescale
-from vdla.compiler.templates.pool2d import pool2d
-from vdla.compiler.templates.residual_add import residual_add
+from vdla.compiler.templates.elementwise import extremum, leaky_relu, rescale, residual_add
+from vdla.compiler.templates.products import batched_matmul, dense
 from vdla.hardware.factors import residual_factors, slope_factors
 
 __all__ = [

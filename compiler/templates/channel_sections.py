@@ -12,8 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.compiler.operators.vdla.checks import blocks, pad_to
 from vdla.compiler.operators.vdla.operator import Array
+
+
+def blocks(extent: int, block: int) -> int:
+    """Blocks that hold `extent` elements."""
+    return -(-extent // block)
+
+
+def pad_to(array: Array, shape: tuple[int, ...]) -> Array:
+    """`array` with zeros added at the end of each dimension."""
+    return np.pad(array, [(0, new - old) for old, new in zip(array.shape, shape, strict=True)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,42 +1,94 @@
-"""Passes over whole activations: another scale, extrema, leaky relu.
+"""Passes over whole activations: another scale, sums, extrema, leaky relu.
 
-A term is an integer multiple of an input without its zero point.
+A term is an integer multiple of an input without its zero point. The zero point of a single term,
+and those of a sum, are in the bias.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators import definitions
-from vdla.compiler.operators.vdla.operator import Operator, TemplateError, template
-from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.templates.elementwise_form import (
-    check_factor_pair,
-    check_zero_points,
-    checked_activations,
-    elementwise_operator,
-)
-from vdla.hardware.config import Config
-
-_EXTREMA = ("maximum", "minimum")
+from vdla.compiler.operators.definitions import Definition
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, template
+from vdla.compiler.operators.vdla.roles import DATA, OTHER
+from vdla.compiler.templates.checks import Pair, check_extents, check_range
+from vdla.compiler.templates.template import CHOSEN, CLIPPING, Template
+from vdla.compiler.templates.window import IMAGE, channelwise_form, channelwise_layouts
+from vdla.hardware.factors import MAX_FACTOR
+from vdla.support.integers import is_int
 
 
-@template
-def rescale(
-    config: Config,
-    *,
-    batch: int,
-    height: int,
-    width: int,
-    channels: int,
-    input_zero_point: int = 0,
-    activation: str = "none",
-    floor: int | None = None,
-    ceiling: int | None = None,
-    zero_point: int = 0,
-    virtual_threads: int = 2,
-    tiling: Tiling | None = None,
-    name: str = "rescale",
-) -> Operator:
+@dataclass(frozen=True, kw_only=True)
+class ElementwiseTemplate(Template):
+    """A definition of raw sums of one activation, to which a bias adds `offset`."""
+
+    batch: int
+    height: int
+    width: int
+    channels: int
+    factors: Pair = (1, 1)
+    terms: ClassVar[int] = 1
+    least_factor: ClassVar[int] = 0
+
+    def check(self) -> None:
+        """Also reject extents and factors out of range."""
+        pair = self.factors if isinstance(self.factors, tuple) and len(self.factors) == 2 else (None, None)
+        if not all(is_int(f) and self.least_factor <= f <= MAX_FACTOR for f in pair):
+            rule = f"factors must be two integers from {self.least_factor} to {MAX_FACTOR}"
+            raise TemplateError(f"{self.name}: {rule}, got {self.factors}")
+        check_extents(self.name, **{what: getattr(self, what) for what in (*IMAGE, "channels")})
+        super().check()
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The extents and the type of activations, as definitions take them."""
+        size = (self.height, self.width)
+        return {"batch": self.batch, "channels": self.channels, "size": size, "dtype": self.config.inp_dtype}
+
+    @cached_property
+    def definition(self) -> Definition:
+        """The raw sums."""
+        raise NotImplementedError
+
+    @property
+    def offset(self) -> int:
+        """What the bias adds to each sum."""
+        return 0
+
+    @property
+    def macs(self) -> int:
+        """Terms of all results."""
+        return self.terms * prod(self.definition.output.shape)
+
+    @cached_property
+    def packed(self) -> UntiledForm:
+        """The program's form."""
+        return channelwise_form(self.config, self.result(self.definition.output))
+
+    @property
+    def layouts(self) -> dict[str, Layout]:
+        """Layouts of the program's tensors."""
+        return channelwise_layouts(self)
+
+    def pack_inputs(self, data: Array) -> dict[str, Array]:
+        """The program's array from an NCHW activation."""
+        return self.packed_arrays(data=data)
+
+    def pack_constants(self, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+        """The program's scale; without a multiplier, sums are only clipped."""
+        multiplier = 1.0 if multiplier is None and not self.raw else multiplier
+        return self.packed_scale(bias, multiplier, np.full(self.channels, self.offset))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rescale(ElementwiseTemplate):
     """An activation in another scale and with another zero point, clipped to floor and ceiling.
 
     `pack` takes the scale of the input over that of the result, 1 by default.
@@ -44,31 +96,22 @@ def rescale(
     Raises:
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
-    results = Results(
-        config=config, name=name, activation=activation, floor=floor, ceiling=ceiling, zero_point=zero_point
-    )
-    shape = checked_activations(results, batch, height, width, channels)
-    check_zero_points(results, "input_zero_point", (input_zero_point,))
-    return elementwise_operator(results, definitions.rescaling(**shape), 1, -input_zero_point, virtual_threads, tiling)
+
+    name: str = "rescale"
+
+    @cached_property
+    def definition(self) -> Definition:
+        """The activation in 32 bits."""
+        return definitions.rescaling(**self.plain)
+
+    @property
+    def offset(self) -> int:
+        """What the bias adds to each sum."""
+        return -self.input_zero_point
 
 
-@template
-def leaky_relu(
-    config: Config,
-    *,
-    batch: int,
-    height: int,
-    width: int,
-    channels: int,
-    factors: tuple[int, int],
-    input_zero_point: int = 0,
-    floor: int | None = None,
-    ceiling: int | None = None,
-    zero_point: int = 0,
-    virtual_threads: int = 2,
-    tiling: Tiling | None = None,
-    name: str = "leaky_relu",
-) -> Operator:
+@dataclass(frozen=True, kw_only=True)
+class LeakyRelu(ElementwiseTemplate):
     """The greater one of factors[0] * x and factors[1] * x, requantised.
 
     `slope_factors` gives the factors and the multiplier of a slope and two scales.
@@ -76,33 +119,49 @@ def leaky_relu(
     Raises:
         TemplateError: an extent, factor or zero point is out of range, or no tile fits the buffers.
     """
-    check_factor_pair(name, factors, 0)
-    results = Results(config=config, name=name, floor=floor, ceiling=ceiling, zero_point=zero_point)
-    shape = checked_activations(results, batch, height, width, channels)
-    check_zero_points(results, "input_zero_point", (input_zero_point,))
-    terms = definitions.leaky_relu(factors=factors, zero_point=input_zero_point, **shape)
-    return elementwise_operator(results, terms, 2, 0, virtual_threads, tiling)
+
+    factors: Pair
+    name: str = "leaky_relu"
+    terms: ClassVar[int] = 2
+
+    @cached_property
+    def definition(self) -> Definition:
+        """The greater term."""
+        return definitions.leaky_relu(factors=self.factors, zero_point=self.input_zero_point, **self.plain)
 
 
-@template
-def extremum(
-    config: Config,
-    *,
-    kind: str,
-    batch: int,
-    height: int,
-    width: int,
-    channels: int,
-    factors: tuple[int, int] = (1, 1),
-    input_zero_points: tuple[int, int] = (0, 0),
-    activation: str = "none",
-    floor: int | None = None,
-    ceiling: int | None = None,
-    zero_point: int = 0,
-    virtual_threads: int = 2,
-    tiling: Tiling | None = None,
-    name: str = "",
-) -> Operator:
+@dataclass(frozen=True, kw_only=True)
+class PairTemplate(ElementwiseTemplate):
+    """An operator on two activations."""
+
+    input_zero_points: Pair = (0, 0)
+    terms: ClassVar[int] = 2
+    zero_point_name: ClassVar[str] = "input_zero_points"
+
+    def check(self) -> None:
+        """Also reject zero points out of range."""
+        super().check()
+        zeros = self.input_zero_points
+        if not isinstance(zeros, tuple) or len(zeros) != 2:
+            raise TemplateError(f"{self.name}: input_zero_points must be two integers, got {zeros}")
+        for zero in zeros:
+            check_range(f"{self.name}: {self.zero_point_name}", zero, self.config.inp_dtype)
+        if self.raw and any(zeros):
+            raise TemplateError(f"{self.name}: input_zero_points must be 0 for raw sums, got {zeros}")
+
+    @property
+    def layouts(self) -> dict[str, Layout]:
+        """Layouts of the program's tensors."""
+        layouts = super().layouts
+        return layouts | {OTHER: layouts[DATA]}
+
+    def pack_inputs(self, data: Array | None = None, other: Array | None = None) -> dict[str, Array]:
+        """The program's arrays from NCHW activations, those that are given."""
+        return self.packed_arrays(data=data, other=other)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extremum(PairTemplate):
     """The greater or the smaller one of factors[0] * data and factors[1] * other, requantised.
 
     `kind` is maximum or minimum; `residual_factors` gives the factors and the multiplier.
@@ -110,16 +169,51 @@ def extremum(
     Raises:
         TemplateError: an extent, factor or zero point is out of range, or no tile fits the buffers.
     """
-    if kind not in _EXTREMA:
-        raise TemplateError(f"{name or 'extremum'}: kind must be maximum or minimum, got {kind!r}")
-    name = name or kind
-    if not isinstance(input_zero_points, tuple) or len(input_zero_points) != 2:
-        raise TemplateError(f"{name}: input_zero_points must be two integers, got {input_zero_points}")
-    check_factor_pair(name, factors, 0)
-    results = Results(
-        config=config, name=name, activation=activation, floor=floor, ceiling=ceiling, zero_point=zero_point
-    )
-    shape = checked_activations(results, batch, height, width, channels)
-    check_zero_points(results, "input_zero_point", input_zero_points)
-    terms = definitions.extremum(kind=kind, factors=factors, zero_points=input_zero_points, **shape)
-    return elementwise_operator(results, terms, 2, 0, virtual_threads, tiling)
+
+    kind: str
+    zero_point_name: ClassVar[str] = "input_zero_point"
+
+    def operator(self) -> Operator:
+        """The operator of checked options, called by its kind unless it has a name."""
+        if self.kind not in ("maximum", "minimum"):
+            raise TemplateError(f"{self.name or 'extremum'}: kind must be maximum or minimum, got {self.kind!r}")
+        return super(Extremum, self if self.name else replace(self, name=self.kind)).operator()
+
+    @cached_property
+    def definition(self) -> Definition:
+        """The extremum of both terms."""
+        zeros = self.input_zero_points
+        return definitions.extremum(kind=self.kind, factors=self.factors, zero_points=zeros, **self.plain)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualAdd(PairTemplate):
+    """factors[0] * data + factors[1] * other, requantised.
+
+    `residual_factors` gives the factors and the multiplier of three scales; a negative factor
+    subtracts. With `raw`, the result is the int32 sum.
+
+    Raises:
+        TemplateError: an extent, factor or zero point is out of range, or no tile fits the buffers.
+    """
+
+    name: str = "residual_add"
+    least_factor: ClassVar[int] = -MAX_FACTOR
+
+    @cached_property
+    def definition(self) -> Definition:
+        """The sum of both terms."""
+        return definitions.residual_addition(factors=self.factors, **self.plain)
+
+    @property
+    def offset(self) -> int:
+        """What the bias adds to each sum."""
+        return -sum(factor * zero for factor, zero in zip(self.factors, self.input_zero_points, strict=True))
+
+
+_SHAPE = (*IMAGE, "channels")
+_PAIR = (*_SHAPE, "factors", "input_zero_points", "activation", *CLIPPING)
+rescale = template("rescale", Rescale, (*_SHAPE, "input_zero_point", "activation", *CLIPPING, *CHOSEN))
+leaky_relu = template("leaky_relu", LeakyRelu, (*_SHAPE, "factors", "input_zero_point", *CLIPPING, *CHOSEN))
+extremum = template("extremum", Extremum, ("kind", *_PAIR, *CHOSEN))
+residual_add = template("residual_add", ResidualAdd, (*_PAIR, "raw", *CHOSEN))

@@ -8,13 +8,10 @@ A search proposes points; what they cost comes from outside.
 
 from vdla.compiler.tune.cpu_features import CPU_FEATURES
 from vdla.compiler.tune.cpu_task import CpuTask, function_task, kernel_task
-from vdla.compiler.tune.errors import TuneError
-from vdla.compiler.tune.knob_task import KnobTask, knob_task
-from vdla.compiler.tune.knobs import Knobs
-from vdla.compiler.tune.layer_task import layer_task
-from vdla.compiler.tune.space import Knob, Point, Space, Value
+from vdla.compiler.tune.knobs import Knobs, KnobTask, knob_task
+from vdla.compiler.tune.space import Knob, Point, Space, TuneError, Value
 from vdla.compiler.tune.task import Built, TuningTask
-from vdla.compiler.tune.vdla_task import VdlaTask, expression_task, template_task
+from vdla.compiler.tune.vdla_task import VdlaTask, expression_task, layer_task, template_task
 
 __all__ = [
     "CPU_FEATURES",

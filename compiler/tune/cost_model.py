@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.tune.errors import TuneError
+from vdla.compiler.tune.space import TuneError
 
 if TYPE_CHECKING:
     import xgboost

@@ -3,14 +3,14 @@
     task = kernel_task(graph, host())
     function = task.build(task.space.point(0))
 
-The draft of costs puts the point of the default schedule first.
+The draft of costs puts the point of the default schedule first. In the space, knobs that a form has
+no decision for stay at their first value, so that each schedule is one point.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -24,11 +24,76 @@ from vdla.compiler.operators.checks import OperatorError
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.choices import GivenChoices, RecordedChoices, ScheduleChoice
 from vdla.compiler.target import Target
-from vdla.compiler.tune.cpu_features import CPU_FEATURES, cpu_features, draft_costs
+from vdla.compiler.tune.cpu_features import CPU_FEATURES, CpuProblem, cpu_features, cpu_problem, draft_costs
 from vdla.compiler.tune.cpu_forms import CpuForm, FormKey, Forms, graph_forms
-from vdla.compiler.tune.cpu_problem import CpuProblem, cpu_problem
-from vdla.compiler.tune.cpu_space import cpu_space, default_point, point_of
-from vdla.compiler.tune.space import Columns, Ints, Point, Space
+from vdla.compiler.tune.space import Columns, Ints, Knob, Point, Space, Value
+from vdla.compiler.tune.task import FunctionTask, content_key
+
+_SCHEDULE = Knob("schedule", ("default",))
+"""The knob of a kernel without choices."""
+
+_FormChoices = Mapping[FormKey, Sequence[ScheduleChoice]]
+
+
+def _cpu_space(name: str, forms: _FormChoices) -> Space:
+    """The space of all forms."""
+    knobs = _knobs(forms)
+    bare = Space(name, knobs)
+    codes = [_codes(bare, key, choices) for key, choices in forms.items()]
+    return Space(name, knobs, np.unique(np.concatenate(codes)))
+
+
+def _default_point(space: Space, forms: _FormChoices) -> Point:
+    """The point of what is compiled without tuning: the defaults of the first form."""
+    key, choices = next(iter(forms.items()))
+    defaults = {name: value for choice in choices for name, value in zip(choice.names, choice.default, strict=True)}
+    return _point_of(space, key, choices, defaults)
+
+
+def _point_of(space: Space, key: FormKey, choices: Sequence[ScheduleChoice], values: Point) -> Point:
+    """The point of a form with `values` for its choices, and the first ones for all others."""
+    first = {**{knob.name: knob.values[0] for knob in space.knobs}, **key._asdict()}
+    own = {name: values[name] for choice in choices for name in choice.names if name in values}
+    return {knob.name: {**first, **own}[knob.name] for knob in space.knobs}
+
+
+def _knobs(forms: _FormChoices) -> tuple[Knob, ...]:
+    """What forms differ by, and each name with its values in any form."""
+    values: dict[str, set[Value]] = {}
+    for choice in (choice for choices in forms.values() for choice in choices):
+        for place, name in enumerate(choice.names):
+            values.setdefault(name, set()).update(combination[place] for combination in choice.legal)
+    knobs = tuple(Knob(name, tuple(sorted(found))) for name, found in values.items())
+    ways = tuple(Knob(name, values) for name, values in _ways(forms).items())
+    return (*ways, *knobs) or (_SCHEDULE,)
+
+
+def _ways(forms: _FormChoices) -> Mapping[str, tuple[Value, ...]]:
+    """The values of each field of the forms that has several, those of the first form first."""
+    columns = zip(FormKey._fields, zip(*forms, strict=True), strict=True)
+    return {name: values for name, column in columns if len(values := tuple(dict.fromkeys(column))) > 1}
+
+
+def _codes(space: Space, key: FormKey, choices: Sequence[ScheduleChoice]) -> Ints:
+    """The codes of all combinations of the choices of one form."""
+    places = {knob.name: place for place, knob in enumerate(space.knobs)}
+    digits = np.zeros((1, len(space.knobs)), np.int64)
+    for name, value in key._asdict().items():
+        if name in places:
+            digits[:, places[name]] = space.knobs[places[name]].digit(f"space {space.name}", value)
+    for choice in choices:
+        legal = np.array([_digits(space, places, choice, values) for values in choice.legal])
+        digits, count = np.repeat(digits, len(legal), axis=0), len(digits)
+        for column, name in enumerate(choice.names):
+            digits[:, places[name]] = np.tile(legal[:, column], count)
+    return space.codes(digits)
+
+
+def _digits(space: Space, places: Mapping[str, int], choice: ScheduleChoice, values: Sequence[Value]) -> list[int]:
+    """The positions of the values of a choice in their knobs."""
+    knobs = (space.knobs[places[name]] for name in choice.names)
+    return [knob.digit(f"space {space.name}", value) for knob, value in zip(knobs, values, strict=True)]
+
 
 CPU_SPACE_VERSION = 1
 """Points of another version mean something else."""
@@ -38,7 +103,7 @@ _OTHER_CHOICE = 0.02  # the draft's cost of a choice that differs from the defau
 
 
 @dataclass(frozen=True, eq=False)
-class CpuTask:
+class CpuTask(FunctionTask):
     """A kernel for a CPU on some threads; `make_forms` makes its forms, that of the default
     first.
     """
@@ -72,22 +137,17 @@ class CpuTask:
     @cached_property
     def space(self) -> Space:
         """Forms and the choices of their schedules; all of them are legal."""
-        return cpu_space(f"{self.name} on {self.target.cpu}", self._choices)
+        return _cpu_space(f"{self.name} on {self.target.cpu}", self._choices)
 
     @cached_property
     def default(self) -> Point:
         """The point of what is compiled without tuning."""
-        return default_point(self.space, self._choices)
-
-    def changes(self, point: Point) -> dict[str, str]:
-        """How a point differs from the default one: for each such knob both values, as "1 to 4"."""
-        default = self.default
-        return {name: f"{default[name]} to {value}" for name, value in point.items() if value != default[name]}
+        return _default_point(self.space, self._choices)
 
     def of_log(self, point: Point) -> Point:
         """A logged point, which may be older than some forms, as one of the space."""
         key = self._key_of(point)
-        return point_of(self.space, key, self._choices[key], point)
+        return _point_of(self.space, key, self._choices[key], point)
 
     def form(self, point: Point) -> CpuForm:
         """The form of a point.
@@ -107,14 +167,6 @@ class CpuTask:
     def build(self, point: Point) -> ir.Function:
         """The scheduled function of a point."""
         return scheduled(self.form(point).function, self.target, point)
-
-    def draft(self, point: Point) -> ir.Function:
-        """The same as `build`: a user's schedule may be illegal."""
-        return self.build(point)
-
-    def overhead(self, point: Point) -> float:
-        """Nothing runs outside of a kernel."""
-        return 0.0
 
     # --- many points
 
@@ -188,16 +240,12 @@ def kernel_key(function: ir.Function, target: Target, threads: int = 1) -> str:
     """The key of the task whose default form is an unscheduled function."""
     machine = [target.triple, target.cpu, sorted(target.features), target.vector_bytes]
     content = json.dumps([str(function), machine, CPU_SPACE_VERSION])
-    return key_for_threads(_hash(content), threads)
+    return key_for_threads(content_key(content), threads)
 
 
 def key_for_threads(key: str, threads: int) -> str:
     """The key of a task for some threads, by that of the task for one."""
-    return key if threads == 1 else _hash(f"{key} on {threads} threads")
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return key if threads == 1 else content_key(f"{key} on {threads} threads")
 
 
 def scheduled(function: ir.Function, target: Target, point: Point | None) -> ir.Function:

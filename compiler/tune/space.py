@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.tune.errors import TuneError
+from vdla.support.errors import Error
 
 Value = int | str | bool
 Point = Mapping[str, Value]
@@ -32,6 +32,10 @@ _MOST_CODES = 1 << 62
 _MOST_SHOWN = 12
 _MOST_IN_LINE = 20  # characters of a value; longer ones have lines of their own
 _TRIES = 8
+
+
+class TuneError(Error, ValueError):
+    """A knob, a space, a point or a search that breaks a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,24 +223,3 @@ class Space:
     def sample(self, rng: np.random.Generator, count: int) -> list[Point]:
         """`count` different legal points, or all if there are fewer."""
         return [self.point(index) for index in self.sample_indices(rng, count).tolist()]
-
-    def neighbours(self, point: Point) -> list[Point]:
-        """The legal points that differ in one knob: by one step where its values are integers."""
-        here = self._digits(point)[0]
-        others = [self._moved(here, place, digit) for place in range(len(here)) for digit in self._near(here, place)]
-        found = self.indices(np.array(others, np.int64).reshape(-1, len(here)))
-        return [self.point(index) for index in found[found >= 0].tolist()]
-
-    def _near(self, here: Ints, place: int) -> list[int]:
-        """The positions of values near the one of a point in a knob."""
-        knob, digit = self.knobs[place], int(here[place])
-        count = len(knob.values)
-        if not knob.is_ordered:
-            return [other for other in range(count) if other != digit]
-        return [other for other in (digit - 1, digit + 1) if 0 <= other < count]
-
-    @staticmethod
-    def _moved(here: Ints, place: int, digit: int) -> Ints:
-        moved = here.copy()
-        moved[place] = digit
-        return moved

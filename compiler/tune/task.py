@@ -5,7 +5,9 @@ Estimates and features are of many points at once, by their indices in the space
 
 from __future__ import annotations
 
-from typing import Protocol
+import hashlib
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,41 @@ from vdla.hardware.program import Program
 
 Built = Program | ir.Function
 """A program for the accelerator, or a scheduled function for a CPU."""
+
+
+def content_key(content: str) -> str:
+    """The key of all that the cost of a point depends on, as text."""
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+class FunctionTask(ABC):
+    """What tasks of scheduled functions have in common: nothing runs outside of what is built."""
+
+    @abstractmethod
+    def build(self, point: Point) -> Any:  # noqa: ANN401  `Built`, or one kind of it
+        """What a measurer runs."""
+
+    @property
+    @abstractmethod
+    def default(self) -> Point:
+        """The point of what is built without tuning."""
+
+    def changes(self, point: Point) -> dict[str, str]:
+        """How a point differs from the default one: for each such knob both values, as "1 to 4"."""
+        default = self.default
+        return {name: f"{default[name]} to {value}" for name, value in point.items() if value != default[name]}
+
+    def of_log(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
+    def draft(self, point: Point) -> Any:  # noqa: ANN401
+        """The same as `build`: a schedule may be illegal."""
+        return self.build(point)
+
+    def overhead(self, point: Point) -> float:
+        """Nothing."""
+        return 0.0
 
 
 class TuningTask(Protocol):

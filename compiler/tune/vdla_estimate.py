@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from vdla.compiler.operators.vdla.tile_busiest_unit import busiest_unit
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
+from vdla.compiler.operators.vdla.tile_rates import steps_of
 from vdla.compiler.operators.vdla.tile_search import waits_for_memory
-from vdla.compiler.operators.vdla.tile_steps import steps_of
 from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.tune.space import Bools, Ints, Space
 from vdla.compiler.tune.vdla_forms import Form
@@ -133,14 +133,9 @@ class TileEstimate:
     def _looks(self, form: Form, indices: Ints, tiles: Candidates) -> _Looks:
         """Points by their closed forms."""
         closed = [rough(self.config, form.problem, tiles) for rough in (estimated, busiest_unit)]
-        long = _is_long(form, tiles)
+        long = np.asarray(steps_of(form.problem, tiles) > _MOST_STEPS)  # a coarse run would take long
         skipped = float(closed[0][long].min(initial=np.inf))
         return _Looks(indices, np.where(long[:, None], np.inf, np.stack(closed, axis=1)), skipped)
-
-
-def _is_long(form: Form, tiles: Candidates) -> Bools:
-    """Whether a coarse run would take long."""
-    return np.asarray(steps_of(form.problem, tiles) > _MOST_STEPS)
 
 
 def _joined(tables: list[_Looks]) -> _Looks:

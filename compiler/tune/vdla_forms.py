@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -17,8 +17,7 @@ from vdla.compiler import te
 from vdla.compiler.map import MappedOperator, candidates
 from vdla.compiler.operators.vdla import Operator, TemplateError, Tiling
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
-from vdla.compiler.templates.conv2d import conv2d, packings
-from vdla.compiler.templates.sliding_window import four_pads, pair
+from vdla.compiler.templates.conv2d import Conv2d, conv2d
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
@@ -26,29 +25,6 @@ _NOT_DEFINING = (
     "config", "name", "tiling", "virtual_threads", "activation", "floor", "ceiling", "zero_point", "factors",
 )  # fmt: skip
 _SMALLEST = Tiling(rows=1, cols=1, out_blocks=1, in_blocks=1, keep_weights=False, threads=1, threads_over=LOOPS[1])
-
-
-class Form(Protocol):
-    """A way to compute an operator, with any tiles."""
-
-    @property
-    def label(self) -> str:
-        """The value of the knob `form`."""
-        ...
-
-    @property
-    def problem(self) -> TilingProblem:
-        """What the tiles cut up."""
-        ...
-
-    @property
-    def overhead(self) -> float:
-        """Cycles of the host, which lays out elements several times."""
-        ...
-
-    def program(self, tiling: Tiling) -> Program:
-        """The compiled program."""
-        ...
 
 
 class FormSource(Protocol):
@@ -59,7 +35,7 @@ class FormSource(Protocol):
         """The plain operator as text, the same for equal operators."""
         ...
 
-    def forms(self, config: Config) -> list[Form]:
+    def forms(self, config: Config) -> Sequence[Form]:
         """The forms on a machine, at least one."""
         ...
 
@@ -104,7 +80,7 @@ class ExpressionSource:
         """The function of the expression."""
         return str(te.create_function(_placeholders(self.output), [self.output], "plain"))
 
-    def forms(self, config: Config) -> list[Form]:
+    def forms(self, config: Config) -> Sequence[Form]:
         """Every legal mapping.
 
         Raises:
@@ -154,6 +130,10 @@ class TemplateForm:
         return self._smallest.with_tiles(tiling).program
 
 
+Form = MappedForm | TemplateForm
+"""A way to compute an operator, with any tiles; `label` is the value of the knob `form`."""
+
+
 @dataclass(frozen=True, eq=False)
 class TemplateSource:
     """A template with its options, whose forms are its layouts."""
@@ -172,7 +152,7 @@ class TemplateSource:
         options = {key: _spelled(key, value) for key, value in every.items() if key not in _NOT_DEFINING}
         return json.dumps([self.template.__name__, options], sort_keys=True)
 
-    def forms(self, config: Config) -> list[Form]:
+    def forms(self, config: Config) -> Sequence[Form]:
         """The layouts that fit the machine, or the template itself if it has no choice.
 
         Where channels fill their blocks, all layouts have equal products: the one that reads least.
@@ -180,16 +160,10 @@ class TemplateSource:
         options, several = self.options, self.options.get("packing", "auto") == "auto"
         if self.template is not conv2d or options.get("groups", 1) > 1 or not several:
             return [TemplateForm(self.template, config, options)]
-        every = [TemplateForm(conv2d, config, {**options, "packing": each}, each) for each in self._packings(config)]
+        packings = Conv2d(config, **options).packings
+        every = [TemplateForm(conv2d, config, {**options, "packing": each}, each) for each in packings]
         found = [form for form in every if _fits(form)] or every[:1]
         return [*found[: 1 if options["in_channels"] >= config.block_in else None]]
-
-    def _packings(self, config: Config) -> tuple[str, ...]:
-        """The layouts of a convolution."""
-        get, name = self.options.get, str(self.options.get("name", "conv2d"))
-        kernel, strides = (pair(name, what, get(what, 1), 1) for what in ("kernel", "strides"))
-        pads, chained = four_pads(name, get("pads", 0)), bool(get("chained", False))
-        return packings(config, self.options["in_channels"], kernel, strides, pads, chained)
 
 
 def _spelled(key: str, value: object) -> object:

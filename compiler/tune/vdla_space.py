@@ -13,17 +13,13 @@ from dataclasses import fields
 import numpy as np
 
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, fitting
-from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem
-from vdla.compiler.tune.errors import TuneError
-from vdla.compiler.tune.space import Bools, Columns, Ints, Knob, Point, Space, Value
+from vdla.compiler.operators.vdla.tiling_problem import LOOPS, SIZES, Tiling, TilingProblem
+from vdla.compiler.tune.space import Bools, Columns, Ints, Knob, Point, Space, TuneError, Value
 from vdla.hardware.config import Config
 
 FORM = "form"
-MOST_THREADS = 4
-STRIPS = (1, 2, 4)
 WITHOUT_STRIPS: Mapping[str, Value] = {"strips": 1}
 """The knob that points of older logs lack."""
-_SIZES = ("rows", "cols", "out_blocks", "in_blocks")
 _LEAST: Mapping[str, tuple[Value, ...]] = {"keep_weights": (False,), "threads": (1,), "by_blocks": (False,)}
 """The choices that take the least of every buffer."""
 _MOST_AT_ONCE = 1 << 16
@@ -49,7 +45,7 @@ def _joined(labels: list[str], tables: Sequence[Mapping[str, tuple[Value, ...]]]
     for table in tables:
         for name in names:
             values[name] += [value for value in table[name] if value not in values[name]]
-    for name in (*_SIZES, "threads", "strips"):
+    for name in (*SIZES, "threads", "strips"):
         values[name].sort(key=int)
     return Knob(FORM, tuple(labels)), *(Knob(name, tuple(values[name])) for name in names)
 
@@ -69,23 +65,10 @@ class _Table:
 
     def __init__(self, config: Config, problem: TilingProblem) -> None:
         self._config, self._problem = config, problem
-        most = max(config.depths)
-        loops = LOOPS if problem.in_blocks > 1 or not problem.separate else LOOPS[1:]
-        self._sizes = {name: tuple(range(1, min(getattr(problem, name), most) + 1)) for name in _SIZES}
-        self._choices: dict[str, tuple[Value, ...]] = {
-            "keep_weights": (False, True),
-            "threads": tuple(range(1, MOST_THREADS + 1)),
-            "threads_over": loops,
-            "by_blocks": (False, True) if problem.in_blocks > 1 and not problem.separate else (False,),
-            "strips": STRIPS[:1],
-        }
-        # The vector unit loads windows itself, in order; other operators of a chain hide its ends.
-        self._strips = STRIPS[:1] if problem.through_acc or problem.chained else STRIPS
-
-    @property
-    def knobs(self) -> dict[str, tuple[Value, ...]]:
-        """The values of each knob."""
-        return {**self._sizes, **self._choices, "strips": self._strips}
+        self.knobs: Mapping[str, tuple[Value, ...]] = problem.choices(max(config.depths))
+        self._sizes = {name: self.knobs[name] for name in SIZES}
+        others = {name: values for name, values in self.knobs.items() if name not in SIZES}
+        self._choices = {**others, "strips": (1,)}
 
     def fitting(self) -> Iterator[Columns]:
         """The values of all tiles that fit, a limited number at once."""
@@ -99,7 +82,7 @@ class _Table:
             canonical = _is_canonical(self._problem, candidates, first)
             chosen = fitting(self._config, self._problem, candidates) & canonical
             fit = {name: column[chosen] for name, column in columns.items()}
-            for strips in self._strips:
+            for strips in map(int, self.knobs["strips"]):
                 even = fit["rows"] % strips == 0
                 if even.any():
                     found = {name: column[even] for name, column in fit.items()}
@@ -137,7 +120,7 @@ def candidates_of(columns: Columns) -> Candidates:
     """Points in columns as candidates of the tile search."""
     order = np.argsort(LOOPS)
     over = order[np.searchsorted(LOOPS, columns["threads_over"], sorter=order)]
-    named = {name: columns[name] for name in (*_SIZES, "keep_weights", "threads", "by_blocks", "strips")}
+    named = {name: columns[name] for name in (*SIZES, "keep_weights", "threads", "by_blocks", "strips")}
     return Candidates(**named, over=over)
 
 

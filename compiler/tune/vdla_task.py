@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,10 +13,12 @@ from numpy.typing import NDArray
 
 from vdla.compiler import te
 from vdla.compiler.operators.vdla import Operator
+from vdla.compiler.operators.workloads import Workload
 from vdla.compiler.schedule import unchecked
-from vdla.compiler.tune.errors import TuneError
+from vdla.compiler.templates import conv2d, conv2d_transpose, depthwise_conv2d
 from vdla.compiler.tune.features import FEATURES, tile_features
-from vdla.compiler.tune.space import Ints, Point, Space
+from vdla.compiler.tune.space import Ints, Point, Space, TuneError
+from vdla.compiler.tune.task import content_key
 from vdla.compiler.tune.vdla_estimate import TileEstimate
 from vdla.compiler.tune.vdla_forms import ExpressionSource, Form, FormSource, TemplateSource
 from vdla.compiler.tune.vdla_space import FORM, WITHOUT_STRIPS, tile_space, tiling_of
@@ -45,7 +46,7 @@ class VdlaTask:
         """A hash of the plain operator, the whole machine and the version of the space."""
         machine = {name: value for name, value in self.config.to_dict().items() if name != "name"}
         content = json.dumps([self.source.definition, machine, SPACE_VERSION], sort_keys=True)
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
+        return content_key(content)
 
     @cached_property
     def forms(self) -> Mapping[str, Form]:
@@ -121,3 +122,22 @@ def template_task(template: Callable[..., Operator], config: Config, **options: 
         if chosen in options:
             raise TuneError(f"tune {name}: {chosen} must be left to the tuner, got {options[chosen]!r}")
     return VdlaTask(name, config, TemplateSource(template, options))
+
+
+def layer_task(layer: Workload, config: Config, *, raw: bool = False) -> VdlaTask:
+    """The layouts and tiles of a layer; with `raw`, results are the int32 sums."""
+    shape = {
+        "batch": layer.batch,
+        "height": layer.height,
+        "width": layer.width,
+        "kernel": layer.kernel,
+        "strides": layer.strides,
+        "pads": layer.pads,
+        "raw": raw,
+        "name": f"{layer.name}_raw" if raw else layer.name,
+    }
+    if layer.operator == "depthwise_conv2d":
+        return template_task(depthwise_conv2d, config, **shape, channels=layer.in_channels)
+    channels = {"in_channels": layer.in_channels, "out_channels": layer.out_channels}
+    template = conv2d_transpose if layer.operator == "conv2d_transpose" else conv2d
+    return template_task(template, config, **shape, **channels)

@@ -10,7 +10,7 @@ import pytest
 import vdla
 from vdla import Config, Kernel, Program, te
 from vdla.compiler.target import TARGETS, Target
-from vdla.compiler.templates.dense import dense
+from vdla.compiler.templates.products import dense
 from vdla.hardware.config import PRESETS
 from vdla.runtime.compile import CompileError
 

@@ -104,7 +104,7 @@ def _to_dict(tuned: TunedGrid) -> dict[str, Any]:
         "function": tuned.task.name,
         "key": tuned.task.key,
         "device": tuned.task.limits.name,
-        "block": tuned.task.form.block,
+        "block": tuned.task.block,
         "space": tuned.task.space.size,
         "trials": len(tuned.report.trials),
         "reused": tuned.report.reused,
@@ -123,7 +123,7 @@ def _show(arguments: argparse.Namespace, tuned: TunedGrid) -> None:
     task, report = tuned.task, tuned.report
     failed = f", {report.failed:,} failed" * bool(report.failed)
     space = f"{len(report.trials):,} of {task.space.size:,} points{failed}"
-    output().print(f"{task.form.block} of {task.name} on {task.limits.name}: {space}\n", soft_wrap=True)
+    output().print(f"{task.block} of {task.name} on {task.limits.name}: {space}\n", soft_wrap=True)
     listing = table("", "", "default", "best")
     is_time = tuned.unit == "seconds"
     costs = (f"{1e6 * c:,.1f}" if is_time else f"{c:,.0f}" for c in (tuned.default_cost, tuned.cost))

@@ -16,30 +16,32 @@ from vdla.compiler.graph.graph import Array
 from vdla.compiler.operators.vdla import Operator
 
 
+def image_options(at: MachineNode, image: PackedLayout) -> dict[str, Any]:
+    """The options of a template that reads or writes an image, and those of its results."""
+    count, _, height, width = image.image
+    return {"batch": count, "height": height, "width": width, **at.results}
+
+
 def conv(at: MachineNode) -> OperatorCall:
     """A convolution; of an image that is not packed yet, the host may lay out the windows."""
     data, weight, result = at.image(at.node.inputs[0]), at.constant(1), at.result(Channels.IMAGE)
-    count, channels, height, width = data.image
-    rank = len(data.shape) - 2
+    channels, outputs, group = data.image[1], len(weight), at.options["group"]
     kernel = at.kernel(weight.shape[2:])
     weight = weight.reshape(*weight.shape[:2], *kernel)
-    group, outputs = at.options["group"], len(weight)
     shared = {
-        "batch": count,
-        "height": height,
-        "width": width,
+        **image_options(at, data),
+        **at.window(len(data.shape) - 2),
         "kernel": kernel,
         "input_zero_point": at.options["x_zero_point"],
+        "chained": True,
         "name": "conv2d",
-        **at.window(rank),
-        **at.results,
     }
     if group == channels == outputs:
-        operator = templates.depthwise_conv2d(at.config, channels=channels, chained=True, **shared)
+        operator = templates.depthwise_conv2d(at.config, channels=channels, **shared)
         return _product(at, operator, data, result, weight)
     extents = {"in_channels": channels, "out_channels": outputs, "groups": group}
     packing = "channels" if at.node.inputs[0] in at.made else "auto"  # what is packed already stays so
-    operator = templates.conv2d(at.config, **extents, packing=packing, chained=True, **shared)
+    operator = templates.conv2d(at.config, **extents, **shared, packing=packing)
     if operator.layouts["data"].name.startswith("NP"):
         data = _patches(data, kernel, shared, result)
     return _product(at, operator, data, result, weight)
@@ -64,7 +66,6 @@ def _patches(
 def conv_transpose(at: MachineNode) -> OperatorCall:
     """A transposed convolution."""
     data, weight, result = at.image(at.node.inputs[0]), at.constant(1), at.result(Channels.IMAGE)
-    count, channels, height, width = data.image
     rank, options = len(data.shape) - 2, at.options
     window = at.window(rank)
     if set(window.pop("dilations")) != {1}:
@@ -72,18 +73,14 @@ def conv_transpose(at: MachineNode) -> OperatorCall:
     kernel = at.kernel(weight.shape[2:])
     operator = templates.conv2d_transpose(
         at.config,
-        batch=count,
-        height=height,
-        width=width,
-        in_channels=channels,
+        **image_options(at, data),
+        **window,
+        in_channels=data.image[1],
         out_channels=weight.shape[1] * options["group"],
         kernel=kernel,
         output_padding=(0,) * (2 - rank) + tuple(options["output_padding"]),
         groups=options["group"],
         input_zero_point=options["x_zero_point"],
-        name="conv2d_transpose",
-        **window,
-        **at.results,
     )
     return _product(at, operator, data, result, weight.reshape(*weight.shape[:2], *kernel))
 
@@ -91,20 +88,16 @@ def conv_transpose(at: MachineNode) -> OperatorCall:
 def dense(at: MachineNode) -> OperatorCall:
     """Rows times a constant matrix."""
     data, weight, result = at.rows(at.node.inputs[0]), at.constant(1), at.result(Channels.ROWS)
-    count, channels, height, width = data.image
     operator = templates.conv2d(
         at.config,
-        batch=count,
-        height=height,
-        width=width,
-        in_channels=channels,
+        **image_options(at, data),
+        in_channels=data.image[1],
         out_channels=len(weight),
         kernel=1,
         packing="channels",
         chained=True,
         input_zero_point=at.options["x_zero_point"],
         name="dense",
-        **at.results,
     )
     return _product(at, operator, data, result, weight[:, :, None, None])
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from vdla.compiler import templates
 from vdla.compiler.graph.accelerator.call import MachineNode, OperatorCall, made
+from vdla.compiler.graph.accelerator.convolution_calls import image_options
 from vdla.compiler.graph.accelerator.packing import Broadcast, Channels, PackedLayout
 from vdla.compiler.operators.vdla import Operator
 
@@ -17,24 +19,10 @@ def pool(kind: str) -> Callable[[MachineNode], OperatorCall]:
 
     def make(at: MachineNode) -> OperatorCall:
         data, result = at.image(at.node.inputs[0]), at.result(Channels.IMAGE)
-        count, channels, height, width = data.image
-        rank = len(data.shape) - 2
+        kernel = at.kernel(tuple(at.options["kernel_shape"]))
         options: dict[str, Any] = {} if kind == "max" else {"count_include_pad": bool(at.options["count_include_pad"])}
-        operator = templates.pool2d(
-            at.config,
-            kind=kind,
-            batch=count,
-            height=height,
-            width=width,
-            channels=channels,
-            kernel=at.kernel(tuple(at.options["kernel_shape"])),
-            input_zero_point=at.options["x_zero_point"],
-            **options,
-            **at.window(rank),
-            **at.results,
-        )
-        packed = operator.pack_constants(multiplier=float(at.multiplier[0]))
-        return made(operator, {"data": (at.node.inputs[0], data)}, packed, result)
+        options |= at.window(len(data.shape) - 2)
+        return _call(at, partial(templates.pool2d, kind=kind, kernel=kernel, **options), data, result)
 
     return make
 
@@ -45,16 +33,12 @@ def add(at: MachineNode) -> OperatorCall:
     channels = at.channels(names)
     result = at.result(channels)
     layouts = [_operand(at, name, result) for name in names]
-    count, each, height, width = result.image
     operator = templates.residual_add(
         at.config,
-        batch=count,
-        height=height,
-        width=width,
-        channels=each,
+        **image_options(at, result),
+        channels=result.image[1],
         factors=(int(at.options["factors"][0]), int(at.options["factors"][1])),
         input_zero_points=(at.options["a_zero_point"], at.options["b_zero_point"]),
-        **at.results,
     )
     packed = operator.pack_constants(multiplier=float(at.multiplier[0]))
     inputs = dict(zip(("data", "other"), zip(names, layouts, strict=True), strict=True))
@@ -74,18 +58,15 @@ def elementwise(template: Callable[..., Operator], *options: str) -> Callable[[M
     def make(at: MachineNode) -> OperatorCall:
         channels = at.channels(at.node.inputs[:1])
         data, result = at.activation(at.node.inputs[0], channels), at.result(channels)
-        count, each, height, width = data.image
-        operator = template(
-            at.config,
-            batch=count,
-            height=height,
-            width=width,
-            channels=each,
-            input_zero_point=at.options["x_zero_point"],
-            **{name: at.options[name] for name in options},
-            **at.results,
-        )
-        packed = operator.pack_constants(multiplier=float(at.multiplier[0]))
-        return made(operator, {"data": (at.node.inputs[0], data)}, packed, result)
+        attributes = {name: at.options[name] for name in options}
+        return _call(at, partial(template, **attributes), data, result)
 
     return make
+
+
+def _call(at: MachineNode, template: Callable[..., Operator], data: PackedLayout, result: PackedLayout) -> OperatorCall:
+    """The call of a template that maps each channel of an activation to itself."""
+    zero = at.options["x_zero_point"]
+    operator = template(at.config, **image_options(at, data), channels=data.image[1], input_zero_point=zero)
+    packed = operator.pack_constants(multiplier=float(at.multiplier[0]))
+    return made(operator, {"data": (at.node.inputs[0], data)}, packed, result)

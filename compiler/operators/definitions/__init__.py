@@ -3,22 +3,19 @@
 A definition says what is computed, on arrays as a user has them; nothing in it knows a machine.
 """
 
-from vdla.compiler.operators.definitions.convolution import convolution
-from vdla.compiler.operators.definitions.correlation import correlation
-from vdla.compiler.operators.definitions.definition import Definition, DefinitionError, requantised, requantised_by
-from vdla.compiler.operators.definitions.depthwise import depthwise_convolution
+from vdla.compiler.operators.definitions.definition import Definition, DefinitionError, requantised_by
 from vdla.compiler.operators.definitions.element_wise import extremum, leaky_relu, rescaling, residual_addition
-from vdla.compiler.operators.definitions.layers import of_workload
-from vdla.compiler.operators.definitions.pooling import pooling
 from vdla.compiler.operators.definitions.products import (
     attention_scores,
     attention_values,
     batched_product,
+    correlation,
     dense,
     lstm_gates,
     matrix_vector,
 )
 from vdla.compiler.operators.definitions.transposed import transposed_convolution
+from vdla.compiler.operators.definitions.windows import convolution, depthwise_convolution, of_workload, pooling
 
 __all__ = [
     "Definition",
@@ -36,7 +33,6 @@ __all__ = [
     "matrix_vector",
     "of_workload",
     "pooling",
-    "requantised",
     "requantised_by",
     "rescaling",
     "residual_addition",

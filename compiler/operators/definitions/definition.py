@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -46,19 +46,35 @@ class Definition:
 
 
 _Options = ParamSpec("_Options")
+Sums = tuple[Sequence[te.Tensor], te.Tensor]
+"""The inputs of an operator, and raw sums [n, channels, ...] or a result."""
 
 
-def with_options(define: Callable[_Options, Definition]) -> Callable[_Options, Definition]:
-    """A function whose definitions know the options that they were made with."""
-    signature = inspect.signature(define)
+def definition(define: Callable[_Options, Sums]) -> Callable[_Options, Definition]:
+    """A function whose definitions know the options that they were made with.
+
+    Integers without a default, and groups, are extents. Sums are requantised with a scale for each
+    channel if the option `raw` is false.
+    """
+    name, signature = define.__name__, inspect.signature(define)
+    parameters = signature.parameters.items()
+    ints = [key for key, parameter in parameters if parameter.annotation == "int"]
+    extents = [key for key in ints if key == "groups" or signature.parameters[key].default is inspect.Parameter.empty]
 
     @wraps(define)
     def defining(*words: _Options.args, **options: _Options.kwargs) -> Definition:
         given = signature.bind(*words, **options)
         given.apply_defaults()
-        known = {key: _along_axes(value) for key, value in given.arguments.items()}
-        return replace(define(*words, **options), options=known)
+        values = given.arguments
+        require_extents(name, **{key: values[key] for key in extents})
+        inputs, output = define(*words, **options)
+        if not values.get("raw", True) and output.dtype == "int32":
+            scale, output = requantised_by(output, (output.shape[1],), lambda i: (i[1],), values["dtype"])
+            inputs = (*inputs, scale)
+        return Definition(name, tuple(inputs), output, {key: _along_axes(value) for key, value in values.items()})
 
+    made: Any = defining
+    made.__signature__ = signature.replace(return_annotation="Definition")
     return defining
 
 
@@ -87,24 +103,6 @@ def per_axis(where: str, what: str, value: int | Sequence[int], axes: int, least
 def product(a: te.Value, b: te.Value) -> te.Value:
     """The product of two elements in 32 bits."""
     return te.cast("int32", a) * te.cast("int32", b)
-
-
-def defined(name: str, inputs: Sequence[te.Tensor], sums: te.Tensor, channels: int | None, dtype: str) -> Definition:
-    """The definition of raw sums, or of sums requantised with a scale along the axis `channels`."""
-    if channels is None:
-        return Definition(name, tuple(inputs), sums)
-    scale, output = requantised(sums, channels, dtype)
-    return Definition(name, (*inputs, scale), output)
-
-
-def requantised(
-    sums: te.Tensor, channels: int, dtype: str = "int8", zero_point: int = 0
-) -> tuple[te.Tensor, te.Tensor]:
-    """(scale, result): sums in the type of activations.
-
-    `scale` has one element of `numerics.pack_scale` for each index of the axis `channels`.
-    """
-    return requantised_by(sums, (sums.shape[channels],), lambda i: (i[channels],), dtype, zero_point)
 
 
 def requantised_by(

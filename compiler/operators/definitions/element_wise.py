@@ -8,31 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vdla.compiler import te
-from vdla.compiler.operators.definitions.definition import (
-    Definition,
-    DefinitionError,
-    defined,
-    require_extents,
-    with_options,
-)
+from vdla.compiler.operators.definitions.definition import DefinitionError, Sums, definition, require_extents
 from vdla.compiler.operators.definitions.sliding import place_names
 from vdla.support.integers import is_int
 
 Element = Callable[[tuple[te.Value, ...]], te.Value]
 
 
-@with_options
+@definition
 def rescaling(
     *, batch: int, channels: int, size: Sequence[int], zero_point: int = 0, raw: bool = True, dtype: str = "int8"
-) -> Definition:
+) -> Sums:
     """An activation in 32 bits without its zero point, which a scale multiplies."""
     data, names = _activations("rescaling", ["data"], batch, channels, size, dtype)
     element = _centred(data[0], zero_point)
-    sums = te.compute(data[0].shape, te.with_axes(names, lambda *i: element(i)), "sums")
-    return defined("rescaling", data, sums, None if raw else 1, dtype)
+    return data, te.compute(data[0].shape, te.with_axes(names, lambda *i: element(i)), "sums")
 
 
-@with_options
+@definition
 def residual_addition(
     *,
     batch: int,
@@ -42,17 +35,17 @@ def residual_addition(
     zero_points: Sequence[int] = (0, 0),
     raw: bool = True,
     dtype: str = "int8",
-) -> Definition:
+) -> Sums:
     """factors[0] * data + factors[1] * other, of inputs without their zero points."""
     where = "residual_addition"
     inputs, names = _activations(where, ["data", "other"], batch, channels, size, dtype)
     first, second = _pair(where, "factors", factors)
     a, b = map(_centred, inputs, _pair(where, "zero_points", zero_points))
     sums = te.compute(inputs[0].shape, te.with_axes(names, lambda *i: a(i) * first + b(i) * second), "sums")
-    return defined(where, inputs, sums, None if raw else 1, dtype)
+    return inputs, sums
 
 
-@with_options
+@definition
 def extremum(
     *,
     kind: str,
@@ -63,7 +56,7 @@ def extremum(
     zero_points: Sequence[int] = (0, 0),
     raw: bool = True,
     dtype: str = "int8",
-) -> Definition:
+) -> Sums:
     """The greater or the smaller one of factors[0] * data and factors[1] * other; `kind` is maximum
     or minimum.
     """
@@ -75,10 +68,10 @@ def extremum(
     first, second = _pair(where, "factors", factors)
     a, b = map(_centred, inputs, _pair(where, "zero_points", zero_points))
     body = te.with_axes(names, lambda *i: choices[kind](a(i) * first, b(i) * second))
-    return defined(where, inputs, te.compute(inputs[0].shape, body, "sums"), None if raw else 1, dtype)
+    return inputs, te.compute(inputs[0].shape, body, "sums")
 
 
-@with_options
+@definition
 def leaky_relu(
     *,
     batch: int,
@@ -88,14 +81,14 @@ def leaky_relu(
     zero_point: int = 0,
     raw: bool = True,
     dtype: str = "int8",
-) -> Definition:
+) -> Sums:
     """The greater one of factors[0] * data and factors[1] * data, without its zero point."""
     where = "leaky_relu"
     data, names = _activations(where, ["data"], batch, channels, size, dtype)
     steep, flat = _pair(where, "factors", factors)
     element = _centred(data[0], zero_point)
     body = te.with_axes(names, lambda *i: te.maximum(element(i) * steep, element(i) * flat))
-    return defined(where, data, te.compute(data[0].shape, body, "sums"), None if raw else 1, dtype)
+    return data, te.compute(data[0].shape, body, "sums")
 
 
 def _activations(
@@ -103,7 +96,7 @@ def _activations(
 ) -> tuple[list[te.Tensor], list[str]]:
     """Inputs of one shape, and the names of its axes."""
     places = place_names(where, size)
-    require_extents(where, batch=batch, channels=channels, **dict(zip(places, size, strict=True)))
+    require_extents(where, **dict(zip(places, size, strict=True)))
     return [te.placeholder((batch, channels, *size), dtype, name) for name in names], ["n", "c", *places]
 
 

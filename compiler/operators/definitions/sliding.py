@@ -15,7 +15,7 @@ _PLACES = ("z", "y", "x")  # the spatial axes, the last ones where there are few
 
 
 @dataclass(frozen=True, slots=True)
-class Sliding:
+class SlidingWindow:
     """A window over `size`: `taps` elements, `dilations` apart, `strides` from place to place; each
     axis has padding `before` and `after` it.
     """
@@ -68,9 +68,18 @@ class Sliding:
         end = max(0, (self.size[axis] + pad - self.span[axis]) // step + 1)  # the first window beyond the end
         return Border(extent, extent, 0) if end <= front else Border(extent, front, extent - min(end, extent))
 
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """Classes of places along each axis, by the taps that read padding."""
+        return tuple(self.border(axis).classes for axis in range(len(self.size)))
+
+    def class_of(self, places: Sequence[te.Value]) -> tuple[te.Value, ...]:
+        """The class of a place along each axis."""
+        return tuple(self.border(axis).class_of(place) for axis, place in enumerate(places))
+
     def reads_inside(self, axis: int) -> npt.NDArray[np.bool_]:
-        """[place, tap]: whether the tap reads the input rather than padding, along an axis."""
-        place, tap = np.arange(self.places[axis])[:, None], np.arange(self.taps[axis])
+        """[class, tap]: whether the tap reads the input rather than padding, along an axis."""
+        place, tap = np.array(self.border(axis).firsts)[:, None], np.arange(self.taps[axis])
         at = place * self.strides[axis] + tap * self.dilations[axis] - self.before[axis]
         return np.asarray((at >= 0) & (at < self.size[axis]))
 
@@ -129,7 +138,7 @@ def sliding(
     strides: int | Sequence[int],
     pads: int | Sequence[int],
     dilations: int | Sequence[int],
-) -> Sliding:
+) -> SlidingWindow:
     """The window of checked options; `pads` may also be all those in front, then all behind.
 
     Raises:
@@ -138,7 +147,7 @@ def sliding(
     size = tuple(size)
     axes = len(place_names(where, size))
     before, after = both_sides(where, pads, axes)
-    window = Sliding(
+    window = SlidingWindow(
         size=size,
         taps=per_axis(where, "kernel", kernel, axes, 1),
         strides=per_axis(where, "strides", strides, axes, 1),

@@ -16,18 +16,17 @@ from math import gcd
 
 from vdla.compiler import te
 from vdla.compiler.operators.definitions.definition import (
-    Definition,
     DefinitionError,
+    Sums,
+    definition,
     per_axis,
     product,
-    requantised,
-    require_extents,
-    with_options,
+    requantised_by,
 )
 from vdla.compiler.operators.definitions.sliding import both_sides, place_names
 
 
-@with_options
+@definition
 def transposed_convolution(
     *,
     batch: int,
@@ -43,14 +42,13 @@ def transposed_convolution(
     raw: bool = True,
     dtype: str = "int8",
     weight_dtype: str = "int8",
-) -> Definition:
+) -> Sums:
     """The transpose of the convolution of [batch, out_channels, ...] with [in_channels,
     out_channels, *kernel], of [batch, in_channels, *size], as ONNX's ConvTranspose.
 
     `pads` are those of `convolution`; beyond the input are elements of `fill`.
     """
     where = "transposed_convolution"
-    require_extents(where, batch=batch, in_channels=in_channels, out_channels=out_channels)
     axes = _axes(where, tuple(size), kernel, strides, pads, output_padding, dilations)
     data = te.placeholder((batch, in_channels, *size), dtype, "data")
     weight = te.placeholder((in_channels, out_channels, *(axis.kernel for axis in axes)), weight_dtype, "weight")
@@ -66,7 +64,7 @@ def transposed_convolution(
     names = ["n", "o", *(axis.name for axis in axes), *(f"p{axis.name}" for axis in axes)]
     shape = (batch, out_channels, *(axis.places for axis in axes), *(axis.stride for axis in axes))
     sums = te.compute(shape, te.with_axes(names, total), "sums")
-    scale, result = (None, sums) if raw else requantised(sums, 1, dtype)
+    scale, result = (None, sums) if raw else requantised_by(sums, (out_channels,), lambda i: (i[1],), dtype)
 
     def element(n: te.Value, o: te.Value, *at: te.Value) -> te.Value:
         quotients = [y // axis.stride for axis, y in zip(axes, at, strict=True)]
@@ -74,7 +72,7 @@ def transposed_convolution(
 
     names, plain = ["n", "o", *(axis.name for axis in axes)], (batch, out_channels, *(axis.results for axis in axes))
     output = te.compute(plain, te.with_axes(names, element), "transposed")
-    return Definition(where, (data, weight) if scale is None else (data, weight, scale), output)
+    return [data, weight] if scale is None else [data, weight, scale], output
 
 
 @dataclass(frozen=True, slots=True)

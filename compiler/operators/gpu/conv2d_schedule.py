@@ -8,16 +8,18 @@ The sums add their terms in the order of the tensor expression.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from math import prod
+from typing import ClassVar
 
 from vdla.compiler import ir
 from vdla.compiler.analysis import loads, read_buffers, written_buffers
 from vdla.compiler.arith import linear, var_names
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES
-from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests
+from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests, nominal_extent
 from vdla.compiler.operators.cpu.inlining import operation_count
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
 from vdla.compiler.operators.cpu.stage_schedule import attempt
@@ -27,9 +29,9 @@ from vdla.compiler.operators.gpu.group_loops import (
     fuse_all,
     keep_in_registers,
     loops_inside,
-    padded_extent,
     split_tile,
 )
+from vdla.compiler.operators.gpu.tile_choice import TileProblem, divisors, padded_extent, powers
 from vdla.compiler.operators.roles import GROUP
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
@@ -41,6 +43,7 @@ _ROWS = (1, 2, 4, 7, 8, 14, 16)
 _COLUMNS = (4, 7, 8, 14, 16, 28, 32)
 _DEPTHS = (8, 4, 2, 1)
 _ROW = 2  # of the axes [n, c, y, x]
+_GLOBAL_COST = 4.0  # of a load from global memory, over one from shared memory
 _CHEAP = 3  # operations that are worth repeating for each group
 
 
@@ -68,13 +71,16 @@ class Conv2dTiles:
         return {"threadIdx.x": pixels, "threadIdx.y": lanes // self.thread_channels, "threadIdx.z": self.blocks}
 
 
-@dataclass(frozen=True, slots=True)
-class ConvolutionShape:
+@dataclass(frozen=True, kw_only=True)
+class Conv2dProblem(TileProblem):
     """The sums of a convolution: [n, blocks, rows, columns, lanes] over [channels, *taps].
 
-    `blocks` are those of one group of the convolution.
+    `blocks` are those of one group of the convolution, whose groups of channels are `images` like
+    those of a batch.
     """
 
+    operator: ClassVar[str] = "conv2d"
+    images: int
     blocks: int
     rows: int
     columns: int
@@ -83,7 +89,61 @@ class ConvolutionShape:
     taps: tuple[int, int]
     strides: tuple[int, int]
     dilations: tuple[int, int]
-    itemsize: int
+
+    @staticmethod
+    def of(schedule: Schedule, block: str, limits: GridLimits) -> Conv2dProblem:
+        """Of the block that sums."""
+        nest = block_nest(schedule.fn, block)
+        batch, blocks, rows, columns, lane, channels, *taps = (axis for axis in nest.leaf.block.axes)
+        group, lanes = int(nest.leaf.block.annotations[GROUP]), _number(lane)
+        of_group = -(-group // lanes) if group else _number(blocks)
+        return Conv2dProblem(
+            **TileProblem.facts(nest, limits),
+            images=nominal_extent(batch.extent) * -(-nominal_extent(blocks.extent) // of_group),
+            blocks=of_group,
+            rows=_number(rows),
+            columns=_number(columns),
+            lanes=lanes,
+            channels=_number(channels),
+            taps=(_number(taps[0]), _number(taps[1])),
+            strides=_steps(nest, (rows, columns)),
+            dilations=_steps(nest, (taps[0], taps[1])),
+        )
+
+    @cached_property
+    def default(self) -> Conv2dTiles:
+        """The tiles with the fewest loads for each multiply-add that fit the device.
+
+        Raises:
+            ScheduleError: none fits.
+        """
+        tiles = min(self._candidates(), key=self._cost, default=None)
+        if tiles is None:
+            most = self.limits.shared_bytes
+            raise ScheduleError(f"conv2d on a grid: a window must fit {most} bytes of shared memory")
+        return tiles
+
+    @property
+    def values(self) -> Mapping[str, Iterable[int]]:
+        """Sizes up to the extents; divisors where tiles must divide."""
+        return {
+            "blocks": divisors(self.blocks, 8),
+            "rows": sorted({min(n, self.rows) for n in _ROWS}),
+            "columns": sorted({min(n, self.columns) for n in _COLUMNS}),
+            "thread_channels": divisors(self.lanes, 8),
+            "thread_rows": powers(1, 2),
+            "thread_columns": powers(1, 4),
+            "depth": divisors(self.channels, 16),
+        }
+
+    def threads(self, tiles: Conv2dTiles) -> int:
+        """The threads of a group."""
+        return prod(tiles.threads(self.lanes).values())
+
+    def fits(self, tiles: Conv2dTiles) -> bool:
+        """Whether threads divide the tile of a group, and it is not mostly outside."""
+        sums = tiles.thread_channels * tiles.thread_rows * tiles.thread_columns
+        return self.holds_image(tiles, (self.rows, self.columns), sums, self.shared_bytes(tiles))
 
     def shared_bytes(self, tiles: Conv2dTiles) -> int:
         """The shared memory of a group: a window of the image, and the weights of its channels."""
@@ -94,13 +154,13 @@ class ConvolutionShape:
         return tiles.depth * ((windows if tiles.implicit else image) + weights) * self.itemsize
 
     @property
-    def is_apart(self) -> bool:
+    def _is_apart(self) -> bool:
         """Whether windows skip elements of the image and share none."""
         steps = list(zip(self.strides, self.taps, self.dilations, strict=True))
         apart = all(stride > (taps - 1) * gap for stride, taps, gap in steps)
         return apart and any(stride > taps for stride, taps, _ in steps)
 
-    def cost(self, tiles: Conv2dTiles) -> float:
+    def _cost(self, tiles: Conv2dTiles) -> float:
         """Loads for each multiply-add, from registers' view and from global memory's; more where
         tiles leave the image."""
         pixels, own = tiles.rows * tiles.columns, tiles.thread_rows * tiles.thread_columns
@@ -110,66 +170,29 @@ class ConvolutionShape:
         shared = 1 / own + 1 / tiles.thread_channels
         return waste / (self.rows * self.columns) * (shared + _GLOBAL_COST * fetched / (pixels * channels))
 
-
-_GLOBAL_COST = 4.0  # of a load from global memory, over one from shared memory
-
-
-def default_conv2d_tiles(schedule: Schedule, block: str, limits: GridLimits) -> Conv2dTiles:
-    """The tiles with the fewest loads for each multiply-add that fit the device.
-
-    Raises:
-        ScheduleError: none fits.
-    """
-    shape = convolution_shape(block_nest(schedule.fn, block))
-    tiles = min(_candidates(shape, limits), key=shape.cost, default=None)
-    if tiles is None:
-        raise ScheduleError(f"conv2d on a grid: a window must fit {limits.shared_bytes} bytes of shared memory")
-    return tiles
-
-
-def _candidates(shape: ConvolutionShape, limits: GridLimits) -> Iterator[Conv2dTiles]:
-    """Tiles that fit the device, each with the most input channels in a step."""
-    channels = next(own for own in _OWN if shape.lanes % own == 0)
-    most = min(_CHANNEL_THREADS * _PIXEL_THREADS, limits.threads)
-    blocks = [n for n in range(1, shape.blocks + 1) if shape.blocks % n == 0]
-    columns = {*(c for c in _COLUMNS if c < shape.columns), min(shape.columns, _COLUMNS[-1])}
-    rows = {min(r, shape.rows) for r in _ROWS}
-    for n, r, c, own in product(blocks, sorted(rows), sorted(columns), _OWN):
-        tiles = Conv2dTiles(
-            blocks=n,
-            rows=r,
-            columns=padded_extent(c, own),
-            thread_channels=channels,
-            thread_rows=1,
-            thread_columns=own,
-            depth=1,
-            implicit=shape.is_apart,
-        )
-        threads = tiles.threads(shape.lanes)
-        fits = prod(threads.values()) <= most and threads["threadIdx.y"] * n <= max(_CHANNEL_THREADS, shape.lanes)
-        depths = (depth for depth in _DEPTHS if shape.channels % depth == 0)
-        deep = (replace(tiles, depth=depth) for depth in depths)
-        found = next((t for t in deep if shape.shared_bytes(t) <= limits.shared_bytes // 2), None)
-        if fits and found is not None:
-            yield found
-
-
-def convolution_shape(nest: BlockNest) -> ConvolutionShape:
-    """The shape of the sums of a block."""
-    _, blocks, rows, columns, lanes, channels, *taps = (axis for axis in nest.leaf.block.axes)
-    group = int(nest.leaf.block.annotations[GROUP])
-    width = _number(lanes)
-    return ConvolutionShape(
-        blocks=-(-group // width) if group else _number(blocks),
-        rows=_number(rows),
-        columns=_number(columns),
-        lanes=width,
-        channels=_number(channels),
-        taps=(_number(taps[0]), _number(taps[1])),
-        strides=_steps(nest, (rows, columns)),
-        dilations=_steps(nest, (taps[0], taps[1])),
-        itemsize=nest.element_bytes,
-    )
+    def _candidates(self) -> Iterator[Conv2dTiles]:
+        """Tiles that fit the device, each with the most input channels in a step."""
+        channels = next(own for own in _OWN if self.lanes % own == 0)
+        most = min(_CHANNEL_THREADS * _PIXEL_THREADS, self.limits.threads)
+        columns = {*(c for c in _COLUMNS if c < self.columns), min(self.columns, _COLUMNS[-1])}
+        rows = {min(r, self.rows) for r in _ROWS}
+        for n, r, c, own in product(divisors(self.blocks, self.blocks), sorted(rows), sorted(columns), _OWN):
+            tiles = Conv2dTiles(
+                blocks=n,
+                rows=r,
+                columns=padded_extent(c, own),
+                thread_channels=channels,
+                thread_rows=1,
+                thread_columns=own,
+                depth=1,
+                implicit=self._is_apart,
+            )
+            threads = tiles.threads(self.lanes)
+            fits = prod(threads.values()) <= most and threads["threadIdx.y"] * n <= max(_CHANNEL_THREADS, self.lanes)
+            deep = (replace(tiles, depth=depth) for depth in _DEPTHS if self.channels % depth == 0)
+            found = next((t for t in deep if self.shared_bytes(t) <= self.limits.shared_bytes // 2), None)
+            if fits and found is not None:
+                yield found
 
 
 def _number(axis: ir.Axis) -> int:

@@ -7,8 +7,11 @@ their terms in the order of the tensor expression.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
+from typing import ClassVar
 
 from vdla.compiler import ir
 from vdla.compiler.analysis import loads
@@ -17,13 +20,15 @@ from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, nominal_extent
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
 from vdla.compiler.operators.gpu.conv2d_schedule import fetch_input, image_of
-from vdla.compiler.operators.gpu.group_loops import bind_all, fuse_all, keep_in_registers, padded_extent, split_tile
+from vdla.compiler.operators.gpu.group_loops import bind_all, fuse_all, keep_in_registers, split_tile
+from vdla.compiler.operators.gpu.tile_choice import TileProblem, divisors, padded_extent, powers
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
 
 _THREADS = 128
 _COLUMNS = 32
 _OWN = (2, 1)
+_PIXELS = (1, 2, 4, 7, 8, 14, 16, 28, 32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +48,76 @@ class DepthwiseTiles:
         return {"threadIdx.x": pixels, "threadIdx.y": self.channels}
 
 
-def default_depthwise_tiles(schedule: Schedule, block: str, limits: GridLimits) -> DepthwiseTiles:
-    """Rows of a channel, or several channels of a small image."""
-    nest = block_nest(schedule.fn, block)
-    channels, rows, columns = (nominal_extent(axis.extent) for axis in nest.leaf.block.axes[1:4])
-    own = next(own for own in _OWN if columns % own == 0)
-    width = padded_extent(min(columns, _COLUMNS), own)
-    most = min(_THREADS, limits.threads)
-    across = width // own
-    height = _divisor(rows, max(1, most // across))
-    multiplier = _multiplier(nest)
-    together = multiplier * _divisor(channels // multiplier, max(1, most // (across * height * multiplier)))
-    if across * height * together > most:
-        together = 1
-    tiles = DepthwiseTiles(together, height, width, 1, own)
-    while halo_bytes(nest, tiles) > limits.shared_bytes // 2 and max(tiles.channels, tiles.rows) > 1:
-        smaller = _divisor(rows, tiles.rows // 2) if tiles.channels == 1 else tiles.rows
-        fewer = multiplier * _divisor(channels // multiplier, max(1, tiles.channels // multiplier // 2))
-        tiles = replace(tiles, channels=fewer if fewer < tiles.channels else 1, rows=smaller)
-    return tiles
+@dataclass(frozen=True, kw_only=True)
+class DepthwiseProblem(TileProblem):
+    """A depthwise convolution: sums [n, channels, rows, columns] over taps are `extents`.
+
+    Windows advance along rows as along columns, by `stride`, with `gap` between taps; `multiplier`
+    are the output channels of an input channel.
+    """
+
+    operator: ClassVar[str] = "depthwise_conv2d"
+    extents: tuple[int, ...]
+    stride: int
+    gap: int
+    multiplier: int
+
+    @staticmethod
+    def of(schedule: Schedule, block: str, limits: GridLimits) -> DepthwiseProblem:
+        """Of the block that sums."""
+        nest = block_nest(schedule.fn, block)
+        axes = nest.leaf.block.axes
+        indices = [linear(index).terms for load in loads(nest.leaf.block) for index in load.indices]
+        stride, gap = (max([1, *(terms.get(ir.Var(axes[n].var), 0) for terms in indices)]) for n in (2, 4))
+        return DepthwiseProblem(
+            **TileProblem.facts(nest, limits),
+            extents=tuple(nominal_extent(axis.extent) for axis in axes),
+            stride=stride,
+            gap=gap,
+            multiplier=_multiplier(nest),
+        )
+
+    @cached_property
+    def default(self) -> DepthwiseTiles:
+        """Rows of a channel, or several channels of a small image."""
+        (channels, rows, columns), multiplier = self.extents[1:4], self.multiplier
+        own = next(own for own in _OWN if columns % own == 0)
+        width = padded_extent(min(columns, _COLUMNS), own)
+        most = min(_THREADS, self.limits.threads)
+        across = width // own
+        height = _divisor(rows, max(1, most // across))
+        together = multiplier * _divisor(channels // multiplier, max(1, most // (across * height * multiplier)))
+        if across * height * together > most:
+            together = 1
+        tiles = DepthwiseTiles(together, height, width, 1, own)
+        while self.halo_bytes(tiles) > self.limits.shared_bytes // 2 and max(tiles.channels, tiles.rows) > 1:
+            smaller = _divisor(rows, tiles.rows // 2) if tiles.channels == 1 else tiles.rows
+            fewer = multiplier * _divisor(channels // multiplier, max(1, tiles.channels // multiplier // 2))
+            tiles = replace(tiles, channels=fewer if fewer < tiles.channels else 1, rows=smaller)
+        return tiles
+
+    @property
+    def values(self) -> Mapping[str, Iterable[int]]:
+        """Sizes up to the extents; channels that divide."""
+        channels, rows, columns = self.extents[1:4]
+        return {
+            "channels": [n for n in powers(1, 32) if channels % n == 0],
+            "rows": sorted({min(n, rows) for n in _PIXELS}),
+            "columns": sorted({min(n, columns) for n in _PIXELS if n >= min(4, columns)}),
+            "thread_rows": powers(1, 4),
+            "thread_columns": powers(1, 4),
+        }
+
+    def fits(self, tiles: DepthwiseTiles) -> bool:
+        """Whether threads divide the tile of a group, and it is not mostly outside."""
+        sums = tiles.thread_rows * tiles.thread_columns
+        return self.holds_image(tiles, self.extents[2:4], sums, self.halo_bytes(tiles))
+
+    def halo_bytes(self, tiles: DepthwiseTiles) -> int:
+        """The shared memory of a group."""
+        covered = zip((tiles.rows, tiles.columns), self.extents[4:], strict=True)
+        pixels = prod((tile - 1) * self.stride + (taps - 1) * self.gap + 1 for tile, taps in covered)
+        return tiles.channels * pixels * self.itemsize
 
 
 def _multiplier(nest: BlockNest) -> int:
@@ -74,19 +130,9 @@ def _multiplier(nest: BlockNest) -> int:
     return 1
 
 
-def halo_bytes(nest: BlockNest, tiles: DepthwiseTiles) -> int:
-    """The shared memory of a group, for windows that advance along rows as along columns."""
-    row, _, *taps = nest.leaf.block.axes[2:]
-    indices = [linear(index).terms for load in loads(nest.leaf.block) for index in load.indices]
-    stride, gap = (max([1, *(terms.get(ir.Var(axis.var), 0) for terms in indices)]) for axis in (row, taps[0]))
-    covered = zip((tiles.rows, tiles.columns), taps, strict=True)
-    pixels = prod((tile - 1) * stride + (nominal_extent(tap.extent) - 1) * gap + 1 for tile, tap in covered)
-    return tiles.channels * pixels * nest.element_bytes
-
-
 def _divisor(extent: int, most: int) -> int:
     """The largest divisor of an extent up to a number."""
-    return next(n for n in range(min(extent, most), 0, -1) if extent % n == 0)
+    return divisors(extent, most)[-1]
 
 
 def schedule_depthwise(schedule: Schedule, block: str, tiles: DepthwiseTiles) -> None:

@@ -94,8 +94,3 @@ def _vector_width(schedule: Schedule, block: str, own: Sequence[str], lanes: int
 def is_copy(leaf: LeafBlock) -> bool:
     """Whether a block only copies elements."""
     return len(list(loads(leaf.block))) == 1 and all(isinstance(store.value, ir.Load) for store in stores(leaf.block))
-
-
-def padded_extent(extent: int, tile: int) -> int:
-    """The extent that whole tiles cover."""
-    return -(-extent // tile) * tile

@@ -8,23 +8,20 @@ stay outside of these conditions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
+from math import prod
+from typing import ClassVar
 
 from vdla.compiler import ir
 from vdla.compiler.analysis import read_buffers, written_buffers
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
-from vdla.compiler.operators.gpu.group_loops import (
-    bind_all,
-    fetch_together,
-    fuse_all,
-    keep_in_registers,
-    padded_extent,
-    split_tile,
-)
+from vdla.compiler.operators.gpu.group_loops import bind_all, fetch_together, fuse_all, keep_in_registers, split_tile
+from vdla.compiler.operators.gpu.tile_choice import TileProblem, padded_extent, powers
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
 
@@ -60,24 +57,67 @@ class MatmulTiles:
         return self.depth * (self.rows + self.columns) * itemsize
 
 
-def default_matmul_tiles(schedule: Schedule, block: str, limits: GridLimits) -> MatmulTiles:
-    """The tiles with the fewest loads for each multiply-add that fit the device; what they cover
-    outside of the matrix counts as work.
+@dataclass(frozen=True, kw_only=True)
+class MatmulProblem(TileProblem):
+    """A product of [rows, terms] and [terms, columns], `batch` times."""
 
-    Raises:
-        ScheduleError: it has so few rows or columns that a thread for each result is as good.
-    """
-    nest = block_nest(schedule.fn, block)
-    *_, row, column, term = (nominal_extent(axis.extent) for axis in nest.leaf.block.axes)
-    if min(row, column) < _FEWEST_ROWS:
-        raise ScheduleError(f"matmul on a grid: a product must have {_FEWEST_ROWS} rows, got {row} x {column}")
-    sides = _sides(limits)
-    parts = [(side, own) for side in sides for own in _OWN]
-    (rows, thread_rows), (columns, thread_columns) = min(product(parts, parts), key=partial(_cost, row, column))
-    tiles = MatmulTiles(rows * thread_rows, columns * thread_columns, _depth(term), thread_rows, thread_columns)
-    while tiles.shared_bytes(nest.element_bytes) > limits.shared_bytes and tiles.depth > 1:
-        tiles = MatmulTiles(tiles.rows, tiles.columns, tiles.depth // 2, thread_rows, thread_columns)
-    return tiles
+    operator: ClassVar[str] = "matmul"
+    batch: int
+    rows: int
+    columns: int
+    terms: int
+
+    @staticmethod
+    def of(schedule: Schedule, block: str, limits: GridLimits) -> MatmulProblem:
+        """Of the block that sums."""
+        nest = block_nest(schedule.fn, block)
+        *batch, rows, columns, terms = (nominal_extent(axis.extent) for axis in nest.leaf.block.axes)
+        return MatmulProblem(
+            **TileProblem.facts(nest, limits),
+            batch=prod(batch),
+            rows=rows,
+            columns=columns,
+            terms=terms,
+        )
+
+    @cached_property
+    def default(self) -> MatmulTiles:
+        """The tiles with the fewest loads for each multiply-add that fit the device; what they
+        cover outside of the matrix counts as work.
+
+        Raises:
+            ScheduleError: it has so few rows or columns that a thread for each result is as good.
+        """
+        if min(self.rows, self.columns) < _FEWEST_ROWS:
+            got = f"{self.rows} x {self.columns}"
+            raise ScheduleError(f"matmul on a grid: a product must have {_FEWEST_ROWS} rows, got {got}")
+        parts = list(product(_sides(self.limits), _OWN))
+        (rows, own_rows), (columns, own_columns) = min(product(parts, parts), key=self._cost)
+        tiles = MatmulTiles(rows * own_rows, columns * own_columns, _depth(self.terms), own_rows, own_columns)
+        while tiles.shared_bytes(self.itemsize) > self.limits.shared_bytes and tiles.depth > 1:
+            tiles = replace(tiles, depth=tiles.depth // 2)
+        return tiles
+
+    def _cost(self, tile: tuple[tuple[int, int], tuple[int, int]]) -> float:
+        """Multiply-adds with their loads, for each of the product: rows and columns by threads and
+        of one thread."""
+        (rows, own_rows), (columns, own_columns) = tile
+        covered = padded_extent(self.rows, rows * own_rows) * padded_extent(self.columns, columns * own_columns)
+        shared = 1 / own_rows + 1 / own_columns
+        fetched = 1 / (rows * own_rows) + 1 / (columns * own_columns)
+        return covered / (self.rows * self.columns) * (1 + _SHARED_COST * shared + _GLOBAL_COST * fetched)
+
+    @property
+    def values(self) -> Mapping[str, Iterable[int]]:
+        """Powers of two."""
+        tile, own = powers(4, 128), powers(1, 8)
+        of_thread = {"thread_rows": own, "thread_columns": own, "lanes": powers(1, 4)}
+        return {"rows": tile, "columns": tile, "depth": powers(4, 32), **of_thread}
+
+    def fits(self, tiles: MatmulTiles) -> bool:
+        """Whether threads divide the tile of a group, and it is not mostly outside."""
+        sums, shared = tiles.thread_rows * tiles.thread_columns, tiles.shared_bytes(self.itemsize)
+        return tiles.depth <= self.terms and self.holds_image(tiles, (self.rows, self.columns), sums, shared)
 
 
 def _depth(terms: int) -> int:
@@ -91,16 +131,6 @@ def _sides(limits: GridLimits) -> list[int]:
     """Rows or columns of threads, so that a group is neither too large nor too small."""
     most = max(side for side in _SIDES if side * side <= limits.threads)
     return [side for side in _SIDES if side <= most and side * side >= min(_FEWEST_THREADS, most * most)]
-
-
-def _cost(row: int, column: int, tile: tuple[tuple[int, int], tuple[int, int]]) -> float:
-    """Multiply-adds with their loads, for each of the product: rows and columns by threads and of
-    one thread."""
-    (rows, own_rows), (columns, own_columns) = tile
-    covered = padded_extent(row, rows * own_rows) * padded_extent(column, columns * own_columns)
-    shared = 1 / own_rows + 1 / own_columns
-    fetched = 1 / (rows * own_rows) + 1 / (columns * own_columns)
-    return covered / (row * column) * (1 + _SHARED_COST * shared + _GLOBAL_COST * fetched)
 
 
 def schedule_matmul(schedule: Schedule, block: str, tiles: MatmulTiles) -> None:

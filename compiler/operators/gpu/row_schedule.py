@@ -9,10 +9,11 @@ little work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from math import prod
+from typing import ClassVar
 
 from vdla.compiler import ir
 from vdla.compiler.analysis import Indices, leaves, loads, readers_of_any, written_buffers
@@ -20,17 +21,19 @@ from vdla.compiler.arith import var_names
 from vdla.compiler.ir import storage_dtype
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests, iteration_count, nominal_extent
 from vdla.compiler.operators.cpu.stage_schedule import attempt
-from vdla.compiler.operators.gpu.element_schedule import THREADS, bind_threads
+from vdla.compiler.operators.gpu.flat_schedules import THREADS, bind_threads, groups_of, is_thread_enough, split_terms
 from vdla.compiler.operators.gpu.group_loops import fuse_all, loop_extent, loops_inside
-from vdla.compiler.operators.gpu.reduction_schedule import groups_of, is_thread_enough, split_terms
+from vdla.compiler.operators.gpu.tile_choice import TileProblem, divisors, powers
 from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
+from vdla.compiler.tensorize import LANES
 
 _MOST_THREADS = 256
 _ELEMENTS = 4  # of a row for each thread
 _FEW_THREADS = 32  # a warp
 _GROUP_THREADS = 64  # shorter rows share a group
+_MOST_ROWS = 16  # of a group, where several threads do a row
 _MOST_EXTRA = 1.125  # of the work of all stages, where rows compute again what they share
 
 
@@ -81,33 +84,78 @@ def _steps_of(nest: BlockNest, indices: Indices) -> dict[str, int]:
     return found
 
 
-def default_row_tiles(
-    schedule: Schedule, block: str, limits: GridLimits, producers: Sequence[str], threads: int = THREADS
-) -> RowTiles:
-    """Threads for a few elements each; short rows share a group, of `threads` if one does a row.
+@dataclass(frozen=True, kw_only=True)
+class RowProblem(TileProblem):
+    """`rows` rows of `length` elements that `stages` stages pass over; the innermost loop over rows
+    has `last` iterations. A row has `elements` results.
 
-    Raises:
-        ScheduleError: one result has so many terms that several groups share them.
+    If one thread does a row, groups have `group_threads` by default.
     """
-    nest = block_nest(schedule.fn, block)
-    stages = [block_nest(schedule.fn, name) for name in producers]
-    rows = row_loops(nest, stages)
-    counts = [nominal_extent(loop.extent) // rows[loop.var] for loop in nest.own if loop.var in rows]
-    count, last = prod(counts), counts[-1] if counts else 1
-    length = max(iteration_count(stage.own) for stage in [nest, *stages]) // count
-    elements = iteration_count(nest.loops("spatial")) // count
-    if elements == 1 and groups_of(count, length) > 1:
-        raise ScheduleError(f"rows of {block}: a group must be enough for a row, got one of {length} terms")
-    if length < _FEW_THREADS or (elements == 1 and is_thread_enough(count, length)):
-        return RowTiles(1, min(threads, limits.threads))
-    share = _power_below(min(max(_FEW_THREADS, min(length // _ELEMENTS, _MOST_THREADS)), limits.threads))
-    together = [n for n in range(1, max(1, _GROUP_THREADS // share) + 1) if last % n == 0]
-    return RowTiles(share, together[-1])
 
+    operator: ClassVar[str] = "rows"
+    block: str
+    rows: int
+    last: int
+    length: int
+    elements: int
+    stages: int
+    group_threads: int
 
-def _power_below(number: int) -> int:
-    """The largest power of two of at most `number`."""
-    return 1 << (number.bit_length() - 1)
+    @staticmethod
+    def of(
+        schedule: Schedule, block: str, limits: GridLimits, producers: Sequence[str], threads: int = THREADS
+    ) -> RowProblem:
+        """Of a block and the stages before it."""
+        nest, *stages = nests = [block_nest(schedule.fn, name) for name in (block, *producers)]
+        steps = row_loops(nest, stages)
+        counts = [nominal_extent(loop.extent) // steps[loop.var] for loop in nest.own if loop.var in steps]
+        rows = prod(counts)
+        iterations = sum(iteration_count(stage.leaf.loops) for stage in nests)
+        return RowProblem(
+            **TileProblem.facts(nest, limits) | {"iterations": iterations},
+            block=block,
+            rows=rows,
+            last=counts[-1] if counts else 1,
+            length=max(iteration_count(stage.own) for stage in nests) // rows,
+            elements=iteration_count(nest.loops("spatial")) // rows,
+            stages=len(nests),
+            group_threads=min(threads, limits.threads),
+        )
+
+    @cached_property
+    def default(self) -> RowTiles:
+        """Threads for a few elements each; short rows share a group.
+
+        Raises:
+            ScheduleError: one result has so many terms that several groups share them.
+        """
+        rows, length = self.rows, self.length
+        if self.elements == 1 and groups_of(rows, length) > 1:
+            raise ScheduleError(f"rows of {self.block}: a group must be enough for a row, got one of {length} terms")
+        if length < _FEW_THREADS or (self.elements == 1 and is_thread_enough(rows, length)):
+            return RowTiles(1, self.group_threads)
+        share = min(max(_FEW_THREADS, min(length // _ELEMENTS, _MOST_THREADS)), self.limits.threads)
+        threads = powers(1, share)[-1]
+        return RowTiles(threads, divisors(self.last, max(1, _GROUP_THREADS // threads))[-1])
+
+    @property
+    def values(self) -> Mapping[str, Iterable[int]]:
+        """Powers of two; a row of one thread stays one."""
+        threads = powers(LANES, self.limits.threads)
+        if self.default.threads == 1:
+            return {"threads": (1,), "rows": threads}
+        return {"threads": threads, "rows": divisors(self.last, _MOST_ROWS)}
+
+    def threads(self, tiles: RowTiles) -> int:
+        """The threads of a group."""
+        return tiles.threads * tiles.rows
+
+    def fits(self, tiles: RowTiles) -> bool:
+        """Whether there is an element for most threads, and shared memory for half of a group."""
+        if tiles.threads > max(self.length, self.default.threads):
+            return False
+        held = 0 if tiles.threads == 1 else self.stages * (self.length + tiles.threads) * self.itemsize * tiles.rows
+        return self.holds(tiles) and (tiles == self.default or held <= self.limits.shared_bytes // 2)
 
 
 def schedule_rows(

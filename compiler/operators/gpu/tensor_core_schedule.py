@@ -9,20 +9,26 @@ bank.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from math import prod
+from typing import ClassVar
 
 from vdla.compiler import ir
 from vdla.compiler.analysis import loads, stores
 from vdla.compiler.codegen.llvm.intrinsics.mma import SUMS, RowsOfB, mma
 from vdla.compiler.ir import storage_dtype
-from vdla.compiler.operators.cpu.block_nest import block_nest
+from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
+from vdla.compiler.operators.gpu.tile_choice import TileProblem, powers
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
 from vdla.compiler.tensorize import LANES, Intrinsic, TensorizeError
 
 VECTOR_BYTES = 16
 _PHASE = 8  # lanes whose vectors of 16 bytes pass the banks together
+_MOST_SUMS = 128  # of a thread, in registers: a product of 64 x 64 for each warp spills nothing
 _STEP_BYTES = 64  # of a row of terms in shared memory
 
 
@@ -99,25 +105,82 @@ def schedule_tensor_cores(schedule: Schedule, block: str, tiles: TensorCoreTiles
         raise ScheduleError(f"tensor cores for {block}: {error}") from error
 
 
-def default_tensor_core_tiles(schedule: Schedule, block: str, limits: GridLimits) -> TensorCoreTiles:
-    """The largest tiles that divide the product and that a device holds.
+@dataclass(frozen=True, kw_only=True)
+class TensorCoreProblem(TileProblem):
+    """A product of [rows, terms] and [terms, columns], `batch` times."""
 
-    Raises:
-        ScheduleError: there are none, or tensor cores lack the types.
-    """
-    operands = tensor_core_operands(schedule, block)
-    left = operands.step.fragments["a"]
-    rows, columns, terms = _extents(schedule, block)
-    depths = _STEP_BYTES // storage_dtype(left.dtype).itemsize, left.shape[1]
-    for block_rows, block_columns, warp_rows, warp_columns in _TILES:
-        for of_step in depths:
-            tiles = TensorCoreTiles(block_rows, block_columns, of_step, warp_rows, warp_columns)
-            shared = tiles.shared_bytes(left.dtype, operands.rows_of_b)
-            fits = tiles.threads <= limits.threads and shared <= limits.shared_bytes
-            if fits and not (rows % block_rows or columns % block_columns or terms % of_step):
-                return tiles
-    rule = f"rows and columns must be multiples of {_TILES[-1][0]}, terms of {depths[-1]}"
-    raise ScheduleError(f"tensor cores for {block}: {rule}, got {rows}, {columns} and {terms}")
+    operator: ClassVar[str] = "tensor_cores"
+    block: str
+    batch: int
+    rows: int
+    columns: int
+    terms: int
+    operands: TensorCoreOperands
+
+    @staticmethod
+    def of(schedule: Schedule, block: str, limits: GridLimits) -> TensorCoreProblem:
+        """Of the block that sums.
+
+        Raises:
+            ScheduleError: it sums no product of two operands, or tensor cores lack the types.
+        """
+        operands, nest = tensor_core_operands(schedule, block), block_nest(schedule.fn, block)
+        rows, columns, terms = _extents(schedule, block)
+        itemsize = storage_dtype(operands.step.fragments["a"].dtype).itemsize
+        return TensorCoreProblem(
+            **TileProblem.facts(nest, limits) | {"itemsize": itemsize},
+            block=block,
+            batch=prod(nominal_extent(axis.extent) for axis in nest.leaf.block.axes[:-3]),
+            rows=rows,
+            columns=columns,
+            terms=terms,
+            operands=operands,
+        )
+
+    @cached_property
+    def default(self) -> TensorCoreTiles:
+        """The largest tiles that divide the product and that a device holds.
+
+        Raises:
+            ScheduleError: there are none.
+        """
+        depths = _STEP_BYTES // self.itemsize, self.fragment("a")[1]
+        for block_rows, block_columns, warp_rows, warp_columns in _TILES:
+            for depth in depths:
+                tiles = TensorCoreTiles(block_rows, block_columns, depth, warp_rows, warp_columns)
+                fits = tiles.threads <= self.limits.threads and self.shared_bytes(tiles) <= self.limits.shared_bytes
+                if fits and not (self.rows % block_rows or self.columns % block_columns or self.terms % depth):
+                    return tiles
+        rule = f"rows and columns must be multiples of {_TILES[-1][0]}, terms of {depths[-1]}"
+        got = f"{self.rows}, {self.columns} and {self.terms}"
+        raise ScheduleError(f"tensor cores for {self.block}: {rule}, got {got}")
+
+    def fragment(self, operand: str) -> tuple[int, int]:
+        """The rows and columns of a fragment."""
+        rows, columns = self.operands.step.fragments[operand].shape
+        return rows, columns
+
+    @property
+    def values(self) -> Mapping[str, Iterable[int]]:
+        """Powers of two."""
+        (rows, terms), (_, columns) = self.fragment("a"), self.fragment("c")
+        warp = {"warp_rows": powers(rows, 128), "warp_columns": powers(columns, 128)}
+        return {"rows": powers(rows, 256), "columns": powers(2 * columns, 256), "depth": powers(terms, 128), **warp}
+
+    def fits(self, tiles: TensorCoreTiles) -> bool:
+        """Whether tiles divide the product, warps those of a block, and sums have registers."""
+        whole = (self.rows, self.columns, self.terms, tiles.rows, tiles.columns)
+        if any(extent % size for extent, size in zip(whole, astuple(tiles), strict=True)):
+            return False
+        return self.sums(tiles) <= _MOST_SUMS and self.holds(tiles, self.shared_bytes(tiles))
+
+    def sums(self, tiles: TensorCoreTiles) -> int:
+        """Of a thread."""
+        return tiles.warp_rows * tiles.warp_columns // LANES
+
+    def shared_bytes(self, tiles: TensorCoreTiles) -> int:
+        """The shared memory of a block."""
+        return tiles.shared_bytes(self.operands.step.fragments["a"].dtype, self.operands.rows_of_b)
 
 
 def tensor_core_operands(schedule: Schedule, block: str) -> TensorCoreOperands:

@@ -2,8 +2,7 @@
 
 from vdla.compiler.operators.vdla.chain import Chain, ChainStep
 from vdla.compiler.operators.vdla.compile_operators import TemplateCall, compile_operators
-from vdla.compiler.operators.vdla.layouts import Layout
-from vdla.compiler.operators.vdla.operator import Operator, TemplateError
+from vdla.compiler.operators.vdla.operator import Layout, Operator, TemplateError
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.hardware.factors import residual_factors, slope_factors
 

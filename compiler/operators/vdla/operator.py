@@ -1,32 +1,74 @@
-"""An operator: a scheduled function for one shape and machine, its program, its packing."""
+"""An operator: a scheduled function for one shape and machine, its program, its packing.
+
+The name of a packed layout has the dimensions from the outermost to the innermost, as in oneDNN: an
+upper-case letter is a dimension, a number with the letter in lower case a block of it.
+`NCHW1n16c` is [N / 1, C / 16, H, W, 1, 16].
+"""
 
 from __future__ import annotations
 
-import inspect
-import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable
+from collections.abc import Hashable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from functools import cached_property, wraps
-from typing import Any, TypeVar, cast
-
-import numpy as np
-import numpy.typing as npt
-
+from dataclasses import Field
+from dataclasses import MISSING
+from dataclasses import dataclass
+from dataclasses import fields
+from dataclasses import replace
+from functools import cached_property
+from inspect import Parameter
+from inspect import Signature
+from typing import Any
+from typing import Concatenate
+from typing import ParamSpec
+from typing import Protocol
+from typing import cast
 from vdla.compiler import ir
 from vdla.compiler.codegen.vdla import compile_function
-from vdla.compiler.operators.vdla.layouts import Layout
-from vdla.compiler.operators.vdla.roles import SCALE, WEIGHT
+from vdla.compiler.operators.vdla.roles import SCALE
+from vdla.compiler.operators.vdla.roles import WEIGHT
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
 from vdla.compiler.operators.vdla.tile_search import waits_for_memory
 from vdla.compiler.operators.vdla.tile_timeline import timeline
-from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
+from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.support.errors import Error
 from vdla.support.integers import to_python
 from vdla.support.suggest import did_you_mean
+import math
+import numpy as np
+import numpy.typing as npt
+
+
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A layout by name, and its dimensions as the program's tensors describe them.
+
+    With `gaps`, sections of channels are not whole blocks, and have padding between them.
+    """
+
+    name: str
+    dimensions: str
+    gaps: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def in_sections(layout: Layout, at: int, *, gaps: bool = False) -> Layout:
+    """The layout with a dimension G of sections of channels, of this place: 1 behind a batch."""
+    sides = layout.dimensions.split(", ")
+    dimensions = ", ".join([*sides[:at], "sections", *sides[at:]])
+    return Layout(f"{layout.name[:at]}G{layout.name[at:]}", dimensions, gaps)
+
 
 Array = npt.NDArray[Any]
 _SHORT_PROGRAM = 20_000  # cycles
@@ -107,7 +149,7 @@ class Operator:
         return compile_function(self.config, self.function, weights, self.dimensions)
 
 
-Template = TypeVar("Template", bound=Callable[..., Operator])
+Options = ParamSpec("Options")
 _shared: ContextVar[dict[Hashable, Operator] | None] = ContextVar("_shared", default=None)
 
 OptionChooser = Callable[[Callable[..., Operator], Config, Mapping[str, Any]], Mapping[str, Any]]
@@ -140,36 +182,59 @@ def shared_operators() -> Iterator[None]:
         _shared.reset(token)
 
 
-def template(function: Template) -> Template:
-    """A template that checks the names of its options and accepts NumPy scalars."""
-    name, parameters = function.__name__, inspect.signature(function).parameters
-    options = {key: parameter for key, parameter in parameters.items() if key != "config"}
+class OperatorForm(Protocol):
+    """The options of a template, a dataclass."""
 
-    @wraps(function)
-    def checked(config: Config, **given: Any) -> Operator:  # noqa: ANN401  the options of the template
+    def operator(self) -> Operator:
+        """The operator of the options."""
+
+
+def template(
+    name: str, form: Callable[Concatenate[Config, Options], OperatorForm], options: Sequence[str]
+) -> Callable[Concatenate[Config, Options], Operator]:
+    """A function from some of the options of a form to an operator, which checks their names and
+    accepts NumPy scalars.
+    """
+    declared: Any = form
+    known = {option.name: option for option in fields(declared)}
+    parameters = [_parameter(known[option]) for option in options]
+    required = [parameter.name for parameter in parameters if parameter.default is Parameter.empty]
+
+    def checked(config: Config, *words: Options.args, **given: Options.kwargs) -> Operator:
         if not isinstance(config, Config):
             raise TemplateError(f"{name}: config must be a Config, got {type(config).__name__}")
         for key in given:
             if key not in options:
                 hint = did_you_mean(key, options)
                 raise TemplateError(f"{name}: option must be one of {', '.join(options)}, got {key}{hint}")
-        missing = [key for key, option in options.items() if option.default is option.empty and key not in given]
+        missing = [key for key in required if key not in given]
         if missing:
             raise TemplateError(f"{name}: {', '.join(missing)} must be given, got none")
         made = {key: _to_python(value) for key, value in given.items()}
-        known, call = _shared.get(), (function, config, _chooser.get(), *sorted(made.items()))
+        known, call = _shared.get(), (form, config, _chooser.get(), *sorted(made.items()))
         if known is None or not _is_hashable(call):
             return applied(config, made)
         if call not in known:
             known[call] = applied(config, made)
         return known[call]
 
-    def applied(config: Config, options: Mapping[str, Any]) -> Operator:
+    def applied(config: Config, given: Mapping[str, Any]) -> Operator:
         chooser = _chooser.get()
-        more = {} if chooser is None else chooser(checked, config, options)
-        return replace(function(config, **{**options, **more}), origin=OperatorOrigin(checked, options))
+        more = {} if chooser is None else chooser(checked, config, given)
+        made: Operator = declared(config, **{**given, **more}).operator()
+        return replace(made, origin=OperatorOrigin(checked, given))
 
-    return cast("Template", checked)
+    function: Any = checked
+    function.__name__ = function.__qualname__ = name
+    function.__module__, function.__doc__ = form.__module__, form.__doc__
+    config = Parameter("config", Parameter.POSITIONAL_OR_KEYWORD, annotation="Config")
+    function.__signature__ = Signature([config, *parameters], return_annotation="Operator")
+    return cast("Callable[Concatenate[Config, Options], Operator]", function)
+
+
+def _parameter(option: Field[Any]) -> Parameter:
+    default = Parameter.empty if option.default is MISSING else option.default
+    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=option.type)
 
 
 def _is_hashable(key: object) -> bool:

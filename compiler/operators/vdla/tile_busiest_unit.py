@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
-from vdla.compiler.operators.vdla.tile_steps import Floats
+from vdla.compiler.operators.vdla.tile_rates import Floats
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
 from vdla.hardware import timing
 from vdla.hardware.config import Config

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ Bools = NDArray[np.bool_]
 
 _CHUNKS, _GROUPS = LOOPS.index("chunks"), LOOPS.index("groups")
 _MOST_AT_ONCE = 1 << 16
+_SIZES = ("in_blocks", "cols", "rows", "out_blocks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +43,9 @@ class Candidates:
     @staticmethod
     def of(tiling: Tiling) -> Candidates:
         """One tiling."""
-        sizes = (tiling.rows, tiling.cols, tiling.out_blocks, tiling.in_blocks)
-        threads = (tiling.threads, LOOPS.index(tiling.threads_over))
-        rows, cols, out_blocks, in_blocks, count, over = (np.array([n], np.int64) for n in (*sizes, *threads))
-        return Candidates(
-            rows=rows,
-            cols=cols,
-            out_blocks=out_blocks,
-            in_blocks=in_blocks,
-            keep_weights=np.array([tiling.keep_weights]),
-            threads=count,
-            over=over,
-            by_blocks=np.array([tiling.by_blocks]),
-            strips=np.array([tiling.strips], np.int64),
-        )
+        names = (column.name for column in fields(Candidates) if column.name != "over")
+        columns = {name: np.array([getattr(tiling, name)]) for name in names}
+        return Candidates(**columns, over=np.array([LOOPS.index(tiling.threads_over)]))
 
     @staticmethod
     def grid(sizes: Sequence[Ints], keep_weights: Bools, by_blocks: Bools) -> Candidates:
@@ -62,20 +53,13 @@ class Candidates:
 
         `sizes` are those of `in_blocks`, `cols`, `rows` and `out_blocks`.
         """
-        in_blocks, cols, rows, out_blocks = sizes
-        lengths = [len(axis) for axis in (*sizes, keep_weights, by_blocks)]
-        chunk, wide, high, group, keep, part = np.indices(lengths).reshape(len(lengths), -1)
-        return Candidates(
-            rows=rows[high],
-            cols=cols[wide],
-            out_blocks=out_blocks[group],
-            in_blocks=in_blocks[chunk],
-            keep_weights=keep_weights[keep],
-            threads=np.ones(len(keep), np.int64),
-            over=np.zeros(len(keep), np.int64),
-            by_blocks=by_blocks[part],
-            strips=np.ones(len(keep), np.int64),
-        )
+        names, values = (*_SIZES, "keep_weights", "by_blocks"), (*sizes, keep_weights, by_blocks)
+        places = np.indices([len(column) for column in values]).reshape(len(values), -1)
+        columns: dict[str, Any] = {
+            name: column[place] for name, column, place in zip(names, values, places, strict=True)
+        }
+        one = np.ones(places.shape[1], np.int64)
+        return Candidates(**columns, threads=one, over=np.zeros_like(one), strips=one)
 
     @staticmethod
     def joined(tables: Sequence[Candidates]) -> Candidates:
@@ -99,17 +83,8 @@ class Candidates:
 
     def tiling(self, index: int) -> Tiling:
         """One candidate."""
-        return Tiling(
-            rows=int(self.rows[index]),
-            cols=int(self.cols[index]),
-            out_blocks=int(self.out_blocks[index]),
-            in_blocks=int(self.in_blocks[index]),
-            keep_weights=bool(self.keep_weights[index]),
-            threads=int(self.threads[index]),
-            threads_over=LOOPS[self.over[index]],
-            by_blocks=bool(self.by_blocks[index]),
-            strips=int(self.strips[index]),
-        )
+        values = {column.name: getattr(self, column.name)[index].item() for column in fields(self)}
+        return Tiling(threads_over=LOOPS[values.pop("over")], **values)
 
     def iterations(self, problem: TilingProblem) -> Ints:
         """[loop, candidate]: the iterations of each of LOOPS."""
@@ -130,17 +105,17 @@ def fitting_candidates(config: Config, problem: TilingProblem, threads: int) -> 
     Their virtual threads are over the innermost tile loop that iterates.
     """
     most = max(config.depths)
-    extents = (problem.in_blocks, problem.cols, problem.rows, problem.out_blocks)
-    first, *others = (_sizes(extent, most) for extent in extents)
+    first, *others = (_even_sizes(getattr(problem, name), most) for name in _SIZES)
     step = max(1, _MOST_AT_ONCE // (2 * len(others[0]) * len(others[1]) * len(others[2])))
     for start in range(0, len(first), step):
-        every = _product(problem, threads, first[start : start + step], *others)
+        sizes = (first[start : start + step], *others)
+        every = Candidates.grid(sizes, np.array([True, False]), np.array([False])).dealt(problem, threads)
         found = every.take(fitting(config, problem, every))
         if len(found):
             yield found
 
 
-def _sizes(extent: int, most: int) -> Ints:
+def _even_sizes(extent: int, most: int) -> Ints:
     """Candidate tile sizes up to `most`: the smallest size for each number of tiles."""
     sizes = np.arange(1, min(extent, most) + 1)
     chosen: Ints = sizes[sizes == _blocks(extent, _blocks(extent, sizes))]
@@ -150,14 +125,6 @@ def _sizes(extent: int, most: int) -> Ints:
 def _blocks(extent: int, block: Ints) -> Ints:
     """`blocks` of many sizes."""
     return np.asarray(-(-extent // block), np.int64)
-
-
-def _product(
-    problem: TilingProblem, threads: int, in_blocks: Ints, cols: Ints, rows: Ints, out_blocks: Ints
-) -> Candidates:
-    """The candidates of all sizes, the last varying fastest, with weights kept and not kept."""
-    keep = np.array([True, False])
-    return Candidates.grid((in_blocks, cols, rows, out_blocks), keep, np.array([False])).dealt(problem, threads)
 
 
 def fitting(config: Config, problem: TilingProblem, c: Candidates) -> Bools:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
-from vdla.compiler.operators.vdla.tile_rates import TileRates
-from vdla.compiler.operators.vdla.tile_steps import Bools, Floats, Ints, TileSteps
+from vdla.compiler.operators.vdla.tile_rates import Bools, Floats, Ints, TileRates, TileSteps
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
 
 REMEMBERED = 4

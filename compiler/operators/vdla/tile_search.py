@@ -14,7 +14,7 @@ import numpy as np
 
 from vdla.compiler.operators.vdla.tile_busiest_unit import busiest_unit
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated, fitting, fitting_candidates
-from vdla.compiler.operators.vdla.tile_steps import Bools, Floats, steps_of
+from vdla.compiler.operators.vdla.tile_rates import Bools, Floats, steps_of
 from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware import timing

@@ -3,7 +3,7 @@
 All candidates run at once, in columns. In each iteration of the tile loops the load unit fills a
 window and streams weights through the one read channel, compute follows as data arrive, and the
 last chunk streams results out through the write channel. Times are cycles from the start of the
-program; of a long loop, only some iterations are run (`tile_steps.py`).
+program; of a long loop, only some iterations are run (`tile_rates.py`).
 
 Candidates are sorted, so that those that still have steps are a slice at the front; whatever does
 not depend on times is computed for all steps before the run (`tile_run_plan.py`).
@@ -14,9 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
-from vdla.compiler.operators.vdla.tile_rates import TileRates
+from vdla.compiler.operators.vdla.tile_rates import REPEATED, Floats, TileRates, TileSteps, steps_of
 from vdla.compiler.operators.vdla.tile_run_plan import REMEMBERED, RunPlan
-from vdla.compiler.operators.vdla.tile_steps import REPEATED, Floats, TileSteps, steps_of
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
 from vdla.hardware import timing
 from vdla.hardware.config import Config

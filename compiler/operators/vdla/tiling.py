@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated, fitting, fitting_candidates
 from vdla.compiler.operators.vdla.tile_search import ChosenTiling, quick_search, search, waits_for_memory
 from vdla.compiler.operators.vdla.tile_timeline import timeline
-from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem
+from vdla.compiler.operators.vdla.tiling_problem import LOOPS, SIZES, Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.support.integers import is_int, to_python
 
@@ -79,13 +79,12 @@ def _check(problem: TilingProblem, given: Tiling, name: str) -> Tiling:
     if not isinstance(given, Tiling):
         raise TemplateError(f"{name}: tiling must be a Tiling, got {given!r}")
     given = replace(given, **{field.name: to_python(getattr(given, field.name)) for field in fields(given)})
-    for what in ("rows", "cols", "out_blocks", "in_blocks"):
+    for what in SIZES:
         size, most = getattr(given, what), getattr(problem, what)
         if not is_int(size) or not 1 <= size <= most:
             raise TemplateError(f"{name}: {what} of the tiling must be an integer from 1 to {most}, got {size!r}")
-    loops = LOOPS if problem.in_blocks > 1 or not problem.separate else LOOPS[1:]
-    if given.threads_over not in loops:
-        rule = f"threads_over of the tiling must be one of {', '.join(loops)}"
+    if given.threads_over not in problem.loops:
+        rule = f"threads_over of the tiling must be one of {', '.join(problem.loops)}"
         raise TemplateError(f"{name}: {rule}, got {given.threads_over!r}")
     for what in ("threads", "strips"):
         if not is_int(getattr(given, what)) or getattr(given, what) < 1:
@@ -94,12 +93,6 @@ def _check(problem: TilingProblem, given: Tiling, name: str) -> Tiling:
         if not isinstance(getattr(given, what), bool):
             raise TemplateError(f"{name}: {what} of the tiling must be True or False, got {getattr(given, what)!r}")
     return given
-
-
-def tilings(config: Config, problem: TilingProblem, threads: int) -> Iterator[Tiling]:
-    """All tilings of even sizes that fit the buffers."""
-    for candidates in fitting_candidates(config, problem, threads):
-        yield from (candidates.tiling(index) for index in range(len(candidates)))
 
 
 def fits(config: Config, problem: TilingProblem, tiling: Tiling) -> bool:

@@ -12,6 +12,9 @@ Count = Any
 
 LOOPS = ("chunks", "cols", "rows", "batches", "groups")
 """The tile loops, innermost first."""
+SIZES = ("rows", "cols", "out_blocks", "in_blocks")
+"""The sizes of a tile."""
+MOST_THREADS, STRIPS = 4, (1, 2, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,25 @@ class TilingProblem:
         return pixels * self.inputs * self.unit
 
     @property
-    def window_size(self) -> tuple[int, int]:
-        """Input rows and columns for all results."""
-        return (self.rows - 1) * self.row_step + self.row_span, (self.cols - 1) * self.col_step + self.col_span
+    def loops(self) -> tuple[str, ...]:
+        """The tile loops whose iterations virtual threads can share."""
+        return LOOPS if self.in_blocks > 1 or not self.separate else LOOPS[1:]
+
+    def choices(self, most: int) -> dict[str, tuple[int | str | bool, ...]]:
+        """The values of each choice of a tiling, with sizes up to `most`: what a schedule decides.
+
+        The vector unit loads windows itself, in order, and other operators of a chain hide its
+        ends, so that strips gain nothing.
+        """
+        by_blocks = self.in_blocks > 1 and not self.separate
+        return {
+            **{name: tuple(range(1, min(getattr(self, name), most) + 1)) for name in SIZES},
+            "keep_weights": (False, True),
+            "threads": tuple(range(1, MOST_THREADS + 1)),
+            "threads_over": self.loops,
+            "by_blocks": (False, True) if by_blocks else (False,),
+            "strips": STRIPS[:1] if self.through_acc or self.chained else STRIPS,
+        }
 
     def window_blocks(self, out_blocks: Count, in_blocks: Count) -> Count:
         """Channel blocks of input that a tile holds at once."""

@@ -1,10 +1,8 @@
 """Schedules of GPUs for the tuner: their spaces, and a model of what kernels cost."""
 
-from vdla.compiler.tune.grid.cost import modelled_cost
-from vdla.compiler.tune.grid.features import GRID_FEATURES
-from vdla.compiler.tune.grid.kernel_work import kernel_work
+from vdla.compiler.tune.grid.kernel_work import kernel_work, modelled_cost
 from vdla.compiler.tune.grid.model import GridMachine, GridWork, modelled_cycles
-from vdla.compiler.tune.grid.task import MEASURED, MODELLED, GridTask, grid_task
+from vdla.compiler.tune.grid.task import GRID_FEATURES, MEASURED, MODELLED, GridTask, grid_task
 
 __all__ = [
     "GRID_FEATURES",

@@ -16,16 +16,38 @@ from numpy.typing import NDArray
 from vdla.compiler import ir
 from vdla.compiler.arith import AffineError, evaluate, var_names
 from vdla.compiler.ir import THREAD_AXES, GridKernel, LoopKind, storage_dtype
+from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.operators.cpu.block_nest import nominal_extent
-from vdla.compiler.tune.grid.model import BANK_BYTES, BANKS, IN_FLIGHT, TENSOR_CORE_STEP, WARP, GridWork
+from vdla.compiler.target import GridLimits
+from vdla.compiler.tune.grid.model import (
+    BANK_BYTES,
+    BANKS,
+    IN_FLIGHT,
+    OWN_REGISTERS,
+    TENSOR_CORE_STEP,
+    WARP,
+    GridMachine,
+    GridWork,
+    modelled_cycles,
+)
 
 Ints = NDArray[np.int64]
 
 _SECTOR_BYTES = 32  # of memory: the least that is moved
 _ACCESS_BYTES = 16  # that a thread moves by one instruction
 _SHORT = 16  # iterations of a loop that a compiler unrolls: a value that is read again stays in a register
-_OWN_REGISTERS = 24  # for addresses and loop variables
 _LOCAL = ("local", "warp")
+
+
+def modelled_cost(fn: ir.Function, limits: GridLimits, machine: GridMachine | None = None) -> float:
+    """The cycles of all launches of a scheduled function, as they are lowered; by default on a
+    machine of the size of a GPU for data centres.
+
+    Raises:
+        PassError: the schedule asks for the impossible, or for more than the limits.
+    """
+    chosen = GridMachine() if machine is None else machine
+    return float(sum(modelled_cycles(kernel_work(kernel), chosen) for kernel in lower_kernels(fn, limits)))
 
 
 def kernel_work(kernel: GridKernel) -> GridWork:
@@ -36,7 +58,7 @@ def kernel_work(kernel: GridKernel) -> GridWork:
         groups=float(prod(nominal_extent(extent) for extent in kernel.grid)),
         threads=float(kernel.threads),
         shared_bytes=float(kernel.shared_bytes),
-        registers=_OWN_REGISTERS + _local_registers(kernel),
+        registers=OWN_REGISTERS + _local_registers(kernel),
         memory_bytes=counts.sectors * _SECTOR_BYTES,
         shared_passes=counts.passes,
         operations=counts.operations,

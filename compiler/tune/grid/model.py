@@ -18,6 +18,7 @@ WARP = 32
 BANKS, BANK_BYTES = 32, 4  # of shared memory, and of one bank's words
 IN_FLIGHT = 4  # iterations of a loop whose loads are waited for together
 TENSOR_CORE_STEP = 4.0  # operations in whose time a processor's tensor cores do one step of a warp
+OWN_REGISTERS = 24  # of a thread, for addresses and loop variables
 _NOT_OVERLAPPED = 0.1  # of what takes less time than the longest part
 
 
@@ -88,3 +89,8 @@ def modelled_cycles(work: GridWork, machine: GridMachine) -> Numbers:
     longest = parts.max(axis=0)
     cycles = machine.launch_cycles + longest + _NOT_OVERLAPPED * (parts.sum(axis=0) - longest)
     return np.asarray(cycles, np.float64)[()]
+
+
+def ceil_div(extent: int, tile: int) -> int:
+    """The tiles that cover an extent."""
+    return -(-extent // tile)

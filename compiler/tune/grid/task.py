@@ -3,13 +3,15 @@
     task = grid_task(fn, limits)
     scheduled = task.build(task.space.point(0))
 
-Every point fits the limits; the first trial of a run is that of the default schedule.
+Every point fits the limits; the first trial of a run is that of the default schedule. Features are
+what a launch does, as logarithms to base 2: they mean the same for all operators and shapes, so
+that tasks can share a cost model.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import product
@@ -19,21 +21,63 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler import ir
-from vdla.compiler.operators.gpu import grid_schedule
+from vdla.compiler.operators.gpu import grid_problems, grid_schedule
+from vdla.compiler.operators.gpu.tile_choice import TileProblem, Tiles
 from vdla.compiler.target import GridLimits
-from vdla.compiler.tune.errors import TuneError
-from vdla.compiler.tune.grid.features import GRID_FEATURES, draft_work, grid_features
-from vdla.compiler.tune.grid.form import Tiles
-from vdla.compiler.tune.grid.form_of import BlockForm, form_of
+from vdla.compiler.tune.cost_model import ESTIMATE
+from vdla.compiler.tune.grid.drafts import OPERATORS, draft_work
 from vdla.compiler.tune.grid.model import GridMachine, GridWork, modelled_cycles
-from vdla.compiler.tune.space import Ints, Knob, Point, Space
+from vdla.compiler.tune.space import Ints, Knob, Point, Space, TuneError
+from vdla.compiler.tune.task import FunctionTask, content_key
+
+_WORK = tuple(field.name for field in fields(GridWork))
+KNOBS = (
+    "rows", "columns", "depth", "blocks", "channels", "threads", "groups", "lanes",
+    "thread_rows", "thread_columns", "thread_channels", "warp_rows", "warp_columns",
+)  # fmt: skip
+"""The fields of all tiles."""
+
+GRID_FEATURES = (
+    ESTIMATE,
+    *(f"is_{name}" for name in OPERATORS),
+    *_WORK,  # of the draft: groups, and what one of them holds and does
+    "warps", "occupancy",
+    "bytes_operation", "passes_operation",  # of memory and of banks, for each operation
+    *(f"knob_{name}" for name in KNOBS),
+)  # fmt: skip
+
+
+def work_columns(works: Sequence[GridWork]) -> GridWork:
+    """The work of several points as columns."""
+    columns = [asdict(work) for work in works]
+    return GridWork(**{name: np.array([float(column[name]) for column in columns]) for name in _WORK})
+
+
+def grid_features(
+    operator: str, work: GridWork, knobs: dict[str, NDArray[np.int64]], machine: GridMachine
+) -> NDArray[np.float32]:
+    """[point, feature], in the order of GRID_FEATURES; knobs that a form lacks are 0."""
+    count = len(np.asarray(work.threads))
+    known = {name: np.log2(1 + np.asarray(getattr(work, name))) for name in _WORK}
+    known |= {f"is_{name}": np.full(count, float(name == operator)) for name in OPERATORS}
+    known |= {f"knob_{name}": np.log2(1.0 + knobs.get(name, np.zeros(count))) for name in KNOBS}
+    operations = np.maximum(work.operations, 1)
+    known |= {
+        ESTIMATE: np.log2(modelled_cycles(work, machine)),
+        "warps": np.log2(work.warps),
+        "occupancy": np.asarray(work.occupancy(machine)),
+        "bytes_operation": np.asarray(work.memory_bytes / operations),
+        "passes_operation": np.asarray(work.shared_passes / operations),
+    }
+    return np.stack([known[name] for name in GRID_FEATURES], axis=1).astype(np.float32)
+
 
 GRID_SPACE_VERSION = 1
 """Points of another version mean something else."""
 
 
 @dataclass(frozen=True, eq=False)
-class GridTask:
+class GridTask(FunctionTask):
     """An unscheduled function for a device; `costs` says what its costs are, such as "measured"."""
 
     name: str
@@ -48,17 +92,31 @@ class GridTask:
     @cached_property
     def key(self) -> str:
         """A hash of the function, the device with its limits, the kind of costs and the version."""
-        content = json.dumps([str(self.function), asdict(self.limits), self.costs, GRID_SPACE_VERSION])
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
+        return content_key(json.dumps([str(self.function), asdict(self.limits), self.costs, GRID_SPACE_VERSION]))
 
     @cached_property
-    def form(self) -> BlockForm:
-        """The block whose tiles are chosen.
+    def _choice(self) -> tuple[str, TileProblem]:
+        """The block whose tiles are chosen, that with the most iterations, and what they cut up.
+
+        The other blocks keep the tiles that they have by default.
 
         Raises:
             TuneError: there is none.
         """
-        return form_of(self.function, self.limits)
+        problems = grid_problems(self.function, self.limits)
+        if not problems:
+            raise TuneError(f"tune {self.function.name}: a block must have tiles to choose on a grid, got none")
+        return max(problems.items(), key=lambda choice: choice[1].iterations)
+
+    @property
+    def block(self) -> str:
+        """The block whose tiles are chosen."""
+        return self._choice[0]
+
+    @property
+    def problem(self) -> TileProblem:
+        """What the tiles cut up."""
+        return self._choice[1]
 
     @cached_property
     def space(self) -> Space:
@@ -67,35 +125,17 @@ class GridTask:
         Raises:
             TuneError: the function has no tiles to choose.
         """
-        form = self.form.form
-        names = [field.name for field in fields(form.default)]
-        knobs = []
-        for name in names:
-            own = getattr(form.default, name)
-            knobs.append(Knob(name, tuple(sorted({*form.values.get(name, ()), own}))))
-        bare = Space(f"{self.name} on {self.limits.name}", tuple(knobs))
-        kind = type(form.default)
-        legal = [
-            code
-            for code, values in enumerate(product(*(knob.values for knob in knobs)))
-            if form.fits(kind(*values)) or kind(*values) == form.default
-        ]
-        return Space(bare.name, bare.knobs, np.array(legal, np.int64))
+        problem, default = self.problem, self.problem.default
+        values = {name: sorted({*problem.values.get(name, ()), value}) for name, value in asdict(default).items()}
+        every = (replace(default, **dict(zip(values, point, strict=True))) for point in product(*values.values()))
+        legal = [code for code, tiles in enumerate(every) if tiles == default or problem.fits(tiles)]
+        knobs = tuple(Knob(name, tuple(column)) for name, column in values.items())
+        return Space(f"{self.name} on {self.limits.name}", knobs, np.array(legal, np.int64))
 
     @cached_property
     def default(self) -> Point:
         """The tiles that are taken without tuning."""
-        return asdict(self.form.form.default)
-
-    def changes(self, point: Point) -> dict[str, str]:
-        """How a point differs from the default one: for each such knob both values, as "1 to 4"."""
-        return {
-            name: f"{self.default[name]} to {value}" for name, value in point.items() if value != self.default[name]
-        }
-
-    def of_log(self, point: Point) -> Point:
-        """The same point."""
-        return point
+        return asdict(self.problem.default)
 
     def tiles(self, point: Point) -> Tiles:
         """The tiles of a point.
@@ -104,7 +144,7 @@ class GridTask:
             TuneError: it is none of the space.
         """
         self.space.index(point)
-        return replace(self.form.form.default, **point)
+        return replace(self.problem.default, **point)
 
     def build(self, point: Point) -> ir.Function:
         """The scheduled function of a point.
@@ -113,15 +153,7 @@ class GridTask:
             TuneError: it is none of the space.
             ScheduleError: the schedule is illegal for the function.
         """
-        return grid_schedule(self.function, self.limits, tiles={self.form.block: self.tiles(point)}).fn
-
-    def draft(self, point: Point) -> ir.Function:
-        """The same as `build`."""
-        return self.build(point)
-
-    def overhead(self, point: Point) -> float:
-        """Nothing runs outside of the kernels."""
-        return 0.0
+        return grid_schedule(self.function, self.limits, tiles={self.block: self.tiles(point)}).fn
 
     # --- many points
 
@@ -136,9 +168,8 @@ class GridTask:
 
     def _work(self, indices: Ints) -> GridWork:
         """The drafted work of points."""
-        form = self.form.form
         points = (self.space.point(int(index)) for index in indices)
-        return draft_work([form.work(replace(form.default, **point)) for point in points])
+        return work_columns([draft_work(self.problem, replace(self.problem.default, **point)) for point in points])
 
     def estimate(self, indices: Ints) -> NDArray[np.float64]:
         """Cycles of the block's launch by the model, drafted without building."""
@@ -147,7 +178,7 @@ class GridTask:
     def features(self, indices: Ints) -> NDArray[np.float32]:
         """[point, feature]."""
         knobs = dict(self.space.columns(indices))
-        return grid_features(self.form.form.operator, self._work(indices), knobs, self._machine)
+        return grid_features(self.problem.operator, self._work(indices), knobs, self._machine)
 
 
 MEASURED, MODELLED = "measured", "modelled"

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from vdla.compiler.tune.cost_model import CostModel, Features, Floats, Group
+from vdla.compiler.tune.cost_model import ESTIMATE, CostModel, Features, Floats, Group
 from vdla.compiler.tune.searches.search import SpaceSearch, ranked_sample
 from vdla.compiler.tune.space import Ints
 from vdla.compiler.tune.task import TuningTask
@@ -26,6 +26,7 @@ _VARIETY = 0.02  # what a value that a batch lacks is worth, in standard deviati
 _CHOICE = 4  # points for each place of a batch
 _MOST_KEPT = 1 << 16  # points whose features are kept
 _MOST_RANKED = 1 << 20
+_MOST_DRAWN = 1 << 18  # without estimates
 
 
 class AnnealingSearch(SpaceSearch):
@@ -136,3 +137,20 @@ class AnnealingSearch(SpaceSearch):
             seen[knobs, digits[best]], left[best] = True, False
             chosen.append(int(indices[best]))
         return chosen
+
+
+class BlindSearch(AnnealingSearch):
+    """Learns from features other than estimates, and begins at random: what the TVM paper's search
+    knew.
+    """
+
+    name = "blind"
+
+    @cached_property
+    def _by_estimate(self) -> Ints:
+        return self.task.space.sample_indices(self.rng, _MOST_DRAWN)
+
+    def _seen(self, features: Features) -> Features:
+        """Features with those of the estimate as 0."""
+        hidden = [name.startswith(ESTIMATE) for name in self.task.feature_names]
+        return np.where(hidden, np.float32(0), features)

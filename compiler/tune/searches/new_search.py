@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vdla.compiler.tune.cost_model import Group
-from vdla.compiler.tune.errors import TuneError
-from vdla.compiler.tune.searches.annealing import AnnealingSearch
-from vdla.compiler.tune.searches.blind import BlindSearch
-from vdla.compiler.tune.searches.estimate import EstimateSearch
-from vdla.compiler.tune.searches.exhaustive import ExhaustiveSearch
-from vdla.compiler.tune.searches.genetic import GeneticSearch
-from vdla.compiler.tune.searches.grid import GridSearch
-from vdla.compiler.tune.searches.nevergrad import NevergradSearch
-from vdla.compiler.tune.searches.optuna import OptunaSearch
-from vdla.compiler.tune.searches.random import RandomSearch
-from vdla.compiler.tune.searches.search import SpaceSearch
+from vdla.compiler.tune.searches.annealing import AnnealingSearch, BlindSearch
+from vdla.compiler.tune.searches.library import NevergradSearch, OptunaSearch
+from vdla.compiler.tune.searches.search import (
+    EstimateSearch,
+    ExhaustiveSearch,
+    GeneticSearch,
+    GridSearch,
+    RandomSearch,
+    SpaceSearch,
+)
+from vdla.compiler.tune.space import TuneError
 from vdla.compiler.tune.task import TuningTask
 from vdla.support.suggest import did_you_mean
 

@@ -1,4 +1,4 @@
-"""What all searches share: points by their indices, each proposed at most once.
+"""What all searches share, and simple ones: points by their indices, each proposed at most once.
 
 A search is a class with a `name`, made from a task and a seed. The same seed and the same costs
 give the same proposals. Batches may be proposed before the one before has been told.
@@ -7,16 +7,22 @@ give the same proposals. Batches may be proposed before the one before has been 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import count as count_from
+from itertools import islice
 from typing import ClassVar
 
 import numpy as np
 
-from vdla.compiler.tune.errors import TuneError
-from vdla.compiler.tune.space import Ints, Point
+from vdla.compiler.tune.space import Ints, Point, TuneError
 from vdla.compiler.tune.task import TuningTask
 from vdla.support.integers import is_int
 
+_MOST = 1 << 20  # points that are ranked
+_TRIES = 20  # generations for a batch
+_POPULATION = 32
+_MUTATED = 0.2  # of the children
 _DENSE = 1 / 2  # of a space: beyond it, what is left is listed
 
 
@@ -109,3 +115,93 @@ def ranked_sample(search: SpaceSearch, most: int) -> Ints:
     if estimates.min() == estimates.max():
         return search.rng.permutation(indices)
     return indices[np.argsort(estimates, kind="stable")]
+
+
+class RandomSearch(SpaceSearch):
+    """Draws points at random."""
+
+    name = "random"
+
+    def _choose(self, count: int) -> list[int]:
+        return self._random(count)
+
+
+class ExhaustiveSearch(SpaceSearch):
+    """Takes the points in order; its best is the optimum, once it has all."""
+
+    name = "exhaustive"
+    _next = 0
+
+    def _choose(self, count: int) -> list[int]:
+        left = (index for index in count_from(self._next) if index not in self.taken)
+        chosen = list(islice(left, count))
+        self._next = chosen[-1] + 1
+        return chosen
+
+
+class GridSearch(SpaceSearch):
+    """Takes the first point, the middle one, those at quarters, and so on."""
+
+    name = "grid"
+
+    def __init__(self, task: TuningTask, seed: int = 0) -> None:
+        super().__init__(task, seed)
+        self._order = _refined(task.space.size)
+
+    def _choose(self, count: int) -> list[int]:
+        fresh = dict.fromkeys(islice((index for index in self._order if index not in self.taken), count))
+        return list(fresh)
+
+
+def _refined(size: int) -> Iterator[int]:
+    """0 to `size - 1`, each once: with a step that halves, those that no larger step met."""
+    step = 1 << max(0, (size - 1).bit_length())
+    yield 0
+    while step > 1:
+        yield from range(step // 2, size, step)
+        step //= 2
+
+
+class EstimateSearch(SpaceSearch):
+    """Takes points from the lowest estimate up; of a very large space, first those of a sample."""
+
+    name = "estimate"
+
+    @cached_property
+    def _order(self) -> Iterator[int]:
+        return iter(ranked_sample(self, _MOST).tolist())
+
+    def _choose(self, count: int) -> list[int]:
+        return self._new(self._order, count)
+
+
+class GeneticSearch(SpaceSearch):
+    """Children of two good points, each knob from one of them, sometimes mutated; the first
+    generation is random.
+
+    The parents are the best points so far, so a generation is a batch.
+    """
+
+    name = "genetic"
+
+    def _choose(self, count: int) -> list[int]:
+        if len(self.told) < 2 or len(self.taken) < _POPULATION:
+            return self._random(count)
+        children: list[int] = []
+        for _ in range(_TRIES):
+            children += self._children(count).tolist()
+            if len(set(children) - self.taken) >= count:
+                break
+        return self._new(children, count)
+
+    def _children(self, count: int) -> Ints:
+        """Legal children of parents that are drawn with a chance that falls with their rank."""
+        space = self.task.space
+        parents = np.array(sorted(self.told, key=lambda index: (self.told[index], index))[:_POPULATION])
+        chance = np.arange(len(parents), 0, -1) / (len(parents) * (len(parents) + 1) / 2)
+        pairs = space.digits(self.rng.choice(parents, 2 * count, p=chance)).reshape(2, count, -1)
+        born = space.indices(np.where(self.rng.random(pairs[0].shape) < 0.5, pairs[0], pairs[1]))
+        born = born[born >= 0]
+        mutated = self.rng.random(len(born)) < _MUTATED
+        again = np.isin(born, np.fromiter(self.taken, np.int64, len(self.taken)))
+        return np.where(mutated | again, space.mutated(self.rng, born), born)

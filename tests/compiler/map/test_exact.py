@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vdla.compiler import te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.map import candidates
-from vdla.compiler.map.gather import gather
+from vdla.compiler.map.packing import gather
 from vdla.compiler.operators import definitions
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import simulate

@@ -3,7 +3,7 @@
 import pytest
 
 from vdla.compiler.map import MapError
-from vdla.compiler.map.fixed_form import fixed_form
+from vdla.compiler.map.candidates import fixed_form
 from vdla.compiler.operators import definitions
 from vdla.hardware.config import Config
 

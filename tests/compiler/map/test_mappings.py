@@ -6,7 +6,7 @@ from helpers.plain_operators import expected, kinds, random_arrays
 
 from vdla.compiler import te
 from vdla.compiler.map import MapError, candidates
-from vdla.compiler.map.outer_loops import ROW_BLOCKS
+from vdla.compiler.map.mapping import ROW_BLOCKS
 from vdla.compiler.operators import definitions
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import simulate

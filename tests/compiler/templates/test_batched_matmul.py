@@ -9,8 +9,7 @@ import pytest
 
 from vdla.compiler.operators.vdla.chain import Chain, ChainStep
 from vdla.compiler.operators.vdla.operator import TemplateError
-from vdla.compiler.templates.batched_matmul import batched_matmul
-from vdla.compiler.templates.dense import dense
+from vdla.compiler.templates.products import batched_matmul, dense
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import simulate
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import reference
 
-from vdla.compiler.templates.pool2d import pool2d
+from vdla.compiler.templates.channelwise import pool2d
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import requantise
 from vdla.simulator.simulate import simulate

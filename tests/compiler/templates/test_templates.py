@@ -16,11 +16,10 @@ from helpers.template_cases import CASES
 
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError, shared_operators
 from vdla.compiler.operators.workloads import Workload, workloads
-from vdla.compiler.templates.batched_matmul import batched_matmul
+from vdla.compiler.templates.channelwise import depthwise_conv2d, pool2d
 from vdla.compiler.templates.conv2d import conv2d
 from vdla.compiler.templates.conv2d_transpose import conv2d_transpose
-from vdla.compiler.templates.depthwise_conv2d import depthwise_conv2d
-from vdla.compiler.templates.pool2d import pool2d
+from vdla.compiler.templates.products import batched_matmul
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program

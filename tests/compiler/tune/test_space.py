@@ -51,14 +51,6 @@ def test_a_sample_has_different_legal_points_and_the_seed_decides(space: Space) 
     assert sorted(map(space.index, space.sample(np.random.default_rng(0), 99))) == list(range(18))
 
 
-def test_neighbours_differ_in_one_step_and_are_legal(space: Space) -> None:
-    assert space.neighbours({"y": 4, "x": 2, "order": "yx"}) == [
-        {"y": 2, "x": 2, "order": "yx"},
-        {"y": 4, "x": 1, "order": "yx"},
-        {"y": 4, "x": 2, "order": "xy"},
-    ]
-
-
 def test_mutations_change_one_knob_and_stay_legal(space: Space) -> None:
     rng = np.random.default_rng(0)
     indices = np.repeat(np.arange(space.size), 20)

@@ -12,13 +12,14 @@ import pytest
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.vdla.tile_busiest_unit import busiest_unit
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
-from vdla.compiler.operators.vdla.tile_steps import steps_of
+from vdla.compiler.operators.vdla.tile_rates import steps_of
 from vdla.compiler.operators.vdla.tile_timeline import timeline
 from vdla.compiler.operators.vdla.tiling import best_tiling, fits
+from vdla.compiler.operators.vdla.tiling_problem import STRIPS
 from vdla.compiler.templates import Tiling, conv2d, depthwise_conv2d
 from vdla.compiler.tune import TuneError, VdlaTask, expression_task, template_task, vdla_estimate
 from vdla.compiler.tune.vdla_forms import MappedForm
-from vdla.compiler.tune.vdla_space import STRIPS, candidates_of, tiling_of
+from vdla.compiler.tune.vdla_space import candidates_of, tiling_of
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, columns
 from vdla.simulator.timing import time_program

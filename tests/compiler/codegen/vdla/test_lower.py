@@ -17,7 +17,7 @@ from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
 from vdla.compiler.templates.conv2d import conv2d
-from vdla.compiler.templates.dense import dense
+from vdla.compiler.templates.products import dense
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.simulator.simulate import simulate

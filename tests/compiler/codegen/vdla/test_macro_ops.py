@@ -9,7 +9,7 @@ from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import FormTable
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
 from vdla.compiler.codegen.vdla.tiles import LoweringError
-from vdla.compiler.templates.dense import dense
+from vdla.compiler.templates.products import dense
 from vdla.hardware.config import Buffer
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Gemm

@@ -9,8 +9,8 @@ import pytest
 from vdla.compiler import operators, te
 from vdla.compiler.codegen.opencl import emit_opencl
 from vdla.compiler.operators.gpu import grid_schedule
-from vdla.compiler.operators.gpu.conv2d_schedule import Conv2dTiles, default_conv2d_tiles, schedule_conv2d
-from vdla.compiler.operators.gpu.depthwise_schedule import default_depthwise_tiles
+from vdla.compiler.operators.gpu.conv2d_schedule import Conv2dProblem, Conv2dTiles, schedule_conv2d
+from vdla.compiler.operators.gpu.depthwise_schedule import DepthwiseProblem
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
 
@@ -43,7 +43,7 @@ def test_a_convolution_is_one_launch_that_pads_and_packs_on_the_way():
 @pytest.mark.parametrize("limits", [LIMITS, SMALL])
 @pytest.mark.parametrize("dtype", ["int8", "float64"])
 def test_tiles_fit_the_device(limits: GridLimits, dtype: str):
-    tiles = default_conv2d_tiles(Schedule(convolution((1, 64, 56, 56), (64, 64, 3, 3), dtype)), "c_sum", limits)
+    tiles = Conv2dProblem.of(Schedule(convolution((1, 64, 56, 56), (64, 64, 3, 3), dtype)), "c_sum", limits).default
     threads = tiles.threads(8 if dtype == "float64" else 16)
     assert threads["threadIdx.x"] * threads["threadIdx.y"] * threads["threadIdx.z"] <= limits.threads
     assert tiles.depth >= 1
@@ -59,7 +59,7 @@ def test_no_window_fits_a_device_without_shared_memory():
     none = GridLimits("none", shared_bytes=64)
     message = r"^conv2d on a grid: a window must fit 64 bytes of shared memory$"
     with pytest.raises(ScheduleError, match=message):
-        default_conv2d_tiles(Schedule(convolution()), "c_sum", none)
+        assert Conv2dProblem.of(Schedule(convolution()), "c_sum", none).default
     assert len(emit_opencl(grid_schedule(convolution(), none).fn, none).launches) > 1
 
 
@@ -92,10 +92,10 @@ def test_a_depthwise_convolution_is_one_launch_with_a_halo(fn):
 
 
 def test_channels_of_a_small_image_share_a_group():
-    tiles = default_depthwise_tiles(Schedule(depthwise((1, 64, 7, 7))), "c_sum", LIMITS)
+    tiles = DepthwiseProblem.of(Schedule(depthwise((1, 64, 7, 7))), "c_sum", LIMITS).default
     assert (tiles.channels, tiles.rows, tiles.columns) == (2, 7, 7)
 
 
 def test_halos_fit_the_shared_memory():
-    tiles = default_depthwise_tiles(Schedule(depthwise((1, 8, 56, 56))), "c_sum", GridLimits("s", 256, 2048))
+    tiles = DepthwiseProblem.of(Schedule(depthwise((1, 8, 56, 56))), "c_sum", GridLimits("s", 256, 2048)).default
     assert (tiles.rows + 2) * (tiles.columns + 2) * tiles.channels * 4 <= 1024

@@ -11,8 +11,8 @@ from vdla.compiler import operators, te
 from vdla.compiler.codegen.opencl import emit_opencl
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import matmul, softmax
-from vdla.compiler.operators.gpu import grid_schedule, grid_tiles
-from vdla.compiler.operators.gpu.matmul_schedule import MatmulTiles, default_matmul_tiles
+from vdla.compiler.operators.gpu import grid_problems, grid_schedule
+from vdla.compiler.operators.gpu.matmul_schedule import MatmulProblem, MatmulTiles
 from vdla.compiler.operators.gpu.row_schedule import RowTiles, row_producers, schedule_rows
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
@@ -145,7 +145,7 @@ def test_tiles_of_a_product_are_large_and_leave_little_outside(
 ):
     schedule = grid_schedule(product(rows, depth, columns=columns))
     assert launches(schedule) == [(grid, threads)]
-    assert grid_tiles(product(rows, depth, columns=columns))["c"].thread_rows == 4
+    assert grid_problems(product(rows, depth, columns=columns), GridLimits(""))["c"].default.thread_rows == 4
 
 
 def test_a_tiled_product_equals_numpy():
@@ -183,7 +183,7 @@ def test_tiles_may_leave_the_matrices():
 def test_a_product_of_few_rows_is_a_few_sums():
     fn = product(3, 7, columns=9)
     with pytest.raises(ScheduleError, match=r"^matmul on a grid: a product must have 4 rows, got 3 x 9$"):
-        default_matmul_tiles(Schedule(fn), "c", LIMITS)
+        assert MatmulProblem.of(Schedule(fn), "c", LIMITS).default
     assert launches(grid_schedule(fn)) == [((1, 1, 1), (27, 1, 1))]
 
 
@@ -194,7 +194,7 @@ def test_devices_with_few_threads_get_smaller_groups():
 
 def test_steps_fit_the_shared_memory():
     small = GridLimits("small", shared_bytes=4096)
-    assert default_matmul_tiles(Schedule(product(64, 64, dtype="float32")), "c", small).depth == 8
+    assert MatmulProblem.of(Schedule(product(64, 64, dtype="float32")), "c", small).default.depth == 8
 
 
 def test_a_bias_is_added_to_the_sums_in_registers():

@@ -15,8 +15,8 @@ from vdla.compiler.interpret import interpret_kernels
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
 from vdla.compiler.operators.gpu import grid_schedule
 from vdla.compiler.operators.gpu.tensor_core_schedule import (
+    TensorCoreProblem,
     TensorCoreTiles,
-    default_tensor_core_tiles,
     schedule_tensor_cores,
 )
 from vdla.compiler.schedule import Schedule, ScheduleError
@@ -33,7 +33,7 @@ def product_of(rows: int, columns: int, terms: int, dtype: str = "float16", *, d
 
 
 def scheduled(s: Schedule, block: str = "c_sum") -> Schedule:
-    schedule_tensor_cores(s, block, default_tensor_core_tiles(s, block, LIMITS))
+    schedule_tensor_cores(s, block, TensorCoreProblem.of(s, block, LIMITS).default)
     return s
 
 
@@ -87,7 +87,7 @@ def is_fetch(stmt: ir.Stmt) -> bool:
     ],
 )
 def test_default_tiles_divide_the_product_and_fit(s: Schedule, limits: GridLimits, tiles: TensorCoreTiles) -> None:
-    assert default_tensor_core_tiles(s, "c_sum", limits) == tiles
+    assert TensorCoreProblem.of(s, "c_sum", limits).default == tiles
 
 
 def test_what_tensor_cores_cannot_compute_is_refused() -> None:

@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
-
-import numpy as np
-import pytest
 from helpers import reference
 from helpers.random_config import random_config
 from helpers.seeds import seeds
-
-from vdla.compiler.operators.vdla import tile_candidates, tile_steps
-from vdla.compiler.operators.vdla.checks import blocks
+from itertools import product
+from vdla.compiler.operators.vdla import tile_candidates
+from vdla.compiler.operators.vdla import tile_rates
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
+from vdla.compiler.operators.vdla.tile_candidates import fitting_candidates
 from vdla.compiler.operators.vdla.tile_timeline import timeline
-from vdla.compiler.operators.vdla.tiling import best_choice, best_tiling, estimate, fits, tilings
-from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem
+from vdla.compiler.operators.vdla.tiling import best_choice
+from vdla.compiler.operators.vdla.tiling import best_tiling
+from vdla.compiler.operators.vdla.tiling import estimate
+from vdla.compiler.operators.vdla.tiling import fits
+from vdla.compiler.operators.vdla.tiling_problem import LOOPS
+from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.templates import depthwise_conv2d
+from vdla.compiler.templates.channel_sections import blocks
 from vdla.compiler.templates.conv2d import conv2d
 from vdla.hardware.config import Config
-from vdla.simulator.simulate import Mode, simulate
+from vdla.simulator.simulate import Mode
+from vdla.simulator.simulate import simulate
+import numpy as np
+import pytest
+
+
 
 PLAIN = TilingProblem(
     batches=1, out_blocks=4, in_blocks=1, rows=1, cols=1, taps=1, row_step=1, row_span=1, col_step=1, col_span=1,
     weights=1,
 )  # fmt: skip
 PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
+
+
+def tilings(config: Config, problem: TilingProblem, threads: int) -> Iterator[Tiling]:
+    """All tilings of even sizes that fit the buffers."""
+    for candidates in fitting_candidates(config, problem, threads):
+        yield from (candidates.tiling(index) for index in range(len(candidates)))
 
 
 def random_problem(rng: np.random.Generator) -> TilingProblem:
@@ -193,7 +208,7 @@ def test_what_is_not_run_of_a_long_loop_takes_as_long_as_what_is(monkeypatch: py
     problem = replace(PLAIN, in_blocks=24, rows=28, cols=28)
     tiling = Tiling(rows=2, cols=28, out_blocks=4, in_blocks=2, keep_weights=True, threads=2, threads_over="chunks")
     short = estimate(PYNQ, problem, tiling)
-    monkeypatch.setattr(tile_steps, "KEPT", 100)
+    monkeypatch.setattr(tile_rates, "KEPT", 100)
     assert estimate(PYNQ, problem, tiling) == pytest.approx(short, rel=0.01)
 
 

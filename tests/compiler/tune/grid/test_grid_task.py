@@ -13,12 +13,13 @@ import pytest
 from vdla.compiler import ir, operators, te
 from vdla.compiler.interpret import interpret_kernels
 from vdla.compiler.lowering.grid_pipeline import lower_kernels
-from vdla.compiler.operators.gpu import grid_schedule, grid_tiles
+from vdla.compiler.operators.gpu import grid_problems, grid_schedule
 from vdla.compiler.operators.gpu.matmul_schedule import MatmulTiles
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
 from vdla.compiler.tune import TuneError
 from vdla.compiler.tune.grid import GRID_FEATURES, GridTask, grid_task, kernel_work, modelled_cost
+from vdla.compiler.tune.grid.drafts import draft_work
 
 DEVICE = GridLimits("device", threads=256, shared_bytes=8 * 1024)
 
@@ -53,7 +54,7 @@ def task(request: pytest.FixtureRequest) -> GridTask:
 
 
 def test_the_form_is_that_of_the_block_that_does_most(task: GridTask) -> None:
-    assert task.form.form.operator == task.name
+    assert task.problem.operator == task.name
     assert task.space.is_legal(task.default)
     assert task.space.size > 1
 
@@ -63,7 +64,7 @@ def test_points_lower_to_kernels_that_fit_the_device(task: GridTask) -> None:
         point = task.space.point(int(index))
         kernels = lower_kernels(task.build(point), DEVICE)
         launch = max(map(kernel_work, kernels), key=lambda work: work.operations * work.groups)
-        draft = task.form.form.work(task.tiles(point))
+        draft = draft_work(task.problem, task.tiles(point))
         assert draft.threads == launch.threads
         assert launch.shared_bytes <= DEVICE.shared_bytes
         cost = modelled_cost(task.build(point), DEVICE)
@@ -73,7 +74,8 @@ def test_points_lower_to_kernels_that_fit_the_device(task: GridTask) -> None:
 def test_the_default_point_is_the_default_schedule(task: GridTask) -> None:
     default = grid_schedule(task.function, DEVICE).fn
     assert str(task.build(task.default)) == str(default)
-    assert str(grid_schedule(task.function, DEVICE, tiles=grid_tiles(task.function, DEVICE)).fn) == str(default)
+    tiles = {block: problem.default for block, problem in grid_problems(task.function, DEVICE).items()}
+    assert str(grid_schedule(task.function, DEVICE, tiles=tiles).fn) == str(default)
 
 
 def test_features_are_finite_and_named(task: GridTask) -> None:
@@ -86,7 +88,7 @@ def test_features_are_finite_and_named(task: GridTask) -> None:
 def test_drafts_of_products_count_groups_and_shared_memory_exactly() -> None:
     task = grid_task(FUNCTIONS["matmul"], DEVICE)
     (kernel,) = lower_kernels(task.build(task.default), DEVICE)
-    exact, draft = kernel_work(kernel), task.form.form.work(task.tiles(task.default))
+    exact, draft = kernel_work(kernel), draft_work(task.problem, task.tiles(task.default))
     assert (draft.groups, draft.shared_bytes) == (exact.groups, exact.shared_bytes)
     assert (draft.waits, draft.barriers) == (exact.waits, exact.barriers)
 
@@ -103,11 +105,11 @@ def test_drafts_for_tensor_cores_are_what_the_kernel_does(
 ) -> None:
     x, w = (te.placeholder((128, 128), terms, name) for name in "xw")
     task = grid_task(te.create_function([x, w], [operator(x, w)], "f"), TENSOR_CORES)
-    assert task.form.form.operator == "tensor_cores"
+    assert task.problem.operator == "tensor_cores"
     points = np.random.default_rng(0).choice(task.space.size, 2)
     for point in (task.default, *(task.space.point(int(index)) for index in points)):
         (kernel,) = lower_kernels(task.build(point), TENSOR_CORES)
-        exact, draft = kernel_work(kernel), task.form.form.work(task.tiles(point))
+        exact, draft = kernel_work(kernel), draft_work(task.problem, task.tiles(point))
         assert replace(draft, operations=exact.operations) == exact
         assert draft.operations == pytest.approx(exact.operations, rel=0.05)
 
