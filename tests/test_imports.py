@@ -203,6 +203,7 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.generate simulator.support simulator.function simulator.stats "
         "simulator.timing simulator runtime.devices boards"
     ),
+    "charts": "hardware",
     "benchmarks.harness": "support hardware hardware.program",
     "benchmarks.isolated_batches": "",
     "benchmarks.networks": "support",
@@ -227,8 +228,8 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.tune.searches compiler.templates "
-        "compiler.tune compiler.tune.grid simulator.timing runtime.opencl runtime.tune benchmarks benchmarks.harness "
-        "benchmarks.networks benchmarks.cpu"
+        "compiler.tune compiler.tune.grid simulator.timing runtime.opencl runtime.tune charts benchmarks "
+        "benchmarks.harness benchmarks.networks benchmarks.cpu"
     ),
     "benchmarks.hostile": (
         "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.numpy_operators "
@@ -281,7 +282,8 @@ ROOMS: dict[str, str] = {
         "simulator.function simulator.stats simulator.verify simulator.timing "
         "simulator runtime.devices runtime.opencl runtime.cuda runtime.evaluate runtime.artifact runtime.executor "
         "runtime runtime.network runtime.quantise runtime.compare runtime.tune runtime.verdict runtime.explore "
-        "benchmarks.harness benchmarks.networks benchmarks.programs benchmarks.generated_tests runtime.check_datapath"
+        "charts benchmarks.harness benchmarks.networks benchmarks.programs benchmarks.generated_tests "
+        "runtime.check_datapath"
     ),
     "commands.board": (
         "support hardware commands runtime.devices runtime.remote runtime.selftest boards boards.vivado boards.virtual"

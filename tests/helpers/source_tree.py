@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LAYERS = ("support", "hardware", "compiler", "simulator", "runtime", "boards", "benchmarks", "commands")
+LAYERS = ("support", "hardware", "compiler", "simulator", "runtime", "boards", "charts", "benchmarks", "commands")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ def source_files() -> Mapping[str, SourceFile]:
     """name below `vdla`: the file of a module; a package has the name of its folder."""
     files = {}
     for layer in LAYERS:
-        folder = ROOT / (f"vdla/{layer}" if layer in ("support", "commands") else layer)
+        folder = ROOT / (f"vdla/{layer}" if layer in ("support", "charts", "commands") else layer)
         for path in sorted(folder.rglob("*.py")):
             parts = (layer, *path.relative_to(folder).with_suffix("").parts)
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

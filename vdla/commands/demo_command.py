@@ -122,11 +122,11 @@ def _result_rows(limit: MachineBound, runs: Mapping[str, LayerRun]) -> dict[str,
 
 
 def _page(path: Path, layer: Workload, config: Config, limit: MachineBound, runs: Mapping[str, LayerRun]) -> None:
-    from vdla.commands import run_page
+    from vdla.commands.run_page import run_page
 
     programs = {label: (run.program, run.stats) for label, run in runs.items()}
     rows = list(_result_rows(limit, runs).items())
-    write_text(path, run_page.render(_headline(layer, config), _notes(limit), rows, programs))
+    write_text(path, run_page(_headline(layer, config), _notes(limit), rows, programs))
     output().print(f"\ncharts of both runs: {path}", soft_wrap=True)
 
 

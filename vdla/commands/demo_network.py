@@ -49,9 +49,9 @@ def demo_network(arguments: argparse.Namespace) -> int:
     write_network_trace(artifact, demo.results[-1], trace)
     output().print(f"\ntrace of a run: {trace}\nopen it in https://ui.perfetto.dev", soft_wrap=True)
     if arguments.html:
-        from vdla.commands.profile_page import render
+        from vdla.commands.profile_page import profile_page
 
-        write_text(arguments.html, render(artifact, profile))
+        write_text(arguments.html, profile_page(artifact, profile))
         output().print(f"charts: {arguments.html}", soft_wrap=True)
     return OK if demo.exact == _SIMULATED else FINDING
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.completion import complete_with
 from vdla.commands.console import progress
-from vdla.commands.files import require_folder
+from vdla.commands.files import require_folder, write_picture
 from vdla.commands.layer_options import accuracy_job, add_layer_arguments, chosen_layers
 from vdla.commands.machine_options import (
     add_dram_arguments,
@@ -106,15 +106,14 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _write(arguments: argparse.Namespace, verdict: ExtensionVerdict) -> None:
-    from vdla.commands.roofline_picture import roofline_picture, write_picture
-    from vdla.commands.verdict_page import verdict_page
+    from vdla.commands.verdict_page import verdict_page, verdict_roofline
     from vdla.commands.verdict_tables import show_verdict
     from vdla.runtime.verdict import report_of
 
     if arguments.html:
         write_text(arguments.html, verdict_page(verdict))
     if arguments.picture:
-        write_picture(arguments.picture, roofline_picture(verdict))
+        write_picture(arguments.picture, verdict_roofline(verdict))
     text = json.dumps(report_of(verdict), indent=2) + "\n"
     if arguments.json == "-":
         print(text, end="")

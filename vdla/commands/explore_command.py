@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vdla.commands import OK, CommandError
 from vdla.commands.completion import complete_with
 from vdla.commands.console import progress
-from vdla.commands.files import require_folder
+from vdla.commands.files import require_folder, write_picture
 from vdla.commands.layer_options import add_layer_arguments, chosen_layers
 from vdla.commands.machine_options import (
     add_dram_arguments,
@@ -121,10 +121,8 @@ def sweep_of(words: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _write(arguments: argparse.Namespace, found: Exploration) -> None:
-    from vdla.commands.explore_page import exploration_page
-    from vdla.commands.explore_picture import exploration_picture
+    from vdla.commands.explore_page import exploration_page, exploration_picture
     from vdla.commands.explore_tables import report_of_exploration, show_exploration
-    from vdla.commands.roofline_picture import write_picture
 
     if arguments.html:
         write_text(arguments.html, exploration_page(found))

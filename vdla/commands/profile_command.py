@@ -17,7 +17,7 @@ from vdla.commands.model_inputs import add_input_arguments, read_model_inputs
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
-    from vdla.runtime.executor import NetworkProfile, NetworkResult
+    from vdla.runtime.executor import NetworkResult
     from vdla.runtime.network import Model
 
 EXAMPLES = """\
@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the network several times, print the table, write the files."""
+    from vdla.commands.profile_page import profile_page
     from vdla.commands.profile_tables import operator_table, summary
     from vdla.runtime.artifact import Artifact
     from vdla.runtime.executor import profile_of, write_network_trace
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.trace:
             write_network_trace(model.artifact, results[-1], arguments.trace)
         if arguments.html:
-            write_text(arguments.html, _page(model, profile))
+            write_text(arguments.html, profile_page(model.artifact, profile))
     if arguments.json:
         print(json.dumps(profile.to_dict(), indent=2))
         return OK
@@ -81,9 +82,3 @@ def _measure(model: Model, arguments: argparse.Namespace) -> list[NetworkResult]
             show("first run" if not number else f"run {number}", number, arguments.runs + 1)
             results.append(model.run(next(inputs)))
     return results[1:]
-
-
-def _page(model: Model, profile: NetworkProfile) -> str:
-    from vdla.commands.profile_page import render
-
-    return render(model.artifact, profile)

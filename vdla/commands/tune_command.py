@@ -11,6 +11,7 @@ from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vdla.charts.plots import Curve, convergence
 from vdla.commands import OK, CommandError
 from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress
@@ -19,7 +20,6 @@ from vdla.commands.files import require_folder
 from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments
 from vdla.commands.tune_grid import add_grid_arguments, is_grid, refuse_grid_options, run_grid
 from vdla.commands.tune_kernels import add_kernel_arguments, refuse_kernel_options, run_kernels
-from vdla.commands.tune_picture import Curve, picture
 from vdla.commands.tune_schedule import run_schedule, schedule_of_file
 from vdla.commands.tune_search import add_search_arguments, check_search
 from vdla.commands.tune_tables import TunedResult, show_result, show_results
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output:
         _write_program(arguments.output, results[0])
     if arguments.picture:
-        write_text(arguments.picture, picture(*_drawn(results)))
+        write_text(arguments.picture, picture_of(results))
     if arguments.json:
         _write_json(arguments.json, results)
     if arguments.json != "-":
@@ -221,8 +221,8 @@ def _write_program(path: Path, result: TunedResult) -> None:
     program.save(path)
 
 
-def _drawn(results: Sequence[TunedResult]) -> tuple[str, str, list[Curve]]:
-    """Title, quantity and line of the picture; a model's line is the sum of its operators."""
+def picture_of(results: Sequence[TunedResult]) -> str:
+    """The best cost so far; a model's is the sum of its operators."""
     first = results[0]
     lines = [result.report.best_so_far() for result in results]
     longest, counts = max(map(len, lines)), [result.operator.count for result in results]
@@ -233,7 +233,9 @@ def _drawn(results: Sequence[TunedResult]) -> tuple[str, str, list[Curve]]:
     name = first.name if len(results) == 1 else f"{len(results)} operators"
     title = f"{name} on {first.best.config.name}, {first.report.run.search}"
     quantity = "best cycles over the bound" if bound else "best cycles over those of the last trial"
-    return title, quantity, [Curve(name, costs, float(bound or costs[-1]), float(untuned))]
+    reference = bound or costs[-1]
+    curve = Curve(name=name, values=[cost / reference for cost in costs], level=untuned / reference)
+    return convergence(title, quantity, [curve], note="dashed: untuned")
 
 
 def _write_json(target: str, results: Sequence[TunedResult]) -> None:
