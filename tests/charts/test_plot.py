@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from vdla.charts.plot import ChartPoint, Place, Plot, Scale, chart_points
+from vdla.charts.plot import ChartLine, ChartPoint, Plot, Scale, chart_points
 
 RIGHT, BOTTOM = 932.0, 400.0
 TOP = 20.0
@@ -44,7 +44,7 @@ def point(x: float, y: float, radius: float, name: str = "") -> ChartPoint:
     return ChartPoint(x=x, y=TOP + BOTTOM - y, row=name, tip=name, class_="vdla", name=name, radius=radius)
 
 
-def placed(*points: ChartPoint, lines: Sequence[list[Place]] = ()) -> dict[str, tuple[float, float, str]]:
+def placed(*points: ChartPoint, lines: Sequence[ChartLine] = ()) -> dict[str, tuple[float, float, str]]:
     """The texts with their places and anchors."""
     texts = {}
     for attributes, text in re.findall(r"<text ([^>]*)>([^<]+)</text>", chart_points(PLOT, points, lines)):
@@ -70,7 +70,8 @@ def test_a_name_stays_within_the_plot() -> None:
 
 
 def test_a_name_does_not_cross_a_line() -> None:
-    assert placed(point(300, 100, 5, "one"), lines=([(72.0, 100.0), (RIGHT, 100.0)],)) == {"one": (310, 90, "start")}
+    line = ChartLine([(72.0, 100.0), (RIGHT, 100.0)], "roof")
+    assert placed(point(300, 100, 5, "one"), lines=[line]) == {"one": (310, 90, "start")}
 
 
 def test_a_name_without_room_is_left_out() -> None:

@@ -37,8 +37,8 @@ _COLOURS = {
 _CHART = """
 text { font: 13px system-ui, sans-serif } .small { font-size: 11px } .name { paint-order: stroke;
   stroke-width: 3px; stroke-linejoin: round } .grid, .line { stroke-width: 1 } .whole { stroke-width: 1.5 }
-.roof, .curve, .level { fill: none; stroke-width: 2; stroke-linejoin: round } .level { stroke-width: 1 }
-.curve, .level, .partial { stroke: currentColor } .later, .level, .dashed { stroke-dasharray: 6 4 }
+.roof, .curve { fill: none; stroke-width: 2; stroke-linejoin: round } .line { fill: none }
+.curve, .partial { stroke: currentColor } .later, .dashed { stroke-dasharray: 6 4 }
 .partial { fill-opacity: 0.15; stroke-dasharray: 4 3 } .beaten { opacity: 0.6 } .faint { opacity: 0.35 }
 """
 _CHART_COLOURS = Template("""
@@ -93,9 +93,9 @@ def chart_text(x: float, y: float, words: str, class_: str = "", anchor: str = "
     return element("text", escape(words), x=x, y=y, class_=class_, text_anchor=anchor, **attributes)
 
 
-def chart_line(begin: tuple[float, float], end: tuple[float, float], class_: str) -> str:
+def chart_line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
     """A straight line."""
-    return element("line", x1=begin[0], y1=begin[1], x2=end[0], y2=end[1], class_=class_)
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
 def chart_mark(shape: str, row: object, tip: str, **attributes: object) -> str:

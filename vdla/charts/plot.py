@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from vdla.charts.elements import chart_line, chart_mark, chart_text
+from vdla.charts.elements import chart_line, chart_mark, chart_text, element
 
 AXIS = 34.0  # height below a plot: ticks and the title of the axis
 _MOST_POWERS = 12  # ticks of a logarithmic scale
@@ -34,14 +34,9 @@ class Scale:
 
     def __call__(self, value: float) -> float:
         """The position of a value; of one outside the scale, the nearer end."""
-        value = min(max(value, self.low), self.high)
-        if self.high <= self.low:
-            return self.begin
-        if self.log:
-            share = math.log(value / self.low) / math.log(self.high / self.low)
-        else:
-            share = (value - self.low) / (self.high - self.low)
-        return self.begin + share * (self.end - self.begin)
+        limits = (self.low, self.high, min(max(value, self.low), self.high))
+        low, high, inside = map(math.log, limits) if self.log else limits
+        return self.begin + (self.end - self.begin) * (inside - low) / (high - low or 1.0)
 
     def text(self, value: float) -> str:
         """A value as text."""
@@ -78,7 +73,7 @@ class Plot:
         parts = [x_axis(self.x, x_ticks, (self.y.end, self.y.begin), x_title)]
         for value in self.y.ticks(8):
             y = self.y(value)
-            parts.append(chart_line((self.x.begin, y), (self.x.end, y), "grid"))
+            parts.append(chart_line(self.x.begin, y, self.x.end, y, "grid"))
             parts.append(chart_text(self.x.begin - 6, y + 4, self.y.text(value), "small", "end", data_axis="y"))
         return "".join([*parts, chart_text(0, self.y.end - 8, y_title, "small")])
 
@@ -89,7 +84,7 @@ def x_axis(scale: Scale, ticks: Iterable[float], rows: Place, title: str) -> str
     parts = []
     for value in ticks:
         x = scale(value)
-        parts.append(chart_line((x, top), (x, bottom), "grid"))
+        parts.append(chart_line(x, top, x, bottom, "grid"))
         parts.append(chart_text(x, bottom + 14, scale.text(value), "small", "middle", data_axis="x"))
     middle = (scale.begin + scale.end) / 2
     return "".join([*parts, chart_text(middle, bottom + AXIS - 3, title, "small", "middle")])
@@ -112,21 +107,30 @@ class ChartPoint:
     name_class: str = "small"
 
 
-def chart_points(
-    plot: Plot, points: Sequence[ChartPoint], lines: Iterable[Sequence[Place]], labels: Iterable[ChartLabel] = ()
-) -> str:
-    """The circles, then `labels` and the names of points, of which the first have the first choice.
+@dataclass(frozen=True, slots=True)
+class ChartLine:
+    """A line through positions."""
 
-    No text covers a circle, another text or one of the lines.
+    corners: Sequence[Place]
+    class_: str
+
+
+def chart_points(
+    plot: Plot, points: Sequence[ChartPoint], lines: Sequence[ChartLine] = (), labels: Iterable[ChartLabel] = ()
+) -> str:
+    """Lines, points, then `labels` and the names of points, each where it covers nothing.
+
+    The first ones choose first; one without room is left out.
     """
-    circles, names, covered = [], [*labels], [(x, y, x, y) for line in lines for x, y in _along(line)]
+    parts = [element("polyline", points=polyline(line.corners), class_=line.class_) for line in lines]
+    names, covered = [*labels], [(x, y, x, y) for line in lines for x, y in _along(line.corners)]
     for point in points:
         (x, y), r = plot.place(point.x, point.y), point.radius
-        circles.append(chart_mark("circle", point.row, point.tip, cx=x, cy=y, r=r, class_=point.class_))
+        parts.append(chart_mark("circle", point.row, point.tip, cx=x, cy=y, r=r, class_=point.class_))
         covered.append((x - r, y - r, x + r, y + r))
         if point.name:
             names.append(ChartLabel(point.name, point.name_class, tuple(_beside(x, y, r + _GAP))))
-    return "".join([*circles, *_placed(plot, names, covered)])
+    return "".join([*parts, *_placed(plot, names, covered)])
 
 
 def polyline(corners: Iterable[Place]) -> str:

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from vdla.charts.elements import LEFT, RIGHT, TITLE, WIDTH, chart_line, chart_mark, chart_svg, chart_text, element
-from vdla.charts.plot import AXIS, CHARACTER, ChartLabel, ChartPoint, Place, Plot, Scale, chart_points, polyline
+from vdla.charts.plot import (
+    AXIS,
+    CHARACTER,
+    ChartLabel,
+    ChartLine,
+    ChartPoint,
+    Place,
+    Plot,
+    Scale,
+    chart_points,
+    polyline,
+)
 from vdla.hardware.config import Config
 
 _HEIGHT, _BOTTOM = 380.0, 380.0 - AXIS
@@ -59,16 +70,15 @@ def roofline(roofs: Sequence[Roof], points: Sequence[ChartPoint], links: Sequenc
     x = Scale(min(intensities) / 4, max(intensities) * 4, LEFT, RIGHT, log=True)
     top = max(roof.peak_gops for roof in roofs) * 2
     plot = Plot(x, Scale(min(speeds) / 2, top, _BOTTOM, _TOP if title else TITLE, log=True))
-    lines, labels = [], list[ChartLabel]()
+    lines, labels = list[ChartLine](), list[ChartLabel]()
     for roof in dict.fromkeys(roofs):
         start = max(x.low, roof.ridge * plot.y.low / roof.peak_gops)  # where the slope enters the plot
-        lines.append([plot.place(at, roof.gops(at)) for at in (start, roof.ridge, x.high)])
+        corners = [plot.place(at, roof.gops(at)) for at in (start, roof.ridge, x.high)]
+        lines.append(ChartLine(corners, "roof later" if lines else "roof"))
         labels += roof.labels(plot)
-    parts = [plot.grid("operations per byte", "GOPS", x.ticks(8))]
-    for number, line in enumerate(lines):
-        parts.append(element("polyline", points=polyline(line), class_="roof later" if number else "roof"))
-    parts.append(_linked(plot, points, links, lines, labels))
-    return chart_svg(_HEIGHT, parts, title or "roofline", alone=bool(title))
+    lines += [ChartLine([plot.place(point.x, point.y) for point in link], "line") for link in links]
+    grid = plot.grid("operations per byte", "GOPS", x.ticks(8))
+    return chart_svg(_HEIGHT, [grid, chart_points(plot, points, lines, labels)], title or "roofline", alone=bool(title))
 
 
 # --- two figures ----------------------------------------------------------------------------------
@@ -78,21 +88,8 @@ def scatter(title: str, axes: tuple[str, str], points: Sequence[ChartPoint], lin
     """Points of two figures, whose axes begin at 0."""
     x, y = (1.1 * max(values, default=0) or 1.0 for values in ([p.x for p in points], [p.y for p in points]))
     plot = Plot(Scale(0.0, x, LEFT, RIGHT), Scale(0.0, y, _BOTTOM, _TOP))
-    parts = [plot.grid(*axes, plot.x.ticks(8)), _linked(plot, points, links)]
-    return chart_svg(_HEIGHT, parts, title, alone=True)
-
-
-def _linked(
-    plot: Plot,
-    points: Sequence[ChartPoint],
-    links: Sequence[Link],
-    lines: Sequence[Sequence[Place]] = (),
-    labels: Sequence[ChartLabel] = (),
-) -> str:
-    """Points, and lines between some of them."""
-    between = [[plot.place(point.x, point.y) for point in link] for link in links]
-    parts = [element("polyline", points=polyline(line), class_="line") for line in between]
-    return "".join([*parts, chart_points(plot, points, [*lines, *between], labels)])
+    lines = [ChartLine([plot.place(point.x, point.y) for point in link], "line") for link in links]
+    return chart_svg(_HEIGHT, [plot.grid(*axes, plot.x.ticks(8)), chart_points(plot, points, lines)], title, alone=True)
 
 
 # --- convergence ----------------------------------------------------------------------------------
@@ -105,13 +102,11 @@ _SAMPLE = 20.0  # length of a curve beside its name
 class Curve:
     """The best value after each trial, not finite before the first success.
 
-    `level` is a value to compare it with, such as that without tuning. Curves of one `series` have
-    one colour.
+    Curves of one `series` have one colour.
     """
 
     name: str
     values: Sequence[float]
-    level: float | None = None
     series: int = 0
     dashed: bool = False
 
@@ -131,37 +126,29 @@ class Curve:
         return f"curve series{self.series}{' dashed' * self.dashed}"
 
 
-def convergence(title: str, quantity: str, curves: Sequence[Curve], *, hidden: float = 0.1, note: str = "") -> str:
+def convergence(title: str, quantity: str, curves: Sequence[Curve], hidden: float = 0.1) -> str:
     """The best value so far against trials.
 
     The worst values of the first trials, a share `hidden` of each curve, may lie outside the plot.
     """
     shown = [value for curve in curves for trial, value in curve.points if trial > hidden * len(curve.values)]
-    shown += [curve.level for curve in curves if curve.level is not None]
     margin = max(0.06 * (max(shown) - min(shown)), 0.0005)
     right = WIDTH - _SAMPLE - 24 - CHARACTER * max(len(curve.label) for curve in curves)
     x = Scale(0.0, max(len(curve.values) for curve in curves), LEFT, max(right, WIDTH / 2))
     plot = Plot(x, Scale(min(shown) - margin, max(shown) + margin, _BOTTOM, _TOP))
     parts = [plot.grid("trials", quantity, x.ticks(8, least=1)), *(_curve(plot, curve) for curve in curves)]
-    parts += [*_ends(plot, curves), chart_text(WIDTH - 8, _HEIGHT - 6, note, "small", "end")]
-    return chart_svg(_HEIGHT, parts, title, alone=True)
+    return chart_svg(_HEIGHT, [*parts, *_ends(plot, curves)], title, alone=True)
 
 
 def _curve(plot: Plot, curve: Curve) -> str:
-    """The steps of a curve from where it enters the plot, its last value, and its level."""
-    points, class_ = curve.points, f"series{curve.series}"
+    """The steps of a curve from where it enters the plot, and a point at its last value."""
+    points = curve.points
     steps = [points[:1], *([(trial, before), (trial, value)] for (_, before), (trial, value) in pairwise(points))]
     inside = [plot.place(*corner) for step in steps for corner in step if step[-1][1] <= plot.y.high]
     tip = f"{curve.name}: {curve.values[-1]:,.10g} after {len(curve.values)} trials"
     parts = [chart_mark("polyline", curve.name, tip, points=polyline(inside), class_=curve.line_class)]
-    if inside:
-        x, y = inside[-1]
-        parts.append(chart_mark("circle", curve.name, tip, cx=x, cy=y, r=3, class_=class_))
-    if curve.level is not None:
-        level = [plot.place(trial, curve.level) for trial in (0, len(curve.values))]
-        tip = f"{curve.name}: {curve.level:,.10g} before"
-        parts.append(chart_mark("polyline", curve.name, tip, points=polyline(level), class_=f"level {class_}"))
-    return "".join(parts)
+    ends = [element("circle", cx=x, cy=y, r=3, class_=f"series{curve.series}") for x, y in inside[-1:]]
+    return "".join([*parts, *ends])
 
 
 def _ends(plot: Plot, curves: Sequence[Curve]) -> Iterator[str]:
@@ -171,5 +158,5 @@ def _ends(plot: Plot, curves: Sequence[Curve]) -> Iterator[str]:
     begin, end = plot.x.end + 8, plot.x.end + 8 + _SAMPLE
     for place, (curve, height) in enumerate(zip(ends, heights, strict=True), 1):
         y = min(height, _BOTTOM - _PITCH * (len(ends) - place))
-        yield chart_line((begin, y), (end, y), curve.line_class)
+        yield chart_line(begin, y, end, y, curve.line_class)
         yield chart_text(end + 6, y + 4, curve.label, f"series{curve.series}")

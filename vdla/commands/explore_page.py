@@ -41,9 +41,9 @@ def exploration_picture(found: Exploration) -> str:
     if any(machine.area is not None and not machine.area.complete for machine in found.measured):
         title += "; dashed: without the LUTs of extensions"
     most = max((machine.area.usage.dsp for machine in found.measured if machine.area), default=1)
-    points = {id(machine): _point(machine, machine in found.front, most) for machine in found.measured}
-    links = [(points[id(one)], points[id(other)]) for one, other in pairwise(_stairs(found))]
-    return scatter(title, ("LUTs", "frames/s"), sorted(points.values(), key=lambda point: bool(point.name)), links)
+    points = [_point(machine, machine in found.front, most) for machine in found.measured]
+    links = [(_point(one, True, most), _point(other, True, most)) for one, other in pairwise(_stairs(found))]
+    return scatter(title, ("LUTs", "frames/s"), sorted(points, key=lambda point: bool(point.name)), links)
 
 
 def _point(machine: ExploredMachine, on_front: bool, most_dsp: int) -> ChartPoint:

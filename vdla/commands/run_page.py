@@ -90,14 +90,13 @@ def _slices(program: Program, stats: RunStats, unit: Unit, begin: int, end: int)
         yield ChartBlock(max(first, begin), min(last + 1, end), _class(kind), tip)
 
 
-def _kind(row: Iterable[int]) -> str:
-    fields = list(row)
-    if fields[COL["opcode"]] == EXTENSION:
+def _kind(row: Sequence[int]) -> str:
+    opcode = int(row[COL["opcode"]])
+    if opcode == EXTENSION:
         return "extension"
-    opcode = Opcode(int(fields[COL["opcode"]]))
-    if opcode is not Opcode.LOAD:
-        return opcode.name
-    buffer = Buffer(int(fields[COL["buffer"]]))
+    if opcode != Opcode.LOAD:
+        return Opcode(opcode).name
+    buffer = Buffer(int(row[COL["buffer"]]))
     return f"LOAD {buffer.name.lower()}" if buffer in (Buffer.INP, Buffer.WGT) else "LOAD other"
 
 

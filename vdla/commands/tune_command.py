@@ -234,8 +234,9 @@ def picture_of(results: Sequence[TunedResult]) -> str:
     title = f"{name} on {first.best.config.name}, {first.report.run.search}"
     quantity = "best cycles over the bound" if bound else "best cycles over those of the last trial"
     reference = bound or costs[-1]
-    curve = Curve(name=name, values=[cost / reference for cost in costs], level=untuned / reference)
-    return convergence(title, quantity, [curve], note="dashed: untuned")
+    best = Curve(name=name, values=[cost / reference for cost in costs])
+    level = Curve(name="untuned", values=[untuned / reference] * longest, dashed=True)
+    return convergence(title, quantity, [best, level])
 
 
 def _write_json(target: str, results: Sequence[TunedResult]) -> None:

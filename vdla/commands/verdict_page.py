@@ -69,22 +69,23 @@ def _roofs(verdict: ExtensionVerdict) -> list[Roof]:
 def _pairs(verdict: ExtensionVerdict) -> Iterator[list[ChartPoint]]:
     """All layers together if there are several, then each layer, before and after."""
     if len(verdict.compared) > 1:
-        both = [network_point(verdict, after) for after in (False, True)]
-        yield [replace(point, radius=7, name_class="") for point in _points(verdict, "all layers", both, " whole")]
+        points = _points(verdict, "all layers", [network_point(verdict, after) for after in (False, True)])
+        yield [replace(point, class_=f"{point.class_} whole", radius=7, name_class="") for point in points]
     few = len(verdict.layers) <= _MOST_NAMED
     for layer in verdict.layers:
         outcomes = ((layer.steps_before, layer.before.cost), (layer.steps, layer.after.cost))
-        both = [None if cost is None else point_of(steps, cost) for steps, cost in outcomes]
-        points = _points(verdict, layer.name, both)
+        points = _points(
+            verdict, layer.name, [None if cost is None else point_of(steps, cost) for steps, cost in outcomes]
+        )
         yield points if few or layer.helps else [replace(point, name="") for point in points]
 
 
-def _points(verdict: ExtensionVerdict, name: str, both: Sequence[Point | None], class_: str = "") -> list[ChartPoint]:
+def _points(verdict: ExtensionVerdict, name: str, both: Sequence[Point | None]) -> list[ChartPoint]:
     """The circles before and after, of which the last one has the name."""
-    points: list[ChartPoint] = []
+    points = []
     for when, roof, point in zip(("before", "after"), _roofs(verdict), both, strict=True):
         if point is not None:
-            speed = point.gops(verdict.before)
-            points = [replace(earlier, name="") for earlier in points]
-            points.append(roof.point(f"{name} {when}", point.intensity, speed, when + class_, name))
+            label = name if point is both[-1] or both[-1] is None else ""
+            figures = (point.intensity, point.gops(verdict.before))
+            points.append(roof.point(f"{name} {when}", *figures, when, label))
     return points
