@@ -18,31 +18,31 @@ from vdla.runtime.explore import Exploration, ExploredMachine
 _LARGEST = 14.0  # radius of the machine of most DSP slices
 
 
-def exploration_page(found: Exploration) -> str:
+def exploration_page(exploration: Exploration) -> str:
     """The page."""
-    head = columns_of(found)
+    head = columns_of(exploration)
     parts = [
-        f"<ul>{html_text('li', *notes_of_exploration(found))}</ul>",
-        exploration_picture(found),
+        f"<ul>{html_text('li', *notes_of_exploration(exploration))}</ul>",
+        exploration_picture(exploration),
         html_text("h2", "The Pareto front"),
-        html_table(head, map(machine_cells, found.front)),
+        html_table(head, map(machine_cells, exploration.front)),
         html_text("h2", "All machines"),
-        html_table(head, map(machine_cells, found.measured)),
+        html_table(head, map(machine_cells, exploration.measured)),
     ]
-    reasons = [(f"{count}", reason) for reason, count in reasons_against(found).most_common()]
+    reasons = [(f"{count}", reason) for reason, count in reasons_against(exploration).most_common()]
     if reasons:
         parts += [html_text("h2", "Rejected"), html_table(("machines", "reason"), reasons)]
-    return html_page(f"{found.name} on {found.part.name}", parts)
+    return html_page(f"{exploration.name} on {exploration.part.name}", parts)
 
 
-def exploration_picture(found: Exploration) -> str:
+def exploration_picture(exploration: Exploration) -> str:
     """One circle a machine; empty axes where none was measured."""
-    title = f"{found.name} on {found.part.name}: frames a second against LUTs; the front is orange"
-    if any(machine.area is not None and not machine.area.complete for machine in found.measured):
+    title = f"{exploration.name} on {exploration.part.name}: frames a second against LUTs; the front is orange"
+    if any(machine.area is not None and not machine.area.complete for machine in exploration.measured):
         title += "; dashed: without the LUTs of extensions"
-    most = max((machine.area.usage.dsp for machine in found.measured if machine.area), default=1)
-    points = [_point(machine, machine in found.front, most) for machine in found.measured]
-    links = [(_point(one, True, most), _point(other, True, most)) for one, other in pairwise(_stairs(found))]
+    most = max((machine.area.usage.dsp for machine in exploration.measured if machine.area), default=1)
+    points = [_point(machine, machine in exploration.front, most) for machine in exploration.measured]
+    links = [(_point(one, True, most), _point(other, True, most)) for one, other in pairwise(_stairs(exploration))]
     return scatter(title, ("LUTs", "frames/s"), sorted(points, key=lambda point: bool(point.name)), links)
 
 
@@ -61,10 +61,10 @@ def _point(machine: ExploredMachine, on_front: bool, most_dsp: int) -> ChartPoin
     )
 
 
-def _stairs(found: Exploration) -> list[ExploredMachine]:
+def _stairs(exploration: Exploration) -> list[ExploredMachine]:
     """The machines of the front that are faster than all with fewer LUTs, in that order."""
     stairs: list[ExploredMachine] = []
-    for machine in sorted(found.front, key=lambda machine: machine.objectives[1]):
+    for machine in sorted(exploration.front, key=lambda machine: machine.objectives[1]):
         if not stairs or machine.frames_per_second > stairs[-1].frames_per_second:
             stairs.append(machine)
     return stairs
