@@ -222,10 +222,11 @@ ROOMS: dict[str, str] = {
         "verification.fuzz verification.hostile runtime.diagnosis verification.programs verification.coverage "
         "verification.rtl_mutants benchmarks.harness"
     ),
+    "charts": "hardware",
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
         "compiler.tune.searches compiler.tune.grid simulator.timing runtime.grid runtime.tune networks "
-        "benchmarks.harness benchmarks"
+        "benchmarks.harness benchmarks charts"
     ),
     "benchmarks.board": (
         "support hardware hardware.program simulator.stats runtime.devices runtime.executor runtime.network "
@@ -255,7 +256,7 @@ ROOMS: dict[str, str] = {
         "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.function simulator.stats "
         "simulator.verify simulator.timing simulator runtime.devices runtime.grid runtime.executor runtime.network "
         "runtime.tune networks runtime.diagnosis verification.programs verification.generated_tests "
-        "benchmarks.harness runtime.studies runtime.checks"
+        "benchmarks.harness charts runtime.studies runtime.checks"
     ),
     "commands.board": (
         "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis "

@@ -6,35 +6,30 @@ client tries again. When all clients are done, the server must hold nothing of t
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from vdla.benchmarks.board.faults import DeviceFaults
-from vdla.benchmarks.board.faults import FaultyDevices
-from vdla.benchmarks.board.faults import NetworkFaults
-from vdla.benchmarks.board.faults import faulty_network
+
+from vdla.benchmarks.board.faults import DeviceFaults, FaultyDevices, NetworkFaults, faulty_network
 from vdla.benchmarks.board.served import served
 from vdla.benchmarks.harness import Row
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.remote.remote_device import RemoteDevice
+from vdla.runtime.devices.run import run
 from vdla.runtime.remote.channel import board_status
 from vdla.runtime.remote.limits import Limits
-from vdla.runtime.devices.run import run
+from vdla.runtime.remote.remote_device import RemoteDevice
 from vdla.support.errors import Error
-from vdla.support.progress import Progress
-from vdla.support.progress import silent
+from vdla.support.progress import Progress, silent
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_programs import random_verified_program
-import multiprocessing
-import os
-import time
-
 
 HANG_S = 150.0
 """Seconds without a line in its journal after which a client hangs."""

@@ -20,6 +20,7 @@ import numpy as np
 from vdla.benchmarks.harness import Figures, Row, Section
 from vdla.benchmarks.tune.pool import Pool, PoolTask, measured_pool, median_trials, replay
 from vdla.benchmarks.tune.section import SectionRequest
+from vdla.charts.plots import Curve, convergence
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.tune import layer_task
 from vdla.compiler.tune.cost_model import Group
@@ -71,6 +72,7 @@ SHOWN = (
     "random",
 )
 """The searches, as in the picture."""
+_SERIES = {DEFAULT_SEARCH: 0, BLIND: 2, "estimate": 6, "genetic": 1, "random": 7}  # the colours of their curves
 
 Runs = Mapping[str, Sequence[Sequence[float]]]
 """For each search, the costs of its trials with each seed."""
@@ -90,8 +92,7 @@ def measure_convergence(request: SectionRequest) -> Section:
         rows.append(_row(pool, runs[-1]))
     hard = [number for number, row in enumerate(rows) if row["random"] >= HARD]
     if request.picture and hard:
-        curves = _curves([(pools[number].best, runs[number]) for number in hard])
-        write_text(request.picture, convergence_picture(curves, len(hard)))
+        write_text(request.picture, picture_of([(pools[number].best, runs[number]) for number in hard]))
     return Section(_figures([rows[number] for number in hard], pools), rows)
 
 
@@ -151,9 +152,19 @@ def _figures(hard: Sequence[Mapping[str, Any]], pools: Sequence[Pool]) -> Figure
     }
 
 
-def _curves(hard: Sequence[tuple[float, Runs]]) -> list[SearchCurve]:
-    """The mean over layers and seeds of the best known cost over the best so far."""
-    return [SearchCurve(name, [_reached(hard, name, trial) for trial in range(1, _LAST + 1)]) for name in SHOWN]
+def picture_of(hard: Sequence[tuple[float, Runs]]) -> str:
+    """The best known cost over the best so far, a mean over layers and seeds."""
+    curves = [
+        Curve(
+            name=name,
+            values=[100 * _reached(hard, name, trial) for trial in range(1, _LAST + 1)],
+            series=_SERIES[name.partition(" ")[0]],
+            dashed=" " in name,
+        )
+        for name in SHOWN
+    ]
+    title = f"Best so far over the best known, mean of {len(hard)} layers and {SEEDS} seeds"
+    return convergence(title, "% of the performance of the best known", curves, hidden=0)
 
 
 def _reached(hard: Sequence[tuple[float, Runs]], name: str, trial: int) -> float:

@@ -6,36 +6,30 @@ measures it again. Those that were being measured at a kill are neither.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from vdla.benchmarks.harness import Section
-from vdla.benchmarks.tune.section import SectionRequest
-from vdla.compiler.templates import conv2d
-from vdla.compiler.tune import Point
-from vdla.compiler.tune import TuningTask
-from vdla.compiler.tune import VdlaTask
-from vdla.compiler.tune import template_task
-from vdla.compiler.tune.searches import new_search
-from vdla.hardware.config import Config
-from vdla.runtime.tune.workers import LocalWorkers
-from vdla.runtime.tune.measurer import SimMeasurer
-from vdla.runtime.tune.log import TaskRun
-from vdla.runtime.tune.trial import Trial
-from vdla.runtime.tune.log import TuningLog
-from vdla.runtime.tune import tune
-from vdla.runtime.tune.log import PointFeatures
-from vdla.runtime.tune.log import read_logs
-from vdla.support.progress import ReportStep
 import json
-import numpy as np
 import os
 import subprocess
 import sys
 import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
 
+from vdla.benchmarks.harness import Section
+from vdla.benchmarks.tune.section import SectionRequest
+from vdla.compiler.templates import conv2d
+from vdla.compiler.tune import Point, TuningTask, VdlaTask, template_task
+from vdla.compiler.tune.searches import new_search
+from vdla.hardware.config import Config
+from vdla.runtime.tune.tune import tune
+from vdla.runtime.tune.log import PointFeatures, TaskRun, TuningLog, read_logs
+from vdla.runtime.tune.measurer import SimMeasurer
+from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.workers import LocalWorkers
+from vdla.support.progress import ReportStep
 
 KILLS = 20
 KILL_STEPS = KILLS + 1

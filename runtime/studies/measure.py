@@ -7,20 +7,13 @@ imported where it is used, so that a result that is kept is shown at once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
 from vdla.compiler import te
-from vdla.compiler.extensions import extension_intrinsic
-from vdla.compiler.extensions import extension_of
-from vdla.compiler.extensions import load_extension
-from vdla.compiler.map import MapError
-from vdla.compiler.map import MappedOperator
-from vdla.compiler.map import Refusal
-from vdla.compiler.map import candidates
-from vdla.compiler.map import why_not_staged
+from vdla.compiler.extensions import extension_intrinsic, extension_of, load_extension
+from vdla.compiler.map import MapError, MappedOperator, Refusal, candidates, why_not_staged
 from vdla.compiler.map.tile_facts import share_read
 from vdla.hardware.config import Config
 from vdla.hardware.isa import PlugIn
@@ -28,7 +21,6 @@ from vdla.hardware.program import Program
 from vdla.runtime.studies.layers import placeholders_of
 from vdla.runtime.studies.written_program import WrittenProgram
 from vdla.support.errors import Error
-
 
 if TYPE_CHECKING:
     from vdla.runtime.tune.mapping import MappingReport

@@ -12,7 +12,7 @@ from onnx.parser import parse_model
 
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, OK
-from vdla.commands.quantise_charts import layer_chart
+from vdla.commands.quantise_command import layer_chart
 from vdla.networks.digits import digits
 from vdla.networks.digits_images import training_digits
 from vdla.runtime.network.quantisation_report import LayerReport, QuantisationReport
@@ -47,7 +47,8 @@ def test_model_table_and_picture(folder: Path, capsys: Capture) -> None:
     ops = [node.op_type for node in onnx.load(folder / "digits_int8.onnx").graph.node]
     assert ops.count("QuantizeLinear") == 9
     tree = ElementTree.parse(folder / "layers.svg").getroot()
-    assert len(list(tree.iter(f"{NAMESPACE}g"))) == 6
+    rows = {bar.get("data-row") for bar in tree.iter(f"{NAMESPACE}rect")} - {None}
+    assert len(rows) == 6
 
 
 def test_several_files_are_batches(folder: Path, capsys: Capture) -> None:
@@ -100,8 +101,8 @@ def test_bars_have_the_lengths_of_their_ratios() -> None:
         LayerReport(name="c", op="Add", snr_db=15.0, saturated=0.5, low=0.0, high=1.0, alone_db=60.0),
     ]
     tree = ElementTree.fromstring(layer_chart(QuantisationReport("net", tuple(layers), {"y": 1.0})))
-    rows = list(tree.iter(f"{NAMESPACE}g"))
-    widths = [[float(bar.get("width", 0)) for bar in row.iter(f"{NAMESPACE}rect")] for row in rows]
-    assert widths == [[330.0, 660.0], [165.0, 660.0]]
-    assert rows[0].findtext(f"{NAMESPACE}text") == "a & b"
-    assert rows[1].findtext(f"{NAMESPACE}title") == "Add: 15.0 dB, 50.000 % saturated"
+    bars = [bar for bar in tree.iter(f"{NAMESPACE}rect") if bar.get("data-row")]
+    drawn = [(bar.get("data-row"), bar.get("class"), float(bar.get("width", 0))) for bar in bars]
+    assert drawn == [("0", "network", 346), ("0", "alone", 692), ("1", "network", 173), ("1", "alone", 692)]
+    assert "a & b" in [text.text for text in tree.iter(f"{NAMESPACE}text")]
+    assert bars[2].findtext(f"{NAMESPACE}title") == "Add: 15.0 dB, 50.000 % saturated"

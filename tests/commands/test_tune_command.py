@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from vdla.charts.plots import Curve, convergence
 from vdla.cli import main
-from vdla.commands.tune_picture import Curve, picture
 from vdla.hardware.program import Program
 from vdla.runtime.tune.log import read_logs
 from vdla.runtime.tune.measurer import Measurer
@@ -123,7 +123,7 @@ def test_a_log_that_is_none_is_named(capsys: Capture) -> None:
 
 
 def test_a_line_of_the_picture_falls_at_its_improvements() -> None:
-    root = ET.fromstring(picture("t", "q", [Curve("c", [float("inf"), 30.0, 30.0, 20.0], 10.0, 25.0)]))
+    root = ET.fromstring(convergence("t", "q", [Curve(name="c", values=[float("inf"), 3.0, 3.0, 2.0])]))
     (line,) = [each for each in root.iter() if each.tag.endswith("polyline")]
     points = [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()]
     steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(points)]

@@ -59,9 +59,9 @@ def demo_network(arguments: argparse.Namespace) -> int:
     write_network_trace(artifact, demo.results[-1], trace)
     output().print(f"\ntrace of a run: {trace}\nopen it in https://ui.perfetto.dev", soft_wrap=True)
     if arguments.html:
-        from vdla.commands.profile_page import render
+        from vdla.commands.profile_page import profile_page
 
-        write_text(arguments.html, render(artifact, profile))
+        write_text(arguments.html, profile_page(artifact, profile))
         output().print(f"charts: {arguments.html}", soft_wrap=True)
     return OK if demo.exact == _SIMULATED else FINDING
 
@@ -233,11 +233,11 @@ def _result_rows(limit: MachineBound, runs: Mapping[str, LayerRun]) -> dict[str,
 
 
 def _page(path: Path, layer: Workload, config: Config, limit: MachineBound, runs: Mapping[str, LayerRun]) -> None:
-    from vdla.commands import run_page
+    from vdla.commands.run_page import run_page
 
     programs = {label: (run.program, run.stats) for label, run in runs.items()}
     rows = list(_result_rows(limit, runs).items())
-    write_text(path, run_page.render(_headline(layer, config), _notes(limit), rows, programs))
+    write_text(path, run_page(_headline(layer, config), _notes(limit), rows, programs))
     output().print(f"\ncharts of both runs: {path}", soft_wrap=True)
 
 

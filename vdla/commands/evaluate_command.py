@@ -11,12 +11,7 @@ from vdla.commands.console import progress
 from vdla.commands.device_options import part_named
 from vdla.commands.files import check_outputs, write_study
 from vdla.commands.layer_options import accuracy_job, add_layer_arguments, chosen_layers
-from vdla.commands.machine_options import (
-    add_dram_arguments,
-    add_machine_arguments,
-    machine,
-    with_dram,
-)
+from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments, machine, with_dram
 from vdla.commands.options import add_options, natural, positive
 
 if TYPE_CHECKING:
@@ -114,8 +109,8 @@ def _write(arguments: argparse.Namespace, verdict: ExtensionVerdict) -> None:
         return verdict_page(verdict)
 
     def picture() -> str:
-        from vdla.commands.roofline_picture import roofline_picture
+        from vdla.commands.verdict_page import verdict_roofline
 
-        return roofline_picture(verdict)
+        return verdict_roofline(verdict)
 
     write_study(arguments, report_of(verdict), page, picture, lambda: show_verdict(verdict, arguments.all))

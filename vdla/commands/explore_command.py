@@ -120,8 +120,7 @@ def sweep_of(words: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _write(arguments: argparse.Namespace, exploration: Exploration) -> None:
-    from vdla.commands.explore_page import exploration_page
-    from vdla.commands.explore_picture import exploration_picture
+    from vdla.commands.explore_page import exploration_page, exploration_picture
     from vdla.commands.explore_tables import report_of_exploration, show_exploration
 
     write_study(

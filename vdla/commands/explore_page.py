@@ -1,33 +1,70 @@
-"""A page of HTML about an exploration: the picture, the front, all machines, the reasons.
+"""The picture of an exploration, speed against LUTs, and a page with it, the tables, the reasons.
 
-The page is one file without scripts or references, so it works offline.
+The area of a circle is in proportion to the machine's DSP slices. Machines of the front that no
+smaller one overtakes are joined; the others of the front save DSP slices or memories.
 """
 
 from __future__ import annotations
 
-from html import escape
+import math
+from itertools import pairwise
 
-from vdla.commands.explore_picture import exploration_picture
+from vdla.charts.elements import html_page, html_table, html_text
+from vdla.charts.plot import ChartPoint
+from vdla.charts.plots import scatter
 from vdla.commands.explore_tables import columns_of, machine_cells, notes_of_exploration, reasons_against
-from vdla.commands.run_charts import element
-from vdla.commands.run_page import html_document
-from vdla.commands.verdict_page import html_table
-from vdla.runtime.studies.explore import Exploration
+from vdla.runtime.studies.explore import Exploration, ExploredMachine
+
+_LARGEST = 14.0  # radius of the machine of most DSP slices
 
 
-def exploration_page(found: Exploration) -> str:
+def exploration_page(exploration: Exploration) -> str:
     """The page."""
-    title, head = f"{found.name} on {found.part.name}", columns_of(found)
+    head = columns_of(exploration)
     parts = [
-        element("h1", escape(title)),
-        element("ul", "".join(element("li", escape(note)) for note in notes_of_exploration(found))),
-        exploration_picture(found),
-        element("h2", "The Pareto front"),
-        html_table(head, map(machine_cells, found.front)),
-        element("h2", "All machines"),
-        html_table(head, map(machine_cells, found.measured)),
+        f"<ul>{html_text('li', *notes_of_exploration(exploration))}</ul>",
+        exploration_picture(exploration),
+        html_text("h2", "The Pareto front"),
+        html_table(head, map(machine_cells, exploration.front)),
+        html_text("h2", "All machines"),
+        html_table(head, map(machine_cells, exploration.measured)),
     ]
-    reasons = [(f"{count}", reason) for reason, count in reasons_against(found).most_common()]
+    reasons = [(f"{count}", reason) for reason, count in reasons_against(exploration).most_common()]
     if reasons:
-        parts += [element("h2", "Rejected"), html_table(("machines", "reason"), reasons)]
-    return html_document(title, "\n".join(parts))
+        parts += [html_text("h2", "Rejected"), html_table(("machines", "reason"), reasons)]
+    return html_page(f"{exploration.name} on {exploration.part.name}", parts)
+
+
+def exploration_picture(exploration: Exploration) -> str:
+    """One circle a machine; empty axes where none was measured."""
+    title = f"{exploration.name} on {exploration.part.name}: frames a second against LUTs; the front is orange"
+    if any(machine.area is not None and not machine.area.complete for machine in exploration.measured):
+        title += "; dashed: without the LUTs of extensions"
+    most = max((machine.area.usage.dsp for machine in exploration.measured if machine.area), default=1)
+    points = [_point(machine, machine in exploration.front, most) for machine in exploration.measured]
+    links = [(_point(one, True, most), _point(other, True, most)) for one, other in pairwise(_stairs(exploration))]
+    return scatter(title, ("LUTs", "frames/s"), sorted(points, key=lambda point: bool(point.name)), links)
+
+
+def _point(machine: ExploredMachine, on_front: bool, most_dsp: int) -> ChartPoint:
+    """A machine; those of the front have names."""
+    assert machine.area is not None
+    name = ", ".join(f"{field}={str(value).rpartition('/')[2]}" for field, value in machine.point.items())
+    return ChartPoint(
+        x=machine.area.usage.lut,
+        y=machine.frames_per_second,
+        row=name,
+        tip=f"{name}: {', '.join(machine_cells(machine)[len(machine.point) :])}",
+        class_=("front" if on_front else "beaten") + ("" if machine.area.complete else " partial"),
+        name=name if on_front else "",
+        radius=max(3.0, _LARGEST * math.sqrt(machine.area.usage.dsp / max(1, most_dsp))),
+    )
+
+
+def _stairs(exploration: Exploration) -> list[ExploredMachine]:
+    """The machines of the front that are faster than all with fewer LUTs, in that order."""
+    stairs: list[ExploredMachine] = []
+    for machine in sorted(exploration.front, key=lambda machine: machine.objectives[1]):
+        if not stairs or machine.frames_per_second > stairs[-1].frames_per_second:
+            stairs.append(machine)
+    return stairs

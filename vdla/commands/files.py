@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import CommandError
-from vdla.support.atomic import write_text, write_with
+from vdla.support.atomic import write_bytes, write_text, write_with
 
 if TYPE_CHECKING:
     from vdla.hardware.program import Program
@@ -119,6 +119,24 @@ def _write_all(files: list[tuple[Path, bytes]]) -> None:
     write_with(path, write)
 
 
+def write_picture(path: Path, svg: str) -> None:
+    """Write a picture as SVG, or as PNG by the suffix; CommandError without the extra."""
+    if path.suffix == ".svg":
+        write_text(path, svg)
+        return
+    try:
+        import resvg_py
+        from font_roboto import Roboto
+    except ImportError as error:
+        missing = str(error.name).replace("_", "-")
+        raise CommandError(f"picture: PNG needs the package {missing}, got none (pip install 'vdla[png]')") from None
+    svg = svg.replace("system-ui", "Roboto")
+    content = resvg_py.svg_to_bytes(
+        svg_string=svg, background="#fff", zoom=2, font_files=[Roboto], skip_system_fonts=True
+    )
+    write_bytes(path, bytes(content))
+
+
 # --- reports of studies ---------------------------------------------------------------------------
 
 
@@ -140,8 +158,6 @@ def write_study(
     if arguments.html:
         write_text(arguments.html, page())
     if arguments.picture:
-        from vdla.commands.roofline_picture import write_picture
-
         write_picture(arguments.picture, picture())
     if write_json(arguments.json, document):
         return

@@ -19,7 +19,6 @@ from vdla.support.atomic import write_text
 if TYPE_CHECKING:
     from vdla.runtime.executor.executor import NetworkResult
     from vdla.runtime.executor.model import Model
-    from vdla.runtime.executor.profile import NetworkProfile
 
 EXAMPLES = """\
   vdla profile model.vdla                      on random inputs
@@ -47,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the network several times, print the table, write the files."""
+    from vdla.commands.profile_page import profile_page
     from vdla.commands.profile_tables import operator_table, summary
     from vdla.runtime.executor.artifact import Artifact
     from vdla.runtime.executor.model import Model
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.trace:
             write_network_trace(model.artifact, results[-1], arguments.trace)
         if arguments.html:
-            write_text(arguments.html, _page(model, profile))
+            write_text(arguments.html, profile_page(model.artifact, profile))
     if arguments.json:
         print(json.dumps(profile.to_dict(), indent=2))
         return OK
@@ -85,9 +85,3 @@ def _measure(model: Model, arguments: argparse.Namespace) -> list[NetworkResult]
             show("first run" if not number else f"run {number}", number, arguments.runs + 1)
             results.append(model.run(next(inputs)))
     return results[1:]
-
-
-def _page(model: Model, profile: NetworkProfile) -> str:
-    from vdla.commands.profile_page import render
-
-    return render(model.artifact, profile)

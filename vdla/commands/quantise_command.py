@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vdla.charts.blocks import ChartBlock, Row, RowChart
 from vdla.commands import OK
 from vdla.commands.console import output, table
 from vdla.commands.files import calibration_data, require_folder
 from vdla.commands.options import add_options
+from vdla.commands.placement_tables import shortened
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vdla.runtime.network.quantisation_report import QuantisationReport
+    from vdla.runtime.network.quantisation_report import LayerReport, QuantisationReport
+
+_MOST_DB = 60.0  # in the chart: beyond it, errors are those of float32 for all purposes
 
 EXAMPLES = """\
   vdla quantise model.onnx --data images.npy       writes model_int8.onnx
@@ -49,7 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Quantise, write the model, print the table."""
-    from vdla.commands.quantise_charts import layer_chart
     from vdla.compiler.graph.quantise import QuantiseWarning
     from vdla.runtime.network.quantise import quantise
 
@@ -88,3 +92,22 @@ def layer_table(report: QuantisationReport) -> Table:
     for name, ratio in report.outputs.items():
         listing.add_row(name, "output", f"{ratio:.1f}", "", "", "")
     return listing
+
+
+def layer_chart(report: QuantisationReport) -> str:
+    """A bar of the signal-to-noise ratio of each layer in the network, where errors add up.
+
+    A bar below it is that of the network's outputs if only this layer is quantised.
+    """
+    title = f"signal to noise of the layers of {report.network}: in the network (blue)"
+    if any(layer.alone_db is not None for layer in report.layers):
+        title += ", quantised alone (orange)"
+    chart = RowChart(title=title, high=_MOST_DB, left=240, pitch=26, bar=18, unit="dB")
+    return chart.draw([Row(shortened(layer.name, 32), list(_bars(layer))) for layer in report.layers], alone=True)
+
+
+def _bars(layer: LayerReport) -> Iterator[list[ChartBlock]]:
+    tip = f"{layer.op}: {layer.snr_db:.1f} dB, {100 * layer.saturated:.3f} % saturated"
+    yield [ChartBlock(0, layer.snr_db, "network", tip)]
+    if layer.alone_db is not None:
+        yield [ChartBlock(0, layer.alone_db, "alone", f"{layer.op} alone: {layer.alone_db:.1f} dB")]

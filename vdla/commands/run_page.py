@@ -1,99 +1,146 @@
-"""A page of HTML about runs of one layer: figures, roofline, timelines, shares of cycles.
-
-The page is one file without scripts or references, so it works offline; its colours follow the
-reader's setting.
-"""
+"""A page of HTML about runs of one layer: figures, roofline, timelines, shares of cycles."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 
-from vdla.commands import run_charts, run_tables
-from vdla.commands.run_charts import element
+from vdla.charts.blocks import ChartBlock, Row, RowChart
+from vdla.charts.elements import LEFT, RIGHT, html_legend, html_note, html_page, html_table, html_text
+from vdla.charts.plots import Roof, roofline
+from vdla.commands.run_tables import COUNTER_LABELS, FIGURES, ROOFLINE, Runs, attained_gops, intensity
+from vdla.hardware.isa import COL, EXTENSION, Buffer, Opcode, Unit
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
 
 _DETAIL = 0.06  # the share of the longest run that the second timeline shows, from its middle on
-
-STYLE = """
-:root { color-scheme: light dark;
-  --text: #1c1f24; --back: #ffffff; --faint: #5c6470; --rule: #d9dde3; --track: #f1f3f6 }
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e6e8eb; --back: #14171b; --faint: #9aa3ad; --rule: #333a42; --track: #1f242a }
-}
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); max-width: 60rem;
-  margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem } h3 { font-size: 1rem; margin: 1rem 0 .25rem }
-p { margin: .25rem 0 .75rem } .note { color: var(--faint) }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { padding: .2rem 1rem .2rem 0; border-bottom: 1px solid var(--rule); text-align: right; font-weight: 400 }
-th:first-child { text-align: left } thead th { color: var(--faint) }
-svg { display: block; width: 100%; height: auto } .legend span { margin-right: 1rem; white-space: nowrap }
-.legend { color: var(--faint); font-size: .85rem } .legend svg { display: inline; width: 12px; vertical-align: -1px }
-text { font: 13px system-ui, sans-serif; fill: var(--text) } text.small { font-size: 11px; fill: var(--faint) }
-.grid, .tick { stroke: var(--rule); stroke-width: 1 } .track { fill: var(--track) }
-.roof { fill: none; stroke: var(--text); stroke-width: 2 } .run0 { fill: #d55e00 } .run1 { fill: #0072b2 }
-.loadinp { fill: #0072b2 } .loadwgt { fill: #56b4e9 } .loadother { fill: #8a8f98 } .gemm { fill: #d55e00 }
-.vector { fill: #cc79a7 } .store { fill: #009e73 } .sync { fill: #f0e442 } .extension { fill: #e69f00 }
-.busy { fill: #009e73 } .memory_latency { fill: #e69f00 } .memory_bandwidth { fill: #d55e00 }
-.wait_load_to_compute { fill: #0072b2 } .wait_compute_to_load { fill: #56b4e9 }
-.wait_compute_to_store { fill: #cc79a7 } .wait_store_to_compute { fill: #7b3f8c }
-.commands { fill: #8a8f98 } .idle { fill: var(--rule) }
-"""
+_MERGE_BELOW = 0.6  # of the picture; of shorter slices of one kind, no gap between them can be seen
 
 Figures = Sequence[tuple[str, Sequence[str]]]
 
 
-def render(title: str, notes: Sequence[str], first: Figures, runs: Mapping[str, tuple[Program, RunStats]]) -> str:
+def run_page(title: str, notes: Sequence[str], first: Figures, runs: Mapping[str, tuple[Program, RunStats]]) -> str:
     """The page; the rows of `first` head the table of figures, each with one cell a run."""
     stats = {label: run for label, (_, run) in runs.items()}
     longest = max(run.total_cycles for run in stats.values())
     begin = longest // 2
+    shown = {**FIGURES, **ROOFLINE}.items()
+    figures = [*first, *((label, [show(run) for run in stats.values()]) for label, show in shown)]
     parts = [
-        element("h1", escape(title)),
-        *(element("p", escape(note)) for note in notes),
-        _figures(first, stats),
-        element("h2", "Roofline"),
-        _note("Attained speed below the limit that the machine has at each ratio of operations to bytes moved."),
-        run_charts.roofline(stats),
-        element("h2", "Timeline"),
-        _note("The instructions of each unit over time; hover over one for its cycles."),
-        run_charts.timeline_legend(program for program, _ in runs.values()),
+        html_text("p", *notes),
+        html_table(["", *stats], [[label, *cells] for label, cells in figures]),
+        html_text("h2", "Roofline"),
+        html_note("Attained speed below the limit that the machine has at each ratio of operations to bytes moved."),
+        runs_roofline(stats),
+        html_text("h2", "Timeline"),
+        html_note("The instructions of each unit over time; hover over one for its cycles."),
+        _timeline_legend(program for program, _ in runs.values()),
         *_timelines(runs, 0, longest),
-        element("h2", "Timeline in detail"),
+        html_text("h2", "Timeline in detail"),
         *_timelines(runs, begin, begin + max(1, round(longest * _DETAIL))),
-        element("h2", "Where the cycles went"),
-        run_charts.shares_legend(),
-        *(part for label, run in stats.items() for part in (element("h3", escape(label)), run_charts.shares(run))),
+        html_text("h2", "Where the cycles went"),
+        html_legend(COUNTER_LABELS),
+        *(part for label, run in stats.items() for part in (html_text("h3", label), cycle_shares(run))),
     ]
-    return html_document(title, "\n".join(parts))
+    return html_page(title, parts)
 
 
-def _timelines(runs: Mapping[str, tuple[Program, RunStats]], begin: int, end: int) -> list[str]:
+# --- the roofline ---------------------------------------------------------------------------------
+
+
+def runs_roofline(runs: Runs) -> str:
+    """Runs on one machine below its roof."""
+    points, config = [], next(iter(runs.values())).config
+    roof = Roof.of(config, config.macs_per_cycle)
+    for number, (label, stats) in enumerate(runs.items()):
+        at, speed = intensity(stats), attained_gops(stats)
+        name = f"{label}: {speed:,.1f} GOPS"
+        points.append(replace(roof.point(label, at, speed, f"run{number}", name), radius=6, name_class=""))
+    return roofline([roof], points)
+
+
+# --- the timeline ---------------------------------------------------------------------------------
+
+_KINDS = ("LOAD inp", "LOAD wgt", "LOAD other", "GEMM", "VECTOR", "extension", "STORE", "SYNC")
+"""The kinds of instructions, in the order of the legend; each is a CSS class without its space."""
+
+
+def _timelines(runs: Mapping[str, tuple[Program, RunStats]], begin: int, end: int) -> Iterator[str]:
     """One timeline a run, all over the same cycles."""
-    charts = {label: run_charts.timeline(program, stats, begin, end) for label, (program, stats) in runs.items()}
-    return [part for label, chart in charts.items() for part in (element("h3", escape(label)), chart)]
+    for label, (program, stats) in runs.items():
+        yield html_text("h3", label)
+        yield timeline(program, stats, begin, end)
 
 
-def _note(text: str) -> str:
-    return element("p", escape(text), class_="note")
+def timeline(program: Program, stats: RunStats, begin: int, end: int) -> str:
+    """The instructions of every unit in the cycles `begin` to `end`, a row a unit."""
+    chart = RowChart(title="timeline", low=begin, high=max(begin + 1, end), unit="cycles")
+    least = _MERGE_BELOW * (chart.high - begin) / (RIGHT - LEFT)
+    slices = {unit: _slices(program, stats, unit, begin, end) for unit in Unit}
+    return chart.draw([Row(unit.label, [_merged(blocks, least)]) for unit, blocks in slices.items()])
 
 
-def _figures(first: Figures, stats: run_tables.Runs) -> str:
-    rows = [*first]
-    for label, show in {**run_tables.FIGURES, **run_tables.ROOFLINE}.items():
-        rows.append((label, [show(run) for run in stats.values()]))
-    head = element("thead", _row("", list(stats), "th"))
-    return element("table", head + element("tbody", "".join(_row(label, cells, "td") for label, cells in rows)))
+def _slices(program: Program, stats: RunStats, unit: Unit, begin: int, end: int) -> Iterator[ChartBlock]:
+    columns = program.columns
+    chosen = (columns[:, COL["unit"]] == unit) & (stats.ends >= begin) & (stats.starts < end)
+    for number in chosen.nonzero()[0].tolist():
+        first, last, kind = int(stats.starts[number]), int(stats.ends[number]), _kind(columns[number])
+        tip = f"{kind}, instruction {number}: cycles {first:,} to {last:,}"
+        yield ChartBlock(max(first, begin), min(last + 1, end), _class(kind), tip)
 
 
-def _row(label: str, cells: Sequence[str], name: str) -> str:
-    return element("tr", element("th", escape(label)) + "".join(element(name, escape(cell)) for cell in cells))
+def _kind(row: Sequence[int]) -> str:
+    opcode = int(row[COL["opcode"]])
+    if opcode == EXTENSION:
+        return "extension"
+    if opcode != Opcode.LOAD:
+        return Opcode(opcode).name
+    buffer = Buffer(int(row[COL["buffer"]]))
+    return f"LOAD {buffer.name.lower()}" if buffer in (Buffer.INP, Buffer.WGT) else "LOAD other"
 
 
-def html_document(title: str, body: str, style: str = STYLE) -> str:
-    """A page without references to others."""
-    meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    head = f"{meta}{element('title', escape(title))}{element('style', style)}"
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>\n{body}\n</body>\n</html>\n'
+def _class(kind: str) -> str:
+    return kind.replace(" ", "").lower()
+
+
+def _merged(blocks: Iterable[ChartBlock], least: float) -> list[ChartBlock]:
+    """The blocks; of one kind, those that are short and follow each other at once as one."""
+    groups: list[list[ChartBlock]] = []
+    for block in blocks:
+        last = groups[-1][-1] if groups else None
+        if last and last.class_ == block.class_ and max(block.start - last.end, block.end - block.start) < least:
+            groups[-1].append(block)
+        else:
+            groups.append([block])
+    return [group[0] if len(group) == 1 else _whole(group) for group in groups]
+
+
+def _whole(group: Sequence[ChartBlock]) -> ChartBlock:
+    first, last = group[0], group[-1]
+    kind = first.tip.partition(",")[0]
+    tip = f"{kind}, {len(group)} instructions: cycles {first.start:,} to {last.end - 1:,}"
+    return ChartBlock(first.start, last.end, first.class_, tip)
+
+
+def _timeline_legend(programs: Iterable[Program]) -> str:
+    """The kinds of the programs' instructions."""
+    used = {_kind(row) for program in programs for row in program.columns}
+    return html_legend({_class(kind): kind for kind in _KINDS if kind in used})
+
+
+# --- the shares of cycles -------------------------------------------------------------------------
+
+
+def cycle_shares(stats: RunStats) -> str:
+    """What the cycles of every unit went to, a bar a unit."""
+    total = max(1, stats.total_cycles)
+    chart = RowChart(title="shares of cycles", high=total)
+    return chart.draw([Row(unit, [list(_shares(unit, cycles, total))]) for unit, cycles in stats.counters.items()])
+
+
+def _shares(unit: str, counters: Mapping[str, int], total: int) -> Iterator[ChartBlock]:
+    for (counter, cycles), end in zip(counters.items(), accumulate(counters.values()), strict=True):
+        if cycles:
+            tip = f"{unit}, {COUNTER_LABELS[counter]}: {100 * cycles / total:.1f} %"
+            yield ChartBlock(end - cycles, end, counter, tip)

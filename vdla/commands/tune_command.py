@@ -10,6 +10,7 @@ from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vdla.charts.plots import Curve, convergence
 from vdla.commands import OK, CommandError
 from vdla.commands.console import output, progress
 from vdla.commands.files import require_folders, write_json
@@ -18,7 +19,6 @@ from vdla.commands.options import add_options
 from vdla.commands.search_options import add_search_arguments, add_worker_arguments, check_search, opened_workers
 from vdla.commands.tune_grid import add_grid_arguments, is_grid, refuse_grid_options, run_grid
 from vdla.commands.tune_kernels import add_kernel_arguments, refuse_kernel_options, run_kernels
-from vdla.commands.tune_picture import Curve, picture
 from vdla.commands.tune_schedule import run_schedule, schedule_of_file
 from vdla.commands.tune_tasks import (
     TunedOperator,
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output:
         _write_program(arguments.output, results[0])
     if arguments.picture:
-        write_text(arguments.picture, picture(*_drawn(results)))
+        write_text(arguments.picture, picture_of(results))
     if not write_json(arguments.json, {"operators": [result.to_dict() for result in results]}):
         _show(arguments, results, is_model)
     return OK
@@ -225,8 +225,8 @@ def _write_program(path: Path, result: TunedResult) -> None:
     program.save(path)
 
 
-def _drawn(results: Sequence[TunedResult]) -> tuple[str, str, list[Curve]]:
-    """Title, quantity and line of the picture; a model's line is the sum of its operators."""
+def picture_of(results: Sequence[TunedResult]) -> str:
+    """The best cost so far; a model's is the sum of its operators."""
     first = results[0]
     lines = [result.report.best_so_far() for result in results]
     longest, counts = max(map(len, lines)), [result.operator.count for result in results]
@@ -237,4 +237,7 @@ def _drawn(results: Sequence[TunedResult]) -> tuple[str, str, list[Curve]]:
     name = first.name if len(results) == 1 else f"{len(results)} operators"
     title = f"{name} on {first.best.config.name}, {first.report.run.search}"
     quantity = "best cycles over the bound" if bound else "best cycles over those of the last trial"
-    return title, quantity, [Curve(name, costs, float(bound or costs[-1]), float(untuned))]
+    reference = bound or costs[-1]
+    best = Curve(name=name, values=[cost / reference for cost in costs])
+    level = Curve(name="untuned", values=[untuned / reference] * longest, dashed=True)
+    return convergence(title, quantity, [best, level])

@@ -1,16 +1,16 @@
-"""A page of HTML about an evaluation: the sentences, the roofline, every layer, the reasons.
+"""The roofline of an evaluation, and a page with it, the sentences, every layer, the reasons.
 
-The page is one file without scripts or references, so it works offline.
+The roofline has each layer before and after, below both roofs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from vdla.commands.roofline_picture import roofline_picture
-from vdla.commands.run_charts import element
-from vdla.commands.run_page import html_document
+from vdla.charts.elements import html_page, html_table, html_text
+from vdla.charts.plot import ChartPoint
+from vdla.charts.plots import Roof, roofline
 from vdla.commands.verdict_tables import (
     ACCURACY_COLUMNS,
     COLUMNS,
@@ -22,45 +22,71 @@ from vdla.commands.verdict_tables import (
     reasons_of,
     title_of,
 )
+from vdla.runtime.studies.report import Point, network_point, point_of
 from vdla.runtime.studies.verdict import ExtensionVerdict
+
+_MOST_NAMED = 12  # layers; of more, those in which the extension is used have names
 
 
 def verdict_page(verdict: ExtensionVerdict) -> str:
     """The page."""
-    title = title_of(verdict)
     parts = [
-        element("h1", escape(title)),
-        *(element("p", escape(f"{plug_in.name}: {plug_in.doc}")) for plug_in in verdict.added),
-        element("ul", "".join(element("li", escape(note)) for note in notes_of(verdict))),
-        element("h2", "Roofline"),
-        roofline_picture(verdict),
+        html_text("p", *(f"{plug_in.name}: {plug_in.doc}" for plug_in in verdict.added)),
+        f"<ul>{html_text('li', *notes_of(verdict))}</ul>",
+        html_text("h2", "Roofline"),
+        verdict_roofline(verdict),
     ]
     if verdict.compared:
-        parts += [element("h2", "All layers"), html_table(("", "before", "after"), network_rows(verdict))]
+        parts += [html_text("h2", "All layers"), html_table(("", "before", "after"), network_rows(verdict))]
     if verdict.network is not None:
-        rows = accuracy_rows(verdict.network)
-        parts += [element("h2", "Accuracy"), element("p", escape(accuracy_title(verdict.network)))]
-        parts.append(html_table(ACCURACY_COLUMNS, rows))
-    parts += [element("h2", "Layers"), html_table(COLUMNS, layer_rows(verdict))]
+        parts += [html_text("h2", "Accuracy"), html_text("p", accuracy_title(verdict.network))]
+        parts.append(html_table(ACCURACY_COLUMNS, accuracy_rows(verdict.network)))
+    parts += [html_text("h2", "Layers"), html_table(COLUMNS, layer_rows(verdict))]
     reasons = [f"{', '.join(names)}: {reason}" for reason, names in reasons_of(verdict).items()]
     if reasons:
-        parts += [element("h2", "Where it is not used"), *(element("p", escape(reason)) for reason in reasons)]
-    parts += [element("h2", "Programs"), html_table(("layer", "before", "after"), _mappings(verdict))]
-    return html_document(title, "\n".join(parts))
+        parts += [html_text("h2", "Where it is not used"), html_text("p", *reasons)]
+    parts += [html_text("h2", "Programs"), html_table(("layer", "before", "after"), _mappings(verdict))]
+    return html_page(title_of(verdict), parts)
 
 
 def _mappings(verdict: ExtensionVerdict) -> Iterable[Sequence[str]]:
     for layer in verdict.layers:
-        found = (layer.before.cost, layer.after.cost)
-        yield layer.name, *("-" if one is None else one.mapping.partition(" (")[0] for one in found)
+        costs = (layer.before.cost, layer.after.cost)
+        yield layer.name, *("-" if cost is None else cost.mapping.partition(" (")[0] for cost in costs)
 
 
-def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table, whose first column names its rows."""
-    body = "".join(_row(cells, "td") for cells in rows)
-    return element("table", element("thead", _row(head, "th")) + element("tbody", body))
+def verdict_roofline(verdict: ExtensionVerdict) -> str:
+    """The picture; a line leads from a layer before to the same after."""
+    pairs = list(_pairs(verdict))
+    links = [(pair[0], pair[1]) for pair in pairs if len(pair) == 2]
+    title = f"{title_of(verdict)}: before (blue) and after (orange)"
+    return roofline(_roofs(verdict), [point for pair in pairs for point in pair], links, title)
 
 
-def _row(cells: Sequence[str], name: str) -> str:
-    first, *others = cells
-    return element("tr", element("th", escape(first)) + "".join(element(name, escape(cell)) for cell in others))
+def _roofs(verdict: ExtensionVerdict) -> list[Roof]:
+    return [Roof.of(verdict.before, steps) for steps in (verdict.steps_before, verdict.steps_after)]
+
+
+def _pairs(verdict: ExtensionVerdict) -> Iterator[list[ChartPoint]]:
+    """All layers together if there are several, then each layer, before and after."""
+    if len(verdict.compared) > 1:
+        points = _points(verdict, "all layers", [network_point(verdict, after) for after in (False, True)])
+        yield [replace(point, class_=f"{point.class_} whole", radius=7, name_class="") for point in points]
+    few = len(verdict.layers) <= _MOST_NAMED
+    for layer in verdict.layers:
+        outcomes = ((layer.steps_before, layer.before.cost), (layer.steps, layer.after.cost))
+        points = _points(
+            verdict, layer.name, [None if cost is None else point_of(steps, cost) for steps, cost in outcomes]
+        )
+        yield points if few or layer.helps else [replace(point, name="") for point in points]
+
+
+def _points(verdict: ExtensionVerdict, name: str, both: Sequence[Point | None]) -> list[ChartPoint]:
+    """The circles before and after, of which the last one has the name."""
+    points = []
+    for when, roof, point in zip(("before", "after"), _roofs(verdict), both, strict=True):
+        if point is not None:
+            label = name if point is both[-1] or both[-1] is None else ""
+            figures = (point.intensity, point.gops(verdict.before))
+            points.append(roof.point(f"{name} {when}", *figures, when, label))
+    return points

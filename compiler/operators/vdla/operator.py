@@ -7,45 +7,30 @@ upper-case letter is a dimension, a number with the letter in lower case a block
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Hashable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import Field
-from dataclasses import MISSING
-from dataclasses import dataclass
-from dataclasses import fields
-from dataclasses import replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from functools import cached_property
-from inspect import Parameter
-from inspect import Signature
-from typing import Any
-from typing import Concatenate
-from typing import ParamSpec
-from typing import Protocol
-from typing import cast
+from inspect import Parameter, Signature
+from typing import Any, Concatenate, ParamSpec, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
 from vdla.compiler import ir
 from vdla.compiler.codegen.vdla import compile_function
-from vdla.compiler.operators.vdla.roles import SCALE
-from vdla.compiler.operators.vdla.roles import WEIGHT
+from vdla.compiler.operators.vdla.roles import SCALE, WEIGHT
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
 from vdla.compiler.operators.vdla.tile_search import waits_for_memory
 from vdla.compiler.operators.vdla.tile_timeline import timeline
-from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
+from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.support.errors import Error
 from vdla.support.integers import to_python
 from vdla.support.suggest import did_you_mean
-import math
-import numpy as np
-import numpy.typing as npt
-
-
 
 
 @dataclass(frozen=True, slots=True)

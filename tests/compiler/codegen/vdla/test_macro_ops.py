@@ -1,26 +1,20 @@
 """Macro-ops in columns: equal to the operations in a list, and to lowering one iteration a time."""
 
 from dataclasses import replace
-from helpers.schedule_cases import random_case
-from vdla.compiler.codegen.vdla.iterations import Iterations
-from vdla.compiler.codegen.vdla.lower import lower
-from vdla.compiler.codegen.vdla.macro_op import BufferTile
-from vdla.compiler.codegen.vdla.macro_op import MacroOp
-from vdla.compiler.codegen.vdla.macro_ops import FormTable
-from vdla.compiler.codegen.vdla.macro_ops import MacroOps
-from vdla.compiler.codegen.vdla.tiles import LoweringError
-from vdla.compiler.templates.products import dense
-from vdla.hardware.config import Buffer
-from vdla.hardware.config import Config
-from vdla.hardware.isa import Gemm
-from vdla.hardware.isa import Load
-from vdla.hardware.isa import MicroOp
-from vdla.hardware.isa import Store
-from vdla.verification.programs.suite import NAMES
+
 import numpy as np
 import pytest
+from helpers.schedule_cases import random_case
 
-
+from vdla.compiler.codegen.vdla.iterations import Iterations
+from vdla.compiler.codegen.vdla.lower import lower
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
+from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps
+from vdla.compiler.codegen.vdla.tiles import LoweringError
+from vdla.compiler.templates.products import dense
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa import Gemm, Load, MicroOp, Store
+from vdla.verification.programs.suite import NAMES
 
 A, B = BufferTile("a", Buffer.INP, 8), BufferTile("b", Buffer.ACC, 8)
 OPS = [

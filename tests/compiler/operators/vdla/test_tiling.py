@@ -4,34 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
 from helpers import reference
 from helpers.random_config import random_config
 from helpers.seeds import seeds
-from itertools import product
-from vdla.compiler.operators.vdla import tile_candidates
-from vdla.compiler.operators.vdla import tile_rates
+
+from vdla.compiler.operators.vdla import tile_candidates, tile_rates
 from vdla.compiler.operators.vdla.operator import TemplateError
-from vdla.compiler.operators.vdla.tile_candidates import Candidates
-from vdla.compiler.operators.vdla.tile_candidates import fitting_candidates
+from vdla.compiler.operators.vdla.tile_candidates import Candidates, fitting_candidates
 from vdla.compiler.operators.vdla.tile_timeline import timeline
-from vdla.compiler.operators.vdla.tiling import best_choice
-from vdla.compiler.operators.vdla.tiling import best_tiling
-from vdla.compiler.operators.vdla.tiling import estimate
-from vdla.compiler.operators.vdla.tiling import fits
-from vdla.compiler.operators.vdla.tiling_problem import LOOPS
-from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
+from vdla.compiler.operators.vdla.tiling import best_choice, best_tiling, estimate, fits
+from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.templates import depthwise_conv2d
 from vdla.compiler.templates.channel_sections import blocks
 from vdla.compiler.templates.conv2d import conv2d
 from vdla.hardware.config import Config
-from vdla.simulator.simulate import Mode
-from vdla.simulator.simulate import simulate
-import numpy as np
-import pytest
-
-
+from vdla.simulator.simulate import Mode, simulate
 
 PLAIN = TilingProblem(
     batches=1, out_blocks=4, in_blocks=1, rows=1, cols=1, taps=1, row_step=1, row_span=1, col_step=1, col_span=1,
