@@ -14,7 +14,7 @@ from vdla.benchmarks.networks.digits import digits
 from vdla.benchmarks.networks.digits_images import LabelledImages, held_out_digits, training_digits
 from vdla.benchmarks.networks.registry import NETWORKS, Network
 from vdla.compiler.graph import Graph
-from vdla.compiler.graph.integer import fuse_qdq
+from vdla.compiler.graph.passes import fuse_qdq
 from vdla.compiler.graph.quantise import METHODS
 from vdla.runtime.evaluate import Evaluator, evaluate_node
 from vdla.runtime.quantise import quantise, snr_db

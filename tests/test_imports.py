@@ -90,21 +90,29 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.tune.searches": "support compiler.tune",
     "compiler.graph": "support",
-    "compiler.graph.passes": "compiler.graph",
-    "compiler.graph.rules": (
-        "support hardware compiler.ir compiler.target compiler.te compiler.operators compiler.graph"
-    ),
+    "compiler.graph.rules": "hardware compiler.ir compiler.target compiler.te compiler.operators compiler.graph",
     "compiler.graph.layouts": "compiler.ir compiler.target compiler.operators compiler.graph compiler.graph.rules",
-    "compiler.graph.integer": "hardware compiler.operators compiler.graph compiler.graph.passes",
-    "compiler.graph.quantise": "support compiler.graph compiler.graph.integer",
-    "compiler.graph.onnx": "support compiler.graph compiler.graph.rules",
+    "compiler.graph.integer": "hardware compiler.operators compiler.graph",
     "compiler.templates": (
         "support hardware compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
     ),
+    "compiler.graph.machine": "hardware compiler.operators.vdla compiler.graph compiler.templates",
+    "compiler.graph.operators": (
+        "support compiler.ir compiler.target compiler.te compiler.operators compiler.graph compiler.graph.rules "
+        "compiler.graph.layouts compiler.graph.integer compiler.templates compiler.graph.machine"
+    ),
+    "compiler.graph.passes": (
+        "compiler.target compiler.graph compiler.graph.rules compiler.graph.layouts compiler.graph.integer "
+        "compiler.graph.operators"
+    ),
+    "compiler.graph.quantise": (
+        "support compiler.graph compiler.graph.integer compiler.graph.operators compiler.graph.passes"
+    ),
+    "compiler.graph.onnx": "support compiler.graph compiler.graph.operators",
     "compiler.tune": (
-        "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te compiler.schedule "
-        "compiler.operators.vdla compiler.map compiler.operators compiler.operators.cpu compiler.graph "
-        "compiler.graph.rules compiler.templates"
+        "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te "
+        "compiler.schedule compiler.operators.vdla compiler.map compiler.operators compiler.operators.cpu "
+        "compiler.graph compiler.graph.rules compiler.templates compiler.graph.operators"
     ),
     "compiler.tune.grid": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.lowering compiler.schedule "
@@ -131,8 +139,7 @@ ROOMS: dict[str, str] = {
     "runtime.numpy_operators": "hardware",
     "runtime.evaluate": (
         "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "compiler.graph.rules compiler.graph.integer compiler.graph.onnx runtime.native "
-        "runtime.numpy_operators"
+        "compiler.graph.rules compiler.graph.operators compiler.graph.onnx runtime.native runtime.numpy_operators"
     ),
     "runtime.artifact": "support hardware hardware.program compiler.abi simulator.verify",
     "runtime.executor": (
@@ -148,24 +155,25 @@ ROOMS: dict[str, str] = {
         "runtime.network runtime.tune"
     ),
     "compiler.graph.accelerator": (
-        "hardware compiler.operators.vdla compiler.graph compiler.graph.integer compiler.templates"
+        "hardware compiler.operators.vdla compiler.graph compiler.graph.machine compiler.graph.operators "
+        "compiler.graph.passes"
     ),
-    "compiler.graph.grid": ("compiler.graph compiler.graph.accelerator compiler.graph.layouts compiler.graph.rules"),
+    "compiler.graph.grid": "compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator",
     "runtime.network": (
-        "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target "
-        "compiler.codegen.llvm compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "compiler.graph.rules compiler.graph.layouts compiler.graph.onnx compiler.tune simulator.stats "
-        "simulator.verify simulator.timing runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor "
-        "compiler.graph.accelerator compiler.graph.grid compiler.operators.gpu runtime.grid runtime.quantise"
+        "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.codegen.llvm "
+        "compiler.operators.cpu compiler.graph compiler.graph.passes compiler.graph.rules compiler.graph.onnx "
+        "compiler.tune simulator.stats simulator.verify simulator.timing runtime.numpy_operators runtime.evaluate "
+        "runtime.artifact runtime.executor compiler.graph.accelerator compiler.graph.grid compiler.operators.gpu "
+        "compiler.graph.operators runtime.grid runtime.quantise"
     ),
     "runtime.quantise": (
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
     ),
     "runtime.tune": (
         "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "
-        "compiler.operators.vdla compiler.map compiler.tune.searches compiler.graph compiler.graph.rules compiler.tune "
-        "compiler.tune.grid simulator.timing runtime.devices runtime.native runtime.grid runtime.artifact "
-        "runtime.network"
+        "compiler.operators.vdla compiler.map compiler.tune.searches compiler.graph compiler.graph.rules "
+        "compiler.graph.operators compiler.tune compiler.tune.grid simulator.timing runtime.devices runtime.native "
+        "runtime.grid runtime.artifact runtime.network"
     ),
     "runtime.check_datapath": (
         "support hardware.isa hardware hardware.generate compiler.ir compiler.te compiler.interpret "
@@ -179,9 +187,8 @@ ROOMS: dict[str, str] = {
     "runtime.verdict": (
         "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.te compiler.interpret "
         "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
-        "compiler.graph compiler.graph.passes compiler.graph.integer compiler.graph.onnx compiler.tune.searches "
-        "compiler.tune simulator.verify simulator.timing simulator runtime.evaluate runtime runtime.quantise "
-        "runtime.tune"
+        "compiler.graph compiler.graph.passes compiler.graph.onnx compiler.tune.searches compiler.tune "
+        "simulator.verify simulator.timing simulator runtime.evaluate runtime runtime.quantise runtime.tune"
     ),
     "runtime.explore": (
         "support hardware hardware.fpga compiler.extensions compiler.tune.searches compiler.tune "
@@ -269,11 +276,11 @@ ROOMS: dict[str, str] = {
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
         "compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators compiler.operators.definitions "
-        "compiler.operators.cpu compiler.graph compiler.graph.integer compiler.graph.quantise compiler.templates "
-        "compiler.tune simulator.adversary simulator.stats simulator.verify simulator.timing simulator runtime.devices "
-        "runtime.native runtime.evaluate runtime.artifact runtime.executor runtime compiler.graph.accelerator "
-        "runtime.network runtime.quantise runtime.tune runtime.compare boards benchmarks.harness benchmarks.networks "
-        "benchmarks.cpu benchmarks.programs benchmarks.coverage"
+        "compiler.operators.cpu compiler.graph compiler.graph.quantise compiler.templates compiler.graph.operators "
+        "compiler.graph.passes compiler.tune simulator.adversary simulator.stats simulator.verify simulator.timing "
+        "simulator runtime.devices runtime.native runtime.evaluate runtime.artifact runtime.executor runtime "
+        "compiler.graph.accelerator runtime.network runtime.quantise runtime.tune runtime.compare boards "
+        "benchmarks.harness benchmarks.networks benchmarks.cpu benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm compiler.ir "

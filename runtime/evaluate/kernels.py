@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler.graph import Array, Graph, Node, TensorType
-from vdla.compiler.graph.rules import RULES, DeclinedError
-from vdla.compiler.graph.rules.graph_function import graph_function
+from vdla.compiler.graph.operators import has_expression
+from vdla.compiler.graph.operators.graph_function import graph_function
+from vdla.compiler.graph.rules import DeclinedError
 from vdla.compiler.ir import DTYPES, Function, storage_dtype
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import Target, host
@@ -117,7 +118,7 @@ def _alone(
     node: Node, arrays: Sequence[Array | None], known: Sequence[Array | None], types: Sequence[TensorType | None]
 ) -> Graph:
     """A graph of the node, its values named by their positions."""
-    if node.op not in RULES:
+    if not has_expression(node.op):
         raise DeclinedError(f"{node.label}: the operator must have a tensor expression, got {node.op}")
     names = tuple("" if array is None else f"i{index}" for index, array in enumerate(arrays))
     outputs = tuple(f"o{index}" if name else "" for index, name in enumerate(node.outputs))

@@ -9,7 +9,8 @@ from functools import cache
 import numpy as np
 
 from vdla.compiler.graph import Array, Node, TensorType, ValueType
-from vdla.compiler.graph.rules import RULES, DeclinedError
+from vdla.compiler.graph.operators import has_expression
+from vdla.compiler.graph.rules import DeclinedError
 from vdla.runtime.evaluate.errors import EvaluationError
 from vdla.runtime.evaluate.kernels import KernelCache, node_kernel
 from vdla.runtime.numpy_operators import FUNCTIONS, Value
@@ -51,7 +52,7 @@ def evaluate_node(
     fixed = tuple(constant) if constant is not None else (True,) * len(inputs)
     store = kernels if kernels is not None else shared_cache()
     function = FUNCTIONS.get(node.op)
-    if function is not None and (node.op not in RULES or not _by_kernel(Prefer(prefer), node, inputs)):
+    if function is not None and (not has_expression(node.op) or not _by_kernel(Prefer(prefer), node, inputs)):
         return _by_function(node, inputs)
     try:
         return _by_rule(node, inputs, fixed, kinds, store)

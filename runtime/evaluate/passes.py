@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler.graph import Array, Graph, Node
-from vdla.compiler.graph.integer import fuse_qdq
 from vdla.compiler.graph.onnx import infer_node_types
 from vdla.compiler.graph.passes import (
     GraphPass,
     fold_batch_norm,
     fold_constants,
+    fuse_qdq,
     merge_common_subexpressions,
     settle_empties,
     simplify,

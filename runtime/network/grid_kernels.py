@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vdla.compiler.graph import Graph
-from vdla.compiler.graph.rules.graph_function import GraphFunction, graph_function
+from vdla.compiler.graph.operators.graph_function import GraphFunction, graph_function
 from vdla.compiler.operators.gpu import grid_schedule
 from vdla.compiler.target import TARGETS
 from vdla.runtime.artifact import GridCode, GridPart

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
-from vdla.compiler.graph.aliases import RESHAPES
 from vdla.compiler.graph.graph import Graph, Node
 from vdla.compiler.graph.groups import FUSED, fused_node
-from vdla.compiler.graph.rules.fusion import fuse
+from vdla.compiler.graph.operators import Trait, has_trait
+from vdla.compiler.graph.passes import fuse
 
 GRID = "vdla.Grid"
 
@@ -22,7 +22,7 @@ def group_for_grid(graph: Graph, on_grid: Set[str]) -> Graph:
     def here(node: Node) -> bool:
         return node.outputs[0] in on_grid
 
-    fused = fuse(graph, lambda node: here(node) and node.op not in RESHAPES)
+    fused = fuse(graph, lambda node: here(node) and not has_trait(node.op, Trait.RESHAPE))
     return fused.replace(nodes=tuple(_on_grid(fused, node) if here(node) else node for node in fused.nodes))
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vdla.compiler.graph.accelerator import CpuModel, Decision, cpu_seconds, milliseconds, tensor_bytes
-from vdla.compiler.graph.aliases import alias_sources
 from vdla.compiler.graph.graph import Graph, Node
 from vdla.compiler.graph.grid.cost import GpuModel
-from vdla.compiler.graph.layouts import source_side
-from vdla.compiler.graph.macs import macs_of
+from vdla.compiler.graph.minimum_cut import source_side
+from vdla.compiler.graph.operators.aliases import alias_sources
+from vdla.compiler.graph.operators.macs import macs_of
 
 GPU, CPU = "gpu", "cpu"
 _STEPS_PER_SECOND = 1e10  # capacities are integers

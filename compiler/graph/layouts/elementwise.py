@@ -6,27 +6,21 @@ a division of integers by zero would trap.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, TensorType
-from vdla.compiler.graph.layouts.layout_rule import BlockedForm, LayoutCall, LayoutRule
+from vdla.compiler.graph.layouts.layout_rule import BlockedForm, LayoutCall
 from vdla.compiler.ir import is_float
 
 _CHANNELS = 1  # the dimension of channels, or of their blocks
 _RANK = 4
 
-_OPERATORS = """
-Abs Add Ceil Celu Clip Cos Cosh Div Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu
-Log Max Mean Min Mish Mul Neg PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh
-Softplus Softsign Sqrt Sub Sum SwiGLU Swish Tan Tanh ThresholdedRelu
-"""
 
-
-def _elementwise(call: LayoutCall) -> BlockedForm | None:
+def follow_inputs(call: LayoutCall) -> BlockedForm | None:
+    """The rule of functions of floats, element by element."""
     result = call.image(call.node.outputs[0])
     return elementwise_form(call) if result is not None and is_float(result.dtype) else None
 
@@ -85,6 +79,3 @@ def concat(call: LayoutCall) -> BlockedForm | None:
         return None
     form = replace(node, attributes={**node.attributes, "axis": axis})
     return BlockedForm(node=form, reads=frozenset(range(len(node.inputs))))
-
-
-ELEMENTWISE: Mapping[str, LayoutRule] = {op: _elementwise for op in _OPERATORS.split()} | {"Concat": concat}

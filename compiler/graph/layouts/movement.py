@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.layouts.layout_rule import BlockedForm, LayoutCall, LayoutRule
+from vdla.compiler.graph.layouts.layout_rule import BlockedForm, LayoutCall
 from vdla.compiler.ir import is_float
 
 _RANK = 4
 _CROPS = "tf_crop_and_resize"
 
 
-def _pad(call: LayoutCall) -> BlockedForm | None:
+def pad(call: LayoutCall) -> BlockedForm | None:
     """Padding of pixels by constant amounts."""
     node, pads = call.node, _constant(call, 1)
     axes = len(call.node.inputs) > 3 and call.node.inputs[3]
@@ -25,7 +24,7 @@ def _pad(call: LayoutCall) -> BlockedForm | None:
     return BlockedForm(node, reads=frozenset({0}), constants={1: around})
 
 
-def _resize(call: LayoutCall) -> BlockedForm | None:
+def resize(call: LayoutCall) -> BlockedForm | None:
     """Resizing by constant scales or to constant sizes of all dimensions."""
     node, attributes = call.node, call.node.attributes
     crops = attributes.get("coordinate_transformation_mode", "half_pixel") == _CROPS
@@ -55,6 +54,3 @@ def _constant(call: LayoutCall, index: int) -> Array | None:
     """A constant input; None for others and for absent ones."""
     names = call.node.inputs
     return call.graph.constant(names[index]) if index < len(names) else None
-
-
-MOVEMENT: Mapping[str, LayoutRule] = {"Pad": _pad, "Resize": _resize}

@@ -11,9 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
+from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite
-
-_PRODUCTS = ("Conv", "ConvTranspose", "Gemm")
 
 
 def fold_batch_norm(graph: Graph) -> Graph:
@@ -32,7 +31,7 @@ def _fold(graph: Graph, node: Node) -> Replacement | None:
     factor = scale / np.sqrt(variance + np.float64(node.attributes.get("epsilon", 1e-5)))
     shift = bias - mean * factor
     product = graph.producers.get(node.inputs[0])
-    if product is not None and product.op in _PRODUCTS and graph.readers(node.inputs[0]) == 1:
+    if product is not None and has_trait(product.op, Trait.BIASED) and graph.readers(node.inputs[0]) == 1:
         folded = _into_product(graph, node, product, factor, shift)
         if folded is not None:
             return folded

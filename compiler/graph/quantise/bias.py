@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph
+from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.quantise.parameters import WeightParameters
 from vdla.compiler.graph.quantise.plan import QuantisedLayer
 from vdla.compiler.graph.quantise.statistics import Float64, check_finite
-
-_BIASED = ("Conv", "ConvTranspose", "Gemm")
 
 
 def layer_bias(graph: Graph, layer: QuantisedLayer, weight: WeightParameters, means: Float64 | None) -> Array | None:
@@ -24,7 +23,7 @@ def layer_bias(graph: Graph, layer: QuantisedLayer, weight: WeightParameters, me
     given = graph.constant(layer.bias) if layer.bias else None
     if given is not None:
         check_finite(f"quantise: bias {layer.bias}", given)
-    if given is None and (means is None or layer.node.op not in _BIASED):
+    if given is None and (means is None or not has_trait(layer.node.op, Trait.BIASED)):
         return None
     outputs = _outputs(graph, layer)
     shape = _shape(layer, given, outputs)

@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph, Node
+from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.rewriting import fresh_name
 
 _SWEEPS = 20
-_LET_PASS = frozenset({"Relu", "LeakyRelu", "PRelu", "MaxPool", "AveragePool", "GlobalAveragePool"})
 
 
 def equalise(graph: Graph) -> Graph:
@@ -42,7 +42,7 @@ def _pair(graph: Graph, node: Node) -> tuple[Node, Node] | None:
         if len(readers) != 1 or graph.readers(value) != 1:
             return None
         [reader] = readers
-        if reader.op not in _LET_PASS or reader.inputs[0] != value:
+        if not has_trait(reader.op, Trait.HOMOGENEOUS) or reader.inputs[0] != value:
             return (node, reader) if _is_convolution(graph, reader) and reader.inputs[0] == value else None
         value = reader.outputs[0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vdla.compiler.graph.graph import Graph
-from vdla.compiler.graph.integer import ELEMENTWISE
+from vdla.compiler.graph.operators import Trait, has_trait
 
 
 def functions_of_one_value(graph: Graph) -> frozenset[int]:
@@ -15,10 +15,10 @@ def functions_of_one_value(graph: Graph) -> frozenset[int]:
     found = set()
     for node in graph.nodes:
         operands = {sources.get(name, name) for name in node.inputs if name and not _is_scalar(graph, name)}
-        if node.op not in ELEMENTWISE or len(operands) != 1:
+        if not has_trait(node.op, Trait.FUNCTION) or len(operands) != 1:
             continue
         sources[node.outputs[0]] = operands.pop()
-        if node.op not in ("Relu", "Clip"):
+        if not has_trait(node.op, Trait.BOUND):
             found.add(id(node))
     return frozenset(found)
 

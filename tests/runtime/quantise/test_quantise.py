@@ -13,7 +13,7 @@ from vdla.benchmarks.networks.digits import digits
 from vdla.benchmarks.networks.digits_images import held_out_digits, training_digits
 from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.compiler.graph import Graph
-from vdla.compiler.graph.integer import fuse_qdq
+from vdla.compiler.graph.passes import fuse_qdq
 from vdla.compiler.graph.quantise import METHODS, QuantiseError
 from vdla.runtime.evaluate import Evaluator
 from vdla.runtime.quantise import QuantisedNetwork, quantise

@@ -14,8 +14,8 @@ from helpers.quantiser import to_qdq
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quant_pre_process, quantize_static
 
 from vdla.benchmarks.networks.registry import NETWORKS
-from vdla.compiler.graph.integer import explain_fusion, fuse_qdq
 from vdla.compiler.graph.onnx import import_model
+from vdla.compiler.graph.passes import explain_fusion, fuse_qdq
 
 
 @pytest.mark.parametrize("uint8", [False, True], ids=["int8", "uint8"])

@@ -1,0 +1,91 @@
+"""Pools, additions and operators on single elements on the accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from vdla.compiler import templates
+from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, made
+from vdla.compiler.graph.machine.packing import Broadcast, Channels, PackedLayout
+from vdla.compiler.operators.vdla import Operator
+
+
+def pool(kind: str) -> Callable[[MachineNode], OperatorCall]:
+    """Maxima or averages of windows; `kind` is the template's."""
+
+    def make(at: MachineNode) -> OperatorCall:
+        data, result = at.image(at.node.inputs[0]), at.result(Channels.IMAGE)
+        count, channels, height, width = data.image
+        rank = len(data.shape) - 2
+        options: dict[str, Any] = {} if kind == "max" else {"count_include_pad": bool(at.options["count_include_pad"])}
+        operator = templates.pool2d(
+            at.config,
+            kind=kind,
+            batch=count,
+            height=height,
+            width=width,
+            channels=channels,
+            kernel=at.kernel(tuple(at.options["kernel_shape"])),
+            input_zero_point=at.options["x_zero_point"],
+            **options,
+            **at.window(rank),
+            **at.results,
+        )
+        packed = operator.pack_constants(multiplier=float(at.multiplier[0]))
+        return made(operator, {"data": (at.node.inputs[0], data)}, packed, result)
+
+    return make
+
+
+def add(at: MachineNode) -> OperatorCall:
+    """The sum of two activations, each in its own scale."""
+    names = at.node.inputs[:2]
+    channels = at.channels(names)
+    result = at.result(channels)
+    layouts = [_operand(at, name, result) for name in names]
+    count, each, height, width = result.image
+    operator = templates.residual_add(
+        at.config,
+        batch=count,
+        height=height,
+        width=width,
+        channels=each,
+        factors=(int(at.options["factors"][0]), int(at.options["factors"][1])),
+        input_zero_points=(at.options["a_zero_point"], at.options["b_zero_point"]),
+        **at.results,
+    )
+    packed = operator.pack_constants(multiplier=float(at.multiplier[0]))
+    inputs = dict(zip(("data", "other"), zip(names, layouts, strict=True), strict=True))
+    return made(operator, inputs, packed, result)
+
+
+def _operand(at: MachineNode, name: str, result: PackedLayout) -> PackedLayout:
+    """The layout of an operand, which may be smaller than the result."""
+    if at.shape(name) == result.shape:
+        return at.activation(name, result.channels)
+    return replace(result, block=at.config.block_in, conversion=Broadcast())
+
+
+def elementwise(template: Callable[..., Operator], *options: str) -> Callable[[MachineNode], OperatorCall]:
+    """An operator on the elements of a tensor; `options` are attributes that the template takes."""
+
+    def make(at: MachineNode) -> OperatorCall:
+        channels = at.channels(at.node.inputs[:1])
+        data, result = at.activation(at.node.inputs[0], channels), at.result(channels)
+        count, each, height, width = data.image
+        operator = template(
+            at.config,
+            batch=count,
+            height=height,
+            width=width,
+            channels=each,
+            input_zero_point=at.options["x_zero_point"],
+            **{name: at.options[name] for name in options},
+            **at.results,
+        )
+        packed = operator.pack_constants(multiplier=float(at.multiplier[0]))
+        return made(operator, {"data": (at.node.inputs[0], data)}, packed, result)
+
+    return make
