@@ -138,8 +138,9 @@ ROOMS: dict[str, str] = {
     "runtime.cuda": "compiler.abi compiler.ir compiler.target compiler.codegen.ptx runtime.native runtime.grid",
     "runtime.numpy_operators": "hardware",
     "runtime.evaluate": (
-        "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "compiler.graph.rules compiler.graph.operators compiler.graph.onnx runtime.native runtime.numpy_operators"
+        "support compiler.ir compiler.target compiler.interpret compiler.operators.cpu compiler.graph "
+        "compiler.graph.passes compiler.graph.rules compiler.graph.operators compiler.graph.onnx runtime.native "
+        "runtime.numpy_operators"
     ),
     "runtime.artifact": "support hardware hardware.program compiler.abi simulator.verify",
     "runtime.executor": (
