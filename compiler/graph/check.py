@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from vdla.compiler.graph.errors import GraphError
-from vdla.compiler.graph.graph import Graph, Node, TensorType
+from vdla.compiler.graph.graph import Graph, GraphError, Node, TensorType
 
 
 def check_graph(graph: Graph, where: str = "graph") -> Graph:

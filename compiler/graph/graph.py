@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from vdla.compiler.graph.errors import GraphError
+from vdla.support.errors import Error
 
 Array = npt.NDArray[Any]
 Extent = int | str | None  # a number, a symbol such as "batch", or unknown
@@ -181,3 +181,10 @@ class Graph:
         from vdla.compiler.graph.text import graph_text
 
         return graph_text(self)
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+class GraphError(Error, ValueError):
+    """A graph that breaks a rule; the message names graph, node or value."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from vdla.compiler.graph.errors import GraphError
-from vdla.compiler.graph.graph import Node
+from vdla.compiler.graph.graph import GraphError, Node
 
 
 def in_order(nodes: Sequence[Node]) -> tuple[Node, ...]:

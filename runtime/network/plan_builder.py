@@ -12,9 +12,9 @@ from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType, Valu
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision
 from vdla.compiler.graph.grid import GRID
 from vdla.compiler.graph.groups import BODY, FUSED, body_of
-from vdla.compiler.graph.operators.aliases import is_alias
 from vdla.compiler.graph.operators.graph_function import GraphFunction
 from vdla.compiler.graph.operators.macs import macs_of
+from vdla.compiler.graph.operators.table import is_alias
 from vdla.compiler.graph.passes import REPACKS
 from vdla.compiler.graph.rules import DeclinedError
 from vdla.compiler.ir import DTYPES

@@ -12,8 +12,7 @@ from vdla.compiler.graph.accelerator.cost import (
 from vdla.compiler.graph.accelerator.operator_call import operator_call
 from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, candidates, partition
 from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
-from vdla.compiler.graph.machine.call import OperatorCall
-from vdla.compiler.graph.machine.errors import NotAcceleratedError
+from vdla.compiler.graph.machine.call import NotAcceleratedError, OperatorCall
 
 __all__ = [
     "ACCELERATED",

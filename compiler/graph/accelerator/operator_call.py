@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.compiler.graph.graph import Graph, Node, TensorType
-from vdla.compiler.graph.machine.call import MachineNode, OperatorCall
-from vdla.compiler.graph.machine.errors import NotAcceleratedError, decline
+from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, OperatorCall, decline
 from vdla.compiler.graph.machine.packing import PackedLayout
 from vdla.compiler.graph.operators import RECORDS, Trait, has_trait
 from vdla.compiler.operators.vdla import TemplateError

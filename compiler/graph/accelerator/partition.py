@@ -14,8 +14,7 @@ from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, Accelera
 from vdla.compiler.graph.accelerator.views import Views
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.groups import BODY, fused_node
-from vdla.compiler.graph.machine.call import OperatorCall
-from vdla.compiler.graph.machine.errors import NotAcceleratedError
+from vdla.compiler.graph.machine.call import NotAcceleratedError, OperatorCall
 from vdla.compiler.graph.machine.packing import InputLayout, PackedLayout
 from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.passes import explain_fusion

@@ -12,8 +12,7 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.graph.errors import GraphError
-from vdla.compiler.graph.graph import Array, Graph, Node
+from vdla.compiler.graph.graph import Array, Graph, GraphError, Node
 from vdla.hardware.numerics import NumericsError, scales_from_floats
 
 Float32 = npt.NDArray[np.float32]

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
-from vdla.compiler.graph.machine.errors import decline
+from vdla.compiler.graph.graph import Array, Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.machine.packing import Channels, InputLayout, PackedLayout
 from vdla.compiler.operators.vdla import Operator
 from vdla.compiler.operators.vdla.roles import OUTPUT
@@ -155,3 +154,15 @@ def _blocked(operator: Operator, parameter: str, layout: Layout) -> Layout:
     if operator.layouts[parameter].gaps or prod(found.packed_shape) != prod(dims):
         decline(f"have channels that fill their blocks without gaps, got {list(dims)} for {list(layout.shape)}")
     return found
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+class NotAcceleratedError(GraphError):
+    """A node that no template of the accelerator computes; the message says what it must do."""
+
+
+def decline(rule: str) -> NoReturn:
+    """Refuses a node; `rule` reads after "must"."""
+    raise NotAcceleratedError(rule)

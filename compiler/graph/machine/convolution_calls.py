@@ -10,8 +10,7 @@ import numpy as np
 
 from vdla.compiler import templates
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, made
-from vdla.compiler.graph.machine.errors import decline
+from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, made
 from vdla.compiler.graph.machine.packing import Channels, PackedLayout, PatchWindow
 from vdla.compiler.operators.vdla import Operator
 

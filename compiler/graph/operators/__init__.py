@@ -4,8 +4,8 @@
 is; `expressions(call)` applies the tensor expression of a node's operator.
 """
 
-from vdla.compiler.graph.operators.apply import expressions
 from vdla.compiler.graph.operators.elementwise import element_function, tensor_function
+from vdla.compiler.graph.operators.graph_function import expressions
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait
 from vdla.compiler.graph.operators.table import RECORDS, has_expression, has_trait, register
 

@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from vdla.compiler import operators, te
-from vdla.compiler.graph.operators.precision import widened
 from vdla.compiler.graph.operators.products import batched_product
 from vdla.compiler.graph.operators.record import OperatorRecord
-from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
+from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, widened
 from vdla.compiler.operators.results import to_accumulator
 
 _MASK, _PAST_KEY, _PAST_VALUE, _LENGTHS = 3, 4, 5, 6

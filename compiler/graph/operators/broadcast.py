@@ -7,9 +7,8 @@ from functools import reduce
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.integer.elementwise import fuse_add, fuse_mul, fuse_sub
-from vdla.compiler.graph.operators.precision import in_float32
 from vdla.compiler.graph.operators.record import IntegerPattern, OperatorRecord, Trait, records
-from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall
+from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall, in_float32
 from vdla.compiler.ir import is_float, is_integer
 
 _Body = Callable[[te.Value, te.Value], te.Value]

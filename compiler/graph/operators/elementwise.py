@@ -8,9 +8,8 @@ from functools import partial
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.integer.elementwise import fuse_leaky_relu
-from vdla.compiler.graph.operators.precision import in_float32
 from vdla.compiler.graph.operators.record import IntegerPattern, OperatorRecord, Trait
-from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall
+from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall, in_float32
 from vdla.compiler.ir import DTYPES, is_float, limits
 
 _Function = Callable[..., te.Tensor]

@@ -6,16 +6,16 @@ equal functions, which are compiled once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir, operators, te
-from vdla.compiler.graph.errors import GraphError
-from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
-from vdla.compiler.graph.operators.apply import expressions
-from vdla.compiler.graph.rules.rule import NodeCall
+from vdla.compiler.graph.graph import Array, Graph, GraphError, Node, TensorType
+from vdla.compiler.graph.operators.table import RECORDS
+from vdla.compiler.graph.rules.rule import DeclinedError, NodeCall
 from vdla.compiler.target import Target
 from vdla.compiler.te.create_function import dependence_order
+from vdla.support.errors import Error
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,3 +120,39 @@ def _read_placeholders(results: list[te.Tensor]) -> set[te.Tensor]:
     """The placeholders that the results depend on."""
     units = dependence_order("graph_function", results)
     return {tensor for unit in units for tensor in unit.reads if tensor.stage is None}
+
+
+# --- single nodes ---------------------------------------------------------------------------------
+
+
+def expressions(call: NodeCall) -> tuple[te.Tensor, ...]:
+    """The results of a node, one tensor an output.
+
+    Raises:
+        DeclinedError: the operator has no rule, or its rule refuses the node; the message says why.
+    """
+    record = RECORDS.get(call.node.op)
+    if record is None or record.expression is None:
+        raise DeclinedError(f"{call.node.label}: the operator must have a tensor expression, got {call.node.op}")
+    try:
+        made = record.expression(call)
+    except DeclinedError:
+        raise
+    except Error as error:
+        raise DeclinedError(f"{call.node.label}: {error}") from error
+    results = tuple(made) if isinstance(made, Sequence) else (made,)
+    _check(call, results)
+    return results
+
+
+def _check(call: NodeCall, results: tuple[te.Tensor, ...]) -> None:
+    """The results must have the element types of the node's outputs, and their shapes.
+
+    A scalar has the shape [1], as tensor expressions have at least one dimension.
+    """
+    for name, kind, tensor in zip(call.node.outputs, call.types, results, strict=False):
+        if not name or kind is None:
+            continue
+        if tensor.dtype != kind.dtype or (kind.static and tuple(tensor.shape) != (kind.extents or (1,))):
+            got = f"{tensor.dtype}{list(tensor.shape)}"
+            raise DeclinedError(f"{call.node.label}: {name} must be {kind} as the model says, got {got}")

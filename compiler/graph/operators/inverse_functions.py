@@ -11,9 +11,8 @@ import math
 from collections.abc import Callable
 
 from vdla.compiler import operators, te
-from vdla.compiler.graph.operators.precision import in_float32
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait
-from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
+from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, in_float32
 from vdla.compiler.ir import SMALL_FLOATS
 
 _Body = Callable[[te.Value], te.Value]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from vdla.compiler import operators, te
-from vdla.compiler.graph.layouts import elementwise, movement
-from vdla.compiler.graph.machine.concat_call import concat
+from vdla.compiler.graph.layouts import elementwise
+from vdla.compiler.graph.machine.elementwise_calls import concat
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall
 
@@ -172,6 +172,48 @@ MOVEMENT = (
         template=concat,
     ),
     OperatorRecord(
-        name="Pad", fusion=FusionClass.INJECTIVE, expression=_pad, traits=Trait.MOVEMENT, layout=movement.pad
+        name="Pad", fusion=FusionClass.INJECTIVE, expression=_pad, traits=Trait.MOVEMENT, layout=elementwise.pad
     ),
+)
+
+
+# --- reads at data-dependent indices; out of range, the nearest element ---------------------------
+
+
+_VALUES = 2  # input of OneHot: [off, on]
+
+
+def _gather(call: NodeCall) -> te.Tensor:
+    """The index may be a scalar, which leaves its dimension out of the result."""
+    x, indices, axis = call.tensor(0), call.tensor(1), call.attribute("axis", 0)
+    if len(x.shape) + len(indices.shape) - 1 == len(call.extents) and len(call.result.extents):
+        return operators.gather(x, indices, axis, name=call.name())
+    whole = operators.gather(x, indices, axis, name=f"{call.name()}_rows")
+    return operators.reshape(whole, call.extents, name=call.name())
+
+
+def _with_option(function: Callable[..., te.Tensor], option: str) -> Expression:
+    """A function of a tensor, indices and one attribute, 0 by default."""
+    return lambda call: function(call.tensor(0), call.tensor(1), call.attribute(option, 0), name=call.name())
+
+
+def _one_hot(call: NodeCall) -> te.Tensor:
+    indices, values, axis = call.tensor(0), call.tensor(_VALUES), call.attribute("axis", -1)
+    depth = call.extents[axis]
+    if len(call.extents) != len(indices.shape) + 1:
+        call.decline("have indices of at least one dimension")
+    if not indices.dtype.startswith(("int", "uint")):
+        indices = operators.cast(indices, "int64", name=f"{call.name()}_indices")
+    off, on = (values[te.const(n, "int32")] for n in range(2))
+    return operators.one_hot(indices, depth, on, off, axis, name=call.name())
+
+
+_GATHERS: Mapping[str, Expression] = {
+    "Gather": _gather,
+    "GatherElements": _with_option(operators.gather_elements, "axis"),
+    "GatherND": _with_option(operators.gather_nd, "batch_dims"),
+}
+GATHERS = (
+    *records(FusionClass.INJECTIVE, _GATHERS, Trait.MOVEMENT),
+    *records(FusionClass.INJECTIVE, {"OneHot": _one_hot}),
 )

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from vdla.compiler import operators, te
-from vdla.compiler.graph.operators.precision import in_float32, widened
 from vdla.compiler.graph.operators.record import records
-from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall
+from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall, in_float32, widened
 
 
 def _along_axis(function: Callable[..., te.Tensor]) -> Expression:

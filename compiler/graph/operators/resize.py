@@ -15,10 +15,9 @@ import numpy as np
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.layouts import movement
-from vdla.compiler.graph.operators.precision import in_float32
+from vdla.compiler.graph.layouts.elementwise import resize
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait
-from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
+from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, in_float32
 from vdla.compiler.ir import is_float
 
 _ROI, _SCALES, _SIZES = 1, 2, 3
@@ -228,7 +227,7 @@ RESIZE = (
         fusion=FusionClass.INJECTIVE,
         expression=_resize,
         traits=Trait.SELECTION,
-        layout=movement.resize,
+        layout=resize,
     ),
     OperatorRecord(name="Upsample", fusion=FusionClass.INJECTIVE, expression=_upsample),
 )

@@ -7,9 +7,8 @@ import math
 from collections.abc import Sequence
 
 from vdla.compiler import te
-from vdla.compiler.graph.operators.precision import in_float32
 from vdla.compiler.graph.operators.record import OperatorRecord
-from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
+from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, in_float32
 from vdla.compiler.graph.rules.windows import spatial_options
 from vdla.compiler.ir import is_float
 

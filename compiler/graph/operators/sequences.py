@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.operators.attention import joined_heads, split_heads
-from vdla.compiler.graph.operators.precision import widened
 from vdla.compiler.graph.operators.record import OperatorRecord
-from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
+from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, widened
 from vdla.compiler.operators.results import to_accumulator
 
 _ZERO = te.const(0, "int32")

@@ -10,7 +10,7 @@ import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph
 from vdla.compiler.graph.operators import Trait, has_trait
-from vdla.compiler.graph.quantise.parameters import WeightParameters
+from vdla.compiler.graph.quantise.parameters import ActivationParameters, WeightParameters
 from vdla.compiler.graph.quantise.plan import QuantisedLayer
 from vdla.compiler.graph.quantise.statistics import Float64, check_finite
 
@@ -70,3 +70,24 @@ def taps_of(layer: QuantisedLayer, weight: Float64) -> Float64:
     groups = int(layer.node.attributes.get("group", 1))
     taps = np.asarray(weight.reshape(groups, len(weight) // groups, weight.shape[1], -1).sum(axis=3))
     return taps if layer.node.op == "Conv" else taps.swapaxes(1, 2)
+
+
+# --- scales ---------------------------------------------------------------------------------------
+
+
+_GREATEST_SUM = 2.0**29
+"""Below int32 by what rounding and corrections of biases add, and exact in every kernel of CPUs."""
+_LEAST_SUM_SCALE = float(np.finfo(np.float32).tiny)
+
+
+def least_scales(graph: Graph, layer: QuantisedLayer, axis: int | None, data: ActivationParameters) -> Float64:
+    """The least scale of a product's weight, one for each index along `axis` or one in all.
+
+    It is 0 where weights and bias are.
+    """
+    weight = np.abs(graph.constants[layer.weight].astype(np.float64))
+    sums = taps_of(layer, weight).sum(axis=2).reshape(-1) * data.reach
+    if layer.bias:
+        sums = sums + np.abs(graph.constants[layer.bias].astype(np.float64).reshape(-1)) / float(data.scale)
+    least = np.where(sums > 0, np.maximum(sums / _GREATEST_SUM, _LEAST_SUM_SCALE / float(data.scale)), 0)
+    return np.asarray(least.max(keepdims=True, initial=0) if axis is None else least)

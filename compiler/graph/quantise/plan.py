@@ -15,8 +15,7 @@ from vdla.compiler.graph.integer.pools import is_spatial_mean
 from vdla.compiler.graph.integer.products import is_bias
 from vdla.compiler.graph.operators import RECORDS, Trait, has_trait
 from vdla.compiler.graph.passes import is_movement
-from vdla.compiler.graph.quantise.errors import QuantiseError
-from vdla.compiler.graph.quantise.functions import functions_of_one_value
+from vdla.compiler.graph.quantise.statistics import QuantiseError
 from vdla.support.suggest import did_you_mean
 
 
@@ -195,3 +194,28 @@ class _Planner:
 
 def _scaled(gemm: Node) -> bool:
     return float(gemm.attributes.get("alpha", 1.0)) != 1.0 or float(gemm.attributes.get("beta", 1.0)) != 1.0
+
+
+# --- functions of one value -----------------------------------------------------------------------
+
+
+def functions_of_one_value(graph: Graph) -> frozenset[int]:
+    """The identities of nodes whose operands are one value, functions of it, and scalars.
+
+    Relu and Clip are left out: they become bounds of other results.
+    """
+    sources: dict[str, str] = {}
+    found = set()
+    for node in graph.nodes:
+        operands = {sources.get(name, name) for name in node.inputs if name and not _is_scalar(graph, name)}
+        if not has_trait(node.op, Trait.FUNCTION) or len(operands) != 1:
+            continue
+        sources[node.outputs[0]] = operands.pop()
+        if not has_trait(node.op, Trait.BOUND):
+            found.add(id(node))
+    return frozenset(found)
+
+
+def _is_scalar(graph: Graph, name: str) -> bool:
+    value = graph.constant(name)
+    return value is not None and value.size == 1

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from vdla.compiler.graph import Graph, TensorType, check_graph
+from vdla.compiler.graph.machine.matmul_call import FactorLayout, LanesLayout, row_terms
 from vdla.compiler.graph.machine.packing import Broadcast, Channels, InputLayout, PackedLayout
-from vdla.compiler.graph.machine.product_layouts import FactorLayout, LanesLayout, row_terms
 from vdla.compiler.templates import batched_matmul
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, scale_from_float, unpack_scale

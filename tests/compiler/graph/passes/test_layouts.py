@@ -8,7 +8,7 @@ from helpers.graphs import operators_of, small_graph
 
 from vdla.compiler.graph import Node, check_graph
 from vdla.compiler.graph.passes import choose_layouts
-from vdla.compiler.graph.passes.blocked_nodes import blocked_forms, in_blocks
+from vdla.compiler.graph.passes.layouts import blocked_forms, in_blocks
 from vdla.compiler.target import Target
 from vdla.runtime.evaluate import evaluate
 
