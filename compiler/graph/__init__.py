@@ -1,5 +1,6 @@
 """Networks as graphs: immutable nodes, their text, the rules that hold between passes."""
 
+from vdla.compiler.graph.attributes import GraphError
 from vdla.compiler.graph.check import check_graph
 from vdla.compiler.graph.graph import (
     OPSET,
@@ -7,7 +8,6 @@ from vdla.compiler.graph.graph import (
     Attribute,
     Extent,
     Graph,
-    GraphError,
     Node,
     OptionalType,
     SequenceType,

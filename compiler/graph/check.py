@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vdla.compiler.graph.graph import Graph, GraphError, Node, TensorType
+from vdla.compiler.graph.attributes import GraphError
+from vdla.compiler.graph.graph import Graph, Node, TensorType
 
 
 def check_graph(graph: Graph, where: str = "graph") -> Graph:

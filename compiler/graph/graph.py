@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from vdla.support.errors import Error
+from vdla.compiler.graph.attributes import GraphError, check_attributes, schema_of
 
 Array = npt.NDArray[Any]
 Extent = int | str | None  # a number, a symbol such as "batch", or unknown
@@ -98,6 +98,16 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     name: str = ""
+
+    def __post_init__(self) -> None:
+        check_attributes(self.label, self.op, self.attributes)
+
+    def attribute(self, name: str) -> Attribute:
+        """An attribute, or the default that its operator has; None if there is neither."""
+        if name in self.attributes:
+            return self.attributes[name]
+        known = (schema_of(self.op) or {}).get(name)
+        return None if known is None else known.default
 
     @property
     def bodies(self) -> dict[str, Graph]:
@@ -181,10 +191,3 @@ class Graph:
         from vdla.compiler.graph.text import graph_text
 
         return graph_text(self)
-
-
-# --- errors ---------------------------------------------------------------------------------------
-
-
-class GraphError(Error, ValueError):
-    """A graph that breaks a rule; the message names graph, node or value."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from vdla.compiler.graph.graph import GraphError, Node
+from vdla.compiler.graph.attributes import GraphError
+from vdla.compiler.graph.graph import Node
 
 
 def in_order(nodes: Sequence[Node]) -> tuple[Node, ...]:

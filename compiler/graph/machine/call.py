@@ -12,7 +12,8 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from vdla.compiler.graph.graph import Array, Graph, GraphError, Node, TensorType
+from vdla.compiler.graph.attributes import GraphError
+from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.machine.packing import Channels, InputLayout, PackedLayout
 from vdla.compiler.operators.vdla import Operator
 from vdla.compiler.operators.vdla.roles import OUTPUT

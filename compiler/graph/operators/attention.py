@@ -91,7 +91,7 @@ class _Scores:
         self.biased = te.compute(self.raw.shape, self._biased, f"{self.name}_biased")
 
     def _capped(self) -> te.Tensor:
-        cap = self.call.attribute("softcap", 0.0)
+        cap = self.call.attribute("softcap")
         if not cap:
             return self.raw
         return operators.elementwise(self.raw, lambda x: te.tanh(x * (1 / cap)) * cap, f"{self.name}_capped")
@@ -127,8 +127,8 @@ class _Scores:
             valid = te.cast("int32", lengths[n])
             conditions.append(j < valid)
             place = place if self.past else i + valid - self.raw.shape[2]
-        left, right = call.attribute("left_window_size", -1), call.attribute("right_window_size", -1)
-        if call.attribute("is_causal", 0):
+        left, right = call.attribute("left_window_size"), call.attribute("right_window_size")
+        if call.attribute("is_causal"):
             conditions.append(j <= place)
         if left >= 0:
             conditions.append(j >= place - left)
@@ -159,7 +159,7 @@ class _Scores:
         """The scores that the node has as an output."""
         kind = self.call.types[3]
         assert kind is not None
-        chosen = (self.raw, self.capped, self.biased, weights)[self.call.attribute("qk_matmul_output_mode", 0)]
+        chosen = (self.raw, self.capped, self.biased, weights)[self.call.attribute("qk_matmul_output_mode")]
         return operators.cast(chosen, kind.dtype, name=self.call.name(3))
 
 
@@ -169,8 +169,8 @@ def _rotary(call: NodeCall) -> te.Tensor:
     heads = call.attribute("num_heads", 0)
     flat = len(x.shape) == 3
     size = x.shape[2] // heads if flat else x.shape[3]
-    turned = call.attribute("rotary_embedding_dim", 0) or size
-    half, interleaved = turned // 2, bool(call.attribute("interleaved", 0))
+    turned = call.attribute("rotary_embedding_dim") or size
+    half, interleaved = turned // 2, bool(call.attribute("interleaved"))
 
     def angle(table: te.Tensor, n: te.Value, s: te.Value, pair: te.Value) -> te.Value:
         if positions is None:

@@ -38,7 +38,7 @@ def _modulo(call: NodeCall) -> te.Tensor:
     a, b = call.tensor(0), call.tensor(1)
     if not is_integer(a.dtype):
         call.decline(f"have integer operands, got {a.dtype}")
-    if not call.attribute("fmod", 0):
+    if not call.attribute("fmod"):
         return operators.remainder(a, b, name=call.name())
 
     def body(x: te.Value, y: te.Value) -> te.Value:
@@ -97,7 +97,7 @@ def _where(call: NodeCall) -> te.Tensor:
 
 def _swiglu(call: NodeCall) -> te.Tensor:
     """The Swish of a gate times a value."""
-    alpha = call.attribute("alpha", 1.0)
+    alpha = call.attribute("alpha")
 
     def function(gate: te.Tensor, x: te.Tensor, name: str) -> te.Tensor:
         return operators.combine_elements("SwiGLU", lambda g, v: g * te.sigmoid(g * alpha) * v, (gate, x), name)

@@ -31,10 +31,9 @@ def tensor_function(
     It gets `name` and its attributes by their names; `attributes` has their defaults. 16-bit floats
     are computed in float32.
     """
-    defaults = attributes or {}
 
     def expression(call: NodeCall) -> te.Tensor:
-        options = {key: call.attribute(key, default) for key, default in defaults.items()}
+        options = {key: call.attribute(key) for key in attributes or ()}
         return in_float32(call, partial(function, **options), call.tensor(0))
 
     return OperatorRecord(
@@ -42,6 +41,7 @@ def tensor_function(
         fusion=FusionClass.INJECTIVE,
         expression=expression,
         traits=Trait.ELEMENTWISE | traits,
+        attributes=attributes or {},
         integer=integer,
         on_host=on_host,
     )

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir, operators, te
-from vdla.compiler.graph.graph import Array, Graph, GraphError, Node, TensorType
+from vdla.compiler.graph.attributes import GraphError
+from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.operators.table import RECORDS
 from vdla.compiler.graph.rules.rule import DeclinedError, NodeCall
 from vdla.compiler.target import Target

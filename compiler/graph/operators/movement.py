@@ -27,7 +27,7 @@ def _concat(call: NodeCall) -> te.Tensor:
 
 
 def _split(call: NodeCall) -> tuple[te.Tensor, ...]:
-    x, axis = call.tensor(0), call.attribute("axis", 0)
+    x, axis = call.tensor(0), call.attribute("axis")
     lengths = call.integers(1, "lengths")
     if lengths is None:
         lengths = _equal_parts(x.shape[axis], call.attribute("num_outputs", len(call.node.outputs)))
@@ -58,7 +58,7 @@ def _expand(call: NodeCall) -> te.Tensor:
 
 
 def _pad(call: NodeCall) -> te.Tensor:
-    x, mode = call.tensor(0), call.attribute("mode", "constant")
+    x, mode = call.tensor(0), call.attribute("mode")
     if mode not in _MODES:
         call.decline(f"have a mode among {', '.join(_MODES)}, got {mode}")
     pads = _all_pads(len(x.shape), call.required(1, "pads"), call.integers(3, "axes"))
@@ -80,14 +80,14 @@ def _all_pads(rank: int, given: tuple[int, ...], axes: tuple[int, ...] | None) -
 
 
 def _depth_to_space(call: NodeCall) -> te.Tensor:
-    mode = call.attribute("mode", "DCR")
+    mode = call.attribute("mode")
     return operators.depth_to_space(call.tensor(0), call.attribute("blocksize"), mode, name=call.name())
 
 
 def _space_to_depth(call: NodeCall) -> te.Tensor:
     """CRD puts the position in a block into the fast part of the channel."""
     x, size, name = call.tensor(0), call.attribute("blocksize"), call.name()
-    if call.attribute("mode", "DCR") == "DCR":
+    if call.attribute("mode") == "DCR":
         return operators.space_to_depth(x, size, name=name)
     area = size * size
 
@@ -101,7 +101,7 @@ def _space_to_depth(call: NodeCall) -> te.Tensor:
 def _triangle(call: NodeCall) -> te.Tensor:
     """Trilu: the elements on one side of a diagonal, 0 elsewhere."""
     x, diagonal = call.tensor(0), call.integers(1, "k")
-    k, upper = (diagonal[0] if diagonal else 0), call.attribute("upper", 1)
+    k, upper = (diagonal[0] if diagonal else 0), call.attribute("upper")
     if abs(k) > max(x.shape[-2:]):
         k = max(x.shape[-2:]) * (1 if k > 0 else -1)
     zero = te.const(0, x.dtype)
@@ -127,7 +127,7 @@ def _center_crop_pad(call: NodeCall) -> te.Tensor:
 
 def _reverse_sequence(call: NodeCall) -> te.Tensor:
     x, lengths = call.tensor(0), call.tensor(1)
-    batch, time = call.attribute("batch_axis", 1), call.attribute("time_axis", 0)
+    batch, time = call.attribute("batch_axis"), call.attribute("time_axis")
 
     def value(*i: te.Value) -> te.Value:
         count = te.cast("int32", te.clip(lengths[i[batch]], 0, x.shape[time]))
@@ -138,7 +138,7 @@ def _reverse_sequence(call: NodeCall) -> te.Tensor:
 
 
 def _eye_like(call: NodeCall) -> te.Tensor:
-    k, dtype = call.attribute("k", 0), call.result.dtype
+    k, dtype = call.attribute("k"), call.result.dtype
     one, zero = te.const(1, dtype), te.const(0, dtype)
     return te.compute(call.extents, lambda i, j: te.select(j - i == k, one, zero), call.name())
 
@@ -185,7 +185,7 @@ _VALUES = 2  # input of OneHot: [off, on]
 
 def _gather(call: NodeCall) -> te.Tensor:
     """The index may be a scalar, which leaves its dimension out of the result."""
-    x, indices, axis = call.tensor(0), call.tensor(1), call.attribute("axis", 0)
+    x, indices, axis = call.tensor(0), call.tensor(1), call.attribute("axis")
     if len(x.shape) + len(indices.shape) - 1 == len(call.extents) and len(call.result.extents):
         return operators.gather(x, indices, axis, name=call.name())
     whole = operators.gather(x, indices, axis, name=f"{call.name()}_rows")
@@ -198,7 +198,7 @@ def _with_option(function: Callable[..., te.Tensor], option: str) -> Expression:
 
 
 def _one_hot(call: NodeCall) -> te.Tensor:
-    indices, values, axis = call.tensor(0), call.tensor(_VALUES), call.attribute("axis", -1)
+    indices, values, axis = call.tensor(0), call.tensor(_VALUES), call.attribute("axis")
     depth = call.extents[axis]
     if len(call.extents) != len(indices.shape) + 1:
         call.decline("have indices of at least one dimension")

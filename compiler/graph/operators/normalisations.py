@@ -12,13 +12,13 @@ from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall, in
 
 def _along_axis(function: Callable[..., te.Tensor]) -> Expression:
     """A function of a tensor along one axis, the last by default."""
-    return lambda call: function(call.tensor(0), call.attribute("axis", -1), name=call.name())
+    return lambda call: function(call.tensor(0), call.attribute("axis"), name=call.name())
 
 
 def _hardmax(call: NodeCall) -> te.Tensor:
     """1 at the first of the largest elements along an axis, 0 elsewhere."""
     x = call.tensor(0)
-    axis = call.attribute("axis", -1) % len(x.shape)
+    axis = call.attribute("axis") % len(x.shape)
     place = operators.argmax(x, axis, keepdims=True, name=f"{call.name()}_place")
     one, zero = te.const(1, x.dtype), te.const(0, x.dtype)
 
@@ -30,28 +30,28 @@ def _hardmax(call: NodeCall) -> te.Tensor:
 
 
 def _batch_norm(call: NodeCall) -> te.Tensor:
-    if call.attribute("training_mode", 0):
+    if call.attribute("training_mode"):
         call.decline("not train")
-    function = partial(operators.batch_norm, epsilon=call.attribute("epsilon", 1e-5))
+    function = partial(operators.batch_norm, epsilon=call.attribute("epsilon"))
     if len(call.tensor(0).shape) == 1:
         call.decline("have channels")
     return in_float32(call, function, *(call.tensor(n) for n in range(5)))
 
 
 def _instance_norm(call: NodeCall) -> te.Tensor:
-    function = partial(operators.instance_norm, epsilon=call.attribute("epsilon", 1e-5))
+    function = partial(operators.instance_norm, epsilon=call.attribute("epsilon"))
     return in_float32(call, function, *(call.tensor(n) for n in range(3)))
 
 
 def _group_norm(call: NodeCall) -> te.Tensor:
-    groups, epsilon = call.attribute("num_groups"), call.attribute("epsilon", 1e-5)
+    groups, epsilon = call.attribute("num_groups"), call.attribute("epsilon")
     function = partial(operators.group_norm, num_groups=groups, epsilon=epsilon)
     return in_float32(call, function, *(call.tensor(n) for n in range(3)))
 
 
 def _rms_norm(call: NodeCall) -> te.Tensor:
-    x, axis = call.tensor(0), call.attribute("axis", -1)
-    function = partial(operators.rms_norm, axis=axis, epsilon=call.attribute("epsilon", 1e-5))
+    x, axis = call.tensor(0), call.attribute("axis")
+    function = partial(operators.rms_norm, axis=axis, epsilon=call.attribute("epsilon"))
     scale = _parameter(call, 1, x.shape[axis % len(x.shape) :])
     return in_float32(call, function, x, scale)
 
@@ -70,7 +70,7 @@ def _parameter(call: NodeCall, index: int, shape: Sequence[int]) -> te.Tensor | 
 
 
 def _layer_norm(call: NodeCall) -> tuple[te.Tensor, ...]:
-    x, axis, epsilon = call.tensor(0), call.attribute("axis", -1), call.attribute("epsilon", 1e-5)
+    x, axis, epsilon = call.tensor(0), call.attribute("axis"), call.attribute("epsilon")
     shape = x.shape[axis % len(x.shape) :]
     function = partial(operators.layer_norm, axis=axis, epsilon=epsilon)
     whole = in_float32(call, function, x, _parameter(call, 1, shape), _parameter(call, 2, shape))
@@ -111,8 +111,8 @@ def _typed(call: NodeCall, index: int, tensor: te.Tensor) -> te.Tensor:
 
 def _lp_norm(call: NodeCall) -> te.Tensor:
     """x / its norm along an axis; 0 where the norm is 0."""
-    axis = call.attribute("axis", -1)
-    norm_of = operators.l1_norm if call.attribute("p", 2) == 1 else operators.l2_norm
+    axis = call.attribute("axis")
+    norm_of = operators.l1_norm if call.attribute("p") == 1 else operators.l2_norm
 
     def function(x: te.Tensor, name: str) -> te.Tensor:
         norm = norm_of(x, axis, keepdims=True, name=f"{name}_norm")
@@ -126,8 +126,8 @@ def _lp_norm(call: NodeCall) -> te.Tensor:
 
 def _local_response_norm(call: NodeCall) -> te.Tensor:
     """x / (bias + alpha / size * sum of squares of `size` neighbouring channels) ** beta."""
-    size, bias = call.attribute("size"), call.attribute("bias", 1.0)
-    alpha, beta = call.attribute("alpha", 0.0001), call.attribute("beta", 0.75)
+    size, bias = call.attribute("size"), call.attribute("bias")
+    alpha, beta = call.attribute("alpha"), call.attribute("beta")
     below = (size - 1) // 2
 
     def function(x: te.Tensor, name: str) -> te.Tensor:
@@ -152,7 +152,7 @@ def _local_response_norm(call: NodeCall) -> te.Tensor:
 
 def _mean_variance_norm(call: NodeCall) -> te.Tensor:
     """(x - mean) / deviation over axes; the deviation has 1e-9 added, as ONNX's definition."""
-    axes = tuple(call.attribute("axes", (0, 2, 3)))
+    axes = tuple(call.attribute("axes"))
 
     def function(x: te.Tensor, name: str) -> te.Tensor:
         mean = operators.mean(x, axes, keepdims=True, name=f"{name}_mean")

@@ -71,9 +71,9 @@ def batched_product(call: NodeCall, a: te.Tensor, b: te.Tensor, name: str) -> te
 def _gemm(call: NodeCall) -> te.Tensor:
     """alpha A B + beta C."""
     a, b, c = call.tensor(0), call.tensor(1), call.optional(_C)
-    alpha, beta = call.attribute("alpha", 1.0), call.attribute("beta", 1.0)
+    alpha, beta = call.attribute("alpha"), call.attribute("beta")
     name = call.name()
-    if call.attribute("transA", 0):
+    if call.attribute("transA"):
         a = operators.transpose(a, name=f"{name}_a")
     if alpha == 1 and (c is None or beta == 0):
         return _product_of_gemm(call, a, b, None, name)
@@ -88,7 +88,7 @@ def _gemm(call: NodeCall) -> te.Tensor:
 
 def _product_of_gemm(call: NodeCall, a: te.Tensor, b: te.Tensor, bias: te.Tensor | None, name: str) -> te.Tensor:
     """A B plus a bias; a constant B is packed, any other one that is transposed turned first."""
-    transposed, known = bool(call.attribute("transB", 0)), call.constants[1] if b is call.tensor(1) else None
+    transposed, known = bool(call.attribute("transB")), call.constants[1] if b is call.tensor(1) else None
     if known is not None:
         return _packed_product(call, a, known if transposed else np.ascontiguousarray(known.T), bias, name)
     turned = operators.transpose(b, name=f"{name}_b") if transposed else b

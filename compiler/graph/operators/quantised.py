@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from vdla.compiler import te, templates
 from vdla.compiler.graph.integer.elementwise import fuse_rescale
 from vdla.compiler.graph.layouts.integers import INTEGERS
@@ -23,6 +25,14 @@ _FAMILIES = (BLOCKED_INTEGER, INTEGER_ELEMENTWISE, INTEGER_PRODUCTS, INTEGER_TRA
 _RULES = {rule.op: rule for family in _FAMILIES for rule in family}
 
 
+_REQUANTISED = {"multiplier": np.ndarray, "shift": np.ndarray, "y_zero_point": int, "low": int, "high": int}
+_OF_ONE = {"x_zero_point": int, **_REQUANTISED}
+_OF_TWO = {"a_zero_point": int, "b_zero_point": int, **_REQUANTISED}
+_WINDOWS = {"strides": tuple, "pads": tuple, "dilations": tuple, **_OF_ONE}
+_CONVOLUTION = {"group": int, **_WINDOWS}
+_POOL = {"kernel_shape": tuple, **_WINDOWS}
+
+
 def _record(name: str, traits: Trait = Trait.NONE, **fields: Any) -> OperatorRecord:  # noqa: ANN401  fields of the record
     return of_rule(_RULES[name], traits, layout=INTEGERS.get(name), **fields)
 
@@ -30,19 +40,29 @@ def _record(name: str, traits: Trait = Trait.NONE, **fields: Any) -> OperatorRec
 _DESCRIBED = (
     _record("vdla.BlockedQConv", Trait.CONVOLUTION),
     _record("vdla.BlockedQConvTranspose", Trait.TRANSPOSED_CONVOLUTION),
-    _record("vdla.QAdd", Trait.ELEMENTWISE, template=add),
-    _record("vdla.QAveragePool", template=pool("average")),
-    _record("vdla.QConv", Trait.CONVOLUTION, template=conv),
-    _record("vdla.QConvTranspose", Trait.TRANSPOSED_CONVOLUTION, template=conv_transpose),
-    _record("vdla.QDense", Trait.MATRIX_PRODUCT, template=dense),
-    _record("vdla.QLeakyRelu", Trait.ELEMENTWISE, template=elementwise(templates.leaky_relu, "factors")),
-    _record("vdla.QMatMul", Trait.MATRIX_PRODUCT, template=matmul),
-    _record("vdla.QMaxPool", template=pool("max")),
-    _record("vdla.QMul", Trait.ELEMENTWISE),
-    _record("vdla.QRescale", Trait.ELEMENTWISE, template=elementwise(templates.rescale)),
-    _record("vdla.QTable", Trait.ELEMENTWISE),
-    _record("vdla.ToInt8", Trait.ELEMENTWISE),
-    _record("vdla.ToUint8", Trait.ELEMENTWISE),
+    _record("vdla.QAdd", Trait.ELEMENTWISE, template=add, attributes={"factors": tuple, **_OF_TWO}),
+    _record("vdla.QAveragePool", template=pool("average"), attributes={"count_include_pad": int, **_POOL}),
+    _record("vdla.QConv", Trait.CONVOLUTION, template=conv, attributes=_CONVOLUTION),
+    _record(
+        "vdla.QConvTranspose",
+        Trait.TRANSPOSED_CONVOLUTION,
+        template=conv_transpose,
+        attributes={"output_padding": tuple, **_CONVOLUTION},
+    ),
+    _record("vdla.QDense", Trait.MATRIX_PRODUCT, template=dense, attributes=_OF_ONE),
+    _record(
+        "vdla.QLeakyRelu",
+        Trait.ELEMENTWISE,
+        template=elementwise(templates.leaky_relu, "factors"),
+        attributes={"factors": tuple, **_OF_ONE},
+    ),
+    _record("vdla.QMatMul", Trait.MATRIX_PRODUCT, template=matmul, attributes=_OF_TWO),
+    _record("vdla.QMaxPool", template=pool("max"), attributes=_POOL),
+    _record("vdla.QMul", Trait.ELEMENTWISE, attributes=_OF_TWO),
+    _record("vdla.QRescale", Trait.ELEMENTWISE, template=elementwise(templates.rescale), attributes=_OF_ONE),
+    _record("vdla.QTable", Trait.ELEMENTWISE, attributes={"table": np.ndarray}),
+    _record("vdla.ToInt8", Trait.ELEMENTWISE, attributes={}),
+    _record("vdla.ToUint8", Trait.ELEMENTWISE, attributes={}),
 )
 _OTHERS = _RULES.keys() - {record.name for record in _DESCRIBED}
 QUANTISED = (*_DESCRIBED, *(of_rule(_RULES[name]) for name in sorted(_OTHERS)))
@@ -59,8 +79,8 @@ def _at(call: NodeCall, parameter: te.Tensor, x: te.Tensor, index: Sequence[te.V
     """The parameter of an element of x."""
     if tuple(parameter.shape) == (1,):
         return parameter[0]
-    axis = call.attribute("axis", 1) % len(x.shape)
-    block = call.attribute("block_size", 0)
+    axis = call.attribute("axis") % len(x.shape)
+    block = call.attribute("block_size")
     if block:
         return parameter[tuple(i // block if d == axis else i for d, i in enumerate(index))]
     if len(parameter.shape) != 1 or parameter.shape[0] != x.shape[axis]:

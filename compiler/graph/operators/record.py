@@ -65,16 +65,18 @@ Template = Callable[[MachineNode], OperatorCall]
 class OperatorRecord:
     """An operator of graphs.
 
-    `weight` is the input of a product that is multiplied with the first one, and `output_axis` its
-    dimension along which the outputs lie, where quantisation makes a product of integers of it.
-    `on_host` says whether `runtime/numpy_operators` has a function of it: without one, it runs
-    where the tensor expression takes the node.
+    `attributes` has the defaults of its attributes, and types of those without one, where ONNX does
+    not have them. `weight` is the input of a product that is multiplied with the first one, and
+    `output_axis` its dimension along which the outputs lie, where quantisation makes a product of
+    integers of it. `on_host` says whether `runtime/numpy_operators` has a function of it: without
+    one, it runs where the tensor expression takes the node.
     """
 
     name: str
     fusion: FusionClass = FusionClass.OPAQUE
     expression: Expression | None = None
     traits: Trait = Trait.NONE
+    attributes: Mapping[str, Any] | None = None
     layout: LayoutRule | None = None
     integer: IntegerPattern | None = None
     template: Template | None = None

@@ -87,10 +87,10 @@ def _recurrent(kind: _RecurrentKind) -> Expression:
     """A recurrent operator, in both layouts and all directions."""
 
     def expression(call: NodeCall) -> tuple[te.Tensor, ...]:
-        batch_first, name = bool(call.attribute("layout", 0)), _base(call)
+        batch_first, name = bool(call.attribute("layout")), _base(call)
         x = call.tensor(_X)
         data = _swapped(x, f"{name}_x") if batch_first else x
-        way = call.attribute("direction", "forward")
+        way = call.attribute("direction")
         ways = ("forward", "reverse") if way == "bidirectional" else (way,)
         activations = _activations(call, kind, len(ways))
         each = len(kind.activations)
@@ -129,9 +129,9 @@ def _layer(
     if kind.states > 1:
         options["initial_c"] = _initial(call, _C0, direction, batch_first)
         options["peephole"] = _part(call, _P, direction)
-        options["input_forget"] = bool(call.attribute("input_forget", 0))
+        options["input_forget"] = bool(call.attribute("input_forget"))
     if kind.function is operators.gru:
-        options["linear_before_reset"] = bool(call.attribute("linear_before_reset", 0))
+        options["linear_before_reset"] = bool(call.attribute("linear_before_reset"))
     options["clip"] = call.attribute("clip", None)
     options["lengths"] = call.optional(_LENGTHS)
     weights = (_part(call, index, direction) for index in (_W, _R, _B))

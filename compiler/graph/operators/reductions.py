@@ -17,8 +17,8 @@ def _reduction(function: Callable[..., te.Tensor]) -> Expression:
     def expression(call: NodeCall) -> te.Tensor:
         x, axes = call.tensor(0), call.integers(1, "axes")
         if not axes:
-            axes = () if call.attribute("noop_with_empty_axes", 0) else tuple(range(len(x.shape)))
-        reduce = partial(function, axes=axes, keepdims=bool(call.attribute("keepdims", 1)))
+            axes = () if call.attribute("noop_with_empty_axes") else tuple(range(len(x.shape)))
+        reduce = partial(function, axes=axes, keepdims=bool(call.attribute("keepdims")))
         return in_float32(call, lambda tensor, name: reduce(tensor, name=name), x)
 
     return expression
@@ -28,8 +28,8 @@ def _position(function: Callable[..., te.Tensor]) -> Expression:
     """ArgMax and ArgMin."""
 
     def expression(call: NodeCall) -> te.Tensor:
-        axis, keepdims = call.attribute("axis", 0), bool(call.attribute("keepdims", 1))
-        last = bool(call.attribute("select_last_index", 0))
+        axis, keepdims = call.attribute("axis"), bool(call.attribute("keepdims"))
+        last = bool(call.attribute("select_last_index"))
         return function(call.tensor(0), axis, keepdims, last, name=call.name())
 
     return expression
@@ -90,7 +90,7 @@ def _totals(
     start: int,
     name: str,
 ) -> te.Tensor:
-    reverse, exclusive = bool(call.attribute("reverse", 0)), bool(call.attribute("exclusive", 0))
+    reverse, exclusive = bool(call.attribute("reverse")), bool(call.attribute("exclusive"))
     rest = tuple(extent for d, extent in enumerate(x.shape) if d != axis) or (1,)
     flat = len(x.shape) == 1
 

@@ -41,7 +41,7 @@ def _scales(call: NodeCall) -> list[Fraction | float]:
     sizes = call.required(_SIZES, "sizes")
     named = [axis % len(x.shape) for axis in call.attribute("axes", range(len(x.shape)))]
     ratios = [Fraction(size, x.shape[axis]) for size, axis in zip(sizes, named, strict=True)]
-    policy = call.attribute("keep_aspect_ratio_policy", "stretch")
+    policy = call.attribute("keep_aspect_ratio_policy")
     if policy != "stretch":
         ratios = [min(ratios) if policy == "not_larger" else max(ratios)] * len(ratios)
     scales: list[Fraction | float] = [Fraction(1)] * len(x.shape)
@@ -51,14 +51,14 @@ def _scales(call: NodeCall) -> list[Fraction | float]:
 
 
 def _resize(call: NodeCall) -> te.Tensor:
-    x, mode = call.tensor(0), call.attribute("mode", "nearest")
-    coordinates = call.attribute("coordinate_transformation_mode", "half_pixel")
+    x, mode = call.tensor(0), call.attribute("mode")
+    coordinates = call.attribute("coordinate_transformation_mode")
     scales = _scales(call)
-    if coordinates in _PLAIN_MODES and call.attribute("keep_aspect_ratio_policy", "stretch") == "stretch":
+    if coordinates in _PLAIN_MODES and call.attribute("keep_aspect_ratio_policy") == "stretch":
         if mode == "nearest":
-            nearest = call.attribute("nearest_mode", "round_prefer_floor")
+            nearest = call.attribute("nearest_mode")
             return operators.resize_nearest(x, None, scales, coordinates, nearest, name=call.name())
-        if mode == "linear" and not (call.attribute("antialias", 0) or call.attribute("exclude_outside", 0)):
+        if mode == "linear" and not (call.attribute("antialias") or call.attribute("exclude_outside")):
             return in_float32(call, lambda t, name: operators.resize_linear(t, None, scales, coordinates, name=name), x)
     if not is_float(x.dtype) and mode != "nearest":
         call.decline(f"interpolate floats, got {x.dtype}")
@@ -83,14 +83,14 @@ def _along(call: NodeCall, x: te.Tensor, d: int, axis: _TableAxis, name: str) ->
     index = call.pack(f"places{d}", places)
     factor = call.pack(f"weights{d}", weights.astype(np.float64 if x.dtype == "float64" else np.float32))
     beyond = call.pack(f"beyond{d}", axis.beyond(call)) if axis.crops(call) else None
-    fill = call.attribute("extrapolation_value", 0.0)
+    fill = call.attribute("extrapolation_value")
 
     def value(*i: te.Value) -> te.Value:
         terms = []
         for tap in range(places.shape[1]):
             place = te.clip(index[i[d], te.const(tap, "int32")], 0, axis.extent - 1)
             element = x[(*i[:d], place, *i[d + 1 :])]
-            is_nearest = call.attribute("mode", "nearest") == "nearest"
+            is_nearest = call.attribute("mode") == "nearest"
             terms.append(element if is_nearest else element * factor[i[d], te.const(tap, "int32")])
         total = terms[0]
         for term in terms[1:]:
@@ -146,7 +146,7 @@ class _TableAxis:
 
     def coordinates(self, call: NodeCall) -> list[Fraction]:
         """All coordinates."""
-        mode = call.attribute("coordinate_transformation_mode", "half_pixel")
+        mode = call.attribute("coordinate_transformation_mode")
         return [self.coordinate(index, mode) for index in range(self.size)]
 
     def beyond(self, call: NodeCall) -> Array:
@@ -156,18 +156,18 @@ class _TableAxis:
 
     def table(self, call: NodeCall) -> tuple[Array, Array]:
         """[size, taps] of int32 and float64: the neighbours of each result, and their weights."""
-        mode, places = call.attribute("mode", "nearest"), self.coordinates(call)
+        mode, places = call.attribute("mode"), self.coordinates(call)
         if mode == "nearest":
-            rounded = [_rounded(place, call.attribute("nearest_mode", "round_prefer_floor")) for place in places]
+            rounded = [_rounded(place, call.attribute("nearest_mode")) for place in places]
             index = np.clip(np.array(rounded, np.int64), 0, self.extent - 1)
             return index[:, None].astype(np.int32), np.ones((self.size, 1))
-        shrink = min(float(self.scale), 1.0) if call.attribute("antialias", 0) else 1.0
+        shrink = min(float(self.scale), 1.0) if call.attribute("antialias") else 1.0
         reach = math.ceil((2 if mode == "cubic" else 1) / shrink)
         low = np.array([math.floor(place) for place in places])
         index = low[:, None] + np.arange(1 - reach, 1 + reach)
         distance = (index - np.array([float(place) for place in places])[:, None]) * shrink
-        weights = _cubic(distance, call.attribute("cubic_coeff_a", -0.75)) if mode == "cubic" else _hat(distance)
-        if call.attribute("exclude_outside", 0):
+        weights = _cubic(distance, call.attribute("cubic_coeff_a")) if mode == "cubic" else _hat(distance)
+        if call.attribute("exclude_outside"):
             weights = np.where((index >= 0) & (index < self.extent), weights, 0)
         clamped = np.clip(index, 0, self.extent - 1).astype(np.int32)
         return clamped, weights / weights.sum(axis=1, keepdims=True)
@@ -176,7 +176,7 @@ class _TableAxis:
 def _axis(call: NodeCall, d: int, scale: Fraction | float) -> _TableAxis:
     """A dimension of the node."""
     start, end = Fraction(0), Fraction(1)
-    mode = call.attribute("coordinate_transformation_mode", "half_pixel")
+    mode = call.attribute("coordinate_transformation_mode")
     roi = call.constant(_ROI, "roi") if mode == "tf_crop_and_resize" else None
     if roi is not None and roi.size:
         half = roi.size // 2

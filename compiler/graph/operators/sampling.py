@@ -22,15 +22,15 @@ def _grid_sample(call: NodeCall) -> te.Tensor:
     x, grid = call.tensor(0), call.tensor(1)
     if not is_float(x.dtype):
         call.decline(f"have an image of floats, got {x.dtype}")
-    rank, mode = len(x.shape) - 2, call.attribute("mode", "linear").removeprefix("bi")
+    rank, mode = len(x.shape) - 2, call.attribute("mode").removeprefix("bi")
     if {"nearest": 1, "linear": 2, "cubic": 4}[mode] ** rank > _MOST_TAPS:
         call.decline(f"have at most {_MOST_TAPS} neighbours of an element")
     return in_float32(call, lambda t, g, name: _sampled(call, t, g, mode, name), x, grid)
 
 
 def _sampled(call: NodeCall, x: te.Tensor, grid: te.Tensor, mode: str, name: str) -> te.Tensor:
-    rank, padding = len(x.shape) - 2, call.attribute("padding_mode", "zeros")
-    align = bool(call.attribute("align_corners", 0))
+    rank, padding = len(x.shape) - 2, call.attribute("padding_mode")
+    align = bool(call.attribute("align_corners"))
 
     def place(*i: te.Value) -> te.Value:
         *at, d = i

@@ -17,9 +17,9 @@ _ZERO = te.const(0, "int32")
 def _tensor_scatter(call: NodeCall) -> te.Tensor:
     """Rows of a cache replaced, each batch from its own start on."""
     past, update, starts = call.tensor(0), call.tensor(1), call.optional(2)
-    axis = call.attribute("axis", -2) % len(past.shape)
+    axis = call.attribute("axis") % len(past.shape)
     extent, count = past.shape[axis], update.shape[axis]
-    circular = call.attribute("mode", "linear") == "circular"
+    circular = call.attribute("mode") == "circular"
 
     def value(*i: te.Value) -> te.Value:
         place = i[axis] if starts is None else i[axis] - te.cast("int32", starts[i[0]])
@@ -45,7 +45,7 @@ def _causal_convolution(call: NodeCall) -> tuple[te.Tensor, ...]:
     line = x if not before else te.compute(shape, lambda n, c, s: element(n, c, s), f"{name}_line")
     row, taps = (operators.unsqueeze(t, 2, name=f"{name}_{what}") for t, what in ((line, "row"), (weight, "taps")))
     flat = operators.depthwise_conv2d(row, taps, bias, name=f"{name}_plane")
-    activated = call.attribute("activation", "none") in ("silu", "swish")
+    activated = call.attribute("activation") in ("silu", "swish")
 
     def value(n: te.Value, c: te.Value, s: te.Value) -> te.Value:
         total = to_accumulator(flat[n, c, _ZERO, s])
@@ -128,7 +128,7 @@ class _Recurrence:
 
 def _linear_attention(call: NodeCall) -> tuple[te.Tensor, ...]:
     name, q_heads, kv_heads = call.name(), call.attribute("q_num_heads"), call.attribute("kv_num_heads")
-    rule = call.attribute("update_rule", "gated_delta")
+    rule = call.attribute("update_rule")
     q, k, v, past, decay, beta = (widened(call.optional(n), f"{name}_wide{n}") for n in range(6))
     assert q is not None
     assert k is not None
@@ -143,7 +143,7 @@ def _linear_attention(call: NodeCall) -> tuple[te.Tensor, ...]:
         beta=beta if rule.endswith("delta") else None,
     )
     states = recurrence.states(past)
-    scale = call.attribute("scale", 0.0) or 1 / math.sqrt(recurrence.query.shape[3])
+    scale = call.attribute("scale") or 1 / math.sqrt(recurrence.query.shape[3])
     result = joined_heads(recurrence.read(states, scale), f"{name}_joined")
     result = operators.cast(result, call.result.dtype, name=name)
     kind = call.types[1] if call.wants(1) else None

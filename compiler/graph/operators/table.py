@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from vdla.compiler.graph.graph import Graph, GraphError, Node, TensorType
+from vdla.compiler.graph.attributes import GraphError, declare_attributes
+from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.compiler.graph.operators.attention import ATTENTION
 from vdla.compiler.graph.operators.broadcast import BROADCAST
 from vdla.compiler.graph.operators.elementwise import ELEMENTWISE
@@ -44,7 +45,7 @@ _FAMILIES = (
     SEQUENCES,
     WINDOWED,
 )
-_RECORDS = {record.name: record for family in _FAMILIES for record in family}
+_RECORDS: dict[str, OperatorRecord] = {}
 RECORDS: Mapping[str, OperatorRecord] = MappingProxyType(_RECORDS)
 """The records by the operator's name."""
 
@@ -59,6 +60,12 @@ def register(*records: OperatorRecord) -> None:
         if record.name in _RECORDS:
             raise GraphError(f"register: the operator must have a new name, got {record.name}")
         _RECORDS[record.name] = record
+        if record.attributes is not None:
+            declare_attributes(record.name, record.attributes)
+
+
+for _family in _FAMILIES:
+    register(*_family)
 
 
 def has_expression(op: str) -> bool:

@@ -15,7 +15,8 @@ from math import prod
 
 import numpy as np
 
-from vdla.compiler.graph.graph import Array, Extent, Graph, GraphError, Node, TensorType, ValueType
+from vdla.compiler.graph.attributes import GraphError
+from vdla.compiler.graph.graph import Array, Extent, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.passes.common_subexpressions import is_random
 
 Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
@@ -156,7 +157,7 @@ def _static_shape(kind: object) -> tuple[int, ...] | None:
 def _shape_result(node: Node, shape: tuple[int, ...]) -> Array:
     if node.op == "Size":
         return np.array(prod(shape), np.int64)
-    return np.array(shape[slice(node.attributes.get("start", 0), node.attributes.get("end"))], np.int64)
+    return np.array(shape[slice(node.attribute("start"), node.attributes.get("end"))], np.int64)
 
 
 def _growth_bytes(node: Node, given: Sequence[Array | None], types: Mapping[str, object]) -> int:

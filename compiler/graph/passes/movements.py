@@ -24,8 +24,8 @@ def is_movement(graph: Graph, node: Node) -> bool:
         case "MaxPool":
             return not any(node.outputs[1:])
         case "Resize":
-            mode = node.attributes.get("coordinate_transformation_mode", "half_pixel")
-            return str(node.attributes.get("mode", "nearest")) == "nearest" and mode != "tf_crop_and_resize"
+            mode = node.attribute("coordinate_transformation_mode")
+            return str(node.attribute("mode")) == "nearest" and mode != "tf_crop_and_resize"
         case "Pad":
             return _pads_zeros(graph, node)
         case _:
@@ -43,7 +43,7 @@ def move_quantisation(graph: Graph) -> Graph:
 
 
 def _pads_zeros(graph: Graph, node: Node) -> bool:
-    mode = node.attributes.get("mode", "constant")
+    mode = node.attribute("mode")
     name = node.inputs[2] if len(node.inputs) > 2 else ""
     value = graph.constant(name) if name else np.zeros(())
     return mode != "constant" or (value is not None and not value.any())
@@ -83,7 +83,7 @@ def _operands(
     graph: Graph, node: Node, base: str, found: QuantisationParameters, dtype: str
 ) -> tuple[tuple[str, ...], dict[str, np.ndarray], dict[str, TensorType]]:
     """The further inputs of a movement of quantised values: a Pad pads with the zero point."""
-    if node.op != "Pad" or node.attributes.get("mode", "constant") != "constant":
+    if node.op != "Pad" or node.attribute("mode") != "constant":
         return node.inputs[1:], {}, {}
     name = fresh_name(graph, f"{base}_padding")
     value = np.array(found.zero_point[0], dtype)

@@ -36,7 +36,7 @@ def layer_bias(graph: Graph, layer: QuantisedLayer, weight: WeightParameters, me
 def _outputs(graph: Graph, layer: QuantisedLayer) -> int:
     shape = graph.tensor(layer.weight).extents
     if layer.node.op == "ConvTranspose":
-        return shape[1] * int(layer.node.attributes.get("group", 1))
+        return shape[1] * int(layer.node.attribute("group"))
     return shape[layer.axis if layer.axis is not None else 0]
 
 
@@ -67,7 +67,7 @@ def taps_of(layer: QuantisedLayer, weight: Float64) -> Float64:
     """A weight, summed over its window, as [groups, outputs, inputs]."""
     if layer.node.op not in ("Conv", "ConvTranspose"):
         return (weight if layer.axis == 0 else weight.T)[np.newaxis]
-    groups = int(layer.node.attributes.get("group", 1))
+    groups = int(layer.node.attribute("group"))
     taps = np.asarray(weight.reshape(groups, len(weight) // groups, weight.shape[1], -1).sum(axis=3))
     return taps if layer.node.op == "Conv" else taps.swapaxes(1, 2)
 

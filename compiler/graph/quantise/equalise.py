@@ -51,7 +51,7 @@ def _is_convolution(graph: Graph, node: Node) -> bool:
     """Whether a node is a convolution of constants, of one group or depthwise."""
     if node.op != "Conv" or any(graph.constant(name) is None for name in node.inputs[1:] if name):
         return False
-    group = int(node.attributes.get("group", 1))
+    group = int(node.attribute("group"))
     return group == 1 or (
         group == len(graph.constants[node.inputs[1]]) and graph.constants[node.inputs[1]].shape[1] == 1
     )
@@ -76,7 +76,7 @@ def _with_own_constants(graph: Graph, pairs: list[tuple[Node, Node]]) -> Graph:
 def _balance(constants: dict[str, Array], first: Node, second: Node) -> bool:
     """Balances a pair; whether a factor was far from 1."""
     before, after = constants[first.inputs[1]], constants[second.inputs[1]]
-    depthwise = int(second.attributes.get("group", 1)) > 1
+    depthwise = int(second.attribute("group")) > 1
     ranges = np.abs(before).reshape(len(before), -1).max(axis=1).astype(np.float64)
     along = after if depthwise else after.swapaxes(0, 1)
     others = np.abs(along).reshape(len(along), -1).max(axis=1).astype(np.float64)

@@ -193,7 +193,7 @@ class _Planner:
 
 
 def _scaled(gemm: Node) -> bool:
-    return float(gemm.attributes.get("alpha", 1.0)) != 1.0 or float(gemm.attributes.get("beta", 1.0)) != 1.0
+    return float(gemm.attribute("alpha")) != 1.0 or float(gemm.attribute("beta")) != 1.0
 
 
 # --- functions of one value -----------------------------------------------------------------------

@@ -13,7 +13,8 @@ from enum import Enum
 from typing import Any, NoReturn
 
 from vdla.compiler import operators, te
-from vdla.compiler.graph.graph import Array, Attribute, GraphError, Node, TensorType
+from vdla.compiler.graph.attributes import GraphError
+from vdla.compiler.graph.graph import Array, Attribute, Node, TensorType
 from vdla.compiler.ir import SMALL_FLOATS
 from vdla.compiler.target import Target
 
@@ -94,12 +95,13 @@ class NodeCall:
         return found
 
     def attribute(self, name: str, default: Attribute = _REQUIRED) -> Attribute:
-        """An attribute, or its default."""
-        if name in self.node.attributes:
-            return self.node.attributes[name]
-        if default is _REQUIRED:
+        """An attribute, else `default`, which is that of the operator if it is left out."""
+        if default is not _REQUIRED:
+            return self.node.attributes.get(name, default)
+        value = self.node.attribute(name)
+        if value is None:
             self.decline(f"have the attribute {name}")
-        return default
+        return value
 
     @property
     def result(self) -> TensorType:

@@ -24,9 +24,9 @@ def blocks(shape: tuple[int, ...]) -> tuple[int, ...]:
 @pytest.mark.parametrize(
     ("op", "plain", "x", "weight", "y", "count"),
     [
-        ("vdla.BlockedQConv", "vdla.QConv", X, (24, 20, 3, 3), WIDE, 2 * 4 * 5 * 24 * 20 * 9),
+        ("vdla.BlockedQConv", "Conv", X, (24, 20, 3, 3), WIDE, 2 * 4 * 5 * 24 * 20 * 9),
         ("vdla.BlockedConv", "Conv", X, (20, 1, 3, 3), X, 2 * 7 * 9 * 20 * 9),
-        ("vdla.BlockedQConvTranspose", "vdla.QConvTranspose", WIDE, (24, 20, 3, 3), X, 2 * 4 * 5 * 24 * 20 * 9),
+        ("vdla.BlockedQConvTranspose", "ConvTranspose", WIDE, (24, 20, 3, 3), X, 2 * 4 * 5 * 24 * 20 * 9),
     ],
 )
 def test_padding_channels_of_blocks_do_not_count(
