@@ -20,7 +20,7 @@ from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, receipt, tota
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion
 from vdla.compiler.graph.groups import BODY
-from vdla.compiler.graph.macs import macs_of
+from vdla.compiler.graph.operators.macs import macs_of
 from vdla.compiler.operators.workload_bound import MachineBound, bound
 from vdla.compiler.operators.workloads import Workload
 from vdla.hardware.config import Config

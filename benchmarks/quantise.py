@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, host_receipt
 from vdla.compiler.graph import Graph
-from vdla.compiler.graph.integer import fuse_qdq
+from vdla.compiler.graph.passes import fuse_qdq
 from vdla.compiler.graph.quantise import METHODS
 from vdla.networks.digits import digits
 from vdla.networks.digits_images import LabelledImages, held_out_digits, training_digits

@@ -86,23 +86,31 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.llvm.intrinsics compiler.operators compiler.operators.cpu"
     ),
     "compiler.graph": "support",
-    "compiler.graph.rules": (
-        "support hardware compiler.ir compiler.target compiler.te compiler.operators compiler.graph"
-    ),
+    "compiler.graph.rules": "hardware compiler.ir compiler.target compiler.te compiler.operators compiler.graph",
     "compiler.templates": (
         "support hardware compiler.ir compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
+    ),
+    "compiler.graph.layouts": "compiler.ir compiler.target compiler.operators compiler.graph compiler.graph.rules",
+    "compiler.graph.integer": "hardware compiler.operators compiler.graph",
+    "compiler.graph.machine": "hardware compiler.operators.vdla compiler.graph compiler.templates",
+    "compiler.graph.operators": (
+        "support compiler.ir compiler.target compiler.te compiler.operators compiler.graph compiler.graph.rules "
+        "compiler.templates compiler.graph.layouts compiler.graph.integer compiler.graph.machine"
     ),
     "compiler.tune": (
         "support hardware hardware.program compiler.ir compiler.target compiler.analysis compiler.te "
         "compiler.schedule compiler.operators.vdla compiler.map compiler.operators compiler.operators.cpu "
-        "compiler.graph compiler.graph.rules compiler.templates"
+        "compiler.graph compiler.graph.rules compiler.templates compiler.graph.operators"
     ),
     "compiler.tune.searches": "support compiler.tune",
-    "compiler.graph.passes": "compiler.graph",
-    "compiler.graph.layouts": "compiler.ir compiler.target compiler.operators compiler.graph compiler.graph.rules",
-    "compiler.graph.integer": "hardware compiler.operators compiler.graph compiler.graph.passes",
-    "compiler.graph.quantise": "support compiler.graph compiler.graph.integer",
-    "compiler.graph.onnx": "support compiler.graph compiler.graph.rules",
+    "compiler.graph.passes": (
+        "compiler.target compiler.graph compiler.graph.rules compiler.graph.layouts compiler.graph.integer "
+        "compiler.graph.operators"
+    ),
+    "compiler.graph.quantise": (
+        "support compiler.graph compiler.graph.integer compiler.graph.operators compiler.graph.passes"
+    ),
+    "compiler.graph.onnx": "support compiler.graph compiler.graph.operators",
     "compiler.tune.grid": (
         "compiler.ir compiler.target compiler.arith compiler.lowering compiler.operators.cpu compiler.operators.gpu "
         "compiler.tune"
@@ -131,21 +139,22 @@ ROOMS: dict[str, str] = {
         "runtime.native runtime.grid runtime.numpy_operators"
     ),
     "compiler.graph.accelerator": (
-        "hardware compiler.operators.vdla compiler.graph compiler.templates compiler.graph.integer"
+        "hardware compiler.operators.vdla compiler.graph compiler.graph.machine compiler.graph.operators "
+        "compiler.graph.passes"
     ),
-    "compiler.graph.grid": "compiler.graph compiler.graph.rules compiler.graph.layouts compiler.graph.accelerator",
+    "compiler.graph.grid": "compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator",
     "runtime.network": (
-        "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.codegen.llvm "
-        "compiler.operators.vdla compiler.operators.cpu compiler.operators.gpu compiler.graph compiler.graph.rules "
-        "compiler.tune compiler.graph.passes compiler.graph.layouts compiler.graph.integer compiler.graph.quantise "
+        "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.interpret "
+        "compiler.codegen.llvm compiler.operators.vdla compiler.operators.cpu compiler.operators.gpu compiler.graph "
+        "compiler.graph.rules compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise "
         "compiler.graph.onnx simulator.stats simulator.verify simulator.timing runtime.native runtime.grid "
         "runtime.numpy_operators runtime.executor compiler.graph.accelerator compiler.graph.grid"
     ),
     "runtime.tune": (
         "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "
-        "compiler.operators.vdla compiler.map compiler.graph compiler.graph.rules compiler.tune "
-        "compiler.tune.searches compiler.tune.grid simulator.timing runtime.devices runtime.native runtime.grid "
-        "runtime.executor runtime.network"
+        "compiler.operators.vdla compiler.map compiler.graph compiler.graph.rules compiler.graph.operators "
+        "compiler.tune compiler.tune.searches compiler.tune.grid simulator.timing runtime.devices runtime.native "
+        "runtime.grid runtime.executor runtime.network"
     ),
     "runtime": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla compiler.schedule "
@@ -215,12 +224,12 @@ ROOMS: dict[str, str] = {
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
         "compiler.schedule compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators "
-        "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates compiler.tune "
-        "compiler.graph.integer compiler.graph.quantise compiler.graph.onnx simulator.stats simulator.verify "
-        "simulator.timing simulator runtime.devices runtime.native runtime.executor compiler.graph.accelerator "
-        "runtime.network runtime.tune boards networks verification.isolated_batches verification.adversary "
-        "verification.fuzz verification.hostile runtime.diagnosis verification.programs verification.coverage "
-        "verification.rtl_mutants benchmarks.harness"
+        "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates "
+        "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
+        "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.executor "
+        "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
+        "verification.adversary verification.fuzz verification.hostile runtime.diagnosis verification.programs "
+        "verification.coverage verification.rtl_mutants benchmarks.harness"
     ),
     "charts": "hardware",
     "benchmarks.tune": (
@@ -235,8 +244,8 @@ ROOMS: dict[str, str] = {
     "runtime.studies": (
         "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
         "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
-        "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes compiler.graph.integer "
-        "compiler.graph.onnx simulator.verify simulator.timing simulator runtime.network runtime.tune"
+        "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes compiler.graph.onnx "
+        "simulator.verify simulator.timing simulator runtime.network runtime.tune"
     ),
     "benchmarks.evaluate": (
         "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.extensions "

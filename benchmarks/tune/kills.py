@@ -24,10 +24,10 @@ from vdla.compiler.templates import conv2d
 from vdla.compiler.tune import Point, TuningTask, VdlaTask, template_task
 from vdla.compiler.tune.searches import new_search
 from vdla.hardware.config import Config
-from vdla.runtime.tune.tune import tune
 from vdla.runtime.tune.log import PointFeatures, TaskRun, TuningLog, read_logs
 from vdla.runtime.tune.measurer import SimMeasurer
 from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.tune import tune
 from vdla.runtime.tune.workers import LocalWorkers
 from vdla.support.progress import ReportStep
 

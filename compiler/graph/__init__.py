@@ -1,7 +1,7 @@
 """Networks as graphs: immutable nodes, their text, the rules that hold between passes."""
 
+from vdla.compiler.graph.attributes import GraphError
 from vdla.compiler.graph.check import check_graph
-from vdla.compiler.graph.errors import GraphError
 from vdla.compiler.graph.graph import (
     OPSET,
     Array,

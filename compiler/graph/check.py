@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vdla.compiler.graph.errors import GraphError
+from vdla.compiler.graph.attributes import GraphError
 from vdla.compiler.graph.graph import Graph, Node, TensorType
 
 

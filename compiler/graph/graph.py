@@ -23,7 +23,7 @@ import ml_dtypes  # noqa: F401  gives NumPy the names of its types
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.graph.errors import GraphError
+from vdla.compiler.graph.attributes import GraphError, check_attributes, schema_of
 
 Array = npt.NDArray[Any]
 Extent = int | str | None  # a number, a symbol such as "batch", or unknown
@@ -107,6 +107,16 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     name: str = ""
+
+    def __post_init__(self) -> None:
+        check_attributes(self.label, self.op, self.attributes)
+
+    def attribute(self, name: str) -> Attribute:
+        """An attribute, or the default that its operator has; None if there is neither."""
+        if name in self.attributes:
+            return self.attributes[name]
+        known = (schema_of(self.op) or {}).get(name)
+        return None if known is None else known.default
 
     @property
     def bodies(self) -> dict[str, Graph]:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from vdla.compiler import ir
 from vdla.compiler.graph import Array, Graph, Node
+from vdla.compiler.graph.operators.graph_function import GraphFunction, graph_function
+from vdla.compiler.graph.operators.products import PACKED, PLAIN
 from vdla.compiler.graph.rules import DeclinedError
 from vdla.compiler.graph.rules.algorithm import ALGORITHM, GIVEN, IN_BLOCKS, IN_PLAIN, LANES, LAYOUT
-from vdla.compiler.graph.rules.graph_function import GraphFunction, graph_function
-from vdla.compiler.graph.rules.products import PACKED, PLAIN
 from vdla.compiler.operators.convolution_plan import ALGORITHMS
 from vdla.compiler.target import Target
 from vdla.compiler.tune.space import Point

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vdla.compiler.graph import Graph, Node, TensorType, ValueType
-from vdla.compiler.graph.aliases import RESHAPES
 from vdla.compiler.graph.onnx import OnnxError, infer_graph_types
-from vdla.compiler.graph.passes import GraphPass, run_passes, with_own_constants
-from vdla.compiler.graph.rules.fusion import fuse
+from vdla.compiler.graph.operators import Trait, has_trait
+from vdla.compiler.graph.passes import GraphPass, fuse, run_passes, with_own_constants
 from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION
 from vdla.runtime.numpy_operators import CONTROL_FLOW
 
-FUSION = GraphPass("fuse", lambda graph: fuse(graph, lambda node: node.op not in RESHAPES))
+FUSION = GraphPass("fuse", lambda graph: fuse(graph, lambda node: not has_trait(node.op, Trait.RESHAPE)))
 
 
 def prepare_bodies(graph: Graph) -> Graph:

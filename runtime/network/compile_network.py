@@ -18,11 +18,11 @@ from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import CpuModel, Decision, board_cpu, candidates, choose, modelled_cpu, partition
 from vdla.compiler.graph.grid import HOST_MODEL
 from vdla.compiler.graph.groups import body_of
-from vdla.compiler.graph.layouts import choose_layouts
 from vdla.compiler.graph.onnx import import_model, specialise
 from vdla.compiler.graph.passes import (
     GraphPass,
     Observer,
+    choose_layouts,
     run_passes,
 )
 from vdla.compiler.target import Target

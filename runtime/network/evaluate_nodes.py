@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 
 from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType, ValueType
-from vdla.compiler.graph.integer import fuse_qdq
 from vdla.compiler.graph.onnx import infer_node_types
+from vdla.compiler.graph.operators import Trait, has_expression, has_trait
 from vdla.compiler.graph.passes import (
     GraphPass,
     fold_batch_norm,
@@ -19,7 +19,8 @@ from vdla.compiler.graph.passes import (
     settle_empties,
     simplify,
 )
-from vdla.compiler.graph.rules import RULES, DeclinedError
+from vdla.compiler.graph.passes.fuse_qdq import fuse_qdq
+from vdla.compiler.graph.rules import DeclinedError
 from vdla.runtime.network.node_kernels import KernelCache, node_kernel
 from vdla.runtime.numpy_operators import FUNCTIONS, Value
 
@@ -65,10 +66,11 @@ def evaluate_node(
     fixed = tuple(constant) if constant is not None else (True,) * len(inputs)
     store = kernels if kernels is not None else shared_cache()
     function = FUNCTIONS.get(node.op)
-    if function is not None and (node.op not in RULES or not _by_kernel(Prefer(prefer), node, inputs)):
+    by_kernel = has_expression(node.op) and _by_kernel(Prefer(prefer), node, inputs)
+    if function is not None and not by_kernel:
         return _by_function(node, inputs)
     try:
-        return _by_rule(node, inputs, fixed, kinds, store)
+        return _by_expression(node, inputs, fixed, kinds, store, interpreted=not by_kernel)
     except DeclinedError as error:
         if function is None:
             raise EvaluationError(str(error)) from error
@@ -92,31 +94,41 @@ def _by_function(node: Node, inputs: Sequence[Value]) -> tuple[Value, ...]:
     return tuple(np.asarray(value) if isinstance(value, np.generic) else value for value in results)
 
 
-def _by_rule(
+def _by_expression(
     node: Node,
     inputs: Sequence[Value],
     constant: Sequence[bool],
     types: Sequence[ValueType | None],
     kernels: KernelCache,
+    *,
+    interpreted: bool,
 ) -> tuple[Value, ...]:
-    """The results of the node's kernel; parameters, such as axes, may be values of this call."""
+    """The results of the node's expression; parameters, such as axes, may be values of the call."""
     arrays: list[Array | None] = []
     for value in inputs:
         if value is not None and not isinstance(value, np.ndarray):
             raise DeclinedError(f"{node.label}: inputs must be tensors, got a {type(value).__name__}")
         arrays.append(value)
     kinds = [kind if isinstance(kind, TensorType) else None for kind in types]
+    if not any(kinds) and has_trait(node.op, Trait.FUNCTION):
+        kinds = [_function_type(arrays)]
     if not any(kinds) and node.outputs:
         raise DeclinedError(f"{node.label}: results must be tensors, got other values")
     try:
-        kernel = node_kernel(node, arrays, constant, kinds, kernels)
+        kernel = node_kernel(node, arrays, constant, kinds, kernels, interpreted=interpreted)
     except DeclinedError:
         widened = [fixed or _is_parameter(array) for fixed, array in zip(constant, arrays, strict=True)]
         if widened == list(constant):
             raise
-        kernel = node_kernel(node, arrays, widened, kinds, kernels)
+        kernel = node_kernel(node, arrays, widened, kinds, kernels, interpreted=interpreted)
     results = iter(kernel(arrays))
     return tuple(next(results) if name else None for name in node.outputs)
+
+
+def _function_type(arrays: Sequence[Array | None]) -> TensorType:
+    """The type of the result of an element-wise function of floats."""
+    present = [array for array in arrays if array is not None]
+    return TensorType(present[0].dtype.name, np.broadcast_shapes(*(array.shape for array in present)))
 
 
 def _is_parameter(array: Array | None) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from vdla.compiler import ir
 from vdla.compiler.graph import Array, Graph
-from vdla.compiler.graph.rules.graph_function import GraphFunction, graph_function
+from vdla.compiler.graph.operators.graph_function import GraphFunction, graph_function
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.choices import Answer, Choices, GivenChoices
 from vdla.compiler.operators.gpu import grid_schedule

@@ -1,4 +1,6 @@
-"""Kernels of single nodes: a node's rule with the default schedule, compiled and loaded.
+"""Kernels of single nodes: a node's expression with the default schedule, compiled and loaded.
+
+An expression can be interpreted with NumPy as well, without compiling it.
 
 A kernel is made for the element types, shapes and constants of one call. Values of exotic storage
 (4-bit integers) are converted on the way in, scalars to tensors of one element.
@@ -9,13 +11,16 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from vdla.compiler.graph import Array, Graph, Node, TensorType
-from vdla.compiler.graph.rules import RULES, DeclinedError
-from vdla.compiler.graph.rules.graph_function import graph_function
+from vdla.compiler.graph.operators import has_expression
+from vdla.compiler.graph.operators.graph_function import graph_function
+from vdla.compiler.graph.rules import DeclinedError
+from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import DTYPES, Function, storage_dtype
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import Target, host
@@ -29,7 +34,7 @@ _SMALL = 1024  # elements of a constant that is recognised by its content; large
 class NodeKernel:
     """A loaded kernel: the inputs of the node that it reads, constants that follow, results."""
 
-    kernel: Kernel
+    kernel: Callable[..., Array | tuple[Array, ...]]
     reads: tuple[int, ...]
     constants: tuple[Array, ...]
     results: tuple[TensorType, ...]
@@ -81,10 +86,13 @@ def node_kernel(
     types: Sequence[TensorType | None],
     cache: KernelCache,
     target: Target | None = None,
+    *,
+    interpreted: bool = False,
 ) -> NodeKernel:
     """The kernel of a node for its inputs; `constant` says which of them never change.
 
-    `types` are those of the results, as far as they are known.
+    `types` are those of the results, as far as they are known. If `interpreted`, NumPy computes the
+    expression in place of machine code.
 
     Raises:
         DeclinedError: the node has no tensor expression for these inputs.
@@ -94,16 +102,16 @@ def node_kernel(
     given = (node.op, _hashable(node.attributes), tuple(map(_signature, arrays)), tuple(map(_content, known)))
     outputs = tuple(bool(name) for name in node.outputs)
     alive = [array for array in known if array is not None and array.size > _SMALL]
-    key = (*given, outputs, tuple(types), machine.name)
-    return cache.get(key, lambda: _build(_alone(node, arrays, known, types), machine, cache), alive)
+    key = (*given, outputs, tuple(types), machine.name, interpreted)
+    return cache.get(key, lambda: _build(_alone(node, arrays, known, types), machine, cache, interpreted), alive)
 
 
-def _build(graph: Graph, target: Target, cache: KernelCache) -> NodeKernel:
+def _build(graph: Graph, target: Target, cache: KernelCache, interpreted: bool) -> NodeKernel:
     (node,) = graph.nodes
     try:
         typed = _with_types(graph)
         made = graph_function(typed, target, "node")
-        kernel = cache.compiled(made.function, target)
+        kernel = partial(_interpret, made.function) if interpreted else cache.compiled(made.function, target)
         results = tuple(typed.tensor(name) for name in graph.outputs)
     except DeclinedError:
         raise
@@ -113,11 +121,16 @@ def _build(graph: Graph, target: Target, cache: KernelCache) -> NodeKernel:
     return NodeKernel(kernel, tuple(int(name[1:]) for name in made.inputs), constants, results)
 
 
+def _interpret(function: Function, *arrays: Array) -> tuple[Array, ...]:
+    """The results of a function, computed by the reference interpreter."""
+    return tuple(interpret(function, dict(zip(function.params, arrays, strict=False))).values())
+
+
 def _alone(
     node: Node, arrays: Sequence[Array | None], known: Sequence[Array | None], types: Sequence[TensorType | None]
 ) -> Graph:
     """A graph of the node, its values named by their positions."""
-    if node.op not in RULES:
+    if not has_expression(node.op):
         raise DeclinedError(f"{node.label}: the operator must have a tensor expression, got {node.op}")
     names = tuple("" if array is None else f"i{index}" for index, array in enumerate(arrays))
     outputs = tuple(f"o{index}" if name else "" for index, name in enumerate(node.outputs))

@@ -13,7 +13,7 @@ from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, CpuModel, Decision
 from vdla.compiler.graph.grid import GPU_MODEL, GRID, group_for_grid, place_on_grid
 from vdla.compiler.graph.groups import BODY
-from vdla.compiler.graph.rules import RULES
+from vdla.compiler.graph.operators import has_expression
 from vdla.compiler.ir import DTYPES
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.network.kernels import GridKernelTable
@@ -85,7 +85,7 @@ class GridChoices:
     def _reason(self, graph: Graph, node: Node, own: Set[str] | None) -> str | None:
         if node.op == ACCELERATED or (own is not None and node.outputs[0] not in own):
             return "be an operator of the model"
-        if node.op not in RULES or node.bodies:
+        if not has_expression(node.op) or node.bodies:
             return "have a tensor expression"
         for name in filter(None, (*node.inputs, *node.outputs)):
             kind = graph.types.get(name)

@@ -10,13 +10,13 @@ import numpy as np
 
 from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType, ValueType
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision, seconds_of
-from vdla.compiler.graph.aliases import is_alias
 from vdla.compiler.graph.grid import GRID
 from vdla.compiler.graph.groups import BODY, FUSED, body_of
-from vdla.compiler.graph.layouts import REPACKS
-from vdla.compiler.graph.macs import macs_of
-from vdla.compiler.graph.rules import HOST_OPERATORS, DeclinedError
-from vdla.compiler.graph.rules.graph_function import GraphFunction
+from vdla.compiler.graph.operators.graph_function import GraphFunction
+from vdla.compiler.graph.operators.macs import macs_of
+from vdla.compiler.graph.operators.table import is_alias
+from vdla.compiler.graph.passes import REPACKS
+from vdla.compiler.graph.rules import DeclinedError
 from vdla.compiler.ir import DTYPES
 from vdla.compiler.memory_plan import ValueLife, plan_memory
 from vdla.compiler.target import Target
@@ -42,7 +42,7 @@ from vdla.runtime.executor.plan import (
 )
 from vdla.runtime.network.kernels import GridKernelTable, KernelPoints, KernelTable, constant_name
 from vdla.runtime.network.plan_copies import CopyPlan, plan_copies
-from vdla.runtime.numpy_operators import CONTROL_FLOW
+from vdla.runtime.numpy_operators import CONTROL_FLOW, FUNCTIONS
 from vdla.simulator.stats import RunStats
 from vdla.support.background import Background
 
@@ -120,7 +120,7 @@ class PlanBuilder:
         try:
             self.placed[position] = self._kernel_step(node)
         except DeclinedError as error:
-            if node.op not in HOST_OPERATORS:
+            if node.op not in FUNCTIONS:
                 self.parts.refused.append(str(error))
                 return
             self.placed[position] = self._numpy_step(node, str(error).removeprefix(f"{node.label}: "))

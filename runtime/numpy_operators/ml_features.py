@@ -1,15 +1,21 @@
-"""The operators of ai.onnx.ml on features: encoders, scalers, and others that prepare data."""
+"""The operators of ai.onnx.ml on features: encoders, scalers, and others that prepare data.
+
+Scores and classes, which its models share, are here as well.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from vdla.runtime.numpy_operators.dtypes import is_string
+from vdla.runtime.numpy_operators.elementwise import sigmoid
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
+from vdla.runtime.numpy_operators.normalisations import softmax
 from vdla.runtime.numpy_operators.strings import strings, text_of
 
 _NAN = object()  # the key of every NaN
@@ -137,3 +143,37 @@ ML_FEATURES: Mapping[str, Function] = {
     f"{_DOMAIN}.OneHotEncoder": _one_hot_encoder,
     f"{_DOMAIN}.Scaler": _scaler,
 }
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+def transformed(scores: Array, transform: str) -> Array:
+    """Scores [N, targets] by one of ONNX's transforms, as float32."""
+    match transform:
+        case "SOFTMAX":
+            result = softmax(scores, 1)
+        case "SOFTMAX_ZERO":
+            powers = np.where(scores == 0, 0, np.exp(scores - scores.max(1, keepdims=True)))
+            total = powers.sum(1, keepdims=True)
+            result = powers / np.where(total == 0, 1, total)
+        case "LOGISTIC":
+            result = sigmoid(scores)
+        case "PROBIT":
+            normal = NormalDist()
+            result = np.array([normal.inv_cdf(float(p)) for p in scores.reshape(-1)]).reshape(scores.shape)
+        case _:
+            result = scores
+    return result.astype(np.float32)
+
+
+def labelled(attributes: Attributes, places: Array, prefix: str = "classlabels") -> Array:
+    """Class labels by their positions."""
+    texts = attributes.get(f"{prefix}_strings")
+    if texts:
+        return strings([texts[int(place)] for place in places])
+    numbers: Sequence[int] = attributes.get(f"{prefix}_ints") or attributes.get(f"{prefix}_int64s") or ()
+    return np.array([numbers[int(place)] for place in places], np.int64)

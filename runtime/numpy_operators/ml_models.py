@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
-from vdla.runtime.numpy_operators.ml_scores import labelled, transformed
+from vdla.runtime.numpy_operators.ml_features import labelled, transformed
 
 
 def _rows(x: Array) -> Array:

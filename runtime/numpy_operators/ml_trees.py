@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
-from vdla.runtime.numpy_operators.ml_scores import TRANSFORMS, labelled, transformed
+from vdla.runtime.numpy_operators.ml_features import TRANSFORMS, labelled, transformed
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 _COMPARE: Mapping[str, Callable[[Array, Array], Array]] = {

@@ -1,8 +1,10 @@
-"""Windows, Fourier transforms and mel weights. Complex numbers are a last axis of 2."""
+"""Windows, Fourier transforms, mel weights, images. Complex numbers are a last axis of 2."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
+from io import BytesIO
 
 import numpy as np
 
@@ -93,3 +95,24 @@ SIGNAL: Mapping[str, Function] = {
     "MelWeightMatrix": _mel_weights,
     "STFT": _stft,
 }
+
+
+# --- images, by the package Pillow ----------------------------------------------------------------
+
+
+def _decode(attributes: Attributes, data: Array) -> tuple[Array]:
+    """[height, width, channels] of uint8."""
+    try:
+        pillow = import_module("PIL.Image")
+    except ImportError:
+        raise ValueError("the package Pillow must be installed to decode images; pip install pillow") from None
+    image = pillow.open(BytesIO(data.tobytes()))
+    match attributes.get("pixel_format", "RGB"):
+        case "Grayscale":
+            return (np.asarray(image.convert("L"))[..., None],)
+        case "BGR":
+            return (np.ascontiguousarray(np.asarray(image.convert("RGB"))[..., ::-1]),)
+    return (np.asarray(image.convert("RGB")),)
+
+
+IMAGES: Mapping[str, Function] = {"ImageDecoder": _decode}

@@ -150,7 +150,7 @@ def _bits(dtype: str) -> int:
 
 def _integer(graph: Graph) -> Graph:
     """The quantised network with integer operators, as every device computes it."""
-    from vdla.compiler.graph.integer import fuse_qdq
+    from vdla.compiler.graph.passes import fuse_qdq
     from vdla.runtime.network.evaluate_nodes import evaluate_node
 
     return fuse_qdq(graph, lambda node, inputs: evaluate_node(node, inputs, prefer="numpy"))

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.compiler.graph import Graph, TensorType
-from vdla.compiler.graph.macs import macs_of
+from vdla.compiler.graph.operators.graph_function import graph_function
+from vdla.compiler.graph.operators.macs import macs_of
 from vdla.compiler.graph.rules import DeclinedError
-from vdla.compiler.graph.rules.graph_function import graph_function
 from vdla.compiler.target import Target
 from vdla.compiler.tune import kernel_task
 from vdla.compiler.tune.cpu_task import kernel_key

@@ -4,7 +4,8 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.graph import Node, TensorType
-from vdla.compiler.graph.rules import NodeCall, expressions
+from vdla.compiler.graph.operators import expressions
+from vdla.compiler.graph.rules import NodeCall
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import Target
 from vdla.runtime.native import build

@@ -9,7 +9,7 @@ import numpy as np
 from helpers.graphs import small_graph
 from vdla.compiler.graph import Node
 from vdla.compiler.graph.passes import run_passes
-from vdla.compiler.graph.rules.fusion import fuse
+from vdla.compiler.graph.passes.fusion import fuse
 from vdla.compiler.target import Target
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.network.build import build_artifact

@@ -1,6 +1,5 @@
 """Nodes of a graph on the accelerator: templates for integer operators, layouts, regions."""
 
-from vdla.compiler.graph.accelerator.call import OperatorCall
 from vdla.compiler.graph.accelerator.choose import Choice, Decision, choose, milliseconds
 from vdla.compiler.graph.accelerator.cost import (
     CPU_MODELS,
@@ -11,10 +10,10 @@ from vdla.compiler.graph.accelerator.cost import (
     seconds_of,
     tensor_bytes,
 )
-from vdla.compiler.graph.accelerator.errors import NotAcceleratedError
 from vdla.compiler.graph.accelerator.operator_call import operator_call
 from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, candidates, partition
 from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
+from vdla.compiler.graph.machine.call import NotAcceleratedError, OperatorCall
 
 __all__ = [
     "ACCELERATED",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from vdla.compiler.graph.accelerator.call import OperatorCall
 from vdla.compiler.graph.accelerator.cost import (
     PROGRAM_SECONDS,
     AcceleratorTime,
@@ -21,7 +20,9 @@ from vdla.compiler.graph.accelerator.cost import (
 from vdla.compiler.graph.accelerator.operator_call import reads_quantised
 from vdla.compiler.graph.accelerator.partition import SCATTERED, AcceleratorCandidates, Regions, without_scattered_joins
 from vdla.compiler.graph.graph import Graph, Node, TensorType
-from vdla.compiler.graph.macs import macs_of
+from vdla.compiler.graph.machine.call import OperatorCall
+from vdla.compiler.graph.operators import RECORDS, Trait
+from vdla.compiler.graph.operators.macs import macs_of
 from vdla.compiler.operators.vdla import Operator
 from vdla.hardware.config import Config
 
@@ -260,26 +261,17 @@ class _Choosing:
             return "a template"
         kind = self.graph.types.get(node.outputs[0])
         is_float = isinstance(kind, TensorType) and kind.dtype.startswith("float")
-        if node.op not in _QUANTISABLE or not is_float or reads_quantised(self.graph, node):
+        if not _is_quantisable(node) or not is_float or reads_quantised(self.graph, node):
             return ""
         return "quantisation, as with --calibration FILE"
 
 
-_QUANTISABLE = frozenset(
-    [
-        "Add",
-        "AveragePool",
-        "Conv",
-        "ConvTranspose",
-        "Gemm",
-        "GlobalAveragePool",
-        "LeakyRelu",
-        "MatMul",
-        "MaxPool",
-        "Mul",
-        "Relu",
-    ]
-)
+def _is_quantisable(node: Node) -> bool:
+    """Whether quantisation makes an integer operator of a float one."""
+    record = RECORDS.get(node.op)
+    if record is None or record.has(Trait.CONVERSION):
+        return False
+    return record.integer is not None or record.has(Trait.BOUND | Trait.POOL)
 
 
 def milliseconds(seconds: float) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from vdla.compiler.graph.accelerator.call import OperatorCall
-from vdla.compiler.graph.accelerator.packing import InputLayout
 from vdla.compiler.graph.graph import Graph, Node, TensorType
+from vdla.compiler.graph.machine.call import OperatorCall
+from vdla.compiler.graph.machine.packing import InputLayout
 from vdla.hardware.config import Config
 
 

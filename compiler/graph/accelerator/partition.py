@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
-from vdla.compiler.graph.accelerator.call import OperatorCall
-from vdla.compiler.graph.accelerator.errors import NotAcceleratedError
-from vdla.compiler.graph.accelerator.operator_call import MOVEMENTS, operator_call
-from vdla.compiler.graph.accelerator.packing import InputLayout, PackedLayout
+from vdla.compiler.graph.accelerator.operator_call import operator_call
 from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
 from vdla.compiler.graph.accelerator.views import Views
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.groups import BODY, fused_node
-from vdla.compiler.graph.integer import explain_fusion
+from vdla.compiler.graph.machine.call import NotAcceleratedError, OperatorCall
+from vdla.compiler.graph.machine.packing import InputLayout, PackedLayout
+from vdla.compiler.graph.operators import Trait, has_trait
+from vdla.compiler.graph.passes import explain_fusion
 from vdla.compiler.graph.rewriting import Replacement, without_dead_code
 from vdla.compiler.graph.topology import in_order
 from vdla.compiler.operators.vdla.operator import shared_operators
@@ -44,7 +44,7 @@ def candidates(graph: Graph, config: Config) -> AcceleratorCandidates:
 def _candidates(graph: Graph, config: Config) -> AcceleratorCandidates:
     calls: dict[str, OperatorCall] = {}
     reasons: dict[str, str] = {}
-    moved = {node.outputs[0] for node in graph.nodes if node.op in MOVEMENTS}
+    moved = {node.outputs[0] for node in graph.nodes if has_trait(node.op, Trait.MOVEMENT)}
     unfused = {name: why for name, why in explain_fusion(graph).reasons.items() if name not in moved}
     made: dict[str, PackedLayout] = {}
     for node in graph.nodes:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from vdla.compiler.graph.accelerator.call import OperatorCall
 from vdla.compiler.graph.graph import Array, Node
+from vdla.compiler.graph.machine.call import OperatorCall
 from vdla.compiler.operators.vdla import Chain, ChainStep, Operator
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.hardware.config import Config

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from vdla.compiler.graph.grid.cost import GPU_MODEL, HOST_MODEL, GpuModel
-from vdla.compiler.graph.grid.groups import GRID, group_for_grid
-from vdla.compiler.graph.grid.place import GridPlacement, place_on_grid
+from vdla.compiler.graph.grid.place import (
+    GPU_MODEL,
+    GRID,
+    HOST_MODEL,
+    GpuModel,
+    GridPlacement,
+    group_for_grid,
+    place_on_grid,
+)
 
 __all__ = ["GPU_MODEL", "GRID", "HOST_MODEL", "GpuModel", "GridPlacement", "group_for_grid", "place_on_grid"]

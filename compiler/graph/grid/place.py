@@ -6,16 +6,18 @@ on the side of the source run on the GPU, and what crosses is what they cost and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vdla.compiler.graph.accelerator import CpuModel, Decision, cpu_seconds, milliseconds, tensor_bytes
-from vdla.compiler.graph.aliases import alias_sources
 from vdla.compiler.graph.graph import Graph, Node
-from vdla.compiler.graph.grid.cost import GpuModel
-from vdla.compiler.graph.layouts import source_side
-from vdla.compiler.graph.macs import macs_of
+from vdla.compiler.graph.groups import FUSED, fused_node
+from vdla.compiler.graph.minimum_cut import source_side
+from vdla.compiler.graph.operators import Trait, has_trait
+from vdla.compiler.graph.operators.macs import macs_of
+from vdla.compiler.graph.operators.table import alias_sources
+from vdla.compiler.graph.passes import fuse
 
 GPU, CPU = "gpu", "cpu"
 _STEPS_PER_SECOND = 1e10  # capacities are integers
@@ -150,3 +152,66 @@ class _Choosing:
         return Decision(
             CPU, f"{compared}, and copies between them", "more work for each value copied, or --place NODE=gpu", **times
         )
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+
+GRID = "vdla.Grid"
+
+
+def group_for_grid(graph: Graph, on_grid: Set[str]) -> Graph:
+    """The graph with the nodes of these first results fused, each group a node of the GPU."""
+
+    def here(node: Node) -> bool:
+        return node.outputs[0] in on_grid
+
+    fused = fuse(graph, lambda node: here(node) and not has_trait(node.op, Trait.RESHAPE))
+    return fused.replace(nodes=tuple(_on_grid(fused, node) if here(node) else node for node in fused.nodes))
+
+
+def _on_grid(graph: Graph, node: Node) -> Node:
+    group = node if node.op == FUSED else replace(fused_node(graph, [node]), name=node.name)
+    return replace(group, op=GRID)
+
+
+# --- costs ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GpuModel:
+    """Rates of a GPU: products, bytes of its memory, one kernel; bytes between memories, one copy.
+
+    `source` says where the numbers come from.
+    """
+
+    name: str
+    macs_per_second: float
+    bytes_per_second: float
+    call_seconds: float
+    copied_bytes_per_second: float
+    copy_seconds: float
+    source: str
+
+    def seconds(self, macs: int, nbytes: int) -> float:
+        """The time of one operator."""
+        return self.call_seconds + max(macs / self.macs_per_second, nbytes / self.bytes_per_second)
+
+    def seconds_to_copy(self, nbytes: int) -> float:
+        """The time of a copy from one memory to the other."""
+        return self.copy_seconds + nbytes / self.copied_bytes_per_second
+
+
+GPU_MODEL = GpuModel(
+    "the GPU",
+    macs_per_second=2.0e12,
+    bytes_per_second=2.0e11,
+    call_seconds=8e-6,
+    copied_bytes_per_second=8.0e9,
+    copy_seconds=15e-6,
+    source="data sheets of cards of 10 TFLOPS with 16 lanes of PCIe 3, 40 % of their peak",
+)
+"""The rates of any GPU; no figure of it was measured."""
+
+HOST_MODEL = CpuModel("the CPU", 1.0e11, 1.0e10, 1e-6, "data sheet of 4 cores of 3 GHz with AVX2, 25 % of their peak")
+"""The rates of a workstation's CPU beside a GPU."""

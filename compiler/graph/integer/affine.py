@@ -12,7 +12,7 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.graph.errors import GraphError
+from vdla.compiler.graph.attributes import GraphError
 from vdla.compiler.graph.graph import Array, Graph, Node
 from vdla.hardware.numerics import NumericsError, scales_from_floats
 
@@ -62,7 +62,7 @@ class QuantisationParameters:
 def parameters(graph: Graph, node: Node) -> QuantisationParameters | None:
     """The parameters of a node; None where they are no constants, or given for blocks."""
     scale = graph.constant(node.inputs[1])
-    if scale is None or scale.dtype != np.float32 or scale.ndim > 1 or node.attributes.get("block_size", 0):
+    if scale is None or scale.dtype != np.float32 or scale.ndim > 1 or node.attribute("block_size"):
         return None
     if not (np.isfinite(scale) & (scale > 0)).all():
         return None
@@ -73,7 +73,7 @@ def parameters(graph: Graph, node: Node) -> QuantisationParameters | None:
     if graph.tensor(given or _integer_side(node)).dtype not in _INTEGERS:
         return None
     each = np.broadcast_to(zero_point.reshape(-1).astype(np.int64), scale.size)
-    return QuantisationParameters(scale.reshape(-1), each, int(node.attributes.get("axis", 1)))
+    return QuantisationParameters(scale.reshape(-1), each, int(node.attribute("axis")))
 
 
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "int4", "uint4", "int2", "uint2")

@@ -62,7 +62,7 @@ def fuse_leaky_relu(result: QuantisedResult, node: Node) -> Replacement:
     """vdla.QLeakyRelu: the slope as a ratio of integers."""
     graph = result.graph
     sole(graph, node)
-    x, slope = activation(graph, node.inputs[0]), float(np.float32(node.attributes.get("alpha", 0.01)))
+    x, slope = activation(graph, node.inputs[0]), float(np.float32(node.attribute("alpha")))
     if not 0 <= slope <= 1:
         decline(f"have a slope from 0 to 1, got {slope:g}")
     factors, factor = slope_factors(slope, x.scale, result.scale)

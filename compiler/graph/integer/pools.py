@@ -22,7 +22,7 @@ def fuse_average_pool(result: QuantisedResult, node: Node) -> Replacement:
     """vdla.QAveragePool: a sum; the multiplier is divided by the number of elements."""
     graph = result.graph
     sole(graph, node)
-    counted = int(node.attributes.get("count_include_pad", 0)) if node.op == "AveragePool" else 0
+    counted = int(node.attribute("count_include_pad")) if node.op == "AveragePool" else 0
     if counted and overhangs(graph, node):
         decline("have windows within the padded input, since padding counts")
     x, options = activation(graph, node.inputs[0]), pool_options(graph, node)
@@ -45,7 +45,7 @@ def fuse_reduce_mean(result: QuantisedResult, node: Node) -> Replacement:
     if not is_spatial_mean(graph, node):
         decline("average over the spatial dimensions of a batch of images")
     pooled = fuse_average_pool(result, node)
-    if node.attributes.get("keepdims", 1):
+    if node.attribute("keepdims"):
         return pooled
     kind = graph.tensor(result.name)
     name = fresh_name(graph, f"{result.name}_pooled")

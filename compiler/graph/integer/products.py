@@ -31,7 +31,7 @@ def fuse_conv(result: QuantisedResult, node: Node, added: str = "") -> Replaceme
     spatial(graph, node)
     attributes = {
         **window_options(graph, node, factors.values.shape[2:]),
-        "group": int(node.attributes.get("group", 1)),
+        "group": int(node.attribute("group")),
         "x_zero_point": x.zero_point,
     }
     sums = _scales(x.scale, factors, len(factors.values))
@@ -43,8 +43,8 @@ def fuse_conv_transpose(result: QuantisedResult, node: Node, added: str = "") ->
     graph = result.graph
     sole(graph, node)
     x, factors = activation(graph, node.inputs[0]), weight(graph, node.inputs[1], 1)
-    kernel, group = factors.values.shape[2:], int(node.attributes.get("group", 1))
-    if node.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or "output_shape" in node.attributes:
+    kernel, group = factors.values.shape[2:], int(node.attribute("group"))
+    if node.attribute("auto_pad") not in ("NOTSET", "VALID") or "output_shape" in node.attributes:
         decline("have explicit pads")
     attributes = {
         **window_options(graph, node, kernel),

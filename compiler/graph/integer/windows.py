@@ -15,7 +15,7 @@ def window_options(graph: Graph, node: Node, kernel: Sequence[int]) -> dict[str,
     strides = tuple(node.attributes.get("strides", (1,) * rank))
     dilations = tuple(node.attributes.get("dilations", (1,) * rank))
     pads = tuple(node.attributes.get("pads", (0,) * 2 * rank))
-    mode = node.attributes.get("auto_pad", "NOTSET")
+    mode = node.attribute("auto_pad")
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         pads = same_pads(spatial(graph, node), kernel, strides, dilations, mode)
     elif mode == "VALID":
@@ -42,7 +42,7 @@ def pool_options(graph: Graph, node: Node) -> dict[str, tuple[int, ...]]:
     kernel = tuple(node.attributes["kernel_shape"])
     options = window_options(graph, node, kernel)
     strides, pads, dilations = (options[key] for key in ("strides", "pads", "dilations"))
-    rounded_up = bool(node.attributes.get("ceil_mode", 0))
+    rounded_up = bool(node.attribute("ceil_mode"))
     windows = windows_of(node.label, extents, kernel, strides, pads, dilations, rounded_up)
     for d in range(len(kernel)):
         if not all(windows.covers_input(d, n) for n in range(windows.counts[d])):
@@ -58,7 +58,7 @@ def _reached(windows: Windows) -> tuple[int, ...]:
 
 def overhangs(graph: Graph, node: Node) -> bool:
     """Whether a window of `ceil_mode` leaves the padded input."""
-    if not node.attributes.get("ceil_mode", 0):
+    if not node.attribute("ceil_mode"):
         return False
     given = window_options(graph, node, node.attributes["kernel_shape"])["pads"]
     return given != pool_options(graph, node)["pads"]

@@ -6,27 +6,21 @@ a division of integers by zero would trap.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, TensorType
-from vdla.compiler.graph.layouts.layout_rule import BlockedForm, LayoutCall, LayoutRule
+from vdla.compiler.graph.layouts.layout_rule import BlockedForm, LayoutCall
 from vdla.compiler.ir import is_float
 
 _CHANNELS = 1  # the dimension of channels, or of their blocks
 _RANK = 4
 
-_OPERATORS = """
-Abs Add Ceil Celu Clip Cos Cosh Div Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu
-Log Max Mean Min Mish Mul Neg PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh
-Softplus Softsign Sqrt Sub Sum SwiGLU Swish Tan Tanh ThresholdedRelu
-"""
 
-
-def _elementwise(call: LayoutCall) -> BlockedForm | None:
+def follow_inputs(call: LayoutCall) -> BlockedForm | None:
+    """The rule of functions of floats, element by element."""
     result = call.image(call.node.outputs[0])
     return elementwise_form(call) if result is not None and is_float(result.dtype) else None
 
@@ -87,4 +81,49 @@ def concat(call: LayoutCall) -> BlockedForm | None:
     return BlockedForm(node=form, reads=frozenset(range(len(node.inputs))))
 
 
-ELEMENTWISE: Mapping[str, LayoutRule] = {op: _elementwise for op in _OPERATORS.split()} | {"Concat": concat}
+# --- operators that move pixels, not channels -----------------------------------------------------
+
+
+_CROPS = "tf_crop_and_resize"
+
+
+def pad(call: LayoutCall) -> BlockedForm | None:
+    """Padding of pixels by constant amounts."""
+    node, pads = call.node, _constant(call, 1)
+    axes = len(call.node.inputs) > 3 and call.node.inputs[3]
+    if not _keeps_channels(call) or pads is None or axes or pads[1] or pads[1 + _RANK]:
+        return None
+    around = np.array([*pads[:_RANK], 0, *pads[_RANK:], 0], np.int64)
+    return BlockedForm(node, reads=frozenset({0}), constants={1: around})
+
+
+def resize(call: LayoutCall) -> BlockedForm | None:
+    """Resizing by constant scales or to constant sizes of all dimensions."""
+    node, attributes = call.node, call.node.attributes
+    crops = attributes.get("coordinate_transformation_mode", "half_pixel") == _CROPS
+    stretches = attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if not _keeps_channels(call) or crops or not stretches or "axes" in attributes:
+        return None
+    scales, sizes = _constant(call, 2), _constant(call, 3)
+    inputs = (*node.inputs[:1], "", *node.inputs[2:])  # without the region of crops
+    form = replace(node, inputs=inputs)
+    if scales is not None and scales.size == _RANK:
+        return BlockedForm(form, reads=frozenset({0}), constants={2: np.append(scales, np.float32(1))})
+    if sizes is not None:
+        kind = call.in_blocks(node.outputs[0])
+        return BlockedForm(form, reads=frozenset({0}), constants={3: np.array(kind.extents, np.int64)})
+    return None
+
+
+def _keeps_channels(call: LayoutCall) -> bool:
+    """Whether the first input and the result are images of floats with as many channels."""
+    source, result = call.image(call.node.inputs[0]), call.image(call.node.outputs[0])
+    if source is None or result is None or not is_float(source.dtype):
+        return False
+    return source.extents[1] == result.extents[1]
+
+
+def _constant(call: LayoutCall, index: int) -> Array | None:
+    """A constant input; None for others and for absent ones."""
+    names = call.node.inputs
+    return call.graph.constant(names[index]) if index < len(names) else None

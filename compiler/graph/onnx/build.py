@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto
 
+from vdla.compiler.graph.attributes import CAPTURES
 from vdla.compiler.graph.graph import Array, Attribute, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.onnx.errors import OnnxError
 from vdla.compiler.graph.onnx.load import LoadedModel
 from vdla.compiler.graph.onnx.values import array_dtype, array_of, attribute_of, dense_of, operator_name, type_of
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
-CAPTURES = "captures"
 
 
 def build_graph(loaded: LoadedModel) -> Graph:

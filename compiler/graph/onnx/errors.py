@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vdla.compiler.graph.errors import GraphError
+from vdla.compiler.graph.attributes import GraphError
 from vdla.support.errors import Notice
 
 

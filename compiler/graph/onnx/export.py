@@ -23,9 +23,10 @@ from onnx import (
     shape_inference,
 )
 
+from vdla.compiler.graph.attributes import DTYPE_ATTRIBUTES
 from vdla.compiler.graph.graph import OPSET, Attribute, Graph, Node, OptionalType, SequenceType, TensorType, ValueType
 from vdla.compiler.graph.onnx.load import LARGE
-from vdla.compiler.graph.onnx.values import DTYPE_ATTRIBUTES, dtype_code
+from vdla.compiler.graph.onnx.values import dtype_code
 
 ML_OPSET = 4
 _OLDEST = 21  # the first with quantisation of blocks and of 16 bits; later ones differ in types

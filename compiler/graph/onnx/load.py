@@ -6,6 +6,7 @@ inference, which copies the model, does not copy them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,9 +16,7 @@ from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.onnx.errors import OnnxError
-from vdla.compiler.graph.onnx.external import with_data
-from vdla.compiler.graph.onnx.maps import unwrap_maps
+from vdla.compiler.graph.onnx.errors import OnnxError, OnnxWarning
 from vdla.compiler.graph.onnx.structure import check_functions, check_structure, check_types
 from vdla.compiler.graph.onnx.symbols import name_extents
 from vdla.compiler.graph.onnx.values import array_dtype, array_of, dense_of, dtype_code
@@ -178,3 +177,71 @@ def _specialise(graph: GraphProto, extents: Mapping[str, int], place: str) -> No
     for dim in dims:
         if dim.dim_param in extents:
             dim.dim_value = extents[dim.dim_param]
+
+
+# --- external data --------------------------------------------------------------------------------
+
+
+def with_data(tensor: TensorProto, folder: Path | None) -> TensorProto:
+    """The tensor with its data in it, read from the folder of the model if they are external.
+
+    Raises:
+        OnnxError: the file is missing, too short, or outside of the folder.
+    """
+    if tensor.data_location != TensorProto.EXTERNAL:
+        return tensor
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    content = _read(_path(tensor.name, entries.get("location", ""), folder), tensor.name, entries)
+    full = TensorProto()
+    full.name, full.data_type, full.raw_data = tensor.name, tensor.data_type, content
+    full.dims.extend(tensor.dims)
+    return full
+
+
+def _path(name: str, location: str, folder: Path | None) -> Path:
+    if folder is None:
+        raise OnnxError(f"tensor {name}: a model with external data must be read from a file, got it in memory")
+    path = (folder / location).resolve()
+    if not location or Path(location).is_absolute() or not path.is_relative_to(folder):
+        raise OnnxError(f"tensor {name}: external data must lie in the folder of the model, got {location!r}")
+    if not path.is_file():
+        raise OnnxError(f"tensor {name}: external data must be a file, got {location!r}, which does not exist")
+    return path
+
+
+def _read(path: Path, name: str, entries: dict[str, str]) -> bytes:
+    size = path.stat().st_size
+    offset = _number(name, "offset", entries.get("offset", "0"))
+    length = _number(name, "length", entries.get("length", str(max(size - offset, 0))))
+    if offset + length > size:
+        where = f"bytes {offset} to {offset + length}"
+        raise OnnxError(f"tensor {name}: external data must lie within {path.name} ({size} bytes), got {where}")
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(length)
+
+
+def _number(name: str, what: str, text: str) -> int:
+    if not text.isdecimal():
+        raise OnnxError(f"tensor {name}: {what} of its external data must be a number of bytes, got {text!r}")
+    return int(text)
+
+
+# --- maps -----------------------------------------------------------------------------------------
+
+
+def unwrap_maps(graph: GraphProto, place: str) -> None:
+    """Replaces each ZipMap whose result is only an output of the graph, and warns of it."""
+    read = {name for node in graph.node for name in node.input}
+    outputs = {value.name: value for value in graph.output}
+    for node in graph.node:
+        name = next(iter(node.output), "")
+        if (node.domain, node.op_type) != ("ai.onnx.ml", "ZipMap") or name in read or name not in outputs:
+            continue
+        node.op_type, node.domain = "Identity", ""
+        del node.attribute[:]
+        outputs[name].ClearField("type")
+        for value in [value for value in graph.value_info if value.name == name]:
+            graph.value_info.remove(value)
+        made = "it is the tensor with one column a class, as after a conversion with zipmap=False"
+        warnings.warn(f"{place}: output {name} must be a tensor, got the maps of a ZipMap; {made}", OnnxWarning, 2)

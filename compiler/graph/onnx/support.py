@@ -11,7 +11,7 @@ from vdla.compiler.graph.onnx.errors import UnsupportedError
 from vdla.compiler.graph.onnx.load import LoadedModel
 from vdla.compiler.graph.onnx.structure import node_label
 from vdla.compiler.graph.onnx.values import operator_name
-from vdla.compiler.graph.rules import HOST_OPERATORS, RULES
+from vdla.compiler.graph.operators import RECORDS
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 _CONSTANT = "Constant"
@@ -30,7 +30,7 @@ _REASONS = {
 
 def is_implemented(op: str) -> bool:
     """Whether an operator runs as it is, without its definition by other operators."""
-    return op in RULES or op in HOST_OPERATORS or op in CONTROL_FLOW or op == _CONSTANT
+    return op in RECORDS or op in CONTROL_FLOW or op == _CONSTANT
 
 
 def check_supported(loaded: LoadedModel) -> None:

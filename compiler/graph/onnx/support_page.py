@@ -12,7 +12,7 @@ from vdla.compiler.graph.onnx.support import CONTROL_FLOW, why_unsupported
 from vdla.compiler.graph.onnx.upgrade import OLDEST
 from vdla.compiler.graph.onnx.upgrades import UPGRADES
 from vdla.compiler.graph.onnx.values import operator_name
-from vdla.compiler.graph.rules import HOST_OPERATORS, RULES
+from vdla.compiler.graph.operators import RECORDS
 
 _DOMAINS = {
     "": "Operators of networks (`ai.onnx`)",
@@ -81,7 +81,8 @@ def _was_experimental(domain: str, op: str) -> bool:
 
 def _row(domain: str, op: str, since: list[int]) -> str:
     name = operator_name(domain, op)
-    fusion = RULES[name].fusion.value if name in RULES else ""
+    record = RECORDS.get(name)
+    fusion = "" if record is None or record.expression is None else record.fusion.value
     oldest = max((version for version in since if version <= OLDEST), default=since[0]) if not domain else since[0]
     opsets = ", ".join(str(version) for version in since if version >= oldest)
     return f"| `{op}` | {_runs_as(domain, op)} | {fusion} | {opsets} | {_remark(domain, op)} |"
@@ -93,10 +94,10 @@ def _runs_as(domain: str, op: str) -> str:
         return "host, its bodies node by node"
     if op == "Constant":
         return "data of the model"
-    if name in RULES:
-        return "kernel, host" if name in HOST_OPERATORS else "kernel"
-    if name in HOST_OPERATORS:
-        return "host"
+    record = RECORDS.get(name)
+    if record is not None:
+        kinds = {"kernel": record.expression is not None, "host": record.on_host}
+        return ", ".join(kind for kind, runs in kinds.items() if runs)
     return "refused" if why_unsupported(domain, op) else _otherwise(name)
 
 

@@ -22,13 +22,12 @@ from onnx import (
 )
 
 from vdla.compiler.graph.graph import OPSET
-from vdla.compiler.graph.onnx.check_nodes import check_nodes
-from vdla.compiler.graph.onnx.empty_options import without_empty_options
 from vdla.compiler.graph.onnx.errors import OnnxError
 from vdla.compiler.graph.onnx.infer import has_short_vectors
 from vdla.compiler.graph.onnx.inline import inlined
 from vdla.compiler.graph.onnx.load import LoadedModel
 from vdla.compiler.graph.onnx.old_node import OldNode
+from vdla.compiler.graph.onnx.structure import check_nodes
 from vdla.compiler.graph.onnx.upgrades import UPGRADES
 
 OLDEST = 6
@@ -170,3 +169,36 @@ def _since(op: str, domain: str, version: int) -> int:
         return int(defs.get_schema(op, version, domain).since_version)
     except defs.SchemaError:
         return 0
+
+
+# --- optional inputs without elements -------------------------------------------------------------
+
+
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+_OPTIONS: Mapping[str, tuple[int, ...]] = {
+    "Resize": (1, 2, 3),  # roi, scales, sizes
+    "Squeeze": (1,),  # axes
+    **{f"Reduce{name}": (1,) for name in _REDUCTIONS},  # axes
+}
+
+
+def without_empty_options(node: NodeProto, types: Mapping[str, TypeProto]) -> NodeProto:
+    """The node without the optional inputs whose types say that they have no elements."""
+    places = () if node.domain not in ("", "ai.onnx") else _OPTIONS.get(node.op_type, ())
+    empty = [place for place in places if place < len(node.input) and _is_empty(types.get(node.input[place]))]
+    if not empty or (node.op_type == "Resize" and len(node.input) == 2):  # the scales of opset 10
+        return node
+    made = NodeProto()
+    made.CopyFrom(node)
+    for place in empty:
+        made.input[place] = ""
+    while not made.input[-1]:
+        del made.input[-1]
+    return made
+
+
+def _is_empty(kind: TypeProto | None) -> bool:
+    if kind is None or not kind.tensor_type.HasField("shape"):
+        return False
+    dims = kind.tensor_type.shape.dim
+    return len(dims) == 1 and dims[0].HasField("dim_value") and dims[0].dim_value == 0

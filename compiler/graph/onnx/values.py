@@ -14,15 +14,11 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, TypeProto, helper, numpy_helper
 
+from vdla.compiler.graph.attributes import DTYPE_ATTRIBUTES
 from vdla.compiler.graph.graph import Array, Attribute, Extent, OptionalType, SequenceType, TensorType, ValueType
 from vdla.compiler.graph.onnx.errors import OnnxError
 
 _MOST_DENSE = 1 << 28  # elements of a sparse tensor
-
-# Attributes that hold an element type: its name in a graph.
-DTYPE_ATTRIBUTES = frozenset(
-    {"to", "dtype", "output_dtype", "output_datatype", "softmax_precision", "stash_type", "precision"}
-)
 
 
 def dtype_name(code: int) -> str:

@@ -3,19 +3,29 @@
 from vdla.compiler.graph.passes.batch_norm import fold_batch_norm
 from vdla.compiler.graph.passes.common_subexpressions import is_random, merge_common_subexpressions
 from vdla.compiler.graph.passes.empties import settle_empties
-from vdla.compiler.graph.passes.fold_constants import Evaluate, InferNode, fold_constants
-from vdla.compiler.graph.passes.own_constants import with_own_constants
+from vdla.compiler.graph.passes.fold_constants import Evaluate, InferNode, fold_constants, with_own_constants
+from vdla.compiler.graph.passes.fuse_qdq import FusedGraph, explain_fusion, fuse_qdq
+from vdla.compiler.graph.passes.fusion import fuse
+from vdla.compiler.graph.passes.layouts import REPACKS, choose_layouts
+from vdla.compiler.graph.passes.movements import is_movement
 from vdla.compiler.graph.passes.pipeline import GraphPass, Observer, changes, run_passes
 from vdla.compiler.graph.passes.simplify import simplify
 
 __all__ = [
+    "REPACKS",
     "Evaluate",
+    "FusedGraph",
     "GraphPass",
     "InferNode",
     "Observer",
     "changes",
+    "choose_layouts",
+    "explain_fusion",
     "fold_batch_norm",
     "fold_constants",
+    "fuse",
+    "fuse_qdq",
+    "is_movement",
     "is_random",
     "merge_common_subexpressions",
     "run_passes",

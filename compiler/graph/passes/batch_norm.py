@@ -11,9 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
+from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite
-
-_PRODUCTS = ("Conv", "ConvTranspose", "Gemm")
 
 
 def fold_batch_norm(graph: Graph) -> Graph:
@@ -23,16 +22,16 @@ def fold_batch_norm(graph: Graph) -> Graph:
 
 def _fold(graph: Graph, node: Node) -> Replacement | None:
     """A normalisation by constant statistics."""
-    if node.op != "BatchNormalization" or any(node.outputs[1:]) or node.attributes.get("training_mode", 0):
+    if node.op != "BatchNormalization" or any(node.outputs[1:]) or node.attribute("training_mode"):
         return None
     numbers = [graph.constant(name) for name in node.inputs[1:5]]
     if any(value is None for value in numbers):
         return None
     scale, bias, mean, variance = (np.asarray(value, np.float64) for value in numbers)
-    factor = scale / np.sqrt(variance + np.float64(node.attributes.get("epsilon", 1e-5)))
+    factor = scale / np.sqrt(variance + np.float64(node.attribute("epsilon")))
     shift = bias - mean * factor
     product = graph.producers.get(node.inputs[0])
-    if product is not None and product.op in _PRODUCTS and graph.readers(node.inputs[0]) == 1:
+    if product is not None and has_trait(product.op, Trait.BIASED) and graph.readers(node.inputs[0]) == 1:
         folded = _into_product(graph, node, product, factor, shift)
         if folded is not None:
             return folded
@@ -51,7 +50,7 @@ def _into_product(graph: Graph, node: Node, product: Node, factor: Array, shift:
 
 
 def _scales_bias(gemm: Node) -> bool:
-    return float(gemm.attributes.get("beta", 1.0)) != 1.0 or float(gemm.attributes.get("alpha", 1.0)) != 1.0
+    return float(gemm.attribute("beta")) != 1.0 or float(gemm.attribute("alpha")) != 1.0
 
 
 def _scaled(product: Node, weight: Array, factor: Array) -> Array:
@@ -61,9 +60,9 @@ def _scaled(product: Node, weight: Array, factor: Array) -> Array:
         case "Conv":
             return weight * factor.reshape(-1, 1, *ones)
         case "Gemm":
-            return weight * factor.reshape((-1, 1) if product.attributes.get("transB", 0) else (1, -1))
+            return weight * factor.reshape((-1, 1) if product.attribute("transB") else (1, -1))
         case _:  # the weight of a transposed convolution is [inputs, outputs of a group, ...]
-            groups = int(product.attributes.get("group", 1))
+            groups = int(product.attribute("group"))
             grouped = weight.reshape(groups, -1, *weight.shape[1:]) * factor.reshape(groups, 1, -1, *ones)
             return np.asarray(grouped.reshape(weight.shape))
 

@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph, Node
+from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.rewriting import Replacement, rewrite
-
-_RANDOM = frozenset(
-    {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-)
 
 
 def merge_common_subexpressions(graph: Graph) -> Graph:
@@ -40,7 +37,8 @@ def merge_common_subexpressions(graph: Graph) -> Graph:
 
 def is_random(node: Node) -> bool:
     """Whether two runs of a node may differ."""
-    return node.op in _RANDOM or any(is_random(inner) for body in node.bodies.values() for inner in body.nodes)
+    inner = (each for body in node.bodies.values() for each in body.nodes)
+    return has_trait(node.op, Trait.RANDOM) or any(map(is_random, inner))
 
 
 def _node_key(node: Node) -> Hashable:

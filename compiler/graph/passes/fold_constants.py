@@ -15,10 +15,9 @@ from math import prod
 
 import numpy as np
 
-from vdla.compiler.graph.errors import GraphError
+from vdla.compiler.graph.attributes import GraphError
 from vdla.compiler.graph.graph import Array, Extent, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.passes.common_subexpressions import is_random
-from vdla.compiler.graph.passes.own_constants import with_own_constants
 
 Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
 InferNode = Callable[[Node, Mapping[str, ValueType], Mapping[str, Array]], Mapping[str, ValueType]]
@@ -158,7 +157,7 @@ def _static_shape(kind: object) -> tuple[int, ...] | None:
 def _shape_result(node: Node, shape: tuple[int, ...]) -> Array:
     if node.op == "Size":
         return np.array(prod(shape), np.int64)
-    return np.array(shape[slice(node.attributes.get("start", 0), node.attributes.get("end"))], np.int64)
+    return np.array(shape[slice(node.attribute("start"), node.attributes.get("end"))], np.int64)
 
 
 def _growth_bytes(node: Node, given: Sequence[Array | None], types: Mapping[str, object]) -> int:
@@ -168,3 +167,26 @@ def _growth_bytes(node: Node, given: Sequence[Array | None], types: Mapping[str,
         shape = _static_shape(types[name])
         results += 8 * prod(shape) if shape is not None else 0
     return results - sum(value.nbytes for value in given if value is not None)
+
+
+# --- bodies ---------------------------------------------------------------------------------------
+
+
+def with_own_constants(constants: Mapping[str, Array], node: Node) -> Node:
+    """The node whose bodies have the constants among the captured values as their own."""
+    first = len(node.inputs) - node.attributes["captures"]
+    found = {place: constants[name] for place, name in enumerate(node.inputs) if place >= first and name in constants}
+    if not found:
+        return node
+    attributes = dict(node.attributes, captures=node.attributes["captures"] - len(found))
+    for key, body in node.bodies.items():
+        lead = len(node.inputs) - len(body.inputs)
+        own = {body.inputs[place - lead]: value for place, value in found.items()}
+        inputs = tuple(name for name in body.inputs if name not in own)
+        kinds = {name: body.types[name] for name in own}
+        types = {n: replace(kind, shape=own[n].shape) for n, kind in kinds.items() if isinstance(kind, TensorType)}
+        attributes[key] = body.replace(
+            inputs=inputs, constants={**body.constants, **own}, types={**body.types, **types}
+        )
+    inputs = tuple(name for place, name in enumerate(node.inputs) if place not in found)
+    return replace(node, inputs=inputs, attributes=attributes)

@@ -12,9 +12,8 @@ from math import prod
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
+from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite, without_dead_code
-
-_RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
 def simplify(graph: Graph) -> Graph:
@@ -86,11 +85,12 @@ def _keeps_order(graph: Graph, node: Node) -> bool:
 
 def _reshape(graph: Graph, node: Node) -> Replacement | None:
     """A reshape to a known shape: none if the shape stays, one for several in a row."""
-    if node.op not in _RESHAPES or (to := _static(graph, node.outputs[0])) is None:
+    if not _is_reshape(node) or (to := _static(graph, node.outputs[0])) is None:
         return None
     if _same_type(graph, node.inputs[0], node.outputs[0]):
         return Replacement(nodes=(Node("Identity", node.inputs[:1], node.outputs, {}, node.name),))
-    before = _producer(graph, node.inputs[0], *_RESHAPES)
+    producer = graph.producers.get(node.inputs[0])
+    before = producer if producer is not None and _is_reshape(producer) else None
     source = node.inputs[0] if before is None else before.inputs[0]
     shape = np.array(to.extents, np.int64)
     given = graph.constant(node.inputs[1]) if node.op == "Reshape" else None
@@ -105,6 +105,10 @@ def _reshape(graph: Graph, node: Node) -> Replacement | None:
         types={name: TensorType("int64", shape.shape)},
         matched=() if before is None else (before,),
     )
+
+
+def _is_reshape(node: Node) -> bool:
+    return has_trait(node.op, Trait.RESHAPE) and node.op != "Identity"
 
 
 def _transpose(graph: Graph, node: Node) -> Replacement | None:

@@ -5,14 +5,13 @@ the network on calibration data is left to `runtime/network`.
 """
 
 from vdla.compiler.graph.quantise.equalise import equalise
-from vdla.compiler.graph.quantise.errors import QuantiseError, QuantiseWarning
 from vdla.compiler.graph.quantise.insert import QuantisedParameters, insert_qdq
 from vdla.compiler.graph.quantise.parameters import ActivationParameters, WeightParameters, activation_parameters
 from vdla.compiler.graph.quantise.parts import LEAST_DB
 from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer, plan_quantisation
 from vdla.compiler.graph.quantise.quantise_graph import choose_parameters, separate_parts, value_statistics
 from vdla.compiler.graph.quantise.ranges import METHODS
-from vdla.compiler.graph.quantise.statistics import ValueStatistics, check_finite
+from vdla.compiler.graph.quantise.statistics import QuantiseError, QuantiseWarning, ValueStatistics, check_finite
 
 __all__ = [
     "LEAST_DB",

@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph
-from vdla.compiler.graph.quantise.parameters import WeightParameters
+from vdla.compiler.graph.operators import Trait, has_trait
+from vdla.compiler.graph.quantise.parameters import ActivationParameters, WeightParameters
 from vdla.compiler.graph.quantise.plan import QuantisedLayer
 from vdla.compiler.graph.quantise.statistics import Float64, check_finite
-
-_BIASED = ("Conv", "ConvTranspose", "Gemm")
 
 
 def layer_bias(graph: Graph, layer: QuantisedLayer, weight: WeightParameters, means: Float64 | None) -> Array | None:
@@ -24,7 +23,7 @@ def layer_bias(graph: Graph, layer: QuantisedLayer, weight: WeightParameters, me
     given = graph.constant(layer.bias) if layer.bias else None
     if given is not None:
         check_finite(f"quantise: bias {layer.bias}", given)
-    if given is None and (means is None or layer.node.op not in _BIASED):
+    if given is None and (means is None or not has_trait(layer.node.op, Trait.BIASED)):
         return None
     outputs = _outputs(graph, layer)
     shape = _shape(layer, given, outputs)
@@ -37,7 +36,7 @@ def layer_bias(graph: Graph, layer: QuantisedLayer, weight: WeightParameters, me
 def _outputs(graph: Graph, layer: QuantisedLayer) -> int:
     shape = graph.tensor(layer.weight).extents
     if layer.node.op == "ConvTranspose":
-        return shape[1] * int(layer.node.attributes.get("group", 1))
+        return shape[1] * int(layer.node.attribute("group"))
     return shape[layer.axis if layer.axis is not None else 0]
 
 
@@ -68,6 +67,27 @@ def taps_of(layer: QuantisedLayer, weight: Float64) -> Float64:
     """A weight, summed over its window, as [groups, outputs, inputs]."""
     if layer.node.op not in ("Conv", "ConvTranspose"):
         return (weight if layer.axis == 0 else weight.T)[np.newaxis]
-    groups = int(layer.node.attributes.get("group", 1))
+    groups = int(layer.node.attribute("group"))
     taps = np.asarray(weight.reshape(groups, len(weight) // groups, weight.shape[1], -1).sum(axis=3))
     return taps if layer.node.op == "Conv" else taps.swapaxes(1, 2)
+
+
+# --- scales ---------------------------------------------------------------------------------------
+
+
+_GREATEST_SUM = 2.0**29
+"""Below int32 by what rounding and corrections of biases add, and exact in every kernel of CPUs."""
+_LEAST_SUM_SCALE = float(np.finfo(np.float32).tiny)
+
+
+def least_scales(graph: Graph, layer: QuantisedLayer, axis: int | None, data: ActivationParameters) -> Float64:
+    """The least scale of a product's weight, one for each index along `axis` or one in all.
+
+    It is 0 where weights and bias are.
+    """
+    weight = np.abs(graph.constants[layer.weight].astype(np.float64))
+    sums = taps_of(layer, weight).sum(axis=2).reshape(-1) * data.reach
+    if layer.bias:
+        sums = sums + np.abs(graph.constants[layer.bias].astype(np.float64).reshape(-1)) / float(data.scale)
+    least = np.where(sums > 0, np.maximum(sums / _GREATEST_SUM, _LEAST_SUM_SCALE / float(data.scale)), 0)
+    return np.asarray(least.max(keepdims=True, initial=0) if axis is None else least)

@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph, Node
+from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.rewriting import fresh_name
 
 _SWEEPS = 20
-_LET_PASS = frozenset({"Relu", "LeakyRelu", "PRelu", "MaxPool", "AveragePool", "GlobalAveragePool"})
 
 
 def equalise(graph: Graph) -> Graph:
@@ -42,7 +42,7 @@ def _pair(graph: Graph, node: Node) -> tuple[Node, Node] | None:
         if len(readers) != 1 or graph.readers(value) != 1:
             return None
         [reader] = readers
-        if reader.op not in _LET_PASS or reader.inputs[0] != value:
+        if not has_trait(reader.op, Trait.HOMOGENEOUS) or reader.inputs[0] != value:
             return (node, reader) if _is_convolution(graph, reader) and reader.inputs[0] == value else None
         value = reader.outputs[0]
 
@@ -51,7 +51,7 @@ def _is_convolution(graph: Graph, node: Node) -> bool:
     """Whether a node is a convolution of constants, of one group or depthwise."""
     if node.op != "Conv" or any(graph.constant(name) is None for name in node.inputs[1:] if name):
         return False
-    group = int(node.attributes.get("group", 1))
+    group = int(node.attribute("group"))
     return group == 1 or (
         group == len(graph.constants[node.inputs[1]]) and graph.constants[node.inputs[1]].shape[1] == 1
     )
@@ -76,7 +76,7 @@ def _with_own_constants(graph: Graph, pairs: list[tuple[Node, Node]]) -> Graph:
 def _balance(constants: dict[str, Array], first: Node, second: Node) -> bool:
     """Balances a pair; whether a factor was far from 1."""
     before, after = constants[first.inputs[1]], constants[second.inputs[1]]
-    depthwise = int(second.attributes.get("group", 1)) > 1
+    depthwise = int(second.attribute("group")) > 1
     ranges = np.abs(before).reshape(len(before), -1).max(axis=1).astype(np.float64)
     along = after if depthwise else after.swapaxes(0, 1)
     others = np.abs(along).reshape(len(along), -1).max(axis=1).astype(np.float64)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
-from vdla.compiler.graph.integer import quantise_bias
+from vdla.compiler.graph.integer.affine import quantise_bias
 from vdla.compiler.graph.quantise.parameters import ActivationParameters, WeightParameters
 from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer
 

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vdla.compiler.graph.graph import Graph
-from vdla.compiler.graph.integer import is_movement, is_spatial_mean
+from vdla.compiler.graph.graph import Graph, Node
+from vdla.compiler.graph.integer.pools import is_spatial_mean
+from vdla.compiler.graph.operators import Trait, has_trait
+from vdla.compiler.graph.passes import is_movement
 from vdla.compiler.graph.quantise.parameters import ActivationParameters, activation_parameters
 from vdla.compiler.graph.quantise.plan import QuantisationPlan
 from vdla.compiler.graph.quantise.ranges import METHODS
@@ -20,13 +22,6 @@ from vdla.compiler.graph.quantise.statistics import ValueStatistics
 LEAST_DB = 20.0
 """A part with less is lost: errors are a tenth of its values."""
 _ONE_BIT_DB = 6.0
-_LET_PASS = frozenset(
-    {
-        "AveragePool", "Celu", "Clip", "Elu", "Gelu", "GlobalAveragePool", "HardSwish", "LeakyRelu", "Mish", "PRelu",
-        "Relu", "Selu", "Swish", "ThresholdedRelu",
-    }
-)  # fmt: skip
-"""What leaves parts in the order of magnitude that they have."""
 
 
 def parts_of(graph: Graph, name: str) -> tuple[str, ...]:
@@ -47,7 +42,7 @@ def parts_of(graph: Graph, name: str) -> tuple[str, ...]:
 def _joined(graph: Graph, name: str) -> tuple[str, ...]:
     """The operands of the node that joins a value, behind nodes that move, bound or average."""
     node = graph.producers.get(name)
-    while node is not None and (node.op in _LET_PASS or is_movement(graph, node) or is_spatial_mean(graph, node)):
+    while node is not None and _is_transparent(graph, node):
         node = graph.producers.get(node.inputs[0])
     if node is None:
         return ()
@@ -62,6 +57,13 @@ def _joined(graph: Graph, name: str) -> tuple[str, ...]:
             return node.inputs[0], *filter(None, node.inputs[2:3])
         case _:
             return ()
+
+
+def _is_transparent(graph: Graph, node: Node) -> bool:
+    """Whether the parts of a result are those of the first input."""
+    if has_trait(node.op, Trait.KEEPS_MAGNITUDE):
+        return True
+    return is_movement(graph, node) or is_spatial_mean(graph, node)
 
 
 def mixed_values(

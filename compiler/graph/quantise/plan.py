@@ -11,15 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vdla.compiler.graph.graph import Graph, Node, TensorType
-from vdla.compiler.graph.integer import is_bias, is_movement, is_spatial_mean
-from vdla.compiler.graph.quantise.errors import QuantiseError
-from vdla.compiler.graph.quantise.functions import functions_of_one_value
+from vdla.compiler.graph.integer.pools import is_spatial_mean
+from vdla.compiler.graph.integer.products import is_bias
+from vdla.compiler.graph.operators import RECORDS, Trait, has_trait
+from vdla.compiler.graph.passes import is_movement
+from vdla.compiler.graph.quantise.statistics import QuantiseError
 from vdla.support.suggest import did_you_mean
-
-WEIGHT_AXES = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": -1}
-"""The axis of a product's weight along which its outputs lie; that of Gemm is 0 with transB."""
-_COMBINING = frozenset({"Add", "AveragePool", "Concat", "GlobalAveragePool", "Mul", "Sub"})
-_BOUNDS = ("Relu", "Clip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +121,23 @@ class _Planner:
             self.values.update({name: owner for name in node.outputs if name})
 
     def _layer(self, node: Node) -> QuantisedLayer | None:
-        if node.op in WEIGHT_AXES:
-            return self._product(node)
+        record = RECORDS.get(node.op)
+        if record is not None and record.output_axis is not None:
+            return self._product(node, record.output_axis)
         if is_spatial_mean(self.graph, node) and node.inputs[0] in self.values:
             return QuantisedLayer(node, node.inputs[:1], self._end(node.outputs[0]))
         quantised = any(name in self.values for name in node.inputs)
         if not quantised or id(node) in self.functions or not all(map(self._is_float, filter(None, node.inputs))):
             return None
-        if node.op in _COMBINING:
+        if has_trait(node.op, Trait.COMBINING):
             return QuantisedLayer(node, tuple(filter(None, node.inputs)), self._end(node.outputs[0]))
-        if node.op in _BOUNDS and node.inputs[0] in self.values:
+        if has_trait(node.op, Trait.BOUND) and node.inputs[0] in self.values:
             return QuantisedLayer(node, node.inputs[:1], self._end(node.outputs[0]))
         return None
 
     # --- products
 
-    def _product(self, node: Node) -> QuantisedLayer | None:
+    def _product(self, node: Node, output_axis: int) -> QuantisedLayer | None:
         weight = self.graph.constant(node.inputs[1])
         if not all(self._is_float(name) for name in node.inputs if name) or not self._has_rank(node):
             return None
@@ -149,7 +147,7 @@ class _Planner:
         options = node.attributes
         if node.op == "Gemm" and (options.get("transA", 0) or _scaled(node)):
             return None
-        axis: int | None = WEIGHT_AXES[node.op] % weight.ndim
+        axis: int | None = output_axis % weight.ndim
         if node.op == "Gemm" and options.get("transB", 0):
             axis = 0
         if node.op == "ConvTranspose" and options.get("group", 1) > 1:
@@ -181,7 +179,7 @@ class _Planner:
     def _end(self, result: str) -> str:
         """The value behind the Relu and Clip that only follow."""
         reader = self._only_reader(result)
-        if reader is None or reader.op not in _BOUNDS or not all(self._constant_limits(reader)):
+        if reader is None or not has_trait(reader.op, Trait.BOUND) or not all(self._constant_limits(reader)):
             return result
         self.absorbed.add(id(reader))
         return self._end(reader.outputs[0])
@@ -195,4 +193,29 @@ class _Planner:
 
 
 def _scaled(gemm: Node) -> bool:
-    return float(gemm.attributes.get("alpha", 1.0)) != 1.0 or float(gemm.attributes.get("beta", 1.0)) != 1.0
+    return float(gemm.attribute("alpha")) != 1.0 or float(gemm.attribute("beta")) != 1.0
+
+
+# --- functions of one value -----------------------------------------------------------------------
+
+
+def functions_of_one_value(graph: Graph) -> frozenset[int]:
+    """The identities of nodes whose operands are one value, functions of it, and scalars.
+
+    Relu and Clip are left out: they become bounds of other results.
+    """
+    sources: dict[str, str] = {}
+    found = set()
+    for node in graph.nodes:
+        operands = {sources.get(name, name) for name in node.inputs if name and not _is_scalar(graph, name)}
+        if not has_trait(node.op, Trait.FUNCTION) or len(operands) != 1:
+            continue
+        sources[node.outputs[0]] = operands.pop()
+        if not has_trait(node.op, Trait.BOUND):
+            found.add(id(node))
+    return frozenset(found)
+
+
+def _is_scalar(graph: Graph, name: str) -> bool:
+    value = graph.constant(name)
+    return value is not None and value.size == 1

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vdla.compiler.graph.graph import Graph
-from vdla.compiler.graph.quantise.bias import layer_bias
-from vdla.compiler.graph.quantise.errors import QuantiseError
-from vdla.compiler.graph.quantise.fit import least_scales
+from vdla.compiler.graph.quantise.bias import layer_bias, least_scales
 from vdla.compiler.graph.quantise.insert import QuantisedParameters
 from vdla.compiler.graph.quantise.parameters import ActivationParameters, activation_parameters, quantise_weight
 from vdla.compiler.graph.quantise.parts import mixed_values, parts_of
 from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer, plan_quantisation
 from vdla.compiler.graph.quantise.ranges import METHODS
-from vdla.compiler.graph.quantise.statistics import ValueStatistics
+from vdla.compiler.graph.quantise.statistics import QuantiseError, ValueStatistics
 
 Statistics = Mapping[str, ValueStatistics]
 

@@ -12,11 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.quantise.errors import QuantiseError
+from vdla.support.errors import Error, Notice
 
 Float64 = npt.NDArray[np.float64]
 _MOST_BINS = 8192
 _FIRST_BINS = 2048  # at least, over the range of the first batch
+
+
+class QuantiseError(Error, ValueError):
+    """Options, calibration data or weights that a network cannot be quantised with."""
+
+
+class QuantiseWarning(Notice):
+    """A part of a result that int8 loses; the message names it."""
 
 
 @dataclass(slots=True)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NoReturn
 
-from vdla.compiler import te
-from vdla.compiler.graph.errors import GraphError
+from vdla.compiler import operators, te
+from vdla.compiler.graph.attributes import GraphError
 from vdla.compiler.graph.graph import Array, Attribute, Node, TensorType
+from vdla.compiler.ir import SMALL_FLOATS
 from vdla.compiler.target import Target
 
 _REQUIRED: Any = object()
@@ -94,12 +95,13 @@ class NodeCall:
         return found
 
     def attribute(self, name: str, default: Attribute = _REQUIRED) -> Attribute:
-        """An attribute, or its default."""
-        if name in self.node.attributes:
-            return self.node.attributes[name]
-        if default is _REQUIRED:
+        """An attribute, else `default`, which is that of the operator if it is left out."""
+        if default is not _REQUIRED:
+            return self.node.attributes.get(name, default)
+        value = self.node.attribute(name)
+        if value is None:
             self.decline(f"have the attribute {name}")
-        return default
+        return value
 
     @property
     def result(self) -> TensorType:
@@ -135,3 +137,26 @@ class OperatorRule:
     op: str
     fusion: FusionClass
     expression: Expression
+
+
+# --- 16-bit floats --------------------------------------------------------------------------------
+
+
+def in_float32(call: NodeCall, function: Callable[..., te.Tensor], *tensors: te.Tensor | None) -> te.Tensor:
+    """`function(*tensors, name=...)` on float32 tensors in place of 16-bit ones, rounded once.
+
+    The result is named and typed as the node's first output; without 16-bit floats it is the
+    function itself.
+    """
+    name, dtype = call.name(), call.result.dtype
+    if not any(tensor is not None and tensor.dtype in SMALL_FLOATS for tensor in tensors):
+        return function(*tensors, name=name)
+    wide = function(*(widened(tensor, f"{name}_wide{n}") for n, tensor in enumerate(tensors)), name=f"{name}_wide")
+    return wide if wide.dtype == dtype else operators.cast(wide, dtype, name=name)
+
+
+def widened(tensor: te.Tensor | None, name: str) -> te.Tensor | None:
+    """A 16-bit tensor as float32; any other tensor itself."""
+    if tensor is None or tensor.dtype not in SMALL_FLOATS:
+        return tensor
+    return operators.cast(tensor, "float32", name=name)

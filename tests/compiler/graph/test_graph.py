@@ -35,8 +35,9 @@ def test_text():
 
 def test_text_of_bodies_and_attributes():
     body = replace(product(), name="then")
-    node = Node("If", ("c", ""), ("r", ""), {"then_branch": body, "k": (1, 2), "scale": 0.1, "mode": "a"})
-    assert str(node) == "r, _ = If(c, _, k=[1, 2], scale=0.100000001, mode='a')".replace("0.100000001", "0.1")
+    node = Node("If", ("c", ""), ("r", ""), {"then_branch": body, "else_branch": body, "captures": 1})
+    other = Node("example.Op", ("c", ""), ("r", ""), {"k": (1, 2), "scale": 0.1, "mode": "a"})
+    assert str(other) == "r, _ = example.Op(c, _, k=[1, 2], scale=0.100000001, mode='a')".replace("0.100000001", "0.1")
     graph = Graph("g", ("c",), ("r",), (node,), {}, {"c": TensorType("bool", ()), "r": RESULT})
     assert "      then_branch then" not in str(graph)
     assert "    then_branch then\n      input x: float32[1, 2]" in str(graph)
@@ -66,7 +67,7 @@ def test_broken_rules(change, message):
 
 def test_bodies_are_checked():
     body = replace(product(), inputs=())
-    node = Node("If", ("c",), ("r",), {"then_branch": body}, "choose")
+    node = Node("If", ("c",), ("r",), {"then_branch": body, "else_branch": body}, "choose")
     graph = Graph("g", ("c",), ("r",), (node,), {}, {"c": TensorType("bool", ()), "r": RESULT})
     rule = "graph g, then_branch of If choose: small: inputs of MatMul y must be defined before it, got x"
     with pytest.raises(GraphError, match=f"^{re.escape(rule)}$"):
@@ -99,3 +100,32 @@ def test_the_bytes_of_a_tensor_are_those_of_its_type(dtype: str, nbytes: int) ->
     assert TensorType(dtype, (2, 3)).nbytes == nbytes
     assert TensorType(dtype, ()).nbytes == nbytes // 6
     assert TensorType(dtype, (0, 3)).nbytes == 0
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "message"),
+    [
+        ("Relu", {"alpha": 1.0}, "Relu y: attributes must be those of Relu (none), got alpha"),
+        ("Elu", {"beta": 1.0}, "Elu y: attributes must be those of Elu (alpha), got beta"),
+        ("Elu", {"alpha": "1"}, "Elu y: attribute alpha must be a number, got '1'"),
+        ("Gather", {"axis": 0.5}, "Gather y: attribute axis must be an integer, got 0.5"),
+        ("Transpose", {"perm": 1}, "Transpose y: attribute perm must be a tuple of integers, got 1"),
+        ("Concat", {}, "Concat y: attribute axis must be given, got none"),
+        ("vdla.QDense", {}, "vdla.QDense y: attribute x_zero_point must be given, got none"),
+    ],
+)
+def test_attributes_are_those_of_the_operator(op, attributes, message):
+    with pytest.raises(GraphError, match=f"^{re.escape(message)}$"):
+        Node(op, ("x",), ("y",), attributes)
+
+
+def test_an_attribute_that_is_left_out_is_the_default():
+    assert Node("LeakyRelu", ("x",), ("y",)).attribute("alpha") == 0.01
+    assert Node("LeakyRelu", ("x",), ("y",), {"alpha": 0.5}).attribute("alpha") == 0.5
+    assert Node("DepthToSpace", ("x",), ("y",), {"blocksize": 2}).attribute("mode") == "DCR"
+    assert Node("Transpose", ("x",), ("y",)).attribute("perm") is None
+    assert Node("example.Unknown", ("x",), ("y",), {"k": 1}).attribute("k") == 1
+
+
+def test_hints_may_stand_at_any_node():
+    assert Node("Relu", ("x",), ("y",), {"vdla.algorithm": "direct"}).attribute("vdla.algorithm") == "direct"

@@ -216,6 +216,6 @@ def test_a_point_of_another_kernel_is_refused() -> None:
 
 def test_an_operator_without_an_expression_is_declined() -> None:
     graph = convolution()
-    bad = replace(graph, nodes=(replace(graph.nodes[0], op="NonZero"),))
+    bad = replace(graph, nodes=(replace(graph.nodes[0], op="NonZero", attributes={}),))
     with pytest.raises(DeclinedError):
         kernel_task(bad, CPU).key  # noqa: B018

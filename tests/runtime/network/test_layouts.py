@@ -8,9 +8,8 @@ from helpers.graphs import small_graph
 from helpers.random_network import RandomNetwork
 
 from vdla.compiler.graph import Graph, Node, TensorType
-from vdla.compiler.graph.layouts import choose_layouts
 from vdla.compiler.graph.onnx import import_model
-from vdla.compiler.graph.passes import run_passes
+from vdla.compiler.graph.passes import choose_layouts, run_passes
 from vdla.compiler.target import Target
 from vdla.runtime.executor.plan import KernelStep
 from vdla.runtime.native import threads

@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from vdla.compiler.graph import Graph
-from vdla.compiler.graph.integer import fuse_qdq
+from vdla.compiler.graph.passes import fuse_qdq
 from vdla.compiler.graph.quantise import METHODS, QuantiseError
 from vdla.networks.digits import digits
 from vdla.networks.digits_images import held_out_digits, training_digits

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from vdla.compiler.graph import Graph, Node, TensorType
+from vdla.compiler.graph.operators.graph_function import graph_function
 from vdla.compiler.graph.rules import DeclinedError
-from vdla.compiler.graph.rules.graph_function import graph_function
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.quantised_weights import best_dot_layout
 from vdla.compiler.target import TARGETS, Target, host

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.graph import Graph, Node, TensorType
-from vdla.compiler.graph.rules.graph_function import graph_function
+from vdla.compiler.graph.operators.graph_function import graph_function
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import host
 from vdla.hardware.numerics import pack_scale, scales_from_floats, unpack_scale

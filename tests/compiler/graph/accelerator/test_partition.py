@@ -132,7 +132,10 @@ def test_the_user_decides():
     [
         (Node("Sign", ("x",), ("y",)), "compute in integers; it is not quantised"),
         (Node("Transpose", ("x",), ("y",), {"perm": (0, 1, 3, 2)}), "compute; it moves data only"),
-        (Node("vdla.QTable", ("x",), ("y",)), "be an operator with a template, got QTable"),
+        (
+            Node("vdla.QTable", ("x",), ("y",), {"table": np.zeros(256, np.int8)}),
+            "be an operator with a template, got QTable",
+        ),
     ],
 )
 def test_reasons_to_stay(node, reason):

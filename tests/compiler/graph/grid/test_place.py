@@ -10,10 +10,10 @@ import pytest
 
 from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.accelerator import CpuModel, cpu_seconds, tensor_bytes
-from vdla.compiler.graph.aliases import alias_sources
 from vdla.compiler.graph.grid import GPU_MODEL, GRID, group_for_grid, place_on_grid
 from vdla.compiler.graph.groups import BODY
-from vdla.compiler.graph.macs import macs_of
+from vdla.compiler.graph.operators.macs import macs_of
+from vdla.compiler.graph.operators.table import alias_sources
 
 
 def random_graph(seed, count=6):

@@ -13,8 +13,8 @@ from helpers.qdq_graphs import every_value
 from helpers.quantiser import to_qdq
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quant_pre_process, quantize_static
 
-from vdla.compiler.graph.integer import explain_fusion, fuse_qdq
 from vdla.compiler.graph.onnx import import_model
+from vdla.compiler.graph.passes import explain_fusion, fuse_qdq
 from vdla.networks.registry import NETWORKS
 
 

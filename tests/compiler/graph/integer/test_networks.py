@@ -8,8 +8,8 @@ from helpers.integer_evaluator import evaluate
 from helpers.qdq_graphs import every_value
 from helpers.quantiser import to_qdq
 
-from vdla.compiler.graph.integer import fuse_qdq
 from vdla.compiler.graph.onnx import import_model
+from vdla.compiler.graph.passes import fuse_qdq
 from vdla.networks.registry import NETWORKS
 
 

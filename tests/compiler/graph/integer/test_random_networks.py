@@ -9,8 +9,8 @@ from helpers.qdq_graphs import every_value
 from helpers.quantiser import to_qdq
 from helpers.random_network import RandomNetwork
 
-from vdla.compiler.graph.integer import fuse_qdq
 from vdla.compiler.graph.onnx import import_model
+from vdla.compiler.graph.passes import fuse_qdq
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -9,9 +9,8 @@ from helpers.quantiser import to_qdq
 from helpers.random_network import RandomNetwork
 
 from vdla.compiler.graph import Graph, Node, TensorType, check_graph
-from vdla.compiler.graph.layouts import choose_layouts
 from vdla.compiler.graph.onnx import import_model
-from vdla.compiler.graph.passes import run_passes
+from vdla.compiler.graph.passes import choose_layouts, run_passes
 from vdla.compiler.target import Target, host
 from vdla.hardware.numerics import scales_from_floats
 from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION

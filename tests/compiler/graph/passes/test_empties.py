@@ -43,5 +43,5 @@ def test_an_empty_input_is_a_constant_where_it_is_read():
 
 def test_types_of_every_kind():
     for dtype in ("str", "bool", "float8_e4m3fn", "int4", "complex64"):
-        graph = settled(Node("Cast", ("x",), ("y",)), types={"y": TensorType(dtype, (0,))})
+        graph = settled(Node("Cast", ("x",), ("y",), {"to": dtype}), types={"y": TensorType(dtype, (0,))})
         assert np.dtype(graph.constants["y"].dtype).name == ("object" if dtype == "str" else dtype)

@@ -8,7 +8,7 @@ import pytest
 from helpers.qdq_graphs import QdqBuilder
 
 from vdla.compiler.graph import Graph
-from vdla.compiler.graph.integer import fuse_qdq
+from vdla.compiler.graph.passes import fuse_qdq
 from vdla.runtime.network.evaluator import Evaluator
 from vdla.runtime.network.quantise import QuantisedNetwork, quantise
 

@@ -9,7 +9,7 @@ import pytest
 from helpers.qdq_graphs import QdqBuilder
 
 from vdla.compiler.graph import Graph
-from vdla.compiler.graph.integer import fuse_qdq
+from vdla.compiler.graph.passes import fuse_qdq
 from vdla.compiler.graph.quantise import METHODS
 from vdla.compiler.graph.quantise.parts import parts_of
 from vdla.runtime.network.evaluate_nodes import evaluate_node

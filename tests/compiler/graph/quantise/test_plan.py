@@ -9,7 +9,7 @@ import pytest
 from helpers.qdq_graphs import QdqBuilder, run
 
 from vdla.compiler.graph import Graph
-from vdla.compiler.graph.integer import fuse_qdq
+from vdla.compiler.graph.passes import fuse_qdq
 from vdla.compiler.graph.quantise import (
     QuantiseError,
     choose_parameters,

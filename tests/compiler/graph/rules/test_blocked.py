@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from helpers.graph_node import call_of, run_rule
 
-from vdla.compiler.graph.rules import DeclinedError, expressions
+from vdla.compiler.graph.operators import expressions
+from vdla.compiler.graph.rules import DeclinedError
 from vdla.compiler.operators.conv2d import lanes_of
 from vdla.compiler.target import host
 from vdla.runtime.numpy_operators import FUNCTIONS

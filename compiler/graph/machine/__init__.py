@@ -1,0 +1,1 @@
+"""Nodes as operators of the accelerator: one template a node, packed layouts of its activations."""

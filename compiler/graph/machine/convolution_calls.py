@@ -1,0 +1,110 @@
+"""Convolutions and dense layers, the 1x1 convolutions of rows, on the accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from vdla.compiler import templates
+from vdla.compiler.graph.graph import Array
+from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, made
+from vdla.compiler.graph.machine.packing import Channels, PackedLayout, PatchWindow
+from vdla.compiler.operators.vdla import Operator
+
+
+def image_options(at: MachineNode, image: PackedLayout) -> dict[str, Any]:
+    """The options of a template that reads or writes an image, and those of its results."""
+    count, _, height, width = image.image
+    return {"batch": count, "height": height, "width": width, **at.results}
+
+
+def conv(at: MachineNode) -> OperatorCall:
+    """A convolution; of an image that is not packed yet, the host may lay out the windows."""
+    data, weight, result = at.image(at.node.inputs[0]), at.constant(1), at.result(Channels.IMAGE)
+    channels, outputs, group = data.image[1], len(weight), at.options["group"]
+    kernel = at.kernel(weight.shape[2:])
+    weight = weight.reshape(*weight.shape[:2], *kernel)
+    shared = {
+        **image_options(at, data),
+        **at.window(len(data.shape) - 2),
+        "kernel": kernel,
+        "input_zero_point": at.options["x_zero_point"],
+        "chained": True,
+        "name": "conv2d",
+    }
+    if group == channels == outputs:
+        operator = templates.depthwise_conv2d(at.config, channels=channels, **shared)
+        return _product(at, operator, data, result, weight)
+    extents = {"in_channels": channels, "out_channels": outputs, "groups": group}
+    packing = "channels" if at.node.inputs[0] in at.made else "auto"  # what is packed already stays so
+    operator = templates.conv2d(at.config, **extents, **shared, packing=packing)
+    if operator.layouts["data"].name.startswith("NP"):
+        data = _patches(data, kernel, shared, result)
+    return _product(at, operator, data, result, weight)
+
+
+def _patches(
+    data: PackedLayout, kernel: tuple[int, int], options: Mapping[str, Any], result: PackedLayout
+) -> PackedLayout:
+    """The layout of the windows of an input, for a template that reads patches."""
+    window = PatchWindow(
+        kernel_shape=kernel,
+        strides=options["strides"],
+        pads=options["pads"],
+        dilations=options["dilations"],
+        padding=options["input_zero_point"],
+    )
+    count, channels, *_ = data.image
+    shape = (count, kernel[0] * kernel[1] * channels, *result.image[2:])
+    return replace(data, shape=shape, conversion=window)
+
+
+def conv_transpose(at: MachineNode) -> OperatorCall:
+    """A transposed convolution."""
+    data, weight, result = at.image(at.node.inputs[0]), at.constant(1), at.result(Channels.IMAGE)
+    rank, options = len(data.shape) - 2, at.options
+    window = at.window(rank)
+    if set(window.pop("dilations")) != {1}:
+        decline(f"have dilations of 1, got {options['dilations']}")
+    kernel = at.kernel(weight.shape[2:])
+    operator = templates.conv2d_transpose(
+        at.config,
+        **image_options(at, data),
+        **window,
+        in_channels=data.image[1],
+        out_channels=weight.shape[1] * options["group"],
+        kernel=kernel,
+        output_padding=(0,) * (2 - rank) + tuple(options["output_padding"]),
+        groups=options["group"],
+        input_zero_point=options["x_zero_point"],
+    )
+    return _product(at, operator, data, result, weight.reshape(*weight.shape[:2], *kernel))
+
+
+def dense(at: MachineNode) -> OperatorCall:
+    """Rows times a constant matrix."""
+    data, weight, result = at.rows(at.node.inputs[0]), at.constant(1), at.result(Channels.ROWS)
+    operator = templates.conv2d(
+        at.config,
+        **image_options(at, data),
+        in_channels=data.image[1],
+        out_channels=len(weight),
+        kernel=1,
+        packing="channels",
+        chained=True,
+        input_zero_point=at.options["x_zero_point"],
+        name="dense",
+    )
+    return _product(at, operator, data, result, weight[:, :, None, None])
+
+
+def _product(
+    at: MachineNode, operator: Operator, data: PackedLayout, result: PackedLayout, weight: Array
+) -> OperatorCall:
+    """A product with its packed weight and scale."""
+    multiplier = np.broadcast_to(at.multiplier, (result.image[1],))
+    packed = operator.pack_constants(weight, bias=at.constant(2), multiplier=multiplier)
+    return made(operator, {"data": (at.node.inputs[0], data)}, packed, result)

@@ -1,0 +1,153 @@
+"""Products of two activations on the accelerator.
+
+Zero points cost more terms of each sum for the second factor, and sums of the columns of the second
+factor, which the host adds, for the first one (`product_layouts.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from vdla.compiler import templates
+from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, made
+from vdla.compiler.graph.machine.packing import Channels, InputLayout, PackedLayout, PackingNodes, RowTerms
+from vdla.compiler.graph.rewriting import Replacement
+from vdla.compiler.operators.vdla.roles import DATA, OTHER, SCALE
+from vdla.hardware.numerics import pack_scale, scale_from_float
+
+
+def matmul(at: MachineNode) -> OperatorCall:
+    """[..., rows, depth] times [..., depth, columns]."""
+    (a, b), config = at.node.inputs[:2], at.config
+    left, right = at.shape(a), at.shape(b)
+    if left[:-2] != right[:-2]:
+        decline(f"have factors of the same batch dimensions, got {list(left[:-2])} and {list(right[:-2])}")
+    if config.wgt_dtype != config.inp_dtype:
+        decline(f"be for a machine whose weights are {config.inp_dtype} like its activations, got {config.wgt_dtype}")
+    *batch, rows, depth = left
+    terms = row_terms(at.options["b_zero_point"], depth)
+    wide = depth + (terms.count + 1 if terms else 0)
+    operator = templates.batched_matmul(
+        config, batch=prod(batch), rows=rows, depth=wide, columns=right[-1], **at.results
+    )
+    data = PackedLayout(Channels.MATRICES, (*batch, rows, wide), config.batch, config.block_in, conversion=terms)
+    inputs: dict[str, tuple[str, InputLayout]] = {
+        DATA: (a, data),
+        OTHER: (b, FactorLayout(right, config.block_in, config.block_out, terms)),
+    }
+    constants = operator.pack_constants(multiplier=float(at.multiplier[0]))
+    if at.options["a_zero_point"]:
+        inputs[SCALE] = b, _lanes(at, right)
+        del constants[SCALE]
+    return made(operator, inputs, constants, at.result(Channels.MATRICES))
+
+
+def _lanes(at: MachineNode, shape: tuple[int, ...]) -> LanesLayout:
+    """The scale with the share of the first factor's zero point."""
+    first, second = at.options["a_zero_point"], at.options["b_zero_point"]
+    lane = int(pack_scale(0, *scale_from_float(float(at.multiplier[0]))))
+    return LanesLayout(shape, at.config.block_out, -first, first * second * shape[-2], lane)
+
+
+# --- the second factor, and its scale -------------------------------------------------------------
+
+
+_UNIT = 127  # what all but the last of the terms are multiplied by
+_FAR = 128  # the greatest magnitude of an element
+_LANE_BYTES = 8
+
+
+def row_terms(zero_point: int, depth: int) -> RowTerms | None:
+    """The terms of the first factor for a zero point of the second one; none for 0."""
+    if not zero_point:
+        return None
+    return RowTerms(-zero_point, -(-abs(zero_point) * _FAR * depth // _UNIT**2))
+
+
+@dataclass(frozen=True, slots=True)
+class FactorLayout:
+    """[..., depth, columns] in blocks of `block_in` terms and `block_out` columns."""
+
+    shape: tuple[int, ...]
+    block_in: int
+    block_out: int
+    terms: RowTerms | None = None
+
+    @property
+    def _depth(self) -> int:
+        return self.shape[-2] + (self.terms.count + 1 if self.terms else 0)
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]:
+        """[matrices, depth / block_in, columns / block_out, block_out, block_in]."""
+        blocks = (-(-self._depth // self.block_in), -(-self.shape[-1] // self.block_out))
+        return prod(self.shape[:-2]), *blocks, self.block_out, self.block_in
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the program's tensor, with elements of 8 bits."""
+        return prod(self.packed_shape)
+
+    @property
+    def tag(self) -> str:
+        """What tells most layouts of one value apart, for names."""
+        return f"factor{self.block_out}"
+
+    def pack(self, source: str, packed: str, dtype: str) -> Replacement:
+        """The nodes that make the program's tensor, `packed`, of the value `source`."""
+        making, value = PackingNodes(packed, dtype), source
+        (*batch, _, columns), (matrices, deep, wide, *_) = self.shape, self.packed_shape
+        if self.terms is not None:
+            shares = np.full((*batch, self.terms.count + 1, columns), _UNIT, dtype)
+            shares[..., -1, :] = 1
+            inputs = (value, making.constant(shares))
+            value = making.add("Concat", inputs, (*batch, self._depth, columns), axis=len(batch))
+        shape = (matrices, self._depth, columns)
+        value = making.reshape(value, shape)
+        value = making.pad(value, shape, (matrices, deep * self.block_in, wide * self.block_out))
+        value = making.reshape(value, (matrices, deep, self.block_in, wide, self.block_out))
+        making.transpose(value, (0, 1, 3, 4, 2), self.packed_shape, packed)
+        return making.made
+
+
+@dataclass(frozen=True, slots=True)
+class LanesLayout:
+    """The scale lanes of the columns of [..., depth, columns].
+
+    A bias is `factor` times the sum of the column plus `offset`; `lane` has multiplier and shift.
+    """
+
+    shape: tuple[int, ...]
+    block_out: int
+    factor: int
+    offset: int
+    lane: int
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]:
+        """[matrices, columns / block_out, block_out]."""
+        return prod(self.shape[:-2]), -(-self.shape[-1] // self.block_out), self.block_out
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the program's tensor."""
+        return prod(self.packed_shape) * _LANE_BYTES
+
+    @property
+    def tag(self) -> str:
+        """What tells most layouts of one value apart, for names."""
+        return f"lanes{self.block_out}"
+
+    def pack(self, source: str, packed: str, dtype: str) -> Replacement:
+        """The nodes that make the program's tensor, `packed`, of the value `source`."""
+        making, (*batch, _, columns) = PackingNodes(packed, "int64"), self.shape
+        matrices, wide, block = self.packed_shape
+        shape, offset = (*batch, columns), self.offset
+        value = making.add("vdla.ColumnLanes", (source,), shape, factor=self.factor, offset=offset, lane=self.lane)
+        value = making.reshape(value, (matrices, columns))
+        value = making.pad(value, (matrices, columns), (matrices, wide * block))
+        making.reshape(value, self.packed_shape, packed)
+        return making.made

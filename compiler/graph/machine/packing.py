@@ -1,0 +1,282 @@
+"""Activations in the accelerator's layout, and the nodes that convert from and to plain tensors.
+
+The machine reads images [N / batch, C / block, H, W, batch, block]. A tensor is an image in one of
+three ways: its channels are dimension 1 (`IMAGE`: [N, C], [N, C, W], [N, C, H, W]); or its last
+dimension, with all rows of [..., C] as the pixels of one image (`ROWS`) or with an image for each
+matrix of [..., M, C] (`MATRICES`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from math import prod
+from typing import Protocol
+
+import numpy as np
+
+from vdla.compiler.graph.graph import Array, Node, TensorType, ValueType
+from vdla.compiler.graph.rewriting import Replacement
+
+_IMAGE_ORDER, _IMAGE_BACK = (0, 2, 4, 5, 1, 3), (0, 4, 1, 5, 2, 3)
+_ROWS_ORDER, _ROWS_BACK = (0, 3, 5, 1, 2, 4), (0, 3, 4, 1, 5, 2)
+
+
+class Channels(Enum):
+    """Where the channels of a tensor are."""
+
+    IMAGE = "image"
+    ROWS = "rows"
+    MATRICES = "matrices"
+
+
+class InputLayout(Protocol):
+    """How an operator reads a value: the program's tensor that the host makes of it."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the value, those that the conversion adds included."""
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]:
+        """The shape of the program's tensor."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the program's tensor."""
+
+    @property
+    def tag(self) -> str:
+        """What tells most layouts of one value apart, for names."""
+
+    def pack(self, source: str, packed: str, dtype: str) -> Replacement:
+        """The nodes that make the program's tensor, `packed`, of the value `source`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchWindow:
+    """Windows of an image that the host lays out as channels; `padding` is their value outside."""
+
+    kernel_shape: tuple[int, int]
+    strides: tuple[int, int]
+    pads: tuple[int, int, int, int]
+    dilations: tuple[int, int]
+    padding: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowTerms:
+    """`factor` times the sum of each row, which the host adds to it as `count` + 1 elements."""
+
+    factor: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """A smaller tensor broadcast to a larger one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedLayout:
+    """The packed layout of a tensor of `shape`: blocks of `batch` images and `block` channels.
+
+    With a `conversion`, the host computes the tensor from that of the value before it packs it.
+    """
+
+    channels: Channels
+    shape: tuple[int, ...]
+    batch: int
+    block: int
+    conversion: Broadcast | PatchWindow | RowTerms | None = None
+
+    @property
+    def image(self) -> tuple[int, int, int, int]:
+        """The tensor as [N, C, H, W]; rows fill the batch of the machine first."""
+        if self.channels is not Channels.IMAGE:
+            matrices, rows, channels = self._matrices
+            return matrices * self.batch, channels, 1, -(-rows // self.batch)
+        count, channels, *spatial = self.shape
+        height, width = (1, 1, *spatial)[-2:]
+        return count, channels, height, width
+
+    @property
+    def _matrices(self) -> tuple[int, int, int]:
+        """The tensor as [matrices, rows, channels]."""
+        matrices = prod(self.shape[:-2]) if self.channels is Channels.MATRICES else 1
+        return matrices, prod(self.shape[:-1]) // matrices, self.shape[-1]
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]:
+        """The shape of the program's tensor."""
+        count, channels, height, width = self.image
+        return -(-count // self.batch), -(-channels // self.block), height, width, self.batch, self.block
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the program's tensor, with elements of 8 bits."""
+        return prod(self.packed_shape)
+
+    @property
+    def tag(self) -> str:
+        """What tells most layouts of one value apart, for names."""
+        match self.conversion:
+            case None:
+                form = self.channels.value
+            case Broadcast():
+                form = "broadcast"
+            case PatchWindow():
+                form = "patches"
+            case RowTerms():
+                form = "terms"
+        return f"{form}{self.block}"
+
+    def same_bytes(self, other: InputLayout) -> bool:
+        """Whether both layouts of one tensor have every element at the same place."""
+        if not isinstance(other, PackedLayout) or self.conversion or other.conversion:
+            return False
+        if self.channels is other.channels:
+            return _without_ones(self.packed_shape) == _without_ones(other.packed_shape)
+        if Channels.IMAGE not in (self.channels, other.channels):
+            return self.image == other.image and self.block == other.block
+        if any(extent != 1 for layout in (self, other) for extent in layout.shape[2:]):
+            return False
+        same = (self.shape[:2], self.batch, self.block) == (other.shape[:2], other.batch, other.block)
+        images, groups = -(-self.shape[0] // self.batch), -(-self.shape[1] // self.block)
+        return same and 1 in (images, groups)  # images before groups of channels, or behind
+
+    def same_heads(self, other: InputLayout) -> bool:
+        """Whether heads and the rows that they are parts of have the same bytes.
+
+        Heads are [1, heads, rows, size], rows [1, rows, heads * size].
+        """
+        if not isinstance(other, PackedLayout) or self.conversion or other.conversion:
+            return False
+        if (self.batch, self.block) != (other.batch, other.block):
+            return False
+        heads, rows = (self, other) if self.channels is Channels.MATRICES else (other, self)
+        known = (heads.channels, rows.channels) == (Channels.MATRICES, Channels.ROWS)
+        return known and len(heads.shape) == 4 and heads.shape[-1] % heads.block == 0
+
+    # --- conversion
+
+    def pack(self, source: str, packed: str, dtype: str) -> Replacement:
+        """The nodes that pack `source` into the value `packed`."""
+        making = PackingNodes(packed, dtype)
+        if isinstance(self.conversion, PatchWindow):
+            blocks_of = {"block": self.block, "batch": self.batch}
+            making.add("vdla.PackPatches", (source,), self.packed_shape, packed, **asdict(self.conversion), **blocks_of)
+            return making.made
+        value = self._converted(making, source, self.conversion)
+        blocks, groups, height, width, *_ = self.packed_shape
+        if self.channels is not Channels.IMAGE:
+            value = making.reshape(value, self._matrices)
+            value = making.pad(value, self._matrices, (blocks, width * self.batch, groups * self.block))
+            value = making.reshape(value, (blocks, width, self.batch, groups, self.block, 1))
+            making.transpose(value, _ROWS_ORDER, self.packed_shape, packed)
+            return making.made
+        value = making.pad(making.reshape(value, self.image), self.image, (blocks * self.batch, groups * self.block))
+        value = making.reshape(value, (blocks, self.batch, groups, self.block, height, width))
+        making.transpose(value, _IMAGE_ORDER, self.packed_shape, packed)
+        return making.made
+
+    def _converted(self, making: PackingNodes, source: str, how: Broadcast | RowTerms | None) -> str:
+        """The tensor of `shape` from the value."""
+        match how:
+            case None:
+                return source
+            case Broadcast():
+                return making.expand(source, self.shape)
+            case RowTerms(factor=factor, count=count):
+                return making.add("vdla.RowTerms", (source,), self.shape, factor=factor, count=count)
+
+    def unpack(self, packed: str, result: str, dtype: str) -> Replacement:
+        """The nodes that convert the value `packed` to `result`."""
+        making = PackingNodes(result, dtype)
+        blocks, groups, height, width, batch, block = self.packed_shape
+        value = making.reshape(packed, self.packed_shape)
+        if self.channels is Channels.IMAGE:
+            value = making.transpose(value, _IMAGE_BACK, (blocks, batch, groups, block, height, width))
+            full: tuple[int, ...] = (blocks * batch, groups * block, height, width)
+            value = making.cut(making.reshape(value, full), self.image, full)
+        else:
+            value = making.transpose(value, _ROWS_BACK, (blocks, width, batch, groups, block, 1))
+            full = (blocks, width * batch, groups * block)
+            value = making.cut(making.reshape(value, full), self._matrices, full)
+        making.reshape(value, self.shape, result)
+        return making.made
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(extent for extent in shape if extent != 1)
+
+
+# --- nodes ----------------------------------------------------------------------------------------
+
+
+class PackingNodes:
+    """Nodes from a source to the value `base`, with which their names begin.
+
+    Each method adds a node for a source and returns the name of its result; the last one has the
+    name `base`, and is followed by `made`.
+    """
+
+    def __init__(self, base: str, dtype: str) -> None:
+        self.base, self.dtype = base, dtype
+        self.nodes: list[Node] = []
+        self.constants: dict[str, Array] = {}
+        self.types: dict[str, ValueType] = {}
+
+    @property
+    def made(self) -> Replacement:
+        """All nodes."""
+        return Replacement(tuple(self.nodes), self.constants, self.types)
+
+    def add(self, op: str, inputs: Sequence[str], shape: Sequence[int], name: str = "", **attributes: object) -> str:
+        """A node whose result has `shape`."""
+        name = name or self._fresh()
+        self.types[name] = TensorType(self.dtype, tuple(shape))
+        self.nodes.append(Node(op, tuple(inputs), (name,), attributes))
+        return name
+
+    def constant(self, value: Array) -> str:
+        """A constant."""
+        name = self._fresh()
+        self.constants[name] = value
+        self.types[name] = TensorType(value.dtype.name, value.shape)
+        return name
+
+    def _fresh(self) -> str:
+        return f"{self.base}.{len(self.types)}"
+
+    def _integers(self, values: Sequence[int]) -> str:
+        return self.constant(np.array(values, np.int64))
+
+    def reshape(self, source: str, shape: Sequence[int], name: str = "") -> str:
+        """The elements under another shape."""
+        return self.add("Reshape", (source, self._integers(shape)), shape, name)
+
+    def transpose(self, source: str, order: Sequence[int], shape: Sequence[int], name: str = "") -> str:
+        """The dimensions in another order, which gives `shape`."""
+        return self.add("Transpose", (source,), shape, name, perm=tuple(order))
+
+    def expand(self, source: str, shape: Sequence[int]) -> str:
+        """The source broadcast to `shape`."""
+        return self.add("Expand", (source, self._integers(shape)), shape)
+
+    def pad(self, source: str, shape: Sequence[int], leading: Sequence[int]) -> str:
+        """The first dimensions padded with zeros up to the extents `leading`."""
+        wanted = (*leading, *shape[len(leading) :])
+        if tuple(shape) == wanted:
+            return source
+        ends = [b - a for a, b in zip(shape, wanted, strict=True)]
+        return self.add("Pad", (source, self._integers([0] * len(shape) + ends)), wanted)
+
+    def cut(self, source: str, shape: Sequence[int], full: Sequence[int]) -> str:
+        """The first elements of each dimension."""
+        if tuple(shape) == tuple(full):
+            return source
+        axes = [axis for axis, (a, b) in enumerate(zip(shape, full, strict=True)) if a != b]
+        numbers = ([0] * len(axes), [shape[axis] for axis in axes], axes)
+        return self.add("Slice", (source, *map(self._integers, numbers)), shape)

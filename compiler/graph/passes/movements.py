@@ -1,0 +1,172 @@
+"""Operators that only move elements or choose among them: they work on quantised values alike.
+
+DequantizeLinear moves behind them and QuantizeLinear before them, so that both meet the operators
+that compute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vdla.compiler.graph.graph import Graph, Node, TensorType
+from vdla.compiler.graph.integer.affine import QuantisationParameters, parameters
+from vdla.compiler.graph.operators import Trait, has_trait
+from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite
+
+
+def is_movement(graph: Graph, node: Node) -> bool:
+    """Whether results are elements of the first input, in any order; padding is zero."""
+    if not has_trait(node.op, Trait.MOVEMENT | Trait.SELECTION):
+        return False
+    match node.op:
+        case "MaxPool":
+            return not any(node.outputs[1:])
+        case "Resize":
+            mode = node.attribute("coordinate_transformation_mode")
+            return str(node.attribute("mode")) == "nearest" and mode != "tf_crop_and_resize"
+        case "Pad":
+            return _pads_zeros(graph, node)
+        case _:
+            return True
+
+
+def moved_operand(node: Node) -> str:
+    """The input whose elements are moved."""
+    return node.inputs[0]
+
+
+def move_quantisation(graph: Graph) -> Graph:
+    """The graph with DequantizeLinear behind movements and QuantizeLinear before them."""
+    return rewrite(rewrite(graph, (_transpose_weight, _sink)), (_raise, _raise_over_concat, _round_trip))
+
+
+def _pads_zeros(graph: Graph, node: Node) -> bool:
+    mode = node.attribute("mode")
+    name = node.inputs[2] if len(node.inputs) > 2 else ""
+    value = graph.constant(name) if name else np.zeros(())
+    return mode != "constant" or (value is not None and not value.any())
+
+
+# --- DequantizeLinear behind movements ------------------------------------------------------------
+
+
+def _sink(graph: Graph, node: Node) -> Replacement | None:
+    """M(DQ(x)) = DQ(M(x)), for an activation x of one scale."""
+    if not is_movement(graph, node):
+        return None
+    before = graph.producers.get(moved_operand(node))
+    if before is None or before.op != "DequantizeLinear" or graph.constant(before.inputs[0]) is not None:
+        return None
+    found = parameters(graph, before)
+    if found is None or not found.per_tensor:
+        return None
+    return _moved_before(graph, node, before, found)
+
+
+def _moved_before(graph: Graph, node: Node, before: Node, found: QuantisationParameters) -> Replacement:
+    """The movement on the quantised values, and a DequantizeLinear of each of its results."""
+    dtype = graph.tensor(before.inputs[0]).dtype
+    names = [fresh_name(graph, f"{name}_{dtype}") for name in node.outputs]
+    types = {made: replace(graph.tensor(name), dtype=dtype) for made, name in zip(names, node.outputs, strict=True)}
+    operands, constants, more = _operands(graph, node, names[0], found, dtype)
+    moved = replace(node, inputs=(before.inputs[0], *operands), outputs=tuple(names))
+    after = [
+        replace(before, inputs=(made, *before.inputs[1:]), outputs=(name,))
+        for made, name in zip(names, node.outputs, strict=True)
+    ]
+    return Replacement((moved, *after), constants, {**types, **more})
+
+
+def _operands(
+    graph: Graph, node: Node, base: str, found: QuantisationParameters, dtype: str
+) -> tuple[tuple[str, ...], dict[str, np.ndarray], dict[str, TensorType]]:
+    """The further inputs of a movement of quantised values: a Pad pads with the zero point."""
+    if node.op != "Pad" or node.attribute("mode") != "constant":
+        return node.inputs[1:], {}, {}
+    name = fresh_name(graph, f"{base}_padding")
+    value = np.array(found.zero_point[0], dtype)
+    rest = node.inputs[3:]
+    return (node.inputs[1], name, *rest), {name: value}, {name: TensorType(dtype, ())}
+
+
+def _transpose_weight(graph: Graph, node: Node) -> Replacement | None:
+    """Transpose(DQ(constant)) = DQ(the constant transposed)."""
+    before = graph.producers.get(node.inputs[0]) if node.op == "Transpose" else None
+    value = graph.constant(before.inputs[0]) if before is not None and before.op == "DequantizeLinear" else None
+    if before is None or value is None:
+        return None
+    found = parameters(graph, before)
+    if found is None:
+        return None
+    order = node.attributes.get("perm", tuple(range(value.ndim))[::-1])
+    axis = 0 if found.per_tensor else order.index(found.axis % value.ndim)
+    name = fresh_name(graph, f"{node.outputs[0]}_value")
+    made = np.ascontiguousarray(value.transpose(order))
+    after = replace(
+        before,
+        inputs=(name, *before.inputs[1:]),
+        outputs=node.outputs,
+        attributes={**before.attributes, "axis": axis},
+    )
+    return Replacement((after,), {name: made}, {name: TensorType(graph.tensor(before.inputs[0]).dtype, made.shape)})
+
+
+# --- QuantizeLinear before movements --------------------------------------------------------------
+
+
+def _raise(graph: Graph, node: Node) -> Replacement | None:
+    """Q(M(y)) = M(Q(y)), for a float y that nothing dequantises."""
+    before = graph.producers.get(node.inputs[0]) if node.op == "QuantizeLinear" else None
+    if before is None or not is_movement(graph, before) or graph.readers(node.inputs[0]) != 1:
+        return None
+    operand = moved_operand(before)
+    found, source = parameters(graph, node), graph.producers.get(operand)
+    if found is None or not found.per_tensor or len(before.outputs) != 1:
+        return None
+    if source is None or source.op == "DequantizeLinear":
+        return None
+    dtype = graph.tensor(node.outputs[0]).dtype
+    name = fresh_name(graph, f"{node.outputs[0]}_before")
+    operands, constants, types = _operands(graph, before, name, found, dtype)
+    quantised = replace(node, inputs=(operand, *node.inputs[1:]), outputs=(name,))
+    moved = replace(before, inputs=(name, *operands), outputs=node.outputs)
+    types = {name: replace(graph.tensor(operand), dtype=dtype), **types}
+    return Replacement((quantised, moved), constants, types, matched=(before,))
+
+
+def _raise_over_concat(graph: Graph, node: Node) -> Replacement | None:
+    """Q(Concat(a, b)) = Concat(Q(a), Q(b))."""
+    before = graph.producers.get(node.inputs[0]) if node.op == "QuantizeLinear" else None
+    if before is None or before.op != "Concat" or graph.readers(node.inputs[0]) != 1:
+        return None
+    found = parameters(graph, node)
+    if found is None or not found.per_tensor:
+        return None
+    if not any(name in graph.producers for name in before.inputs):
+        return None
+    dtype = graph.tensor(node.outputs[0]).dtype
+    names = [fresh_name(graph, f"{node.outputs[0]}_part{i}") for i in range(len(before.inputs))]
+    parts = [
+        replace(node, inputs=(name, *node.inputs[1:]), outputs=(made,))
+        for name, made in zip(before.inputs, names, strict=True)
+    ]
+    types = {made: replace(graph.tensor(name), dtype=dtype) for made, name in zip(names, before.inputs, strict=True)}
+    joined = replace(before, inputs=tuple(names), outputs=node.outputs)
+    return Replacement((*parts, joined), {}, types, matched=(before,))
+
+
+def _round_trip(graph: Graph, node: Node) -> Replacement | None:
+    """Q(DQ(x)) = x for equal scales and zero points."""
+    before = graph.producers.get(node.inputs[0]) if node.op == "QuantizeLinear" else None
+    if before is None or before.op != "DequantizeLinear":
+        return None
+    if graph.tensor(before.inputs[0]).dtype != graph.tensor(node.outputs[0]).dtype:
+        return None
+    one, other = parameters(graph, before), parameters(graph, node)
+    if one is None or other is None or not (one.per_tensor and other.per_tensor):
+        return None
+    if one.scale[0] != other.scale[0] or one.zero_point[0] != other.zero_point[0]:
+        return None
+    return Replacement(renamed={node.outputs[0]: before.inputs[0]})
