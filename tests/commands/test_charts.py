@@ -22,6 +22,7 @@ from helpers.drawn_charts import (
     check_bars,
     check_points,
     check_steps,
+    check_texts,
     drawn_marks,
     number,
 )
@@ -350,6 +351,11 @@ def chart_of(name: str, request: pytest.FixtureRequest) -> Chart:
 def test_marks_are_where_the_table_says(name: str, request: pytest.FixtureRequest) -> None:
     chart = chart_of(name, request)
     chart.check(chart.svg)
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_texts_are_apart_and_within_the_picture(name: str, request: pytest.FixtureRequest) -> None:
+    check_texts(chart_of(name, request).svg)
 
 
 # --- charts that lie ------------------------------------------------------------------------------

@@ -144,6 +144,27 @@ def check_steps(svg: str, row: str, values: Sequence[float]) -> None:
     assert all(value >= top for value in hidden), f"{row}: only values above the plot are hidden"
 
 
+def check_texts(svg: str) -> None:
+    """Requires that texts, of about this width, are in the picture and cover no other."""
+    tree = ElementTree.fromstring(svg)
+    _, _, width, height = map(float, tree.get("viewBox", "").split())
+    boxes: list[tuple[float, float, float, float, str]] = []
+    for text in tree.iter(f"{SVG}text"):
+        if not text.text:
+            continue
+        small = "small" in text.get("class", "")
+        extent = (5.8 if small else 7.0) * len(text.text)
+        left = (
+            float(text.get("x", "")) - {"start": 0.0, "middle": 0.5, "end": 1.0}[text.get("text-anchor", "")] * extent
+        )
+        box = (left, float(text.get("y", "")) - 8, left + extent, float(text.get("y", "")), text.text)
+        assert box[0] >= 0 and box[2] <= width and box[1] >= 0 and box[3] <= height, f"{text.text!r} leaves the picture"
+        for other in boxes:
+            apart = box[0] >= other[2] or other[0] >= box[2] or box[1] >= other[3] or other[1] >= box[3]
+            assert apart, f"{text.text!r} covers {other[4]!r}"
+        boxes.append(box)
+
+
 # --- pages ----------------------------------------------------------------------------------------
 
 
