@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.fabrics import BUSY, DONE, ERROR, open_bench
-from vdla.hardware.program.errors import ProgramError
 
 from vdla.hardware.config import Config
-from vdla.hardware.program import STREAM
+from vdla.hardware.program import STREAM, ProgramError
 from vdla.verification.programs.mutation import mutants
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_programs import random_verified_program
