@@ -10,8 +10,6 @@ from bisect import bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Sequence
 
-import numpy as np
-
 from vdla.runtime.devices import DeviceError
 from vdla.runtime.remote.messages import Clear, Operation, Release
 from vdla.support.integers import is_int
@@ -113,10 +111,3 @@ class ClientMemory:
         taken = self.waiting, self.parts
         self.waiting, self.parts, self.waiting_bytes = [], [], 0
         return taken
-
-
-def as_bytes(where: str, data: object) -> bytes:
-    """A copy of an array's bytes."""
-    if not isinstance(data, np.ndarray) or data.dtype.hasobject:
-        raise DeviceError(f"{where}: data to write must be an array of numbers, got {data!r}")
-    return np.ascontiguousarray(data).tobytes()
