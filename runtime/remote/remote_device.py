@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program, placed_sizes
 from vdla.runtime.devices import DeviceError
-from vdla.runtime.devices.request_checks import flat_bytes, require_addresses
+from vdla.runtime.devices.request_checks import flat_bytes, require_addresses, require_config
 from vdla.runtime.remote.address import Address
 from vdla.runtime.remote.client_memory import ClientMemory
 from vdla.runtime.remote.connection import Connection, NotExecuted
@@ -76,8 +76,7 @@ class RemoteDevice:
     ) -> None:
         where = Address.parse(address)
         self.name = str(where)
-        if not isinstance(config, Config):
-            raise DeviceError(f"device {self.name}: config must be a Config, got {type(config).__name__}")
+        require_config(f"device {self.name}", config)
         for what, value in (("size of memory in bytes", memory_bytes), ("timeout in cycles", timeout_cycles)):
             if value is not None and (not is_int(value) or value < 1):
                 raise DeviceError(f"device {self.name}: {what} must be an integer from 1, got {value!r}")
