@@ -25,7 +25,40 @@ from vdla.hardware.generate.datapath_ports import DatapathPort, prefix, result_n
 from vdla.hardware.isa import OldSum, PlugIn, PlugInStage, PlugInUnit, StatePort, isa_of
 from vdla.hardware.timing import ISSUE_DELAY, extension_step, step_to_stage
 from vdla.runtime.checks.all_values import MOST_BITS, StepValues, all_values, operand_bits
-from vdla.runtime.checks.state_model import StateModel
+
+Array = NDArray[Any]
+
+
+class StateModel:
+    """The states of a unit; rows are undefined until they are written."""
+
+    def __init__(self, unit: PlugInUnit) -> None:
+        states = {port.state.name: port.state for part in unit.parts for port in part.states}
+        self._rows = {
+            name: np.zeros((state.rows, *state.shape), storage_dtype(state.dtype)) for name, state in states.items()
+        }
+        self._written = {name: np.zeros(state.rows, np.bool_) for name, state in states.items()}
+
+    def written(self, port: StatePort) -> NDArray[np.bool_]:
+        """Which rows of the state of a port are defined."""
+        return self._written[port.state.name]
+
+    def defined(self, part: PlugIn | PlugInStage) -> bool:
+        """Whether a part can find rows that it may read."""
+        reads = [port for port in part.states if port.operand is not None]
+        return all(self.written(port).all() if port.whole else self.written(port).any() for port in reads)
+
+    def value(self, port: StatePort, rows: Mapping[str, int]) -> Array:
+        """What a part reads: the row of `rows`, or all."""
+        held = self._rows[port.state.name]
+        return held.copy() if port.whole else held[rows.get(port.state.name, 0)].copy()
+
+    def write(self, port: StatePort, rows: Mapping[str, int], value: Array) -> None:
+        """A new value of the row of `rows`."""
+        row = rows.get(port.state.name, 0)
+        self._rows[port.state.name][row] = value
+        self._written[port.state.name][row] = True
+
 
 INSTRUCTIONS, STEPS = 12, 5
 """Random instructions of each kind, each with fields of its own, and the steps of each."""
@@ -34,7 +67,6 @@ LATER = 4
 _LONGEST = 64  # cycles from a step to the next; fields for which they are more are drawn again
 _MOST_BESIDE = 256  # results beside an instruction
 _ROUNDS = 2  # of writing all rows: those of one state may read another
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ import numpy as np
 from vdla.hardware.generate.registers import OFFSETS
 from vdla.runtime.devices.board_link import BoardLink
 from vdla.runtime.devices.device import DeviceError
-from vdla.runtime.devices.driver import DONE, INTERRUPT_ENABLED, Driver, Stream, is_set
-from vdla.runtime.devices.identity import Identity
+from vdla.runtime.devices.driver import DONE, INTERRUPT_ENABLED, Driver, Identity, Stream, is_set
 
 _WORD_BYTES = 4
 _READERS = 8

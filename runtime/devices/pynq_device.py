@@ -27,8 +27,7 @@ from vdla.runtime.devices.board_link import BoardLink
 from vdla.runtime.devices.completion import Completion, RunLimits, RunTimeoutError
 from vdla.runtime.devices.contiguous_memory import ContiguousMemory
 from vdla.runtime.devices.device import DeviceError
-from vdla.runtime.devices.driver import Stream
-from vdla.runtime.devices.identity import Builds, source_build
+from vdla.runtime.devices.driver import Builds, Stream, source_build
 from vdla.runtime.devices.memory_device import DEFAULT_BYTES
 from vdla.runtime.devices.overlay import LoadedOverlay, find_bitstream, load_overlay
 from vdla.runtime.devices.request_checks import (

@@ -9,7 +9,7 @@ from typing import Any
 
 from vdla.hardware.config import Config
 from vdla.runtime.devices.device import Device, DeviceError
-from vdla.support.suggest import did_you_mean
+from vdla.support.suggest import one_of
 
 
 def _deferred(name: str, module: str, class_name: str) -> Callable[..., Device]:
@@ -22,9 +22,7 @@ def _deferred(name: str, module: str, class_name: str) -> Callable[..., Device]:
             raise DeviceError(f"device {name}: {_missing(str(error.name))}") from error
         known = [name for name in signature(device_class).parameters if name != "config"]
         for option in sorted(options.keys() - known):
-            raise DeviceError(
-                f"device {name}: option must be one of {', '.join(known)}, got {option}{did_you_mean(option, known)}"
-            )
+            raise DeviceError(f"device {name}: option must be {one_of(option, known)}")
         return device_class(config, **options)
 
     return create
@@ -69,5 +67,5 @@ def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: A
     if isinstance(name, str) and name.endswith(FARM_SUFFIX):
         return _FARM(config, path=name, **options)
     if not isinstance(name, str) or name not in DEVICES:
-        raise DeviceError(f"device: name must be one of {', '.join(DEVICES)}, got {name}{did_you_mean(name, DEVICES)}")
+        raise DeviceError(f"device: name must be {one_of(name, DEVICES)}")
     return DEVICES[name](config, **options)

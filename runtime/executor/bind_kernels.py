@@ -94,7 +94,7 @@ class KernelBinder:
 def _loader() -> ElfLoader:
     """The loader of this process; all kernels share one pool of threads."""
     try:
-        from vdla.runtime.native.jit import thread_pool
+        from vdla.runtime.native.kernel import thread_pool
 
         return ElfLoader(POOL, dict(thread_pool().addresses))
     except ImportError:  # no LLVM: the pool of the first kernel that has one

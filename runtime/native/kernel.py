@@ -4,12 +4,19 @@ kernel = build(schedule.fn)
 c = kernel(a, b)
 
 Calls hold no lock and release the GIL: several threads may be in one kernel at once.
+
+Object files are loaded with LLVM's JIT linker, and all of them share one thread pool, which stays
+until the process ends, since its threads run in it.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.abi import Signature
@@ -19,6 +26,64 @@ if TYPE_CHECKING:
     from vdla.compiler import ir
     from vdla.compiler.codegen.llvm import NativeObject
     from vdla.compiler.target import Target
+
+
+_NUMBERS = itertools.count()
+_LOCK = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedObject:
+    """A loaded object: the addresses of its symbols, and LLVM's handle, which keeps it loaded."""
+
+    addresses: Mapping[str, int]
+    handle: Any
+
+
+def load_object(content: bytes, symbol: str) -> LoadedObject:
+    """Load an object file of this machine, to call its function `symbol`.
+
+    Raises:
+        NativeError: it calls a function that does not exist, which the lowering of an intrinsic can
+            cause; LLVM prints the name on standard error.
+    """
+    from llvmlite.binding import JITLibraryBuilder
+
+    with _LOCK:
+        builder = JITLibraryBuilder().add_object_img(content).export_symbol(symbol).add_current_process()
+        for name, address in thread_pool().addresses.items():
+            builder.import_symbol(name, address)
+        try:
+            handle = builder.link(_linker(), f"kernel{next(_NUMBERS)}")
+        except RuntimeError as error:
+            rule = "functions that its code calls must be LLVM intrinsics or symbols of this process"
+            raise NativeError(f"{symbol}: {rule}, got an unknown name (printed above by LLVM)") from error
+    return LoadedObject({symbol: handle[symbol]}, handle)
+
+
+@cache
+def thread_pool() -> LoadedObject:
+    """The thread pool of this process, which is never unloaded."""
+    from llvmlite.binding import JITLibraryBuilder
+
+    from vdla.compiler.codegen.llvm import POOL_SYMBOLS, pool_object
+    from vdla.compiler.target import host
+
+    builder = JITLibraryBuilder().add_object_img(pool_object(host())).add_current_process()
+    for name in POOL_SYMBOLS:
+        builder.export_symbol(name)
+    handle = builder.link(_linker(), "pool")
+    return LoadedObject({name: handle[name] for name in POOL_SYMBOLS}, handle)
+
+
+@cache
+def _linker() -> Any:  # noqa: ANN401  llvmlite is untyped
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding.create_lljit_compiler(use_jit_link=True)
+
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_int32)
 _SET_THREADS = ctypes.CFUNCTYPE(None, ctypes.c_int32)
@@ -111,7 +176,8 @@ def load(built: NativeObject) -> Kernel:
     """
     from vdla.compiler.codegen.llvm import NativeObject
     from vdla.compiler.target import host
-    from vdla.runtime.native.jit import load_object
+
+    pass
 
     if not isinstance(built, NativeObject):
         raise NativeError(f"load: built must be a NativeObject, as of compile_native, got {type(built).__name__}")
@@ -142,6 +208,6 @@ def threads() -> int:
 
 
 def _pool_function(name: str) -> Any:  # noqa: ANN401  an address
-    from vdla.runtime.native.jit import thread_pool
+    pass
 
     return thread_pool().addresses[name]

@@ -1,4 +1,9 @@
-"""From a graph, each of whose nodes is one step, to an artifact: kernels, constants, memory."""
+"""From a graph, each of whose nodes is one step, to an artifact: kernels, constants, memory.
+
+The simulator times programs. Its event loop must be compiled first, which takes seconds where no
+run has left it on disk, so that begins before there is a program, and a program is verified before
+it waits for that.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,43 @@ from dataclasses import replace
 from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, Decision
 from vdla.compiler.graph.rewriting import fresh_name
+from vdla.compiler.operators.vdla.operator import Operator
 from vdla.compiler.target import Target
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
 from vdla.runtime.executor.artifact import Artifact, Cpu
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
 from vdla.runtime.network.plan_builder import ArtifactParts, PlanBuilder, TimeProgram
+from vdla.simulator.stats import RunStats
+from vdla.simulator.verify import require_verified
 from vdla.support.background import Background
+
+
+class ProgramTimer:
+    """Times programs for a machine; compiles the event loop in the background if need be."""
+
+    def __init__(self, config: Config, background: Background) -> None:
+        from vdla.simulator.timing import is_prepared, prepare
+
+        self._background = background
+        self._preparation = [] if is_prepared() else [background.submit(prepare, config, patience_s=0.0)]
+
+    def __call__(self, program: Program) -> RunStats:
+        """The run of a program.
+
+        VerifyError: the program is not safe, and might not end.
+        """
+        from vdla.simulator.timing import time_program
+
+        require_verified(program)
+        self._background.results(self._preparation)
+        return time_program(program)
+
+    def cycles(self, operator: Operator) -> int:
+        """The cycles of an operator alone."""
+        return self(operator.program).total_cycles
+
 
 Progress = Callable[[str, int, int], None]
 

@@ -31,13 +31,11 @@ from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.model import Model
 from vdla.runtime.grid.registry import GRID_DEVICES, open_grid_device
 from vdla.runtime.network.bodies import BODIES, FUSION
-from vdla.runtime.network.build import Progress, build_artifact
+from vdla.runtime.network.build import ProgramTimer, Progress, build_artifact
 from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, REGIONS
-from vdla.runtime.network.extents import Extents, combinations
 from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
 from vdla.runtime.network.place_on_grid import GridChoices
-from vdla.runtime.network.program_timer import ProgramTimer
-from vdla.runtime.network.targets import target_of
+from vdla.runtime.network.targets import Extents, combinations, target_of
 from vdla.runtime.numpy_operators import CONTROL_FLOW
 from vdla.support.background import Background
 

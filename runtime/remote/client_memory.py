@@ -10,11 +10,9 @@ from bisect import bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Sequence
 
-import numpy as np
-
 from vdla.runtime.devices import DeviceError
+from vdla.runtime.devices.request_checks import require_integer, require_size
 from vdla.runtime.remote.messages import Clear, Operation, Release
-from vdla.support.integers import is_int
 
 MOST_SPARE_BYTES = 1 << 24
 MOST_SPARE_BLOCKS = 64
@@ -37,11 +35,7 @@ class ClientMemory:
 
     def size(self, nbytes: object) -> int:
         """The size of an allocation as a Python integer."""
-        if not is_int(nbytes):
-            raise DeviceError(f"{self._where}: allocation in bytes must be an integer, got {nbytes!r}")
-        if nbytes < 1:
-            raise DeviceError(f"{self._where}: allocation in bytes must be at least 1, got {nbytes}")
-        return int(nbytes)
+        return require_size(self._where, nbytes)
 
     def add(self, address: int, nbytes: int) -> None:
         """A block that the server allocated."""
@@ -61,13 +55,12 @@ class ClientMemory:
 
     def free(self, address: object) -> None:
         """Make a block spare."""
-        if not is_int(address):
-            raise DeviceError(f"{self._where}: address to free must be an integer, got {address!r}")
-        if address not in self._sizes:
-            raise DeviceError(f"{self._where}: address to free must be one that allocate returned, got {address}")
-        nbytes = self._sizes.pop(address)
-        self._starts.remove(address)
-        self._spare[int(address)] = nbytes
+        start = require_integer(self._where, "address to free", address)
+        if start not in self._sizes:
+            raise DeviceError(f"{self._where}: address to free must be one that allocate returned, got {start}")
+        nbytes = self._sizes.pop(start)
+        self._starts.remove(start)
+        self._spare[start] = nbytes
         self._spare_bytes += nbytes
         while self._spare_bytes > MOST_SPARE_BYTES or len(self._spare) > MOST_SPARE_BLOCKS:
             self._release_oldest()
@@ -84,10 +77,8 @@ class ClientMemory:
 
     def require(self, address: object, nbytes: object) -> tuple[int, int]:
         """A range that lies in one block, as Python integers; DeviceError for any other."""
-        for what, value in (("address", address), ("number of bytes", nbytes)):
-            if not is_int(value):
-                raise DeviceError(f"{self._where}: {what} must be an integer, got {value!r}")
-        start, count = int(address), int(nbytes)  # type: ignore[call-overload]  # checked above
+        start = require_integer(self._where, "address", address)
+        count = require_integer(self._where, "number of bytes", nbytes)
         index = bisect_right(self._starts, start) - 1
         block = self._starts[index] if index >= 0 else None
         if block is None or count < 0 or start + count > block + self._sizes[block]:
@@ -113,10 +104,3 @@ class ClientMemory:
         taken = self.waiting, self.parts
         self.waiting, self.parts, self.waiting_bytes = [], [], 0
         return taken
-
-
-def as_bytes(where: str, data: object) -> bytes:
-    """A copy of an array's bytes."""
-    if not isinstance(data, np.ndarray) or data.dtype.hasobject:
-        raise DeviceError(f"{where}: data to write must be an array of numbers, got {data!r}")
-    return np.ascontiguousarray(data).tobytes()

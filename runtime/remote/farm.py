@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from vdla.hardware.config import Config
-from vdla.runtime.devices import DeviceError
+from vdla.runtime.devices.request_checks import require_config
 from vdla.runtime.remote.address import Address
 from vdla.runtime.remote.channel import board_status
 from vdla.runtime.remote.credentials import Credentials
@@ -116,8 +116,7 @@ def open_farm(
         RemoteError: no board can be used; the message has the reason of each.
     """
     boards = read_farm(path)
-    if not isinstance(config, Config):
-        raise DeviceError(f"device {path}: config must be a Config, got {type(config).__name__}")
+    require_config(f"device {path}", config)
     reasons: dict[str, str] = {}
     usable: list[tuple[tuple[int, float], FarmBoard]] = []
     for board, status in zip(boards, farm_status(boards), strict=True):

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.program import STREAM, Program, placed_sizes
+from vdla.hardware.program import Program, placed_sizes
 from vdla.runtime.devices import DeviceError
+from vdla.runtime.devices.request_checks import flat_bytes, require_addresses, require_config
 from vdla.runtime.remote.address import Address
-from vdla.runtime.remote.client_memory import ClientMemory, as_bytes
+from vdla.runtime.remote.client_memory import ClientMemory
 from vdla.runtime.remote.connection import Connection, NotExecuted
 from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.errors import UNKNOWN_CONTENT, RemoteError
@@ -75,8 +76,7 @@ class RemoteDevice:
     ) -> None:
         where = Address.parse(address)
         self.name = str(where)
-        if not isinstance(config, Config):
-            raise DeviceError(f"device {self.name}: config must be a Config, got {type(config).__name__}")
+        require_config(f"device {self.name}", config)
         for what, value in (("size of memory in bytes", memory_bytes), ("timeout in cycles", timeout_cycles)):
             if value is not None and (not is_int(value) or value < 1):
                 raise DeviceError(f"device {self.name}: {what} must be an integer from 1, got {value!r}")
@@ -141,7 +141,7 @@ class RemoteDevice:
         """Copy bytes into allocated memory."""
         with self._lock:
             self._open()
-            content = as_bytes(f"device {self.name}", data)
+            content = flat_bytes(f"device {self.name}", data).tobytes()
             start, nbytes = self._memory.require(address, len(content))
             self._brought.clear()
             if nbytes >= CACHED_BYTES and self._write_known(start, content):
@@ -212,21 +212,8 @@ class RemoteDevice:
 
     def _checked(self, program: Program, addresses: Mapping[str, int]) -> dict[str, int]:
         """The address of every tensor and of the stream."""
-        where = f"device {self.name}"
-        mismatch = program.config.mismatch(self.config)
-        if mismatch is not None:
-            raise DeviceError(f"{where}: {mismatch}")
-        sizes = placed_sizes(program)
-        places = {}
-        for name, nbytes in sizes.items():
-            if not isinstance(addresses, Mapping) or name not in addresses:
-                given = ", ".join(map(str, addresses)) if isinstance(addresses, Mapping) else ""
-                raise DeviceError(f"{where}: addresses must include {name}, got {given or 'none'}")
-            places[name], _ = self._memory.require(addresses[name], nbytes)
-        beat = self.config.axi_bytes
-        if places[STREAM] % beat:
-            raise DeviceError(f"{where}: address of {STREAM} must be a multiple of {beat}, got {places[STREAM]}")
-        return places
+        require_addresses(f"device {self.name}", self.config, program, addresses, self._memory.require)
+        return {name: int(addresses[name]) for name in placed_sizes(program)}
 
     def _hashed(self, program: Program) -> tuple[str, bytes]:
         if program not in self._hashes:

@@ -13,7 +13,7 @@ from vdla.compiler.extensions import extend
 from vdla.compiler.tune import Knob, Point, Value
 from vdla.hardware.config import Config, Dram
 from vdla.support.errors import Error
-from vdla.support.suggest import did_you_mean
+from vdla.support.suggest import one_of
 
 
 class ExploreError(Error, ValueError):
@@ -51,8 +51,7 @@ def knobs_of(values: Mapping[str, Sequence[Value]]) -> tuple[Knob, ...]:
     known, combinations = swept_fields(), 1
     for name, listed in values.items():
         if name not in known:
-            hint = did_you_mean(name, known)
-            raise ExploreError(f"explore: field must be one of {', '.join(known)}, got {name}{hint}")
+            raise ExploreError(f"explore: field must be {one_of(name, known)}")
         combinations *= len(listed)
     if not values:
         raise ExploreError("explore: sweep must have a field, got none")

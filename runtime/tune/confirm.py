@@ -8,15 +8,19 @@ taken if it is faster both times; otherwise the default schedule stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 
 from vdla.compiler.tune import Point, TuningTask
+from vdla.compiler.tune.cost_model import Group
 from vdla.compiler.tune.grid import GridTask
+from vdla.compiler.tune.searches import new_search
 from vdla.runtime.tune.cpu_measurer import CpuMeasurer, KernelTask
 from vdla.runtime.tune.log import CONFIRMED, TaskRun, TuningLog
 from vdla.runtime.tune.measurer import Measurer
 from vdla.runtime.tune.trial import Trial
+from vdla.runtime.tune.tune import Show, TuningReport, logged, tune
 from vdla.runtime.tune.workers import TIMEOUT_S, LocalWorkers, Workers
 
 AGAIN = CpuMeasurer(rounds=41, round_s=0.003)
@@ -107,3 +111,35 @@ def logged_schedule(log: TuningLog, task: ConfirmedTask) -> ConfirmedSchedule | 
     if not last.point:
         return ConfirmedSchedule(task.default, last.cost, last.cost)
     return ConfirmedSchedule(last.point, last.cost, entries[-2].trial.cost)
+
+
+def confirmed_in(
+    log: TuningLog,
+    task: ConfirmedTask,
+    run: TaskRun,
+    measurer: Measurer = AGAIN,
+    make_workers: MakeWorkers = one_process,
+) -> ConfirmedSchedule:
+    """What was confirmed of all trials of a log, again only if something was tried since."""
+    schedule = logged_schedule(log, task)
+    if schedule is None:
+        known = [entry.trial for entry in logged(log, task)]
+        schedule = confirmed(task, known, measurer, make_workers)
+        log_confirmed(log, run, schedule, task)
+    return schedule
+
+
+def tried(
+    task: ConfirmedTask,
+    run: TaskRun,
+    workers: Workers,
+    *,
+    trials: int,
+    log: TuningLog,
+    show: Show,
+    prior: Sequence[Group] = (),
+) -> TuningReport:
+    """The trials of a search, the default schedule first; the workers are closed behind them."""
+    with closing(workers):
+        search = new_search(run.search, task, run.seed, prior)
+        return tune(task, search, run, workers, trials=trials, log=log, first=task.default, show=show)

@@ -7,7 +7,6 @@ kernel = vdla.compile(function, "opencl", tuned="grid.jsonl")
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,14 +15,19 @@ from vdla.compiler import ir
 from vdla.compiler.target import GridLimits
 from vdla.compiler.tune import Point
 from vdla.compiler.tune.grid import MEASURED, MODELLED, GridTask, grid_task
-from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
+from vdla.compiler.tune.searches import DEFAULT_SEARCH
 from vdla.runtime.grid.registry import GRID_DEVICES, open_grid_device
-from vdla.runtime.tune.confirm import MakeWorkers, confirmed, log_confirmed, logged_schedule, one_process
+from vdla.runtime.tune.confirm import (
+    MakeWorkers,
+    confirmed_in,
+    one_process,
+    tried,
+)
 from vdla.runtime.tune.grid_measurer import MODEL_LIMITS, MODEL_LIMITS_CUDA, GridMeasurer, GridModelMeasurer
 from vdla.runtime.tune.kernel_runs import KernelOptions, Progress, prior_of
 from vdla.runtime.tune.log import TaskRun, TuningLog, read_logs
 from vdla.runtime.tune.trial import TuningError
-from vdla.runtime.tune.tune import TuningProgress, TuningReport, logged, tune
+from vdla.runtime.tune.tune import TuningProgress, TuningReport
 from vdla.runtime.tune.workers import TIMEOUT_S
 
 _AGAIN_ROUNDS = 15
@@ -85,17 +89,9 @@ def tune_grid(
     measurer = GridModelMeasurer() if costs == MODELLED else GridMeasurer(target)
     make_workers: MakeWorkers = partial(one_process, timeout_s=timeout_s)
     with TuningLog(log) as opened:
-        with closing(make_workers(task, measurer)) as workers:
-            report = tune(
-                task,
-                new_search(search, task, seed, () if options.prior is None else prior_of(task, options.prior)),
-                run,
-                workers,
-                trials=trials,
-                log=opened,
-                first=task.default,
-                show=partial(_show, progress),
-            )
+        groups = () if options.prior is None else prior_of(task, options.prior)
+        workers, show = make_workers(task, measurer), partial(_show, progress)
+        report = tried(task, run, workers, trials=trials, log=opened, show=show, prior=groups)
         return _modelled(task, report) if costs == MODELLED else _confirmed(task, report, opened, target, make_workers)
 
 
@@ -121,11 +117,8 @@ def _confirmed(
     task: GridTask, report: TuningReport, log: TuningLog, target: str, make_workers: MakeWorkers
 ) -> TunedGrid:
     """What was faster than the default tiles when measured again, or these."""
-    found = logged_schedule(log, task)
-    if found is None:
-        again = replace(GridMeasurer(target), rounds=_AGAIN_ROUNDS)
-        found = confirmed(task, [entry.trial for entry in logged(log, task)], again, make_workers)
-        log_confirmed(log, report.run, found, task)
+    again = replace(GridMeasurer(target), rounds=_AGAIN_ROUNDS)
+    found = confirmed_in(log, task, report.run, again, make_workers)
     return TunedGrid(task, report, found.point, found.seconds, found.default_seconds, report.best.unit)
 
 

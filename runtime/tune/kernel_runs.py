@@ -15,20 +15,19 @@ import numpy as np
 
 from vdla.compiler.tune import CpuTask, TuningTask
 from vdla.compiler.tune.cost_model import Group
-from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
+from vdla.compiler.tune.searches import DEFAULT_SEARCH
 from vdla.runtime.tune.confirm import (
     AGAIN,
     ConfirmedSchedule,
     MakeWorkers,
-    confirmed,
-    log_confirmed,
-    logged_schedule,
+    confirmed_in,
     one_process,
+    tried,
 )
 from vdla.runtime.tune.cpu_measurer import CpuMeasurer
 from vdla.runtime.tune.log import LoggedTrial, TaskRun, TrialIndex, TuningLog, feature_set
 from vdla.runtime.tune.trial import TuningError
-from vdla.runtime.tune.tune import Show, TuningProgress, TuningReport, logged, tune
+from vdla.runtime.tune.tune import Show, TuningProgress, TuningReport
 from vdla.runtime.tune.workers import TIMEOUT_S
 from vdla.support.integers import is_int
 
@@ -145,20 +144,8 @@ class _KernelRun:
         """Try schedules, then measure the best again unless the log has what came of that."""
         task, options = self.kernel.task, self.options
         run = TaskRun(task.key, task.name, task.target.cpu, task.space.name, options.search, options.seed)
-        report = self._tried(run, show)
-        schedule = logged_schedule(self.log, task)
-        if schedule is None:
-            known = [entry.trial for entry in logged(self.log, task)]
-            schedule = confirmed(task, known, replace(AGAIN, threads=task.threads), self.make_workers)
-            log_confirmed(self.log, run, schedule, task)
-        return TunedKernel(self.kernel, report, schedule)
-
-    def _tried(self, run: TaskRun, show: Show) -> TuningReport:
-        task, options = self.kernel.task, self.options
         prior = () if options.prior is None else prior_of(task, options.prior)
-        search = new_search(options.search, task, options.seed, prior)
         workers = self.make_workers(task, CpuMeasurer(threads=task.threads))
-        try:
-            return tune(task, search, run, workers, trials=options.trials, log=self.log, first=task.default, show=show)
-        finally:
-            workers.close()
+        report = tried(task, run, workers, trials=options.trials, log=self.log, show=show, prior=prior)
+        again = replace(AGAIN, threads=task.threads)
+        return TunedKernel(self.kernel, report, confirmed_in(self.log, task, run, again, self.make_workers))

@@ -9,20 +9,19 @@ Programs are measured on the simulator, functions as kernels of this CPU.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from vdla.compiler.tune import Built, Knobs, KnobTask, Point, knob_task
-from vdla.compiler.tune.searches import DEFAULT_SEARCH, new_search
+from vdla.compiler.tune.searches import DEFAULT_SEARCH
 from vdla.hardware.program import Program
-from vdla.runtime.tune.confirm import confirmed, log_confirmed, logged_schedule
+from vdla.runtime.tune.confirm import confirmed_in, tried
 from vdla.runtime.tune.cpu_measurer import CpuMeasurer
 from vdla.runtime.tune.log import TaskRun, TuningLog
 from vdla.runtime.tune.measurer import Measurer, SimMeasurer
 from vdla.runtime.tune.trial import TuningError
-from vdla.runtime.tune.tune import BATCH, TuningProgress, TuningReport, tune
+from vdla.runtime.tune.tune import BATCH, TuningProgress, TuningReport
 from vdla.runtime.tune.workers import TIMEOUT_S, LocalWorkers
 
 Progress = Callable[[str, int, int], None]
@@ -85,17 +84,8 @@ def tune_schedule(
     run = TaskRun(task.key, task.name, machine, task.space.name, search, seed)
     few = 1 if min(trials, task.space.size) <= BATCH else None  # starting more would take longer
     with TuningLog(log) as opened:
-        with closing(LocalWorkers(measurer, few, timeout_s)) as workers:
-            report = tune(
-                task,
-                new_search(search, task, seed),
-                run,
-                workers,
-                trials=trials,
-                log=opened,
-                first=task.default,
-                show=partial(_show, progress),
-            )
+        workers, show = LocalWorkers(measurer, few, timeout_s), partial(_show, progress)
+        report = tried(task, run, workers, trials=trials, log=opened, show=show)
         return _of_program(task, report) if isinstance(default, Program) else _of_kernel(task, report, opened)
 
 
@@ -119,10 +109,7 @@ def _of_program(task: KnobTask, report: TuningReport) -> TunedKnobs:
 
 def _of_kernel(task: KnobTask, report: TuningReport, log: TuningLog) -> TunedKnobs:
     """What was confirmed to be faster than the first values, or these."""
-    found = logged_schedule(log, task)
-    if found is None:
-        found = confirmed(task, [entry.trial for entry in log.index.tried(task.key)])
-        log_confirmed(log, report.run, found, task)
+    found = confirmed_in(log, task, report.run)
     return TunedKnobs(
         found.point, task.build(found.point), found.seconds, found.default_seconds, report.best.unit, report
     )

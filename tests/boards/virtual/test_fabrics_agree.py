@@ -6,20 +6,16 @@ its position nearly; the simulator knows the order of two errors only where they
 
 from __future__ import annotations
 
-from helpers.fabrics import BUSY
-from helpers.fabrics import DONE
-from helpers.fabrics import ERROR
-from helpers.fabrics import open_bench
+import numpy as np
+import pytest
+from helpers.fabrics import BUSY, DONE, ERROR, open_bench
+
 from vdla.hardware.config import Config
-from vdla.hardware.program import ProgramError
-from vdla.hardware.program import STREAM
+from vdla.hardware.program import STREAM, ProgramError
 from vdla.hardware.program.tensor import ProgramError
 from vdla.verification.programs.mutation import mutants
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_programs import random_verified_program
-import numpy as np
-import pytest
-
 
 pytestmark = pytest.mark.rtl
 

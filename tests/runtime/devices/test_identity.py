@@ -11,7 +11,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.generate.build_hash import build_hash
 from vdla.hardware.generate.registers import ID, VERSION
 from vdla.runtime.devices import DeviceError
-from vdla.runtime.devices.identity import Builds, Identity, require_identity, source_build
+from vdla.runtime.devices.driver import Builds, Identity, require_identity, source_build
 
 TINY = Config.preset("tiny")
 BUILD = 0xABCDEF012345

@@ -16,8 +16,7 @@ from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.run import run
 from vdla.runtime.devices.sim import SimDevice
 from vdla.runtime.diagnosis.layers import layer_operator, pack, random_data
-from vdla.runtime.diagnosis.memory_fit import DramFit
-from vdla.runtime.diagnosis.memory_measurement import MemoryMeasurement, measure
+from vdla.runtime.diagnosis.memory_measurement import DramFit, MemoryMeasurement, measure
 from vdla.runtime.diagnosis.probes import probes
 from vdla.simulator.simulate import simulate
 from vdla.simulator.stats import RunStats

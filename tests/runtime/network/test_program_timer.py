@@ -6,8 +6,8 @@ import pytest
 from helpers.small_programs import small_gemm
 
 from vdla.hardware.config import Config
-from vdla.runtime.network import program_timer
-from vdla.runtime.network.program_timer import ProgramTimer
+from vdla.runtime.network import build as program_timer
+from vdla.runtime.network.build import ProgramTimer
 from vdla.simulator import timing
 from vdla.simulator.timing import time_program
 from vdla.support.background import Background

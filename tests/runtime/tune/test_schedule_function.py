@@ -16,7 +16,7 @@ from vdla.compiler.tune import Built, Knobs, TuneError, TuningTask
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.tune import schedule_function
-from vdla.runtime.tune.confirm import confirmed
+from vdla.runtime.tune.confirm import confirmed_in
 from vdla.runtime.tune.cpu_measurer import CpuMeasurer
 from vdla.runtime.tune.measurer import Measurer
 from vdla.runtime.tune.schedule_function import TunedKnobs, tune_schedule
@@ -37,7 +37,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     short = CpuMeasurer(rounds=1, round_s=1e-6)
     monkeypatch.setattr(schedule_function, "LocalWorkers", lambda measurer, count, timeout_s: InlineWorkers(measurer))
     monkeypatch.setattr(schedule_function, "CpuMeasurer", lambda: short)
-    monkeypatch.setattr(schedule_function, "confirmed", partial(confirmed, measurer=short, make_workers=inline))
+    monkeypatch.setattr(schedule_function, "confirmed_in", partial(confirmed_in, measurer=short, make_workers=inline))
 
 
 def layer(knobs: Knobs) -> Program:
