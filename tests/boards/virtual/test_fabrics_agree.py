@@ -12,7 +12,6 @@ from helpers.fabrics import BUSY, DONE, ERROR, open_bench
 
 from vdla.hardware.config import Config
 from vdla.hardware.program import STREAM, ProgramError
-from vdla.hardware.program.tensor import ProgramError
 from vdla.verification.programs.mutation import mutants
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_programs import random_verified_program
