@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.tree import Path, tree_of
-from vdla.compiler.arith import Linear, conjuncts, linear
+from vdla.compiler.arith import Linear, conjuncts, linear, var_names
 from vdla.compiler.ir.by_identity import by_identity
 
 Indices = tuple[ir.Expr, ...]
@@ -48,6 +48,10 @@ class LeafBlock:
     def values_of(self, kind: ir.AxisKind) -> list[ir.Expr]:
         """The bindings of the axes of one kind."""
         return [self.values[axis.var] for axis in self.block.axes if axis.kind is kind]
+
+    def loops_along(self, kind: ir.AxisKind) -> set[str]:
+        """The variables that drive the axes of one kind."""
+        return {name for value in self.values_of(kind) for name in var_names(value)}
 
 
 def leaves(fn: ir.Function) -> list[LeafBlock]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.thread_accesses import ThreadAccess, ThreadProgram
-from vdla.compiler.arith import AffineError, Linear, evaluate, linear, var_names
+from vdla.compiler.arith import AffineError, Linear, evaluate, is_evaluable, linear, open_grid, var_names
 from vdla.compiler.ir import THREAD_AXES, GridKernel, LoopKind, index_text, storage_dtype
 
 BANKS = 32
@@ -108,7 +108,7 @@ class _Pattern:
         sizes = [*kernel.block[::-1], *(extent for _, extent in self.loops)]
         if prod(sizes) > _MOST_POINTS:
             return self.lanes
-        grid = dict(zip(names, np.ix_(*(np.arange(size, dtype=np.int64) for size in sizes)), strict=True))
+        grid = open_grid(names, sizes)
         try:
             address = np.asarray(evaluate(Linear(dict(self.terms), self.const).expr(), grid), np.int64)
         except AffineError:
@@ -204,19 +204,10 @@ def _is_contiguous(form: Linear, var: str, size: int) -> bool:
 
 def _pattern(kernel: GridKernel, access: ThreadAccess, form: Linear, size: int) -> _Pattern:
     """The pattern of an access whose addresses have a form."""
-    conditions = tuple(c for c in access.conditions if _is_evaluable(c))
+    conditions = tuple(c for c in access.conditions if is_evaluable(c))
     by_lane = set(THREAD_AXES).union(*(var_names(c) for c in conditions))
     terms = {t: f for t, f in form.terms.items() if f % BANK_BYTES or var_names(t) & by_lane}
     names = set().union(*(var_names(term) for term in terms), *(var_names(c) for c in conditions)) - set(THREAD_AXES)
     extents = {**kernel.extents, **{step.loop.var: step.loop.extent for step in access.loops}}
     loops = tuple((name, extent) for name in sorted(names) if isinstance(extent := extents.get(name), int))
     return _Pattern(size, tuple(terms.items()), form.const % BANK_BYTES, loops, conditions)
-
-
-def _is_evaluable(expr: ir.Expr) -> bool:
-    """Whether a condition is arithmetic on variables."""
-    try:
-        evaluate(expr, {}, default=1)
-    except AffineError:
-        return False
-    return True

@@ -81,7 +81,7 @@ def check_pair(
 
 def scan_loops(leaf: LeafBlock) -> set[str]:
     """The loops over the steps of a scan."""
-    return {name for value in leaf.values_of(ir.AxisKind.SCAN) for name in var_names(value)}
+    return leaf.loops_along(ir.AxisKind.SCAN)
 
 
 def _is_earlier_step(writer: LeafBlock, reader: LeafBlock, buffer: str, access: Indices, common: list[ir.For]) -> bool:
@@ -158,7 +158,7 @@ def selecting_conditions(leaf: LeafBlock, common: list[ir.For]) -> list[ir.Expr]
     Other conditions bound an axis, end a reduction, or come from `compute_once`.
     """
     outer = {loop.var for loop in common}
-    summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    summed = leaf.loops_along(ir.AxisKind.REDUCE)
     used = {name for value in leaf.values.values() for name in var_names(value)}
     forms = [linear(value).terms for value in leaf.values.values()]
     loops = {loop.var for loop in leaf.loops}
@@ -197,7 +197,7 @@ def _is_compute_once(condition: ir.Expr, used: set[str]) -> bool:
 
 def reduction_loops(leaf: LeafBlock, common: list[ir.For]) -> list[ir.For]:
     """The loops among `common` over which a leaf reduces."""
-    names = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    names = leaf.loops_along(ir.AxisKind.REDUCE)
     return [loop for loop in common if loop.var in names and loop.extent != 1]
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import Indices
-from vdla.compiler.arith import AffineError, Linear, evaluate, linear, linear_bounds, var_names
+from vdla.compiler.arith import Linear, evaluate, is_evaluable, linear, linear_bounds, open_grid, var_names
 
 _MOST_POINTS = 1 << 22
 _Array = npt.NDArray[np.int64]
@@ -101,9 +101,9 @@ class Meeting:
             if isinstance(extent, int)
         ]
         known = len(sizes) == len(names) and {*names} <= self.equal | {self.carried}
-        if not known or prod(sizes) > _MOST_POINTS or not (_is_evaluable(a.expr()) and _is_evaluable(b.expr())):
+        if not known or prod(sizes) > _MOST_POINTS or not (is_evaluable(a.expr()) and is_evaluable(b.expr())):
             return False
-        grid = dict(zip(names, np.ix_(*(np.arange(size, dtype=np.int64) for size in sizes)), strict=True))
+        grid = open_grid(names, sizes)
         one = np.asarray(evaluate(a.expr(), grid))
         if self.carried in grid:
             grid[self.carried] = grid[self.carried] + 1
@@ -148,8 +148,8 @@ class Meeting:
 
     def meets(self, rows: _Rows) -> bool:
         """Whether two agents have an element in common; true where the lists would be too long."""
-        rows = [row for row in rows if all(_is_evaluable(form.expr()) for form in row)]
-        conditions = [tuple(c for c in side.conditions if _is_evaluable(c)) for side in (self.first, self.second)]
+        rows = [row for row in rows if all(is_evaluable(form.expr()) for form in row)]
+        conditions = [tuple(c for c in side.conditions if is_evaluable(c)) for side in (self.first, self.second)]
         for kept in (conditions, [(), ()]):
             used = [
                 set().union(*(var_names(form.expr()) for form in forms), *(var_names(c) for c in kept[side]))
@@ -176,7 +176,7 @@ class Meeting:
             sizes.append(extent - (name == self.carried))
         if prod(sizes) > _MOST_POINTS:
             return None
-        grid = dict(zip(names, np.ix_(*(np.arange(size, dtype=np.int64) for size in sizes)), strict=True))
+        grid = open_grid(names, sizes)
         agent = np.zeros((1,) * len(names), np.int64)
         for axis in reversed(self.agents):
             agent = agent * sizes[names.index(axis)] + grid[axis]
@@ -190,15 +190,6 @@ class Meeting:
         columns += [np.asarray(evaluate(form.expr(), grid), np.int64) for form in forms]
         mask = np.broadcast_to(held, sizes)
         return [np.broadcast_to(column, sizes)[mask] for column in columns], np.broadcast_to(agent, sizes)[mask]
-
-
-def _is_evaluable(expr: ir.Expr) -> bool:
-    """Whether an expression is arithmetic on variables."""
-    try:
-        evaluate(expr, {}, default=1)
-    except AffineError:
-        return False
-    return True
 
 
 def _differ(one: tuple[list[_Array], _Array], two: tuple[list[_Array], _Array]) -> bool:

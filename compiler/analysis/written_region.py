@@ -26,7 +26,7 @@ from vdla.compiler.analysis.read_region import (
 )
 from vdla.compiler.analysis.symbols import Domains, at_least, form_bounds, is_symbolic, smaller, term_bounds
 from vdla.compiler.analysis.tree import ScheduleError
-from vdla.compiler.arith import AffineError, Linear, evaluate, linear, linear_bounds, var_names
+from vdla.compiler.arith import AffineError, Linear, evaluate, linear, linear_bounds, open_grid, var_names
 from vdla.compiler.ir import expr_text
 
 
@@ -196,7 +196,7 @@ def listed_box(
     sizes = [extent for name in names if isinstance(extent := extents.get(name), int)]
     if len(sizes) < len(names) or prod(sizes) > _MOST_ITERATIONS:
         return None
-    grid = dict(zip(names, np.ix_(*map(np.arange, sizes)), strict=True))
+    grid = open_grid(names, sizes)
     held = np.ones(sizes, np.bool_)
     try:
         for condition in conditions:

@@ -15,7 +15,15 @@ from vdla.compiler.arith.bounds import (
     loop_ranges,
     scalar_ranges,
 )
-from vdla.compiler.arith.evaluate import IndexFunction, Values, evaluate, exact_function, index_function
+from vdla.compiler.arith.evaluate import (
+    IndexFunction,
+    Values,
+    evaluate,
+    exact_function,
+    index_function,
+    is_evaluable,
+    open_grid,
+)
 from vdla.compiler.arith.linear import AffineError, Linear, affine, linear, recombine, var_names
 from vdla.compiler.arith.simplify import FALSE, TRUE, conjunction, conjuncts, predicate_of, simplify
 from vdla.compiler.arith.specialise import SpecialiseError, scalars_of, specialise
@@ -40,10 +48,12 @@ __all__ = [
     "exact_function",
     "function_ranges",
     "index_function",
+    "is_evaluable",
     "last_value",
     "linear",
     "linear_bounds",
     "loop_ranges",
+    "open_grid",
     "predicate_of",
     "recombine",
     "scalar_ranges",

@@ -5,7 +5,7 @@ Integer arithmetic, exact on ints; both sides of a select are evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,21 @@ def evaluate(expr: ir.Expr, values: Values, default: int | None = None) -> Any: 
         case ir.Cast(dtype="int32" | "int64", value=value):
             return evaluate(value, values, default)
     raise AffineError(f"evaluate: an index must be arithmetic on known variables, got {ir.expr_text(expr)}")
+
+
+def is_evaluable(expr: ir.Expr) -> bool:
+    """Whether an expression is arithmetic on variables."""
+    try:
+        evaluate(expr, {}, default=1)
+    except AffineError:
+        return False
+    return True
+
+
+def open_grid(names: Sequence[str], sizes: Sequence[int]) -> dict[str, npt.NDArray[np.int64]]:
+    """Variables from 0 to below their sizes, each along its own dimension."""
+    axes = np.ix_(*(np.arange(size, dtype=np.int64) for size in sizes))
+    return dict(zip(names, axes, strict=True))
 
 
 def _apply(operator: ir.BinaryOperator, a: Any, b: Any) -> Any:  # noqa: ANN401  ints or arrays

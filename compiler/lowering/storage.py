@@ -164,13 +164,13 @@ def _common_prefix(a: Loops, b: Loops) -> int:
 
 def _reduction_loops(writer: LeafBlock) -> set[str]:
     """The reduction loops of a writer, which carry partial results between iterations."""
-    names = {name for value in writer.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    names = writer.loops_along(ir.AxisKind.REDUCE)
     return {loop.var for loop in writer.loops if loop.extent != 1} & names
 
 
 def _scan_loops(writer: LeafBlock, accesses: list[LeafAccess]) -> set[str]:
     """The loops over the steps of a recurrence in which one step reads another's results."""
-    steps = {name for value in writer.values_of(ir.AxisKind.SCAN) for name in var_names(value)}
+    steps = writer.loops_along(ir.AxisKind.SCAN)
     places = {tuple(_step_of(access.leaf.bound(index), steps) for index in access.indices) for access in accesses}
     return steps if len(places) > 1 else set()
 

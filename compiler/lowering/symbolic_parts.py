@@ -76,7 +76,7 @@ def undecided_range(comparison: ir.Binary, var: str, inner: Mapping[str, Range])
     """
     form = inequality_form(comparison) or _difference(comparison)
     step = form.terms.get(ir.Var(var), 0)
-    rest = Linear({t: f for t, f in form.terms.items() if t != ir.Var(var)}, form.const)
+    rest = form - Linear({ir.Var(var): step})
     if not step or not all(var_names(term) <= inner.keys() for term in rest.terms):
         return None
     low, high = linear_bounds(rest, inner)
@@ -146,7 +146,7 @@ def _end_holding(
     step = 0 if form is None else form.terms.get(ir.Var(var), 0)
     if form is None or step >= 0:
         return None
-    rest = Linear({t: f for t, f in form.terms.items() if t != ir.Var(var)}, form.const)
+    rest = form - Linear({ir.Var(var): step})
     outer = rest.only(lambda term: bool(var_names(term)) and var_names(term) <= set(scalars))
     moving = rest - outer
     if not outer.terms or not all(var_names(term) <= inner.keys() for term in moving.terms):

@@ -36,7 +36,7 @@ def decompose_reduction(fn: ir.Function, block: str, loop: str) -> tuple[ir.Func
         raise ScheduleError(f"{where}: the block must be a reduction with an init, got {block}")
     target_loops(fn, loop, where)
     inner = _loops_from(leaf, loop, where)
-    summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    summed = leaf.loops_along(ir.AxisKind.REDUCE)
     _check_outside(leaf, loop, summed, where)
     _check_inside_steps(leaf, inner, where)
     _check_once(fn, leaf, inner, summed, where)

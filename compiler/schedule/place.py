@@ -44,7 +44,7 @@ def check_terms_kept(leaf: LeafBlock, where: str) -> None:
     """Refuse to rebuild the loops of a reduction whose conditions skip terms other than past the
     end of an axis."""
     loops = {loop.var for loop in leaf.loops}
-    summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    summed = leaf.loops_along(ir.AxisKind.REDUCE)
     forms = [linear(value).terms for value in leaf.values.values()]
     for condition in leaf.conditions:
         if var_names(condition) & summed and not bounds_axis(condition, forms, loops):

@@ -109,7 +109,7 @@ def _factoring_of(fn: ir.Function, loop: str, axis: int, where: str) -> _Factori
         found = ", ".join(expr_text(store.value) for store in init_stores(leaf.block))
         raise ScheduleError(f"{where}: the sums must start from their identity, as each partial sum does, got {found}")
     check_not_blockized(leaf.path, "factored", where)
-    summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    summed = leaf.loops_along(ir.AxisKind.REDUCE)
     chosen = {name for value in leaf.element() for name in var_names(value)}
     both = sorted(summed & chosen)
     if both:

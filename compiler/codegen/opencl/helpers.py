@@ -28,7 +28,7 @@ def device_functions() -> dict[str, DeviceFunction]:
     for dtype in INTEGER_BITS:
         made += [*_integer_functions(dtype)]
     for dtype in ("float32", "float64"):
-        made += [*_float_functions(dtype), *_vector_extrema(dtype)]
+        made += [*_float_functions(dtype)]
     return {function.name: function for function in made}
 
 
@@ -50,16 +50,13 @@ def _integer_functions(dtype: str) -> Iterable[DeviceFunction]:
             f"wrap_{dtype}",
             f"char wrap_{dtype}(int x) {{\n    return (char)((char)((uint)x << {spare}) >> {spare});\n}}",
         )
-        yield DeviceFunction(
-            f"{dtype}_of_float",
-            f"char {dtype}_of_float(float x) {{\n"
-            f"    return isnan(x) ? (char)0 : convert_char_rtz(fmin(fmax(x, {lowest}.0f), {highest}.0f));\n}}",
-        )
-        yield DeviceFunction(
-            f"{dtype}_of_double",
-            f"char {dtype}_of_double(double x) {{\n"
-            f"    return isnan(x) ? (char)0 : convert_char_rtz(fmin(fmax(x, {lowest}.0), {highest}.0));\n}}",
-        )
+        for source, end in (("float", "f"), ("double", "")):
+            limited = f"fmin(fmax(x, {lowest}.0{end}), {highest}.0{end})"
+            yield DeviceFunction(
+                f"{dtype}_of_{source}",
+                f"char {dtype}_of_{source}({source} x) {{\n"
+                f"    return isnan(x) ? (char)0 : convert_char_rtz({limited});\n}}",
+            )
         return
     for source in ("float", "double"):
         yield DeviceFunction(
@@ -110,12 +107,9 @@ def _shifts(dtype: str) -> Iterable[DeviceFunction]:
 def _float_functions(dtype: str) -> Iterable[DeviceFunction]:
     """Extrema that keep NaN, and functions that OpenCL C lacks."""
     kind, end = c_type(dtype), "f" if dtype == "float32" else ""
-    for name, symbol in (("minimum", "<"), ("maximum", ">")):
-        yield DeviceFunction(
-            f"{name}_{kind}",
-            f"{kind} {name}_{kind}({kind} a, {kind} b) {{  // NaN if either is\n"
-            f"    return a {symbol} b || isnan(a) ? a : b;\n}}",
-        )
+    yield from _extrema(kind, "a {symbol} b || isnan(a) ? a : b")
+    for lanes in VECTOR_LANES:
+        yield from _extrema(c_type(dtype, lanes), "select(b, a, a {symbol} b || isnan(a))")
     yield DeviceFunction(
         f"sigmoid_{kind}",
         f"{kind} sigmoid_{kind}({kind} x) {{\n"
@@ -132,16 +126,11 @@ def _float_functions(dtype: str) -> Iterable[DeviceFunction]:
     )
 
 
-def _vector_extrema(dtype: str) -> Iterable[DeviceFunction]:
-    """Extrema that keep NaN, lane by lane."""
-    for lanes in VECTOR_LANES:
-        kind = c_type(dtype, lanes)
-        for name, symbol in (("minimum", "<"), ("maximum", ">")):
-            yield DeviceFunction(
-                f"{name}_{kind}",
-                f"{kind} {name}_{kind}({kind} a, {kind} b) {{  // NaN if either is\n"
-                f"    return select(b, a, a {symbol} b || isnan(a));\n}}",
-            )
+def _extrema(kind: str, result: str) -> Iterable[DeviceFunction]:
+    """Extrema of `a` and `b` that keep NaN; `result` has the comparison as `symbol`."""
+    for name, symbol in (("minimum", "<"), ("maximum", ">")):
+        head = f"{kind} {name}_{kind}({kind} a, {kind} b) {{  // NaN if either is"
+        yield DeviceFunction(f"{name}_{kind}", f"{head}\n    return {result.format(symbol=symbol)};\n}}")
 
 
 def _small_floats() -> Iterable[DeviceFunction]:
