@@ -1,12 +1,15 @@
-"""Where layers run, and the times that say so, against exact cycles: 12 kinds on five machines.
+"""Where layers run, and the times that say so, against exact cycles: 13 kinds on five machines.
 
-Each layer is compiled alone, for a machine with the CPU of its board. `estimate_error_worst` is the
-greatest error of a time on the accelerator that `vdla explain` prints, against the cycles of the
-layer's program in the simulator. `wrong_device` counts the layers on another device than an oracle
-chooses, where the times of both differ by more than a fifth: the oracle has exact cycles, and the
-CPU's rates, once those of the board's model, and once those that are measured here, on one thread
-(`measured`). `timed` counts the layers whose programs had to be timed for the choice, since their
-estimates could not tell.
+Each layer is placed alone, on a machine with the CPU of its board, and with this CPU.
+
+- `estimate_error_worst` is the greatest error of a time on the accelerator that `vdla explain`
+  prints: of a layer that runs there against the cycles of the program that runs, of another one
+  against those of its program alone. `coarse_error_worst` is that of the estimates by which tiles
+  are chosen, and `program_over_alone_worst` compares the two programs of a layer.
+- `wrong_device` counts the layers on another device than an oracle chooses, where the times of both
+  differ by more than a fifth: the oracle has exact cycles, and the CPU's rates, once those of the
+  board's model, and once those that are measured here, on one thread.
+- `timed` counts the programs that were timed for the choice, since estimates could not tell.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,32 +80,39 @@ def measure(layer: PlacementLayer, config: Config, cpus: tuple[CpuModel, ...]) -
     choices = [choose(layer.graph, config, found, cpu, count_cycles=count) for cpu in cpus]
     pairs = zip(choices, cpus, strict=True)
     wrong = sum(one.decisions["y"].device not in _oracle(layer.graph, call, exact, cpu) for one, cpu in pairs)
-    errors = [printed_seconds(layer.graph, config, choice) / exact - 1 for choice in choices]
+    times = [printed_time(layer.graph, config, choice, exact) for choice in choices]
     return {
         "machine": config.name,
         "kind": layer.kind,
         "shape": layer.shape,
         "cycles_ms": 1e3 * exact,
-        "error": round(max(map(abs, errors)), 4),
+        "error": round(max(abs(time.printed / time.exact - 1) for time in times), 4),
         "coarse_error": round(seconds_of(call.operator.estimated_cycles, config) / exact - 1, 4),
+        "program_over_alone": round(max(time.exact for time in times) / exact, 4),
         "timed": len(counted),
         "wrong_device": wrong,
     }
 
 
-def printed_seconds(graph: Graph, config: Config, choice: Choice) -> float:
-    """The time of `y` on the accelerator that `vdla explain` prints: that in the program of its
-    region, or the one that is the reason why it does not run there.
-    """
+class PrintedTime(NamedTuple):
+    """Seconds on the accelerator: what `vdla explain` prints, and what the simulator says."""
+
+    printed: float
+    exact: float
+
+
+def printed_time(graph: Graph, config: Config, choice: Choice, alone: float) -> PrintedTime:
+    """The time of `y`: that in the program of its region, or the reason why it does not run there."""
     if "y" not in choice.calls:
         (text,) = re.findall(r"got (\S+) ms there", choice.decisions["y"].reason)
-        return 1e-3 * float(text)
+        return PrintedTime(1e-3 * float(text), alone)
     nodes = partition(graph, config, choice.calls).nodes
     (region,) = (node.attributes[REGION] for node in nodes if node.op == ACCELERATED)
-    program = region.chain.program
-    spent = operator_cycles(program, time_program(program), region.lines)
+    stats = time_program(region.chain.program)
+    spent = operator_cycles(region.chain.program, stats, region.lines)
     assert spent is not None
-    return seconds_of(sum(each.cycles for each in spent), config)
+    cycles = sum(each.cycles for each in spent)
+    return PrintedTime(seconds_of(cycles, config), seconds_of(stats.total_cycles, config))
 
 
 def _oracle(graph: Graph, call: OperatorCall, exact: float, cpu: CpuModel) -> tuple[str, ...]:
@@ -157,6 +167,7 @@ def _figures(rows: list[Row]) -> dict[str, float]:
         "layers": len(rows) / len(MACHINES),
         "estimate_error_worst": max(row["error"] for row in rows),
         "coarse_error_worst": max(abs(row["coarse_error"]) for row in rows),
+        "program_over_alone_worst": max(row["program_over_alone"] for row in rows),
         "timed": sum(row["timed"] for row in rows),
         "wrong_device": sum(row["wrong_device"] for row in rows),
     }

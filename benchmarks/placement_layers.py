@@ -1,4 +1,4 @@
-"""Quantised layers of twelve kinds and many shapes, each as a graph of one integer operator."""
+"""Quantised layers of thirteen kinds and many shapes, each as a graph of one integer operator."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def place_on_grid(
     `reasons` says why nodes cannot run there, by first result. `forced` names devices, "cpu" or
     "gpu", by the name of a node or of its result.
     """
-    choosing = _Choosing(graph, reasons, gpu, cpu, forced or {})
+    choosing = _Choosing(graph=graph, reasons=reasons, gpu=gpu, cpu=cpu, forced=forced or {})
     return choosing.run()
 
 

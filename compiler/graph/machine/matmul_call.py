@@ -1,7 +1,7 @@
 """Products of two activations on the accelerator.
 
 Zero points cost more terms of each sum for the second factor, and sums of the columns of the second
-factor, which the host adds, for the first one (`product_layouts.py`).
+factor, which the host adds, for the first one.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A definition says what is computed, on arrays as a user has them; nothing in it knows a machine.
 """
 
-from vdla.compiler.operators.definitions.definition import Definition, DefinitionError, requantised_by
+from vdla.compiler.operators.definitions.definition import Definition, DefinitionError, requantised, requantised_by
 from vdla.compiler.operators.definitions.element_wise import extremum, leaky_relu, rescaling, residual_addition
 from vdla.compiler.operators.definitions.products import (
     attention_scores,
@@ -33,6 +33,7 @@ __all__ = [
     "matrix_vector",
     "of_workload",
     "pooling",
+    "requantised",
     "requantised_by",
     "rescaling",
     "residual_addition",

@@ -69,7 +69,7 @@ def definition(define: Callable[_Options, Sums]) -> Callable[_Options, Definitio
         require_extents(name, **{key: values[key] for key in extents})
         inputs, output = define(*words, **options)
         if not values.get("raw", True) and output.dtype == "int32":
-            scale, output = requantised_by(output, (output.shape[1],), lambda i: (i[1],), values["dtype"])
+            scale, output = requantised(output, 1, values["dtype"])
             inputs = (*inputs, scale)
         return Definition(name, tuple(inputs), output, {key: _along_axes(value) for key, value in values.items()})
 
@@ -103,6 +103,16 @@ def per_axis(where: str, what: str, value: int | Sequence[int], axes: int, least
 def product(a: te.Value, b: te.Value) -> te.Value:
     """The product of two elements in 32 bits."""
     return te.cast("int32", a) * te.cast("int32", b)
+
+
+def requantised(
+    sums: te.Tensor, channels: int, dtype: str = "int8", zero_point: int = 0
+) -> tuple[te.Tensor, te.Tensor]:
+    """(scale, result): sums in the type of activations.
+
+    `scale` has one element of `numerics.pack_scale` for each index of the axis `channels`.
+    """
+    return requantised_by(sums, (sums.shape[channels],), lambda i: (i[channels],), dtype, zero_point)
 
 
 def requantised_by(
