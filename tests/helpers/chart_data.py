@@ -13,7 +13,7 @@ from vdla.benchmarks.board.network_equal import NETWORKS
 from vdla.hardware.config import Config
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.profile import NetworkProfile, profile_of
-from vdla.runtime.network import compile_network
+from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.studies.layers import EvaluatedLayer, layer_of
 
 Made = tuple[onnx.ModelProto, dict[str, np.ndarray]]

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from vdla.compiler.graph import GraphError, Node, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED
 from vdla.compiler.graph.operators import table
-from vdla.runtime.network import compile_network
+from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluate_nodes import evaluate_node
 
 FLOAT = '''\
