@@ -95,7 +95,7 @@ def test_bad_input_gives_its_exact_message(
     captured = capsys.readouterr()
     benchmarks = (
         "area, board, chain, compile, coverage, cpu, equality, evaluate, features, fusion, fuzz, gpu, hostile, layers, "
-        "map, memory, mutants, network, network_cpu, onnx, quantise, rtl, rtl_mutants, simulator, tune"
+        "map, memory, mutants, network, network_cpu, onnx, placement, quantise, rtl, rtl_mutants, simulator, tune"
     )
     expected = f"vdla: {message.replace('{benchmarks}', benchmarks)}"
     assert (code, captured.out) == (BAD_INPUT, "")

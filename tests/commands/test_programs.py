@@ -336,7 +336,7 @@ def test_bench_lists_benchmarks_and_refuses_unknown_ones(capsys: Capture) -> Non
     assert all(f"{name} " in listed for name in ("layers", "simulator", "compile", "mutants", "equality", "rtl"))
     names = (
         "area, board, chain, compile, coverage, cpu, equality, evaluate, features, fusion, fuzz, gpu, hostile, layers, "
-        "map, memory, mutants, network, network_cpu, onnx, quantise, rtl, rtl_mutants, simulator, tune"
+        "map, memory, mutants, network, network_cpu, onnx, placement, quantise, rtl, rtl_mutants, simulator, tune"
     )
     assert complaint(capsys, "bench", "nope") == f"bench: name must be one of {names}, got nope"
 

@@ -9,8 +9,8 @@ from onnx import helper, numpy_helper
 import vdla
 from helpers.quantiser import to_qdq
 from vdla import te
-from vdla.benchmarks.board.network_equal import NETWORKS
 from vdla.hardware.config import Config
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.profile import NetworkProfile, profile_of
 from vdla.runtime.network.compile_network import compile_network
