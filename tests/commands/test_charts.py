@@ -203,7 +203,7 @@ def memory_of_a_network(profile: tuple) -> Chart:
 def verdict(tmp_path_factory: pytest.TempPathFactory) -> ExtensionVerdict:
     """Two layers, of which a network has one three times; the other one writes most."""
     folder = tmp_path_factory.mktemp("kept")
-    with mock.patch("vdla.runtime.verdict.kept.user_cache", lambda kind: folder / kind):
+    with mock.patch("vdla.runtime.studies.layer_cycles.user_cache", lambda kind: folder / kind):
         verdict = evaluate(declare_product, [dense(8), dense(256, "deep")], TINY)
     first, second = verdict.layers
     outcome = second.before
