@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from vdla.cli import main
-from vdla.commands import COMMANDS, OK
+from vdla.cli import main, parsers
+from vdla.commands import COMMANDS, OK, load
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -49,3 +49,13 @@ def test_completions_of_a_line(line: str, words: list[str]) -> None:
     command = ["bash", "-c", f"{sys.executable} -m vdla 8>&1 9>&2 >/dev/null 2>&1"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60)
     assert [word.strip() for word in done.stdout.split("\n") if word] == words
+
+
+def test_the_words_of_every_option_are_found() -> None:
+    """They are looked up at completion only, where a name that has moved would go unnoticed."""
+    _, by_name = parsers({name: load(name) for name in COMMANDS})
+    actions = [action for parser in by_name.values() for action in parser._actions]
+    completers = [action.completer for action in actions if hasattr(action, "completer")]
+    assert len(completers) > 30
+    for complete in completers:
+        assert isinstance(complete(prefix=""), list)

@@ -22,7 +22,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The network, its file, its parameters."""
-    names = "vdla.benchmarks.networks.registry:NETWORKS"
+    names = "vdla.networks.registry:NETWORKS"
     add_options(parser, {"name NAME": "the network (default: a table of all)"}, names, nargs="?")
     add_options(
         parser,

@@ -46,7 +46,7 @@ _COMPLETIONS = {
     "--fabric": "vdla.boards.virtual.fabrics:NAMES",
     "board": "vdla.boards.board:board_names",
     "--layers": "vdla.compiler.operators.workloads:workloads",
-    "--model": "vdla.benchmarks.networks.registry:NETWORKS",
+    "--model": "vdla.networks.registry:NETWORKS",
     "--search": "vdla.compiler.tune.searches:SEARCHES",
 }
 """What completes the value of an option: names, or a function that gives them."""
