@@ -95,7 +95,7 @@ ROOMS: dict[str, str] = {
         "support hardware compiler.ir compiler.target compiler.te compiler.operators compiler.graph"
     ),
     "compiler.graph.layouts": "compiler.ir compiler.target compiler.operators compiler.graph compiler.graph.rules",
-    "compiler.graph.integer": "hardware compiler.operators compiler.graph compiler.graph.passes",
+    "compiler.graph.integer": "support hardware compiler.operators compiler.graph compiler.graph.passes",
     "compiler.graph.quantise": "support compiler.graph compiler.graph.integer",
     "compiler.graph.onnx": "support compiler.graph compiler.graph.rules",
     "compiler.templates": (
@@ -128,7 +128,7 @@ ROOMS: dict[str, str] = {
     "runtime.grid": "support compiler.abi compiler.ir compiler.target runtime.native",
     "runtime.opencl": ("compiler.abi compiler.ir compiler.target compiler.codegen.opencl runtime.native runtime.grid"),
     "runtime.cuda": "compiler.abi compiler.ir compiler.target compiler.codegen.ptx runtime.native runtime.grid",
-    "runtime.numpy_operators": "hardware",
+    "runtime.numpy_operators": "support hardware",
     "runtime.evaluate": (
         "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.passes "
         "compiler.graph.rules compiler.graph.integer compiler.graph.onnx runtime.native "

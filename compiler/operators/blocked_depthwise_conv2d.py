@@ -22,7 +22,8 @@ from vdla.compiler.operators.checks import (
 )
 from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.compiler.operators.roles import OPERATOR
-from vdla.compiler.operators.windows import Ints, Windows, windows_of
+from vdla.compiler.operators.windows import Ints, in_image, windows_of
+from vdla.support.window import Window
 
 _NAME = "blocked_depthwise_conv2d"
 
@@ -66,17 +67,17 @@ def pack_blocked_depthwise_conv2d(weight: Array, lanes: int) -> Array:
     return np.ascontiguousarray(blocks.transpose(0, 2, 3, 1))
 
 
-def _sums(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, windows: Windows, name: str) -> te.Tensor:
+def _sums(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, windows: Window, name: str) -> te.Tensor:
     """[N, C / lanes, OH, OW, lanes]: the sums, with the bias."""
-    kh, kw = (te.reduce_axis(extent, axis) for extent, axis in zip(windows.kernel_shape, ("kh", "kw"), strict=True))
+    kh, kw = (te.reduce_axis(extent, axis) for extent, axis in zip(windows.taps, ("kh", "kw"), strict=True))
     lanes = x.shape[4]
 
     def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
         position = [windows.position(0, oh, kh), windows.position(1, ow, kw)]
         element = x[n, cb, position[0], position[1], c]
-        if inside := windows.inside(position):
+        if inside := in_image(windows, position):
             element = te.select(te.all_of(*inside), element, te.const(0, x.dtype))
         start = None if bias is None else to_accumulator(bias[cb * lanes + c])
         return te.sum(to_accumulator(element) * to_accumulator(weight[cb, kh, kw, c]), axis=[kh, kw], init=start)
 
-    return te.compute((*x.shape[:2], *windows.counts, lanes), value, name, {OPERATOR: "blocked_window"})
+    return te.compute((*x.shape[:2], *windows.places, lanes), value, name, {OPERATOR: "blocked_window"})

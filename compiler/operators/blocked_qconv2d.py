@@ -24,8 +24,9 @@ from vdla.compiler.operators.quantisation import (
 from vdla.compiler.operators.quantised_weights import DotLayout, best_dot_layout
 from vdla.compiler.operators.results import result_name
 from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED
-from vdla.compiler.operators.windows import Ints, Windows, windows_of
+from vdla.compiler.operators.windows import Ints, in_image, windows_of
 from vdla.compiler.target import Target
+from vdla.support.window import Window
 
 
 def blocked_qconv2d(
@@ -70,20 +71,20 @@ def blocked_qconv2d(
 # --- stages ---------------------------------------------------------------------------------------
 
 
-def _data(x: te.Tensor, windows: Windows, layout: DotLayout, zero_point: int, name: str) -> te.Tensor:
+def _data(x: te.Tensor, windows: Window, layout: DotLayout, zero_point: int, name: str) -> te.Tensor:
     """[N, C / L, H, W, L]: the image as the dot product reads it; L is a group for a plain image.
 
     Padding channels may have any value: their weights are 0.
     """
     is_blocked = len(x.shape) == 5
-    if is_blocked and x.dtype == layout.data and not windows_leave_input(windows):
+    if is_blocked and x.dtype == layout.data and not windows.leaves_image:
         return x
     padding = te.const(zero_point + activation_shift(x.dtype, layout.data), layout.data)
     lanes = x.shape[4] if is_blocked else layout.group
 
     def value(n: te.Value, cb: te.Value, h: te.Value, w: te.Value, c: te.Value) -> te.Value:
-        position = [h - windows.pads_before[0], w - windows.pads_before[1]]
-        inside = windows.inside(position)
+        position = [h - windows.before[0], w - windows.before[1]]
+        inside = in_image(windows, position)
         channel = cb * lanes + c
         if not is_blocked and x.shape[1] % lanes:
             inside.append(channel < x.shape[1])
@@ -91,18 +92,12 @@ def _data(x: te.Tensor, windows: Windows, layout: DotLayout, zero_point: int, na
         converted = convert_activation(element, layout.data)
         return te.select(te.all_of(*inside), converted, padding) if inside else converted
 
-    extents = (windows.last(d) + windows.pads_before[d] + 1 for d in range(2))
     blocks = x.shape[1] if is_blocked else blocks_of(x.shape[1], lanes)
-    return te.compute((x.shape[0], blocks, *extents, lanes), value, name, PLACED)
-
-
-def windows_leave_input(windows: Windows) -> bool:
-    """Whether any window reads padding."""
-    return any(windows.pads_before) or any(windows.last(d) >= windows.extents[d] for d in range(2))
+    return te.compute((x.shape[0], blocks, *windows.extents, lanes), value, name, PLACED)
 
 
 def _sums(
-    data: te.Tensor, weight: te.Tensor, bias: te.Tensor, windows: Windows, layout: DotLayout, name: str
+    data: te.Tensor, weight: te.Tensor, bias: te.Tensor, windows: Window, layout: DotLayout, name: str
 ) -> te.Tensor:
     """[N, CO / lanes, OH, OW, lanes]: the int32 sums, from the bias on."""
     k, i = te.reduce_axis(weight.shape[1], "k"), te.reduce_axis(layout.group, "i")
@@ -117,7 +112,7 @@ def _sums(
         product = left * te.cast("int32", weight[cb, k, r, q, c, i])
         return te.sum(product, axis=[k, r, q, i], init=bias[cb * layout.lanes + c])
 
-    shape = (data.shape[0], weight.shape[0], *windows.counts, layout.lanes)
+    shape = (data.shape[0], weight.shape[0], *windows.places, layout.lanes)
     return te.compute(shape, value, name, {OPERATOR: "blocked_qconv2d", DATA: data.name})
 
 

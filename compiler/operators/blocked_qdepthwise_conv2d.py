@@ -25,8 +25,9 @@ from vdla.compiler.operators.quantisation import (
 from vdla.compiler.operators.quantised_weights import PackedWeights
 from vdla.compiler.operators.results import result_name
 from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED
-from vdla.compiler.operators.windows import Ints, Windows, windows_of
+from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
+from vdla.support.window import Window
 
 _NAME = "blocked_qdepthwise_conv2d"
 
@@ -59,7 +60,7 @@ def blocked_qdepthwise_conv2d(
     zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype)
     windows = windows_of(where, x.shape[2:4], kernel_shape, strides, pads, dilations)
     layout = channel_window_layout(target_of(where, target), windows.dilations[1])
-    wanted = (blocks, windows.kernel_shape[0], -(-windows.kernel_shape[1] // layout.taps), layout.lanes, layout.taps)
+    wanted = (blocks, windows.taps[0], -(-windows.taps[1] // layout.taps), layout.lanes, layout.taps)
     if packed_extents(where, weight, 5) != wanted or weight.dtype != "int8":
         raise packing_error(where, weight, f"int8{list(wanted)}", "pack_blocked_qdepthwise_conv2d")
     if lanes != layout.lanes:
@@ -98,20 +99,20 @@ def pack_blocked_qdepthwise_conv2d(
 # --- stages ---------------------------------------------------------------------------------------
 
 
-def _data(x: te.Tensor, windows: Windows, layout: ChannelWindowLayout, zero_point: int, name: str) -> te.Tensor:
+def _data(x: te.Tensor, windows: Window, layout: ChannelWindowLayout, zero_point: int, name: str) -> te.Tensor:
     """[N, C / L, H, W, L]: the padded image, with all columns that taps read."""
-    groups = -(-windows.kernel_shape[1] // layout.taps)
-    rows = windows.last(0) + windows.pads_before[0] + 1
-    columns = (windows.counts[1] - 1) * windows.strides[1] + (groups * layout.taps - 1) * windows.dilations[1] + 1
+    groups = -(-windows.taps[1] // layout.taps)
+    rows = windows.extents[0]
+    columns = (windows.places[1] - 1) * windows.strides[1] + (groups * layout.taps - 1) * windows.dilations[1] + 1
     padding = te.const(zero_point + activation_shift(x.dtype, layout.data), layout.data)
 
     def value(n: te.Value, cb: te.Value, h: te.Value, w: te.Value, c: te.Value) -> te.Value:
         inside, position = [], []
         for d, (index, extent) in enumerate(((h, rows), (w, columns))):
-            before = windows.pads_before[d]
+            before = windows.before[d]
             position.append(index - before)
             inside += [position[d] >= 0] * (before > 0)
-            inside += [position[d] < windows.extents[d]] * (extent - before > windows.extents[d])
+            inside += [position[d] < windows.size[d]] * (extent - before > windows.size[d])
         element = convert_activation(x[n, cb, position[0], position[1], c], layout.data)
         return te.select(te.all_of(*inside), element, padding) if inside else element
 
@@ -119,7 +120,7 @@ def _data(x: te.Tensor, windows: Windows, layout: ChannelWindowLayout, zero_poin
 
 
 def _sums(
-    data: te.Tensor, weight: te.Tensor, bias: te.Tensor, windows: Windows, layout: ChannelWindowLayout, name: str
+    data: te.Tensor, weight: te.Tensor, bias: te.Tensor, windows: Window, layout: ChannelWindowLayout, name: str
 ) -> te.Tensor:
     """[N, C / L, OH, OW, L]: the int32 sums, from the bias on."""
     extents = (weight.shape[1], weight.shape[2], layout.taps)
@@ -132,5 +133,5 @@ def _sums(
         product = left * te.cast("int32", weight[cb, r, g, c, i])
         return te.sum(product, axis=[r, g, i], init=bias[cb * layout.lanes + c])
 
-    shape = (*data.shape[:2], *windows.counts, data.shape[4])
+    shape = (*data.shape[:2], *windows.places, data.shape[4])
     return te.compute(shape, value, name, {OPERATOR: _NAME, DATA: data.name})

@@ -27,9 +27,10 @@ from vdla.compiler.operators.checks import (
 from vdla.compiler.operators.conv2d import conv2d, lanes_of, pack_conv2d
 from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
 from vdla.compiler.operators.layouts import block_size
-from vdla.compiler.operators.windows import Ints, Windows, windows_of
+from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.operators.winograd import TRANSFORMS, WINDOW, pack_winograd, winograd_conv2d
 from vdla.compiler.target import Target
+from vdla.support.window import Window
 
 ALGORITHMS = ("direct", "depthwise", "winograd2", "winograd4")
 _TRANSFORM_COST = 64  # multiply-adds to transform a tile, for each channel of the data and of the result
@@ -46,7 +47,7 @@ class ConvolutionPlan:
 
     algorithm: str
     weight_shape: tuple[int, ...]
-    windows: Windows
+    windows: Window
     groups: int
     dtype: str
     target: Target
@@ -197,7 +198,7 @@ def _applies(plan: ConvolutionPlan) -> bool:
         case "depthwise":
             one_each = plan.block is None or plan.weight_shape[0] == plan.groups
             return plan.weight_shape[1] == 1 and same_layout and one_each
-    plain = (*windows.kernel_shape, *windows.strides, *windows.dilations) == (WINDOW, WINDOW, 1, 1, 1, 1)
+    plain = (*windows.taps, *windows.strides, *windows.dilations) == (WINDOW, WINDOW, 1, 1, 1, 1)
     return plain and plan.groups == 1 and is_float(plan.dtype) and same_layout
 
 
@@ -209,9 +210,9 @@ def _fastest(plan: ConvolutionPlan, applicable: Sequence[str]) -> str:
     if "winograd2" not in applicable:
         return "direct"
     tile = _tile_of("winograd2")
-    tiles = -(-windows.counts[0] // tile) * -(-windows.counts[1] // tile)
+    tiles = -(-windows.places[0] // tile) * -(-windows.places[1] // tile)
     winograd = tiles * ((tile + WINDOW - 1) ** 2 * channels * outputs + _TRANSFORM_COST * (channels + outputs))
-    direct = windows.counts[0] * windows.counts[1] * WINDOW**2 * channels * outputs
+    direct = windows.places[0] * windows.places[1] * WINDOW**2 * channels * outputs
     return "winograd2" if winograd < _WINOGRAD_GAIN * direct else "direct"
 
 

@@ -21,7 +21,8 @@ from vdla.compiler.operators.checks import (
 from vdla.compiler.operators.conv2d import pad_image
 from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.compiler.operators.roles import OPERATOR, PHASES
-from vdla.compiler.operators.windows import Ints, Windows, windows_of
+from vdla.compiler.operators.windows import Ints, windows_of
+from vdla.support.window import Window
 
 _NAME = "depthwise_conv2d"
 
@@ -49,10 +50,10 @@ def depthwise_conv2d(
     return te.compute(total.shape, lambda n, c, oh, ow: te.cast(x.dtype, total[n, c, oh, ow]), result)
 
 
-def _pad_in_phases(x: te.Tensor, windows: Windows, name: str) -> te.Tensor:
+def _pad_in_phases(x: te.Tensor, windows: Window, name: str) -> te.Tensor:
     """[N, C, rows, stride, columns / stride]: the padded image, its columns in phases."""
-    stride, (top, left) = windows.strides[1], windows.pads_before
-    rows, columns = (windows.last(d) + windows.pads_before[d] + 1 for d in range(2))
+    stride, (top, left) = windows.strides[1], windows.before
+    rows, columns = windows.extents
 
     def value(n: te.Value, c: te.Value, h: te.Value, phase: te.Value, w: te.Value) -> te.Value:
         y, column = h - top, w * stride + phase - left
@@ -65,9 +66,9 @@ def _pad_in_phases(x: te.Tensor, windows: Windows, name: str) -> te.Tensor:
     return te.compute((*x.shape[:2], rows, stride, -(-columns // stride)), value, name, {PHASES: stride})
 
 
-def _sums(image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, windows: Windows, name: str) -> te.Tensor:
+def _sums(image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, windows: Window, name: str) -> te.Tensor:
     """[N, C * m, OH, OW]: the sums, with the bias."""
-    taps = te.reduce_axis(windows.kernel_shape[0], "kh"), te.reduce_axis(windows.kernel_shape[1], "kw")
+    taps = te.reduce_axis(windows.taps[0], "kh"), te.reduce_axis(windows.taps[1], "kw")
     multiplier, stride = weight.shape[0] // image.shape[1], windows.strides[1]
 
     def value(n: te.Value, c: te.Value, oh: te.Value, ow: te.Value) -> te.Value:
@@ -78,7 +79,7 @@ def _sums(image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, windows: 
         start = None if bias is None else to_accumulator(bias[c])
         return te.sum(element * to_accumulator(weight[c, 0, taps[0], taps[1]]), axis=[*taps], init=start)
 
-    shape = (image.shape[0], weight.shape[0], *windows.counts)
+    shape = (image.shape[0], weight.shape[0], *windows.places)
     return te.compute(shape, value, name, {OPERATOR: _NAME})
 
 

@@ -16,7 +16,8 @@ from vdla.compiler.operators.elementwise import Body, elementwise, integer_power
 from vdla.compiler.operators.reduction import max as reduce_max
 from vdla.compiler.operators.reduction import mean, reduce_with
 from vdla.compiler.operators.results import result_name, to_accumulator
-from vdla.compiler.operators.windows import Ints, Windows, windows_of
+from vdla.compiler.operators.windows import Ints, in_image, windows_of
+from vdla.support.window import Window
 
 
 def max_pool(
@@ -74,26 +75,26 @@ def max_pool_indices(
     check_number("max_pool_indices", "x", x)
     windows = _pooling_windows("max_pool_indices", x, kernel_shape, strides, pads, dilations, ceil_mode)
     result = result_name(x, "max_pool_indices", name)
-    taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.kernel_shape)]
-    beyond = te.const(math.prod(windows.extents), "int32")
+    taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.taps)]
+    beyond = te.const(math.prod(windows.size), "int32")
 
     def best(*i: te.Value) -> tuple[te.Value, te.Value]:
         position = [windows.position(d, i[2 + d], tap) for d, tap in enumerate(taps)]
         place = position[0]
-        for extent, index in zip(windows.extents[1:], position[1:], strict=True):
+        for extent, index in zip(windows.size[1:], position[1:], strict=True):
             place = place * extent + index
         element = x[(*i[:2], *position)]
-        if inside := windows.inside(position):
+        if inside := in_image(windows, position):
             element = te.select(te.all_of(*inside), element, te.const(limits(x.dtype)[0], x.dtype))
             place = te.select(te.all_of(*inside), place, beyond)
         return te.argmax(element, taps, position=place)
 
-    shape = (*x.shape[:2], *windows.counts)
+    shape = (*x.shape[:2], *windows.places)
     place = te.compute(shape, best, (f"{result}_value", f"{result}_place"))[1]
 
     def value(*i: te.Value) -> te.Value:
         image: te.Value = te.cast("int64", i[0]) * x.shape[1] + te.cast("int64", i[1])
-        return image * math.prod(windows.extents) + te.cast("int64", place[i])
+        return image * math.prod(windows.size) + te.cast("int64", place[i])
 
     return te.compute(shape, value, result)
 
@@ -153,26 +154,26 @@ def global_average_pool(x: te.Tensor, name: str | None = None) -> te.Tensor:
 
 def _pooling_windows(
     where: str, x: te.Tensor, kernel_shape: Ints, strides: Ints, pads: Ints, dilations: Ints, ceil_mode: bool
-) -> Windows:
+) -> Window:
     """The windows over the spatial dimensions of `x`; each must cover at least one element."""
     windows = windows_of(where, x.shape[2:], kernel_shape, strides, pads, dilations, ceil_mode)
     check_windows_cover_input(where, windows)
     return windows
 
 
-def check_windows_cover_input(where: str, windows: Windows) -> None:
+def check_windows_cover_input(where: str, windows: Window) -> None:
     """Refuse windows of which one covers no element of the input."""
-    for d, count in enumerate(windows.counts):
-        empty = next((n for n in range(count) if not windows.covers_input(d, n)), None)
-        if empty is not None:
-            rule = "every window must cover an element of x"
-            raise OperatorError(f"{where}: {rule}, got none in window {empty} along spatial dimension {d}")
+    for d in range(len(windows.size)):
+        covers = windows.reads_image(d).any(axis=1)
+        if not covers.all():
+            found = f"none in window {covers.argmin()} along spatial dimension {d}"
+            raise OperatorError(f"{where}: every window must cover an element of x, got {found}")
 
 
 def reduce_windows(
     reducer: te.Reducer,
     x: te.Tensor,
-    windows: Windows,
+    windows: Window,
     padding: te.Number,
     name: str,
     body: Body = to_accumulator,
@@ -182,20 +183,20 @@ def reduce_windows(
 
     The dimensions of `x` behind those of the windows stay: the lanes of an image in blocks.
     """
-    taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.kernel_shape)]
+    taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.taps)]
     last = 2 + len(taps)
 
     def value(*i: te.Value) -> te.Value:
         position = [windows.position(d, i[2 + d], tap) for d, tap in enumerate(taps)]
         element = body(x[(*i[:2], *position, *i[last:])])
-        if inside := windows.inside(position):
+        if inside := in_image(windows, position):
             element = te.select(te.all_of(*inside), element, te.const(padding, element.dtype))
         return reducer(element, axis=taps)
 
-    return te.compute((*x.shape[:2], *windows.counts, *x.shape[last:]), value, name, annotations)
+    return te.compute((*x.shape[:2], *windows.places, *x.shape[last:]), value, name, annotations)
 
 
-def element_count(windows: Windows, index: Sequence[te.Value], padding_counts: bool) -> te.Value:
+def element_count(windows: Window, index: Sequence[te.Value], padding_counts: bool) -> te.Value:
     """The number of elements in the average of a window, as int32."""
     count = te.const(1, "int32")
     for d, window in enumerate(index):
@@ -203,13 +204,13 @@ def element_count(windows: Windows, index: Sequence[te.Value], padding_counts: b
     return count
 
 
-def _count_along(windows: Windows, d: int, window: te.Value, padding_counts: bool) -> te.Value:
+def _count_along(windows: Window, d: int, window: te.Value, padding_counts: bool) -> te.Value:
     """The taps of a window that count along one spatial dimension."""
-    low = -windows.pads_before[d] if padding_counts else 0
-    high = windows.extents[d] + (windows.pads_after[d] if padding_counts else 0)
-    taps, gap = windows.kernel_shape[d], windows.dilations[d]
-    if low == -windows.pads_before[d] and windows.last(d) < high:
+    low = -windows.before[d] if padding_counts else 0
+    high = windows.size[d] + (windows.after[d] if padding_counts else 0)
+    taps, gap = windows.taps[d], windows.dilations[d]
+    if low == -windows.before[d] and windows.last(d) < high:
         return te.const(taps, "int32")
-    start = window * windows.strides[d] - windows.pads_before[d]
+    start = window * windows.strides[d] - windows.before[d]
     first = te.maximum((low - start + gap - 1) // gap, 0)
     return te.minimum((high - start + gap - 1) // gap, taps) - first

@@ -24,9 +24,9 @@ from vdla.compiler.operators.quantisation import (
 from vdla.compiler.operators.quantised_weights import DotLayout, best_dot_layout
 from vdla.compiler.operators.results import result_name
 from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED, RESCALED, RESULT
-from vdla.compiler.operators.sampled_input import SampledInput, sampled_input
-from vdla.compiler.operators.windows import Ints, windows_of
+from vdla.compiler.operators.windows import Ints, in_image, sampled_position, windows_of
 from vdla.compiler.target import Target
+from vdla.support.window import Window
 
 _Requantisation = tuple[int, str, int | None, tuple[int, int] | None]  # arguments of `requantise`
 
@@ -61,10 +61,10 @@ def qconv2d(
     check_requantisation(where, bias, scale, packed, y_zero_point, dtype)
     check_clip(where, clip, dtype)
     zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype)
-    sampled = sampled_input(windows_of(where, x.shape[2:], weight.shape[2:4], strides, pads, dilations))
+    windows = windows_of(where, x.shape[2:], weight.shape[2:4], strides, pads, dilations)
     result = result_name(x, "qconv2d", name)
-    data = _group_channels(x, sampled, layout, zero, f"{result}_data")
-    total = _sums(data, weight, sampled, layout, result)
+    data = _group_channels(x, windows, layout, zero, f"{result}_data")
+    total = _sums(data, weight, windows.sampled, layout, result)
     rescaled = _rescale(total, bias, scale, (y_zero_point, dtype, largest_sum, clip), f"{result}_rescaled")
     return _result(rescaled, channels, result)
 
@@ -72,7 +72,7 @@ def qconv2d(
 # --- stages ---------------------------------------------------------------------------------------
 
 
-def _group_channels(x: te.Tensor, sampled: SampledInput, layout: DotLayout, zero_point: int, name: str) -> te.Tensor:
+def _group_channels(x: te.Tensor, windows: Window, layout: DotLayout, zero_point: int, name: str) -> te.Tensor:
     """[N, C / group, H, W, group]: the padded input in the dtype of the dot product.
 
     Padding channels may have any value: their weights are 0.
@@ -81,27 +81,27 @@ def _group_channels(x: te.Tensor, sampled: SampledInput, layout: DotLayout, zero
     padding = zero_point + activation_shift(x.dtype, layout.data)
 
     def value(n: te.Value, c: te.Value, h: te.Value, w: te.Value, i: te.Value) -> te.Value:
-        channel, position = c * layout.group + i, sampled.position(h, w)
+        channel, position = c * layout.group + i, sampled_position(windows, (h, w))
         element = convert_activation(x[n, channel, position[0], position[1]], layout.data)
-        inside = sampled.windows.inside(position)
+        inside = in_image(windows, position)
         if channels % layout.group:
             inside.append(channel < channels)
         return te.select(te.all_of(*inside), element, te.const(padding, layout.data)) if inside else element
 
-    shape = (images, -(-channels // layout.group), *sampled.extents, layout.group)
+    shape = (images, -(-channels // layout.group), *windows.sampled.size, layout.group)
     return te.compute(shape, value, name, PLACED)
 
 
-def _sums(data: te.Tensor, weight: te.Tensor, sampled: SampledInput, layout: DotLayout, name: str) -> te.Tensor:
+def _sums(data: te.Tensor, weight: te.Tensor, sampled: Window, layout: DotLayout, name: str) -> te.Tensor:
     """[N, CO / lanes, OH, OW, lanes]: the int32 sums."""
     k, i = te.reduce_axis(data.shape[1], "k"), te.reduce_axis(layout.group, "i")
     r, q = te.reduce_axis(weight.shape[2], "r"), te.reduce_axis(weight.shape[3], "q")
 
     def value(n: te.Value, c: te.Value, y: te.Value, x: te.Value, o: te.Value) -> te.Value:
-        left = te.cast("int32", data[n, k, sampled.sample(0, y, r), sampled.sample(1, x, q), i])
+        left = te.cast("int32", data[n, k, sampled.padded_position(0, y, r), sampled.padded_position(1, x, q), i])
         return te.sum(left * te.cast("int32", weight[c, k, r, q, o, i]), axis=[k, r, q, i])
 
-    shape = (data.shape[0], weight.shape[0], *sampled.windows.counts, layout.lanes)
+    shape = (data.shape[0], weight.shape[0], *sampled.places, layout.lanes)
     stages = {OPERATOR: "qconv2d", DATA: data.name, RESCALED: f"{name}_rescaled", RESULT: name}
     return te.compute(shape, value, f"{name}_sum", stages)
 

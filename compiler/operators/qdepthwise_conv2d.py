@@ -23,9 +23,9 @@ from vdla.compiler.operators.quantisation import (
 from vdla.compiler.operators.quantised_weights import WindowLayout, window_layout
 from vdla.compiler.operators.results import result_name
 from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED, RESCALED, RESULT, STRIDE
-from vdla.compiler.operators.sampled_input import SampledInput, sampled_input
-from vdla.compiler.operators.windows import Ints, windows_of
+from vdla.compiler.operators.windows import Ints, sampled_position, windows_of
 from vdla.compiler.target import Target
+from vdla.support.window import Window
 
 _Requantisation = tuple[int, str, int | None, tuple[int, int] | None]  # arguments of `requantise`
 
@@ -56,31 +56,30 @@ def qdepthwise_conv2d(
     check_rank(where, "x", x, 4, 4)
     check_quantised(where, "x", x)
     zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype)
-    sampled = sampled_input(windows_of(where, x.shape[2:], kernel_shape, strides, pads, dilations))
-    windows = sampled.windows
-    columns = (windows.counts[1], windows.kernel_shape[1], windows.strides[1], windows.dilations[1])
+    windows = windows_of(where, x.shape[2:], kernel_shape, strides, pads, dilations)
+    columns = (windows.places[1], windows.taps[1], windows.strides[1], windows.dilations[1])
     layout = window_layout(target_of(where, target), *columns)
-    channels = _packed_channels(where, x, weight, sampled, layout)
+    channels = _packed_channels(where, x, weight, windows, layout)
     check_requantisation(where, bias, scale, channels, y_zero_point, dtype)
     check_clip(where, clip, dtype)
     result = result_name(x, "qdepthwise_conv2d", name)
-    data = _pad_data(x, sampled, layout, zero, f"{result}_data")
-    total = _sums(data, weight, sampled, layout, result)
+    data = _pad_data(x, windows, layout, zero, f"{result}_data")
+    total = _sums(data, weight, windows.sampled, layout, result)
     return _result(
-        _rescale(total, bias, scale, (y_zero_point, dtype, largest_sum, clip), f"{result}_rescaled"), sampled, result
+        _rescale(total, bias, scale, (y_zero_point, dtype, largest_sum, clip), f"{result}_rescaled"), windows, result
     )
 
 
 # --- stages ---------------------------------------------------------------------------------------
 
 
-def _pad_data(x: te.Tensor, sampled: SampledInput, layout: WindowLayout, zero_point: int, name: str) -> te.Tensor:
+def _pad_data(x: te.Tensor, windows: Window, layout: WindowLayout, zero_point: int, name: str) -> te.Tensor:
     """[N, C, H, W]: the padded input, including the columns that the last lanes and taps read."""
-    rows, columns = sampled.extents[0], layout.columns(sampled)
+    rows, columns = windows.sampled.size[0], layout.columns(windows.sampled)
     padding = zero_point + activation_shift(x.dtype, layout.data)
 
     def value(n: te.Value, c: te.Value, h: te.Value, w: te.Value) -> te.Value:
-        position = sampled.position(h, w)
+        position = sampled_position(windows, (h, w))
         element = convert_activation(x[n, c, position[0], position[1]], layout.data)
         return te.select(te.all_of(*_inside(x, position)), element, te.const(padding, layout.data))
 
@@ -93,18 +92,18 @@ def _inside(x: te.Tensor, position: list[te.Value]) -> list[te.Value]:
     return [condition for index, extent in bounds for condition in (index >= 0, index < extent)]
 
 
-def _sums(data: te.Tensor, weight: te.Tensor, sampled: SampledInput, layout: WindowLayout, name: str) -> te.Tensor:
+def _sums(data: te.Tensor, weight: te.Tensor, sampled: Window, layout: WindowLayout, name: str) -> te.Tensor:
     """[N, C, OH, OW / lanes, lanes]: the int32 sums."""
     r, g, i = (te.reduce_axis(extent, axis) for extent, axis in zip(weight.shape[1:], "rgi", strict=True))
 
     def value(n: te.Value, c: te.Value, y: te.Value, b: te.Value, o: te.Value) -> te.Value:
-        column = sampled.sample(1, b * layout.lanes + o, g * layout.taps + i)
-        left = te.cast("int32", data[n, c, sampled.sample(0, y, r), column])
+        column = sampled.padded_position(1, b * layout.lanes + o, g * layout.taps + i)
+        left = te.cast("int32", data[n, c, sampled.padded_position(0, y, r), column])
         return te.sum(left * te.cast("int32", weight[c, r, g, i]), axis=[r, g, i])
 
-    rows, columns = sampled.windows.counts
+    rows, columns = sampled.places
     shape = (*data.shape[:2], rows, -(-columns // layout.lanes), layout.lanes)
-    stages = {DATA: data.name, RESCALED: f"{name}_rescaled", RESULT: name, STRIDE: sampled.stride(1)}
+    stages = {DATA: data.name, RESCALED: f"{name}_rescaled", RESULT: name, STRIDE: sampled.strides[1]}
     return te.compute(shape, value, f"{name}_sum", {OPERATOR: "qdepthwise_conv2d", **stages})
 
 
@@ -117,20 +116,20 @@ def _rescale(total: te.Tensor, bias: te.Tensor, scale: te.Tensor, options: _Requ
     return te.compute(total.shape, value, name, PLACED)
 
 
-def _result(rescaled: te.Tensor, sampled: SampledInput, name: str) -> te.Tensor:
+def _result(rescaled: te.Tensor, windows: Window, name: str) -> te.Tensor:
     """[N, C, OH, OW]: the rows without the padding of the last lanes."""
     *channels, _, _, lanes = rescaled.shape
 
     def value(n: te.Value, c: te.Value, y: te.Value, x: te.Value) -> te.Value:
         return rescaled[n, c, y, x // lanes, x % lanes]
 
-    shape = (*channels, *sampled.windows.counts)
+    shape = (*channels, *windows.places)
     return te.compute(shape, value, name, PLACED)
 
 
-def _packed_channels(where: str, x: te.Tensor, weight: te.Tensor, sampled: SampledInput, layout: WindowLayout) -> int:
+def _packed_channels(where: str, x: te.Tensor, weight: te.Tensor, windows: Window, layout: WindowLayout) -> int:
     """The channels of data and weight, whose layout must be that of the target."""
-    rows, columns = sampled.windows.kernel_shape
+    rows, columns = windows.taps
     channels = static_extent(where, "extent 1 of x", x.shape[1])
     wanted = (channels, rows, -(-columns // layout.taps), layout.taps)
     if packed_extents(where, weight, 4) != wanted or weight.dtype != "int8":

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from vdla.compiler.ir import Array, limits
 from vdla.compiler.operators.checks import OperatorError, check_choice, integers, target_of
 from vdla.compiler.operators.quantisation import QUANTISED, activation_shift, check_zero_point
-from vdla.compiler.operators.sampled_input import SampledInput
 from vdla.compiler.operators.windows import Ints
 from vdla.compiler.target import Target
+from vdla.support.window import Window
 
 _NARROW_ROW = 8  # results in a row that fill half a vector
 
@@ -41,11 +41,11 @@ class WindowLayout:
     taps: int
     data: str
 
-    def columns(self, sampled: SampledInput) -> int:
+    def columns(self, sampled: Window) -> int:
         """The columns of the data that the lanes and taps of a row read."""
-        blocks, groups = -(-sampled.windows.counts[1] // self.lanes), -(-sampled.windows.kernel_shape[1] // self.taps)
-        last = (blocks * self.lanes - 1) * sampled.stride(1)
-        return last + (groups * self.taps - 1) * sampled.windows.dilations[1] + 1
+        blocks, groups = -(-sampled.places[1] // self.lanes), -(-sampled.taps[1] // self.taps)
+        last = (blocks * self.lanes - 1) * sampled.strides[1]
+        return last + (groups * self.taps - 1) * sampled.dilations[1] + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.ir import limits
 from vdla.compiler.operators.pool import reduce_windows
 from vdla.compiler.operators.quantisation import activation_shift, requantise
-from vdla.compiler.operators.windows import Windows, windows_of
+from vdla.compiler.operators.windows import windows_of
 from vdla.hardware.numerics import scales_from_floats
+from vdla.support.window import Window
 
 _WINDOW = ("kernel_shape", "strides", "pads", "dilations")
 
@@ -139,26 +140,18 @@ def qaverage_pool(call: NodeCall, annotations: Mapping[str, str] | None = None) 
     return te.compute(sums.shape, value, call.name())
 
 
-def quotients(call: NodeCall, windows: Windows) -> Array:
+def quotients(call: NodeCall, windows: Window) -> Array:
     """The scale over the count of each window; one number if all counts are equal."""
     real = np.ldexp(call.attribute("multiplier").astype(np.float64), -call.attribute("shift"))
     counts = np.ones((), np.int64)
-    for d, number in enumerate(windows.counts):
-        along = np.array([_inside(windows, d, n) for n in range(number)])
-        counts = np.multiply.outer(counts, along)
+    for d in range(len(windows.size)):
+        counts = np.multiply.outer(counts, windows.reads_image(d).sum(axis=1))
     if call.attribute("count_include_pad"):
-        counts = np.full(windows.counts, np.prod(windows.kernel_shape))
+        counts = np.full(windows.places, np.prod(windows.taps))
     if (counts == counts.flat[0]).all():
         counts = counts.reshape(-1)[:1]
     multiplier, shift = scales_from_floats(real / np.maximum(counts, 1))
     return np.asarray(np.ldexp(multiplier.astype(np.float64), -shift), np.float32)
-
-
-def _inside(windows: Windows, d: int, window: int) -> int:
-    """The elements of the input that a window covers along a dimension."""
-    start = window * windows.strides[d] - windows.pads_before[d]
-    positions = start + np.arange(windows.kernel_shape[d]) * windows.dilations[d]
-    return int(((positions >= 0) & (positions < windows.extents[d])).sum())
 
 
 INTEGER_ELEMENTWISE = (
