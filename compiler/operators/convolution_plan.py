@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from vdla.compiler import te
 from vdla.compiler.ir import DTYPES, Array, is_float, storage_dtype
 from vdla.compiler.operators.blocked import blocks_of, pack_channels
-from vdla.compiler.operators.blocked_depthwise_conv2d import blocked_depthwise_conv2d, pack_blocked_depthwise_conv2d
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -25,7 +24,7 @@ from vdla.compiler.operators.checks import (
     target_of,
 )
 from vdla.compiler.operators.conv2d import conv2d, lanes_of, pack_conv2d
-from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d, pack_depthwise_conv2d
 from vdla.compiler.operators.layouts import block_size
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.operators.winograd import TRANSFORMS, WINDOW, pack_winograd, winograd_conv2d
@@ -79,7 +78,7 @@ class ConvolutionPlan:
             raise OperatorError(f"plan_convolution: weight must be {self.dtype}{list(self.weight_shape)}, got {found}")
         match self.algorithm:
             case "depthwise":
-                return weight if self.block is None else pack_blocked_depthwise_conv2d(weight, self.block)
+                return weight if self.block is None else pack_depthwise_conv2d(weight, self.block)
             case "direct":
                 return pack_conv2d(weight, self.target, self.groups, self.lanes)
         return pack_winograd(weight, _tile_of(self.algorithm), self.target, self.lanes)
@@ -109,8 +108,8 @@ class ConvolutionPlan:
         windows, outputs = self.windows, self.weight_shape[0]
         match self.algorithm:
             case "depthwise":
-                operator = depthwise_conv2d if self.block is None else blocked_depthwise_conv2d
-                return operator(x, weight, bias, windows.strides, windows.pads, windows.dilations, name)
+                options = windows.strides, windows.pads, windows.dilations
+                return depthwise_conv2d(x, weight, bias, *options, self._layout, name)
             case "direct":
                 return conv2d(
                     x,

@@ -52,15 +52,24 @@ def windows_of(
     return window
 
 
-def in_image(window: Window, position: Sequence[te.Value]) -> list[te.Value]:
-    """The conditions under which a position is in the image; empty if no window leaves it."""
+def in_image(window: Window, position: Sequence[te.Value], extents: Sequence[int] = ()) -> list[te.Value]:
+    """The conditions under which a position is in the image; empty if no window leaves it.
+
+    Windows reach `extents` elements of the sampled image, by default those that they span.
+    """
     conditions = []
     for d, index in enumerate(position):
+        last = (extents[d] - 1) * window.steps[d] - window.before[d] if extents else window.last(d)
         if window.before[d]:
             conditions.append(index >= 0)
-        if window.overhang[d]:
+        if last >= window.size[d]:
             conditions.append(index < window.size[d])
     return conditions
+
+
+def select_if(conditions: Sequence[te.Value], element: te.Value, otherwise: te.Value) -> te.Value:
+    """An element where all conditions hold, which may be none."""
+    return te.select(te.all_of(*conditions), element, otherwise) if conditions else element
 
 
 def sampled_position(window: Window, sample: Sequence[te.Value]) -> list[te.Value]:
