@@ -103,11 +103,11 @@ def _conv(rng: Generator) -> Workload:
 def _depthwise(rng: Generator) -> Workload:
     """3x3 windows, 14x14, 512 channels."""
     lanes = host().lanes(4)
-    packed = operators.pack_blocked_depthwise_conv2d(rng.standard_normal((512, 1, 3, 3), np.float32), lanes)
+    packed = operators.pack_depthwise_conv2d(rng.standard_normal((512, 1, 3, 3), np.float32), lanes)
     arrays = {"x": _image(rng, 512, 14, lanes), "w": packed}
 
     def conv(x: te.Tensor, w: te.Tensor, name: str) -> te.Tensor:
-        return operators.blocked_depthwise_conv2d(x, w, pads=1, name=name)
+        return operators.depthwise_conv2d(x, w, pads=1, layout=f"NCHW{lanes}c", name=name)
 
     return _with_batch_norm(rng, (conv, ("x", "w"), "y"), arrays, 512, lanes)
 

@@ -86,12 +86,14 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.llvm.intrinsics compiler.operators compiler.operators.cpu"
     ),
     "compiler.graph": "support",
-    "compiler.graph.rules": "hardware compiler.ir compiler.target compiler.te compiler.operators compiler.graph",
+    "compiler.graph.rules": (
+        "support hardware compiler.ir compiler.target compiler.te compiler.operators compiler.graph"
+    ),
     "compiler.templates": (
         "support hardware compiler.ir compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
     ),
     "compiler.graph.layouts": "compiler.ir compiler.target compiler.operators compiler.graph compiler.graph.rules",
-    "compiler.graph.integer": "hardware compiler.operators compiler.graph",
+    "compiler.graph.integer": "support hardware compiler.operators compiler.graph",
     "compiler.graph.machine": "hardware compiler.operators.vdla compiler.graph compiler.templates",
     "compiler.graph.operators": (
         "support compiler.ir compiler.target compiler.te compiler.operators compiler.graph compiler.graph.rules "
@@ -133,7 +135,7 @@ ROOMS: dict[str, str] = {
         "support compiler.abi compiler.ir compiler.target compiler.analysis compiler.lowering compiler.schedule "
         "compiler.codegen.opencl compiler.codegen.ptx runtime.native"
     ),
-    "runtime.numpy_operators": "hardware",
+    "runtime.numpy_operators": "support hardware",
     "runtime.executor": (
         "support hardware.isa hardware hardware.program compiler.abi simulator.stats simulator.verify runtime.devices "
         "runtime.native runtime.grid runtime.numpy_operators"

@@ -12,18 +12,6 @@ a function of `vdla.compiler.operators.conv2d`. `docs/operators.md` lists all of
 
 from vdla.compiler.operators.bitserial_dense import Coding, bitserial_dense, pack_bitserial_dense
 from vdla.compiler.operators.blocked import from_blocked, pack_channels, to_blocked
-from vdla.compiler.operators.blocked_depthwise_conv2d import blocked_depthwise_conv2d, pack_blocked_depthwise_conv2d
-from vdla.compiler.operators.blocked_pool import (
-    blocked_average_pool,
-    blocked_global_average_pool,
-    blocked_max_pool,
-    blocked_qglobal_average_pool,
-)
-from vdla.compiler.operators.blocked_qconv2d import blocked_qconv2d
-from vdla.compiler.operators.blocked_qdepthwise_conv2d import (
-    blocked_qdepthwise_conv2d,
-    pack_blocked_qdepthwise_conv2d,
-)
 from vdla.compiler.operators.broadcast import (
     add,
     broadcast_to,
@@ -51,7 +39,7 @@ from vdla.compiler.operators.conv2d import conv2d, pack_conv2d
 from vdla.compiler.operators.conv_transpose import conv_transpose
 from vdla.compiler.operators.convolution import convolution
 from vdla.compiler.operators.convolution_plan import ConvolutionPlan, plan_convolution
-from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d, pack_depthwise_conv2d
 from vdla.compiler.operators.elementwise import (
     absolute,
     cast,
@@ -115,6 +103,7 @@ from vdla.compiler.operators.pool import (
     lp_pool,
     max_pool,
     max_pool_indices,
+    qglobal_average_pool,
 )
 from vdla.compiler.operators.qadd import qadd
 from vdla.compiler.operators.qconv2d import qconv2d
@@ -153,13 +142,6 @@ __all__ = [
     "average_pool",
     "batch_norm",
     "bitserial_dense",
-    "blocked_average_pool",
-    "blocked_depthwise_conv2d",
-    "blocked_global_average_pool",
-    "blocked_max_pool",
-    "blocked_qconv2d",
-    "blocked_qdepthwise_conv2d",
-    "blocked_qglobal_average_pool",
     "broadcast_to",
     "cast",
     "ceil",
@@ -228,11 +210,10 @@ __all__ = [
     "negative",
     "one_hot",
     "pack_bitserial_dense",
-    "pack_blocked_depthwise_conv2d",
-    "pack_blocked_qdepthwise_conv2d",
     "pack_channels",
     "pack_conv2d",
     "pack_dense",
+    "pack_depthwise_conv2d",
     "pack_qconv2d",
     "pack_qdense",
     "pack_qdepthwise_conv2d",
@@ -246,6 +227,7 @@ __all__ = [
     "qconv2d",
     "qdense",
     "qdepthwise_conv2d",
+    "qglobal_average_pool",
     "reciprocal",
     "relu",
     "relu6",

@@ -30,8 +30,9 @@ from vdla.compiler.operators.layouts import block_size, check_layout
 from vdla.compiler.operators.pad import pad
 from vdla.compiler.operators.results import accumulator_dtype, result_name, to_accumulator
 from vdla.compiler.operators.roles import GROUP, OPERATOR
-from vdla.compiler.operators.windows import Ints, Windows, windows_of
+from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
+from vdla.support.window import Window
 
 _NAME = "conv2d"
 
@@ -77,7 +78,7 @@ def conv2d(
 class ConvGeometry:
     """Channels and output channels of a group of a convolution, the latter in blocks of lanes."""
 
-    windows: Windows
+    windows: Window
     groups: int
     group_channels: int
     group_outputs: int
@@ -157,11 +158,10 @@ def _geometry(
 # --- stages ---------------------------------------------------------------------------------------
 
 
-def pad_image(x: te.Tensor, windows: Windows, name: str) -> te.Tensor:
+def pad_image(x: te.Tensor, windows: Window, name: str) -> te.Tensor:
     """The image padded as far as windows read; the image itself if no window leaves it."""
-    after = [max(0, windows.last(d) + 1 - windows.extents[d]) for d in range(2)]
     lanes = (0,) * (len(x.shape) - 4)
-    pads = (0, 0, *windows.pads_before, *lanes, 0, 0, *after, *lanes)
+    pads = (0, 0, *windows.before, *lanes, 0, 0, *windows.overhang, *lanes)
     return pad(x, pads, name=name) if any(pads) else x
 
 
@@ -171,7 +171,7 @@ def _sums(
     """[N, blocks, OH, OW, lanes]: the sums, with the bias; `block` is that of the image."""
     windows = geometry.windows
     ci = te.reduce_axis(geometry.group_channels, "ci")
-    kh, kw = te.reduce_axis(windows.kernel_shape[0], "kh"), te.reduce_axis(windows.kernel_shape[1], "kw")
+    kh, kw = te.reduce_axis(windows.taps[0], "kh"), te.reduce_axis(windows.taps[1], "kw")
 
     def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
         channel = ci if geometry.groups == 1 else cb // geometry.group_blocks * geometry.group_channels + ci
@@ -182,7 +182,7 @@ def _sums(
         start = None if bias is None else to_accumulator(geometry.of_channel(bias, cb, c))
         return te.sum(product, axis=[ci, kh, kw], init=start)
 
-    shape = (image.shape[0], geometry.blocks, *windows.counts, geometry.lanes)
+    shape = (image.shape[0], geometry.blocks, *windows.places, geometry.lanes)
     group = geometry.group_outputs if geometry.groups > 1 else 0
     return te.compute(shape, value, name, {OPERATOR: _NAME, GROUP: group})
 
@@ -203,8 +203,8 @@ def result_in_layout(
         return with_bias(total[n, geometry.block_of(co), oh, ow, geometry.lane_of(co)], co)
 
     if is_blocked:
-        return te.compute((*total.shape[:2], *geometry.windows.counts, geometry.lanes), in_blocks, name)
-    return te.compute((total.shape[0], geometry.outputs, *geometry.windows.counts), plain, name)
+        return te.compute((*total.shape[:2], *geometry.windows.places, geometry.lanes), in_blocks, name)
+    return te.compute((total.shape[0], geometry.outputs, *geometry.windows.places), plain, name)
 
 
 # --- weights --------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from vdla.compiler.operators.checks import (
 )
 from vdla.compiler.operators.pad import pad
 from vdla.compiler.operators.results import result_name, to_accumulator
-from vdla.compiler.operators.windows import Ints, Windows, windows_of
+from vdla.compiler.operators.windows import Ints, windows_of
+from vdla.support.window import Window
 
 _NAME = "convolution"
 
@@ -50,18 +51,17 @@ def convolution(
     return te.compute(total.shape, value, result)
 
 
-def _padded(x: te.Tensor, windows: Windows, name: str) -> te.Tensor:
+def _padded(x: te.Tensor, windows: Window, name: str) -> te.Tensor:
     """The input padded as far as windows read."""
-    after = [max(0, windows.last(d) + 1 - extent) for d, extent in enumerate(windows.extents)]
-    pads = (0, 0, *windows.pads_before, 0, 0, *after)
+    pads = (0, 0, *windows.before, 0, 0, *windows.overhang)
     return pad(x, pads, name=name) if any(pads) else x
 
 
-def _sums(image: te.Tensor, weight: te.Tensor, windows: Windows, groups: int, name: str) -> te.Tensor:
+def _sums(image: te.Tensor, weight: te.Tensor, windows: Window, groups: int, name: str) -> te.Tensor:
     """[N, CO, windows...]: the sums over channels and taps."""
     channels, outputs = weight.shape[1], weight.shape[0] // groups
     c = te.reduce_axis(channels, "c")
-    taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.kernel_shape)]
+    taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.taps)]
 
     def value(*i: te.Value) -> te.Value:
         n, k, *at = i
@@ -74,7 +74,7 @@ def _sums(image: te.Tensor, weight: te.Tensor, windows: Windows, groups: int, na
             to_accumulator(image[(n, channel, *position)]) * to_accumulator(weight[(k, c, *taps)]), axis=[c, *taps]
         )
 
-    return te.compute((image.shape[0], weight.shape[0], *windows.counts), value, name)
+    return te.compute((image.shape[0], weight.shape[0], *windows.places), value, name)
 
 
 def _check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, groups: int) -> None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from vdla.compiler import te
 from vdla.compiler.ir import DTYPES, Array, is_float, storage_dtype
 from vdla.compiler.operators.blocked import blocks_of, pack_channels
-from vdla.compiler.operators.blocked_depthwise_conv2d import blocked_depthwise_conv2d, pack_blocked_depthwise_conv2d
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -25,11 +24,12 @@ from vdla.compiler.operators.checks import (
     target_of,
 )
 from vdla.compiler.operators.conv2d import conv2d, lanes_of, pack_conv2d
-from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d, pack_depthwise_conv2d
 from vdla.compiler.operators.layouts import block_size
-from vdla.compiler.operators.windows import Ints, Windows, windows_of
+from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.operators.winograd import TRANSFORMS, WINDOW, pack_winograd, winograd_conv2d
 from vdla.compiler.target import Target
+from vdla.support.window import Window
 
 ALGORITHMS = ("direct", "depthwise", "winograd2", "winograd4")
 _TRANSFORM_COST = 64  # multiply-adds to transform a tile, for each channel of the data and of the result
@@ -46,7 +46,7 @@ class ConvolutionPlan:
 
     algorithm: str
     weight_shape: tuple[int, ...]
-    windows: Windows
+    windows: Window
     groups: int
     dtype: str
     target: Target
@@ -78,7 +78,7 @@ class ConvolutionPlan:
             raise OperatorError(f"plan_convolution: weight must be {self.dtype}{list(self.weight_shape)}, got {found}")
         match self.algorithm:
             case "depthwise":
-                return weight if self.block is None else pack_blocked_depthwise_conv2d(weight, self.block)
+                return weight if self.block is None else pack_depthwise_conv2d(weight, self.block)
             case "direct":
                 return pack_conv2d(weight, self.target, self.groups, self.lanes)
         return pack_winograd(weight, _tile_of(self.algorithm), self.target, self.lanes)
@@ -108,8 +108,8 @@ class ConvolutionPlan:
         windows, outputs = self.windows, self.weight_shape[0]
         match self.algorithm:
             case "depthwise":
-                operator = depthwise_conv2d if self.block is None else blocked_depthwise_conv2d
-                return operator(x, weight, bias, windows.strides, windows.pads, windows.dilations, name)
+                options = windows.strides, windows.pads, windows.dilations
+                return depthwise_conv2d(x, weight, bias, *options, self._layout, name)
             case "direct":
                 return conv2d(
                     x,
@@ -197,7 +197,7 @@ def _applies(plan: ConvolutionPlan) -> bool:
         case "depthwise":
             one_each = plan.block is None or plan.weight_shape[0] == plan.groups
             return plan.weight_shape[1] == 1 and same_layout and one_each
-    plain = (*windows.kernel_shape, *windows.strides, *windows.dilations) == (WINDOW, WINDOW, 1, 1, 1, 1)
+    plain = (*windows.taps, *windows.strides, *windows.dilations) == (WINDOW, WINDOW, 1, 1, 1, 1)
     return plain and plan.groups == 1 and is_float(plan.dtype) and same_layout
 
 
@@ -209,9 +209,9 @@ def _fastest(plan: ConvolutionPlan, applicable: Sequence[str]) -> str:
     if "winograd2" not in applicable:
         return "direct"
     tile = _tile_of("winograd2")
-    tiles = -(-windows.counts[0] // tile) * -(-windows.counts[1] // tile)
+    tiles = -(-windows.places[0] // tile) * -(-windows.places[1] // tile)
     winograd = tiles * ((tile + WINDOW - 1) ** 2 * channels * outputs + _TRANSFORM_COST * (channels + outputs))
-    direct = windows.counts[0] * windows.counts[1] * WINDOW**2 * channels * outputs
+    direct = windows.places[0] * windows.places[1] * WINDOW**2 * channels * outputs
     return "winograd2" if winograd < _WINOGRAD_GAIN * direct else "direct"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError, check_tensor
+from vdla.compiler.operators.checks import OperatorError, check_rank, check_tensor
 
 
 def block_size(where: str, what: str, layout: object, plain: str, blocked: str) -> int | None:
@@ -28,3 +28,20 @@ def check_layout(where: str, what: str, tensor: te.Tensor, layout: str, block: i
         raise OperatorError(f"{where}: {what} must have {rank} dimensions in layout {layout}, got {len(tensor.shape)}")
     if block is not None and tensor.shape[-1] != block:
         raise OperatorError(f"{where}: {what} must have {block} lanes in layout {layout}, got {tensor.shape[-1]}")
+
+
+def image_block(where: str, x: te.Tensor, layout: object) -> int | None:
+    """The lanes of the blocks of an image [N, C, H, W] or [N, C / lanes, H, W, lanes]."""
+    block = block_size(where, "layout", layout, "NCHW", "c")
+    rank = 4 if block is None else 5
+    check_rank(where, "x", x, rank, rank)
+    if block is not None:
+        check_layout(where, "x", x, f"NCHW{block}c", block)
+    return block
+
+
+def at_channel(block: int | None, n: te.Value, channel: te.Value, *place: te.Value) -> tuple[te.Value, ...]:
+    """The index of a channel of an image at a place."""
+    if block is None:
+        return (n, channel, *place)
+    return (n, channel // block, *place, channel % block)

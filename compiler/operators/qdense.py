@@ -9,7 +9,7 @@ from __future__ import annotations
 from vdla.compiler import te
 from vdla.compiler.operators.checks import OperatorError, check_rank, static_extent, target_of
 from vdla.compiler.operators.quantisation import (
-    check_clip,
+    Requantisation,
     check_quantised,
     check_requantisation,
     check_vector,
@@ -17,7 +17,6 @@ from vdla.compiler.operators.quantisation import (
     output_count,
     packed_extents,
     packing_error,
-    requantise,
 )
 from vdla.compiler.operators.quantised_weights import DotLayout, best_dot_layout
 from vdla.compiler.operators.results import result_name
@@ -47,19 +46,20 @@ def qdense(
     layout = best_dot_layout(target_of(where, target))
     packed = _packed_features(where, x, weight, layout)
     features = output_count(where, "out_features", out_features, packed)
+    requantisation = None
     if scale is None:
         check_vector(where, "bias", bias, packed, "int32")
         _check_zero_point_of_sums(where, y_zero_point)
     else:
-        check_requantisation(where, bias, scale, packed, y_zero_point, dtype)
-        check_clip(where, clip, dtype)
+        requantisation = Requantisation(scale, y_zero_point, dtype, largest_sum, clip, bias)
+        check_requantisation(where, bias, packed, requantisation)
     result = result_name(x, "qdense", name)
     data = _group_inputs(x, layout, f"{result}_data")
     total = _sums(data, weight, layout, result)
 
     def value(m: te.Value, n: te.Value) -> te.Value:
-        biased = total[m, n // layout.lanes, n % layout.lanes] + bias[n]
-        return biased if scale is None else requantise(biased, scale[n], y_zero_point, dtype, largest_sum, clip)
+        element = total[m, n // layout.lanes, n % layout.lanes]
+        return element + bias[n] if requantisation is None else requantisation.result(element, n)
 
     return te.compute((x.shape[0], features), value, result, PLACED)
 

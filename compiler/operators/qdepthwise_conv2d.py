@@ -1,33 +1,31 @@
 """Quantised depthwise convolution: ONNX's QLinearConv with one symmetric int8 kernel a channel.
 
-The stages: `<name>_data` the padded input; `<name>_sum` the int32 sums, in lanes along the rows of
-the result; `<name>_rescaled` the sums rescaled; `<name>` the result, without the padding of the
-last lanes.
+Lanes lie along the rows of the result or, in blocks, along channels. The stages: `<name>_data` the
+padded input; `<name>_sum` the int32 sums; `<name>` the result. In rows it leaves out the padding of
+the last lanes of `<name>_rescaled`. `pack_qdepthwise_conv2d` makes weight, bias and scale.
 """
 
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import check_rank, static_extent, target_of
+from vdla.compiler.operators.checks import OperatorError, static_extent, target_of
+from vdla.compiler.operators.layouts import image_block
 from vdla.compiler.operators.quantisation import (
+    Requantisation,
     activation_shift,
-    check_clip,
     check_quantised,
     check_requantisation,
     check_zero_point,
     convert_activation,
     packed_extents,
     packing_error,
-    requantise,
 )
-from vdla.compiler.operators.quantised_weights import WindowLayout, window_layout
+from vdla.compiler.operators.quantised_weights import WindowLayout, block_layout, row_layout
 from vdla.compiler.operators.results import result_name
 from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED, RESCALED, RESULT, STRIDE
-from vdla.compiler.operators.sampled_input import SampledInput, sampled_input
-from vdla.compiler.operators.windows import Ints, windows_of
+from vdla.compiler.operators.windows import Ints, in_image, sampled_position, select_if, windows_of
 from vdla.compiler.target import Target
-
-_Requantisation = tuple[int, str, int | None, tuple[int, int] | None]  # arguments of `requantise`
+from vdla.support.window import Window
 
 
 def qdepthwise_conv2d(
@@ -45,94 +43,107 @@ def qdepthwise_conv2d(
     dilations: Ints = 1,
     largest_sum: int | None = None,
     clip: tuple[int, int] | None = None,
+    layout: str = "NCHW",
     name: str | None = None,
 ) -> te.Tensor:
     """The depthwise convolution of uint8 or int8 `x` with int8 kernels; the result has `dtype`.
 
-    `weight` is int8 [C, KH, groups, taps], as `pack_qdepthwise_conv2d` makes it for `target`,
-    `bias` int32 [C] and `scale` float32 [C]. Padding has the value `x_zero_point`.
+    `weight` is int8 [C, KH, groups, taps], or [C / lanes, KH, groups, lanes, taps] for the layout
+    "NCHW<lanes>c" of x and the result, as `pack_qdepthwise_conv2d` makes it for `target`, `bias`
+    int32 [C] and `scale` float32 [C]. Results lie within `clip`. Padding has the value
+    `x_zero_point`.
     """
     where = name or "qdepthwise_conv2d"
-    check_rank(where, "x", x, 4, 4)
+    block = image_block(where, x, layout)
     check_quantised(where, "x", x)
     zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype)
-    sampled = sampled_input(windows_of(where, x.shape[2:], kernel_shape, strides, pads, dilations))
-    windows = sampled.windows
-    columns = (windows.counts[1], windows.kernel_shape[1], windows.strides[1], windows.dilations[1])
-    layout = window_layout(target_of(where, target), *columns)
-    channels = _packed_channels(where, x, weight, sampled, layout)
-    check_requantisation(where, bias, scale, channels, y_zero_point, dtype)
-    check_clip(where, clip, dtype)
-    result = result_name(x, "qdepthwise_conv2d", name)
-    data = _pad_data(x, sampled, layout, zero, f"{result}_data")
-    total = _sums(data, weight, sampled, layout, result)
-    return _result(
-        _rescale(total, bias, scale, (y_zero_point, dtype, largest_sum, clip), f"{result}_rescaled"), sampled, result
+    windows = windows_of(where, x.shape[2:4], kernel_shape, strides, pads, dilations)
+    form = (row_layout if block is None else block_layout)(target_of(where, target), windows)
+    channels = _packed_channels(where, x, block, weight, windows, form)
+    requantisation = Requantisation(
+        scale=scale,
+        zero_point=y_zero_point,
+        dtype=dtype,
+        largest_sum=largest_sum,
+        clip=clip,
+        bias=bias if block is None else None,
     )
+    check_requantisation(where, bias, channels, requantisation)
+    result = result_name(x, "qdepthwise_conv2d", name)
+    places = windows.places[1] if block is not None else -(-windows.places[1] // form.lanes) * form.lanes
+    data = _data(x, windows, form.columns(windows.sampled, places), form.data, zero, f"{result}_data")
+    if block is not None:
+        total = _sums_of_blocks(data, weight, bias, windows.sampled, form, result)
+        return requantisation.results(total, lambda *i: i[1] * block + i[4], result)
+    total = _sums_of_rows(data, weight, windows.sampled, form, result)
+    rescaled = requantisation.results(total, lambda *i: i[1], f"{result}_rescaled", PLACED)
+
+    def value(n: te.Value, c: te.Value, y: te.Value, w: te.Value) -> te.Value:
+        return rescaled[n, c, y, w // form.lanes, w % form.lanes]
+
+    return te.compute((*x.shape[:2], *windows.places), value, result, PLACED)
 
 
 # --- stages ---------------------------------------------------------------------------------------
 
 
-def _pad_data(x: te.Tensor, sampled: SampledInput, layout: WindowLayout, zero_point: int, name: str) -> te.Tensor:
-    """[N, C, H, W]: the padded input, including the columns that the last lanes and taps read."""
-    rows, columns = sampled.extents[0], layout.columns(sampled)
-    padding = zero_point + activation_shift(x.dtype, layout.data)
+def _data(x: te.Tensor, windows: Window, columns: int, dtype: str, zero_point: int, name: str) -> te.Tensor:
+    """[N, C, H, W] or in blocks: the padded input, with all columns that lanes and taps read."""
+    padding = te.const(zero_point + activation_shift(x.dtype, dtype), dtype)
+    rows = windows.sampled.size[0]
 
-    def value(n: te.Value, c: te.Value, h: te.Value, w: te.Value) -> te.Value:
-        position = sampled.position(h, w)
-        element = convert_activation(x[n, c, position[0], position[1]], layout.data)
-        return te.select(te.all_of(*_inside(x, position)), element, te.const(padding, layout.data))
+    def value(n: te.Value, c: te.Value, h: te.Value, w: te.Value, *lane: te.Value) -> te.Value:
+        position = sampled_position(windows, (h, w))
+        inside = in_image(windows, position, (rows, columns))
+        return select_if(inside, convert_activation(x[(n, c, *position, *lane)], dtype), padding)
 
-    return te.compute((*x.shape[:2], rows, columns), value, name, PLACED)
-
-
-def _inside(x: te.Tensor, position: list[te.Value]) -> list[te.Value]:
-    """The conditions under which a position lies in the image."""
-    bounds = zip(position, x.shape[2:], strict=True)
-    return [condition for index, extent in bounds for condition in (index >= 0, index < extent)]
+    return te.compute((*x.shape[:2], rows, columns, *x.shape[4:]), value, name, PLACED)
 
 
-def _sums(data: te.Tensor, weight: te.Tensor, sampled: SampledInput, layout: WindowLayout, name: str) -> te.Tensor:
+def _sums_of_rows(data: te.Tensor, weight: te.Tensor, windows: Window, form: WindowLayout, name: str) -> te.Tensor:
     """[N, C, OH, OW / lanes, lanes]: the int32 sums."""
     r, g, i = (te.reduce_axis(extent, axis) for extent, axis in zip(weight.shape[1:], "rgi", strict=True))
 
     def value(n: te.Value, c: te.Value, y: te.Value, b: te.Value, o: te.Value) -> te.Value:
-        column = sampled.sample(1, b * layout.lanes + o, g * layout.taps + i)
-        left = te.cast("int32", data[n, c, sampled.sample(0, y, r), column])
+        column = windows.padded_position(1, b * form.lanes + o, g * form.taps + i)
+        left = te.cast("int32", data[n, c, windows.padded_position(0, y, r), column])
         return te.sum(left * te.cast("int32", weight[c, r, g, i]), axis=[r, g, i])
 
-    rows, columns = sampled.windows.counts
-    shape = (*data.shape[:2], rows, -(-columns // layout.lanes), layout.lanes)
-    stages = {DATA: data.name, RESCALED: f"{name}_rescaled", RESULT: name, STRIDE: sampled.stride(1)}
+    rows, columns = windows.places
+    shape = (*data.shape[:2], rows, -(-columns // form.lanes), form.lanes)
+    stages = {DATA: data.name, RESCALED: f"{name}_rescaled", RESULT: name, STRIDE: windows.strides[1]}
     return te.compute(shape, value, f"{name}_sum", {OPERATOR: "qdepthwise_conv2d", **stages})
 
 
-def _rescale(total: te.Tensor, bias: te.Tensor, scale: te.Tensor, options: _Requantisation, name: str) -> te.Tensor:
-    """[N, C, OH, OW / lanes, lanes]: the sums requantised with `options`."""
+def _sums_of_blocks(
+    data: te.Tensor, weight: te.Tensor, bias: te.Tensor, windows: Window, form: WindowLayout, name: str
+) -> te.Tensor:
+    """[N, C / L, OH, OW, L]: the int32 sums, from the bias on."""
+    extents = (weight.shape[1], weight.shape[2], form.taps)
+    r, g, i = (te.reduce_axis(extent, axis) for extent, axis in zip(extents, "rgi", strict=True))
 
-    def value(n: te.Value, c: te.Value, y: te.Value, b: te.Value, o: te.Value) -> te.Value:
-        return requantise(total[n, c, y, b, o] + bias[c], scale[c], *options)
+    def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
+        column = windows.padded_position(1, ow, g * form.taps + i)
+        left = te.cast("int32", data[n, cb, windows.padded_position(0, oh, r), column, c])
+        product = left * te.cast("int32", weight[cb, r, g, c, i])
+        return te.sum(product, axis=[r, g, i], init=bias[cb * form.lanes + c])
 
-    return te.compute(total.shape, value, name, PLACED)
-
-
-def _result(rescaled: te.Tensor, sampled: SampledInput, name: str) -> te.Tensor:
-    """[N, C, OH, OW]: the rows without the padding of the last lanes."""
-    *channels, _, _, lanes = rescaled.shape
-
-    def value(n: te.Value, c: te.Value, y: te.Value, x: te.Value) -> te.Value:
-        return rescaled[n, c, y, x // lanes, x % lanes]
-
-    shape = (*channels, *sampled.windows.counts)
-    return te.compute(shape, value, name, PLACED)
+    shape = (*data.shape[:2], *windows.places, form.lanes)
+    return te.compute(shape, value, f"{name}_sum", {OPERATOR: "blocked_qdepthwise_conv2d", DATA: data.name})
 
 
-def _packed_channels(where: str, x: te.Tensor, weight: te.Tensor, sampled: SampledInput, layout: WindowLayout) -> int:
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def _packed_channels(
+    where: str, x: te.Tensor, block: int | None, weight: te.Tensor, windows: Window, form: WindowLayout
+) -> int:
     """The channels of data and weight, whose layout must be that of the target."""
-    rows, columns = sampled.windows.kernel_shape
     channels = static_extent(where, "extent 1 of x", x.shape[1])
-    wanted = (channels, rows, -(-columns // layout.taps), layout.taps)
-    if packed_extents(where, weight, 4) != wanted or weight.dtype != "int8":
+    lanes = () if block is None else (form.lanes,)
+    wanted = (channels, windows.taps[0], form.groups(windows), *lanes, form.taps)
+    if packed_extents(where, weight, len(wanted)) != wanted or weight.dtype != "int8":
         raise packing_error(where, weight, f"int8{list(wanted)}", "pack_qdepthwise_conv2d")
-    return channels
+    if block is not None and block != form.lanes:
+        raise OperatorError(f"{where}: x must be in blocks of {form.lanes} channels, got {block}")
+    return channels * (block or 1)

@@ -6,6 +6,9 @@ scale, rounded half to even, plus the zero point, saturated.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 from vdla.compiler import te
 from vdla.compiler.ir import limits
 from vdla.compiler.operators.checks import (
@@ -93,14 +96,39 @@ def check_vector(where: str, what: str, tensor: te.Tensor, extent: int, dtype: s
         raise OperatorError(f"{where}: {rule}, got {_type_text(tensor)}")
 
 
-def check_requantisation(
-    where: str, bias: te.Tensor, scale: te.Tensor, channels: int, zero_point: object, dtype: str
-) -> None:
-    """Refuse a bias, scale, zero point or result dtype that `requantise` cannot use."""
+@dataclass(frozen=True, slots=True)
+class Requantisation:
+    """What makes results of int32 sums: the arguments of `requantise`, with a scale a channel.
+
+    A `bias` is added first.
+    """
+
+    scale: te.Tensor
+    zero_point: int
+    dtype: str
+    largest_sum: int | None
+    clip: tuple[int, int] | None
+    bias: te.Tensor | None = None
+
+    def result(self, total: te.Value, channel: te.Value) -> te.Value:
+        """The result of a sum."""
+        biased = total if self.bias is None else total + self.bias[channel]
+        return requantise(biased, self.scale[channel], self.zero_point, self.dtype, self.largest_sum, self.clip)
+
+    def results(
+        self, total: te.Tensor, channel: Callable[..., te.Value], name: str, stage: Mapping[str, str] | None = None
+    ) -> te.Tensor:
+        """The results of a tensor of sums, whose `channel` is a function of the index."""
+        return te.compute(total.shape, lambda *i: self.result(total[i], channel(*i)), name, stage)
+
+
+def check_requantisation(where: str, bias: te.Tensor, channels: int, requantisation: Requantisation) -> None:
+    """Refuse a bias, scale, zero point, clip or result dtype that `requantise` cannot use."""
     check_vector(where, "bias", bias, channels, "int32")
-    check_vector(where, "scale", scale, channels, "float32")
-    check_choice(where, "dtype", dtype, QUANTISED)
-    check_zero_point(where, "y_zero_point", zero_point, dtype)
+    check_vector(where, "scale", requantisation.scale, channels, "float32")
+    check_choice(where, "dtype", requantisation.dtype, QUANTISED)
+    check_zero_point(where, "y_zero_point", requantisation.zero_point, requantisation.dtype)
+    check_clip(where, requantisation.clip, requantisation.dtype)
 
 
 # --- packed weights -------------------------------------------------------------------------------

@@ -8,17 +8,18 @@ sum(w).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler.ir import Array, limits
 from vdla.compiler.operators.checks import OperatorError, check_choice, integers, target_of
+from vdla.compiler.operators.layouts import block_size
 from vdla.compiler.operators.quantisation import QUANTISED, activation_shift, check_zero_point
-from vdla.compiler.operators.sampled_input import SampledInput
-from vdla.compiler.operators.windows import Ints
+from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
+from vdla.support.window import Window
 
 _NARROW_ROW = 8  # results in a row that fill half a vector
 
@@ -35,17 +36,22 @@ class DotLayout:
 
 @dataclass(frozen=True, slots=True)
 class WindowLayout:
-    """A sliding dot product: `lanes` neighbouring results of `taps` activations of dtype `data`."""
+    """A sliding dot product of `taps` neighbouring activations of dtype `data`, in `lanes`.
+
+    The lanes are neighbouring results of a row or, for an image in blocks, the channels of a block.
+    """
 
     lanes: int
     taps: int
     data: str
 
-    def columns(self, sampled: SampledInput) -> int:
-        """The columns of the data that the lanes and taps of a row read."""
-        blocks, groups = -(-sampled.windows.counts[1] // self.lanes), -(-sampled.windows.kernel_shape[1] // self.taps)
-        last = (blocks * self.lanes - 1) * sampled.stride(1)
-        return last + (groups * self.taps - 1) * sampled.windows.dilations[1] + 1
+    def groups(self, window: Window) -> int:
+        """The steps of a row of taps."""
+        return -(-window.taps[1] // self.taps)
+
+    def columns(self, window: Window, places: int) -> int:
+        """The columns of the data that the taps of `places` in a row read."""
+        return (places - 1) * window.strides[1] + (self.groups(window) * self.taps - 1) * window.dilations[1] + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +75,24 @@ def best_dot_layout(target: Target) -> DotLayout:
     return DotLayout(*dot_layout(dot), dot.behaviour.buffers["w"].dtype)
 
 
-def window_layout(target: Target, columns: int, taps: int, stride: int, dilation: int) -> WindowLayout:
-    """The layout of the fastest sliding dot product of `target` along rows of `columns` results."""
+def row_layout(target: Target, window: Window) -> WindowLayout:
+    """The layout of the fastest sliding dot product of `target` along the rows of an image."""
     from vdla.compiler.codegen.llvm.intrinsics.window_dot import TAPS, best_window_dot  # loads llvmlite
 
-    lanes = _NARROW_ROW if columns <= _NARROW_ROW else 2 * _NARROW_ROW
-    if dilation == 1 and best_window_dot(target, lanes, 1 if taps == 1 else stride) is not None:
+    lanes = _NARROW_ROW if window.places[1] <= _NARROW_ROW else 2 * _NARROW_ROW
+    if window.dilations[1] == 1 and best_window_dot(target, lanes, window.sampled.strides[1]) is not None:
         return WindowLayout(lanes, TAPS, "uint8")
-    return WindowLayout(target.lanes(4), taps, "int16")
+    return WindowLayout(target.lanes(4), window.taps[1], "int16")
+
+
+def block_layout(target: Target, window: Window) -> WindowLayout:
+    """The layout of the fastest dot product of neighbouring pixels of `target`, in its blocks."""
+    from vdla.compiler.codegen.llvm.intrinsics.window_dot import TAPS, best_channel_window_dot
+
+    lanes = best_dot_layout(target).lanes
+    if window.dilations[1] == 1 and best_channel_window_dot(target, lanes) is not None:
+        return WindowLayout(lanes, TAPS, "uint8")
+    return WindowLayout(lanes, 1, "int16")
 
 
 def pack_qconv2d(
@@ -123,23 +139,27 @@ def pack_qdepthwise_conv2d(
     x_dtype: str = "uint8",
     strides: Ints = 1,
     dilations: Ints = 1,
+    layout: str = "NCHW",
 ) -> PackedWeights:
     """An int8 weight [C, 1, KH, KW], scales and an int32 bias [C], packed for `qdepthwise_conv2d`.
 
-    `strides` and `dilations` must be those of the operator. The packed weight is [C, KH, groups,
-    taps], its rows padded with zeros.
+    `strides`, `dilations` and `layout` must be those of the operator. The packed weight is [C, KH,
+    groups, taps], or [C / lanes, KH, groups, lanes, taps] for an image in blocks; rows and channels
+    are padded with zeros.
     """
     where = "pack_qdepthwise_conv2d"
     check_int8_weight(where, weight, 4, "[C, 1, KH, KW]")
-    channels, multiplier, *kernel_shape = weight.shape
-    if multiplier != 1:
-        raise OperatorError(f"{where}: weight must be an int8 array [C, 1, KH, KW], got {array_text(weight)}")
-    stride, dilation = integers(where, "strides", strides, 2, 1)[1], integers(where, "dilations", dilations, 2, 1)[1]
-    layout = window_layout(target_of(where, target), 1, kernel_shape[1], stride, dilation)
-    packed = pad_to_multiples(weight, (1, 1, 1, layout.taps)).reshape(channels, kernel_shape[0], -1, layout.taps)
-    folded = fold_zero_point(where, weight, bias, x_zero_point, x_dtype, layout.data)
-    largest = largest_sum(weight, folded, x_dtype, layout.data)
-    return PackedWeights(packed, folded, channel_scale(where, scale, weight, 1), largest)
+    if weight.shape[1] != 1:
+        raise OperatorError(f"{where}: weight must be an int8 array [C, 1, KH, KW], got {_array_text(weight)}")
+    machine, in_blocks = target_of(where, target), block_size(where, "layout", layout, "NCHW", "c") is not None
+    window = windows_of(where, weight.shape[2:], weight.shape[2:], strides, 0, 1)
+    window = replace(window, dilations=integers(where, "dilations", dilations, 2, 1))
+    form = (block_layout if in_blocks else row_layout)(machine, window)
+    lanes = form.lanes if in_blocks else 1
+    padded = pad_to_multiples(weight[:, 0], (lanes, 1, form.taps))
+    packed = padded.reshape(-1, lanes, window.taps[0], form.groups(window), form.taps)
+    packed = np.ascontiguousarray(packed.transpose(0, 2, 3, 1, 4)) if in_blocks else packed[:, 0]
+    return _with_bias_and_scale(where, packed, weight, scale, bias, x_zero_point, x_dtype, form.data, lanes)
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -153,24 +173,37 @@ def _pack_for_dot(
     outputs, inputs, *taps = padded.shape
     blocks = padded.reshape(outputs // layout.lanes, layout.lanes, inputs // layout.group, layout.group, *taps)
     packed = np.ascontiguousarray(np.moveaxis(blocks, (1, 3), (-2, -1)).astype(layout.weights))
-    folded = fold_zero_point(where, weight, bias, x_zero_point, x_dtype, layout.data)
+    return _with_bias_and_scale(where, packed, weight, scale, bias, x_zero_point, x_dtype, layout.data, layout.lanes)
+
+
+def _with_bias_and_scale(
+    where: str,
+    packed: Array,
+    weight: Array,
+    scale: Array,
+    bias: Array | None,
+    x_zero_point: int,
+    x_dtype: str,
+    data: str,
+    lanes: int,
+) -> PackedWeights:
+    """A packed weight with the bias and the scale of each channel, padded to whole lanes."""
+    folded = _fold_zero_point(where, weight, bias, x_zero_point, x_dtype, data)
+    scales = _channel_scale(where, scale, weight, lanes)
     return PackedWeights(
-        packed,
-        pad_to_multiples(folded, (layout.lanes,)),
-        channel_scale(where, scale, weight, layout.lanes),
-        largest_sum(weight, folded, x_dtype, layout.data),
+        packed, pad_to_multiples(folded, (lanes,)), scales, _largest_sum(weight, folded, x_dtype, data)
     )
 
 
 def check_int8_weight(where: str, weight: Array, rank: int, form: str) -> None:
     """Refuse anything but a non-empty int8 array of `rank` dimensions."""
     if not isinstance(weight, np.ndarray) or weight.dtype != np.int8 or weight.ndim != rank:
-        raise OperatorError(f"{where}: weight must be an int8 array {form}, got {array_text(weight)}")
+        raise OperatorError(f"{where}: weight must be an int8 array {form}, got {_array_text(weight)}")
     if not weight.size:
-        raise OperatorError(f"{where}: every extent of weight must be at least 1, got {array_text(weight)}")
+        raise OperatorError(f"{where}: every extent of weight must be at least 1, got {_array_text(weight)}")
 
 
-def array_text(value: object) -> str:
+def _array_text(value: object) -> str:
     """The dtype and shape of an array as text; the type of anything else."""
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
 
@@ -180,7 +213,7 @@ def pad_to_multiples(array: Array, multiples: tuple[int, ...]) -> Array:
     return np.pad(array, [(0, -extent % m) for extent, m in zip(array.shape, multiples, strict=True)])
 
 
-def fold_zero_point(
+def _fold_zero_point(
     where: str, weight: Array, bias: Array | None, zero_point: int, x_dtype: str, data: str
 ) -> npt.NDArray[np.int32]:
     """The bias less the contribution of zero point and shift of the data to each sum, in int32."""
@@ -189,11 +222,11 @@ def fold_zero_point(
     sums = weight.astype(np.int64).sum(axis=tuple(range(1, weight.ndim)))
     start = np.zeros(len(weight), np.int32) if bias is None else bias
     if not isinstance(start, np.ndarray) or start.shape != sums.shape or start.dtype != np.int32:
-        raise OperatorError(f"{where}: bias must be an int32 array of {len(sums)}, got {array_text(start)}")
+        raise OperatorError(f"{where}: bias must be an int32 array of {len(sums)}, got {_array_text(start)}")
     return np.asarray((start - offset * sums).astype(np.int32))
 
 
-def largest_sum(weight: Array, bias: npt.NDArray[np.int32], x_dtype: str, data: str) -> int:
+def _largest_sum(weight: Array, bias: npt.NDArray[np.int32], x_dtype: str, data: str) -> int:
     """The bound of the magnitude of sums over data of `x_dtype`, converted to dtype `data`."""
     terms = weight.reshape(len(weight), -1).astype(np.int64)
     ends = [terms * (int(limit) + activation_shift(x_dtype, data)) for limit in limits(x_dtype)]
@@ -201,7 +234,7 @@ def largest_sum(weight: Array, bias: npt.NDArray[np.int32], x_dtype: str, data: 
     return int(max(np.abs(highest).max(), np.abs(lowest).max()))
 
 
-def channel_scale(where: str, scale: Array, weight: Array, lanes: int) -> npt.NDArray[np.float32]:
+def _channel_scale(where: str, scale: Array, weight: Array, lanes: int) -> npt.NDArray[np.float32]:
     """The scale of each channel, padded to whole lanes."""
     given = _finite_float32(where, scale)
     if given.shape not in ((), (1,), (len(weight),)):

@@ -148,10 +148,10 @@ def pack_winograd(weight: Array, tile: int = 4, target: Target | str = "host", l
 def _transform_data(x: te.Tensor, transform: Transform, geometry: ConvGeometry, name: str) -> te.Tensor:
     """[N, m + 2, m + 2, C, TH, TW]: B' d B of each tile of the image; lanes of channels last."""
     m, windows = transform.tile, geometry.windows
-    tiles = tuple(-(-count // m) for count in windows.counts)
-    after = (t * m + WINDOW - 1 - b - n for t, b, n in zip(tiles, windows.pads_before, windows.extents, strict=True))
+    tiles = tuple(-(-count // m) for count in windows.places)
+    after = (t * m + WINDOW - 1 - b - n for t, b, n in zip(tiles, windows.before, windows.size, strict=True))
     lanes, none = x.shape[4:], (0,) * (len(x.shape) - 4)
-    image = pad(x, (0, 0, *windows.pads_before, *none, 0, 0, *after, *none), name=f"{name}_pad")
+    image = pad(x, (0, 0, *windows.before, *none, 0, 0, *after, *none), name=f"{name}_pad")
 
     def along_rows(n: te.Value, c: te.Value, th: te.Value, i: te.Value, w: te.Value, *lane: te.Value) -> te.Value:
         return _row_times(transform.data, i, lambda r: to_accumulator(image[(n, c, th * m + r, w, *lane)]))

@@ -27,7 +27,7 @@ INTERRUPT, FAULT = 1, -1
 _VISIT = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
 
 
-class Window(ctypes.Structure):
+class MappedMemory(ctypes.Structure):
     """A range of addresses and its first byte in the memory array, as in harness/memory.h."""
 
     _fields_ = (("address", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("offset", ctypes.c_uint64))
@@ -87,7 +87,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "create": (machine, ctypes.c_void_p, cycles, ctypes.c_char_p, word, ctypes.c_char_p),
         "destroy": (None, machine),
         "configure": (None, machine, ctypes.POINTER(MemoryParameters)),
-        "map": (None, machine, ctypes.POINTER(Window), cycles),
+        "map": (None, machine, ctypes.POINTER(MappedMemory), cycles),
         "write": (ctypes.c_int, machine, word, word),
         "read": (ctypes.c_int, machine, word, ctypes.POINTER(word)),
         "wait": (ctypes.c_int, machine, cycles),
@@ -208,7 +208,7 @@ class RtlMachine:
         """The addresses at which the memory lies: (address, bytes, offset in the array) of each
         window.
         """
-        table = (Window * len(windows))(*(Window(*window) for window in windows))
+        table = (MappedMemory * len(windows))(*(MappedMemory(*window) for window in windows))
         self._library.vdla_map(self._handle, table, len(windows))
 
     def wait(self, cycles: int) -> bool:

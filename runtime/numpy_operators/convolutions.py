@@ -11,22 +11,23 @@ import numpy as np
 from vdla.runtime.numpy_operators.dtypes import in_float32
 from vdla.runtime.numpy_operators.elementwise import sigmoid
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
-from vdla.runtime.numpy_operators.windows import windows_of
+from vdla.runtime.numpy_operators.windows import pad_image, under_tap
+from vdla.support.window import window_of
 
 
 def convolve(attributes: Attributes, x: Array, weight: Array, bias: Array | None = None) -> Array:
     """[N, CO, windows...], in the type of `x`."""
     groups, batch = attributes.get("group", 1), x.shape[0]
-    windows = windows_of(attributes, x.shape[2:], weight.shape[2:])
-    padded = windows.padded(x, 0)
-    count = math.prod(windows.counts)
+    windows = window_of(attributes, x.shape[2:], weight.shape[2:])
+    padded = pad_image(windows, x, 0)
+    count = math.prod(windows.places)
     total = np.zeros((batch, groups, weight.shape[0] // groups, count), x.dtype)
     kernels: Array = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
-    for tap in windows.taps():
-        under = windows.under(padded, tap).reshape(batch, groups, weight.shape[1], count)
+    for tap in np.ndindex(*windows.taps):
+        under = under_tap(windows, padded, tap).reshape(batch, groups, weight.shape[1], count)
         place: Any = (..., *tap)
         total += np.matmul(kernels[place], under)
-    result = total.reshape(batch, weight.shape[0], *windows.counts)
+    result = total.reshape(batch, weight.shape[0], *windows.places)
     return result if bias is None else result + _per_channel(bias, x.ndim)
 
 

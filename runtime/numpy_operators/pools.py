@@ -8,20 +8,21 @@ import numpy as np
 
 from vdla.runtime.numpy_operators.dtypes import in_float32, widened
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
-from vdla.runtime.numpy_operators.windows import windows_of
+from vdla.runtime.numpy_operators.windows import by_tap, pad_image, under_tap
+from vdla.support.window import window_of
 
 
 def _max_pool(attributes: Attributes, x: Array) -> tuple[Array, Array]:
     """The largest elements, and their positions in `x`; of equal ones the first."""
     wide = widened(x)
-    windows = windows_of(attributes, x.shape[2:], attributes["kernel_shape"])
+    windows = window_of(attributes, x.shape[2:], attributes["kernel_shape"])
     low = -np.inf if wide.dtype.kind == "f" else np.iinfo(wide.dtype).min
-    padded = windows.padded(wide, low)
-    positions = windows.padded(_positions(x.shape, attributes.get("storage_order", 0)), -1)
-    best = np.full((*x.shape[:2], *windows.counts), low, wide.dtype)
+    padded = pad_image(windows, wide, low)
+    positions = pad_image(windows, _positions(x.shape, attributes.get("storage_order", 0)), -1)
+    best = np.full((*x.shape[:2], *windows.places), low, wide.dtype)
     place = np.full(best.shape, -1, np.int64)
-    for tap in windows.taps():
-        element, where = windows.under(padded, tap), windows.under(positions, tap)
+    for tap in np.ndindex(*windows.taps):
+        element, where = under_tap(windows, padded, tap), under_tap(windows, positions, tap)
         better = (where >= 0) & ((element > best) | (place < 0) | (np.isnan(element) & ~np.isnan(best)))
         best, place = np.where(better, element, best), np.where(better, where, place)
     return best.astype(x.dtype), place
@@ -38,22 +39,22 @@ def _positions(shape: tuple[int, ...], column_major: int) -> Array:
 
 def _average_pool(attributes: Attributes, x: Array) -> Array:
     """Padding counts if the node says so; positions that `ceil_mode` adds never do."""
-    windows = windows_of(attributes, x.shape[2:], attributes["kernel_shape"])
+    windows = window_of(attributes, x.shape[2:], attributes["kernel_shape"])
     widths = zip(windows.before, windows.after, strict=True)
     inside = np.pad(np.ones((1, 1, *x.shape[2:])), [(0, 0), (0, 0), *widths],
                     constant_values=attributes.get("count_include_pad", 0))  # fmt: skip
-    reach = windows.padded(x, 0)
+    reach = pad_image(windows, x, 0)
     beyond = [(0, wide - have) for wide, have in zip(reach.shape[2:], inside.shape[2:], strict=True)]
     inside = np.pad(inside, [(0, 0), (0, 0), *beyond])
-    total = sum(windows.under(reach, tap) for tap in windows.taps())
-    return np.asarray(total / sum(windows.under(inside, tap) for tap in windows.taps()))
+    total = sum(by_tap(windows, reach))
+    return np.asarray(total / sum(by_tap(windows, inside)))
 
 
 def _lp_pool(attributes: Attributes, x: Array) -> Array:
     order = attributes.get("p", 2)
-    windows = windows_of(attributes, x.shape[2:], attributes["kernel_shape"])
-    padded = windows.padded(np.abs(x) ** order, 0)
-    return np.asarray(sum(windows.under(padded, tap) for tap in windows.taps()) ** (1 / order))
+    windows = window_of(attributes, x.shape[2:], attributes["kernel_shape"])
+    padded = pad_image(windows, np.abs(x) ** order, 0)
+    return np.asarray(sum(by_tap(windows, padded)) ** (1 / order))
 
 
 def _spatial(x: Array) -> tuple[int, ...]:

@@ -11,7 +11,8 @@ import numpy as np
 
 from vdla.runtime.numpy_operators.dtypes import is_floating, widened
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
-from vdla.runtime.numpy_operators.windows import windows_of
+from vdla.runtime.numpy_operators.windows import pad_image, under_tap
+from vdla.support.window import window_of
 
 _CUBIC_A = -0.75
 
@@ -175,13 +176,13 @@ def _deform_conv(
 ) -> tuple[Array]:
     """A convolution whose taps are displaced by offsets, which are given for groups of channels."""
     rank, groups, parts = x.ndim - 2, attributes.get("group", 1), attributes.get("offset_group", 1)
-    windows = windows_of(attributes, x.shape[2:], weight.shape[2:])
-    taps = list(windows.taps())
-    moved = widened(offset).reshape(x.shape[0], parts, len(taps), rank, *windows.counts)
-    kept = None if mask is None else widened(mask).reshape(x.shape[0], parts, len(taps), *windows.counts)
-    starts = np.indices(windows.counts).astype(np.float64)
+    windows = window_of(attributes, x.shape[2:], weight.shape[2:])
+    taps = list(np.ndindex(*windows.taps))
+    moved = widened(offset).reshape(x.shape[0], parts, len(taps), rank, *windows.places)
+    kept = None if mask is None else widened(mask).reshape(x.shape[0], parts, len(taps), *windows.places)
+    starts = np.indices(windows.places).astype(np.float64)
     data, kernel = widened(x), widened(weight)
-    columns = np.zeros((x.shape[0], x.shape[1], len(taps), *windows.counts))
+    columns = np.zeros((x.shape[0], x.shape[1], len(taps), *windows.places))
     per = x.shape[1] // parts
     for n, part, (t, tap) in itertools.product(range(x.shape[0]), range(parts), enumerate(taps)):
         places = [
@@ -192,9 +193,9 @@ def _deform_conv(
         sampled = _interpolate(image, places, "linear", "zeros")
         columns[n, part * per : (part + 1) * per, t] = sampled if kept is None else sampled * kept[n, part, t]
     depth = x.shape[1] // groups * len(taps)
-    flat = columns.reshape(x.shape[0], groups, depth, math.prod(windows.counts))
+    flat = columns.reshape(x.shape[0], groups, depth, math.prod(windows.places))
     result = np.matmul(kernel.reshape(groups, weight.shape[0] // groups, depth), flat)
-    result = result.reshape(x.shape[0], weight.shape[0], *windows.counts)
+    result = result.reshape(x.shape[0], weight.shape[0], *windows.places)
     if bias is not None:
         result = result + widened(bias).reshape(bias.size, *(1,) * rank)
     return (result.astype(x.dtype),)
@@ -203,12 +204,12 @@ def _deform_conv(
 def _col2im(attributes: Attributes, x: Array, image_shape: Array, block_shape: Array) -> tuple[Array]:
     """The sum of all blocks at their places in the image."""
     extents, kernel = tuple(map(int, image_shape)), tuple(map(int, block_shape))
-    windows = windows_of(attributes, extents, kernel)
-    columns = x.reshape(x.shape[0], x.shape[1] // math.prod(kernel), *kernel, *windows.counts)
-    whole = windows.padded(np.zeros((*columns.shape[:2], *extents), widened(x).dtype), 0)
-    for tap in windows.taps():
+    windows = window_of(attributes, extents, kernel)
+    columns = x.reshape(x.shape[0], x.shape[1] // math.prod(kernel), *kernel, *windows.places)
+    whole = pad_image(windows, np.zeros((*columns.shape[:2], *extents), widened(x).dtype), 0)
+    for tap in np.ndindex(*windows.taps):
         place: Any = (slice(None), slice(None), *tap)
-        windows.under(whole, tap)[...] += columns[place]
+        under_tap(windows, whole, tap)[...] += columns[place]
     kept = tuple(slice(before, before + extent) for before, extent in zip(windows.before, extents, strict=True))
     where: Any = (slice(None), slice(None), *kept)
     return (whole[where].astype(x.dtype),)

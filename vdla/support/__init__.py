@@ -1,1 +1,1 @@
-"""Services that every room may import: errors, integers, atomic writes, caches, suggestions."""
+"""Services of every room: errors, integers, windows, atomic writes, caches, suggestions."""

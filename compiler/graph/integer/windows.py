@@ -6,23 +6,17 @@ from collections.abc import Sequence
 
 from vdla.compiler.graph.graph import Graph, Node
 from vdla.compiler.graph.integer.affine import decline
-from vdla.compiler.operators.windows import Windows, same_pads, windows_of
+from vdla.compiler.operators.windows import windows_of
+from vdla.support.window import AUTO_PADS, window_of
 
 
 def window_options(graph: Graph, node: Node, kernel: Sequence[int]) -> dict[str, tuple[int, ...]]:
     """The attributes strides, pads and dilations of a node."""
-    rank = len(kernel)
-    strides = tuple(node.attributes.get("strides", (1,) * rank))
-    dilations = tuple(node.attributes.get("dilations", (1,) * rank))
-    pads = tuple(node.attributes.get("pads", (0,) * 2 * rank))
-    mode = node.attribute("auto_pad")
-    if mode in ("SAME_UPPER", "SAME_LOWER"):
-        pads = same_pads(spatial(graph, node), kernel, strides, dilations, mode)
-    elif mode == "VALID":
-        pads = (0,) * 2 * rank
-    if any(pad < 0 for pad in pads):
-        decline(f"have pads of at least 0, got {list(pads)}")
-    return {"strides": strides, "pads": pads, "dilations": dilations}
+    size = spatial(graph, node) if node.attributes.get("auto_pad") in AUTO_PADS else (0,) * len(kernel)
+    window = window_of(node.attributes, size, kernel)
+    if any(pad < 0 for pad in window.pads):
+        decline(f"have pads of at least 0, got {list(window.pads)}")
+    return {"strides": window.strides, "pads": window.pads, "dilations": window.dilations}
 
 
 def spatial(graph: Graph, node: Node) -> tuple[int, ...]:
@@ -44,16 +38,10 @@ def pool_options(graph: Graph, node: Node) -> dict[str, tuple[int, ...]]:
     strides, pads, dilations = (options[key] for key in ("strides", "pads", "dilations"))
     rounded_up = bool(node.attribute("ceil_mode"))
     windows = windows_of(node.label, extents, kernel, strides, pads, dilations, rounded_up)
-    for d in range(len(kernel)):
-        if not all(windows.covers_input(d, n) for n in range(windows.counts[d])):
-            decline("have an element of the input in every window")
-    return {"kernel_shape": kernel, **options, "pads": _reached(windows)}
-
-
-def _reached(windows: Windows) -> tuple[int, ...]:
-    """The pads with those after the input as long as the last window needs, at least as given."""
-    after = [max(pad, windows.last(d) + 1 - windows.extents[d]) for d, pad in enumerate(windows.pads_after)]
-    return (*windows.pads_before, *after)
+    if not all(windows.reads_image(d).any(axis=1).all() for d in range(len(kernel))):
+        decline("have an element of the input in every window")
+    after = map(max, windows.after, windows.overhang)  # as long as the last window needs
+    return {"kernel_shape": kernel, **options, "pads": (*windows.before, *after)}
 
 
 def overhangs(graph: Graph, node: Node) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from vdla.compiler import operators, te
-from vdla.compiler.graph.rules.blocked_plan import BLOCKED_RANK, PLANE, blocked_plan
+from vdla.compiler.graph.rules.blocked_plan import BLOCKED_RANK, PLANE, blocked_plan, image_layout
 from vdla.compiler.graph.rules.conv_layouts import is_laid_out, laid_out_conv
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.graph.rules.windows import window_options
@@ -50,21 +50,23 @@ def _windowed(call: NodeCall, function: Callable[..., te.Tensor]) -> partial[te.
     """A pooling function with the options of a node."""
     x, kernel = call.tensor(0), tuple(call.attribute("kernel_shape"))
     options = window_options(call.node.attributes, x.shape[PLANE], kernel)
-    return partial(function, x, kernel, *options, bool(call.attribute("ceil_mode", 0)), name=call.name())
+    rounds_up = bool(call.attribute("ceil_mode", 0))
+    return partial(function, x, kernel, *options, rounds_up, layout=image_layout(x), name=call.name())
 
 
 def _max_pool(call: NodeCall) -> te.Tensor:
-    return _windowed(call, operators.blocked_max_pool)()
+    return _windowed(call, operators.max_pool)()
 
 
 def _average_pool(call: NodeCall) -> te.Tensor:
     include = bool(call.attribute("count_include_pad", 0))
-    return _windowed(call, operators.blocked_average_pool)(count_include_pad=include)
+    return _windowed(call, operators.average_pool)(count_include_pad=include)
 
 
 def _global_average_pool(call: NodeCall) -> te.Tensor:
     """The mean of each channel, a plain image."""
-    return operators.blocked_global_average_pool(call.tensor(0), call.attribute("channels"), name=call.name())
+    x = call.tensor(0)
+    return operators.global_average_pool(x, image_layout(x), call.attribute("channels"), call.name())
 
 
 BLOCKED = (

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
+from vdla.compiler.graph.rules.blocked_plan import image_layout
 from vdla.compiler.graph.rules.integer_elementwise import qaverage_pool, qmax_pool, quotients
 from vdla.compiler.graph.rules.integer_products import packed_inputs, weight_and_bias
 from vdla.compiler.graph.rules.requantise import EXACT_SUM, bounds, greatest_sum, scales, zero_point
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
-from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.operators.windows import windows_of
 
 
@@ -33,9 +33,9 @@ def _dense(call: NodeCall, x: te.Tensor, weight: Array, bias: Array) -> te.Tenso
     strides, pads, dilations = _windows(call)
     packed = operators.pack_qconv2d(weight, scales(call), call.target, bias, zero, x.dtype)
     dtype = call.result.dtype
-    return operators.blocked_qconv2d(
-        x, *packed_inputs(call, packed), call.target, zero, result, dtype,
-        strides, pads, dilations, packed.largest_sum, bounds(call, dtype), call.name(),
+    return operators.qconv2d(
+        x, *packed_inputs(call, packed), call.target, None, zero, result, dtype, strides, pads, dilations,
+        packed.largest_sum, bounds(call, dtype), image_layout(x), "blocks", call.name(),
     )  # fmt: skip
 
 
@@ -43,11 +43,13 @@ def _depthwise(call: NodeCall, x: te.Tensor, weight: Array, bias: Array) -> te.T
     """A convolution with one kernel a channel, of blocks."""
     zero, result = _zero_points(call, x)
     strides, pads, dilations = _windows(call)
-    packed = operators.pack_blocked_qdepthwise_conv2d(weight, scales(call), call.target, bias, zero, x.dtype, dilations)
-    dtype = call.result.dtype
-    return operators.blocked_qdepthwise_conv2d(
+    layout, dtype = image_layout(x), call.result.dtype
+    packed = operators.pack_qdepthwise_conv2d(
+        weight, scales(call), call.target, bias, zero, x.dtype, strides, dilations, layout
+    )
+    return operators.qdepthwise_conv2d(
         x, *packed_inputs(call, packed), call.target, weight.shape[2:], zero, result, dtype,
-        strides, pads, dilations, packed.largest_sum, bounds(call, dtype), call.name(),
+        strides, pads, dilations, packed.largest_sum, bounds(call, dtype), layout, call.name(),
     )  # fmt: skip
 
 
@@ -62,22 +64,20 @@ def _windows(call: NodeCall) -> tuple[tuple[int, ...], tuple[int, ...], tuple[in
 
 
 def _max_pool(call: NodeCall) -> te.Tensor:
-    return qmax_pool(call, operators.blocked_max_pool)
+    return qmax_pool(call, image_layout(call.tensor(0)))
 
 
 def _average_pool(call: NodeCall) -> te.Tensor:
-    return qaverage_pool(call, {OPERATOR: "blocked_window"})
+    return qaverage_pool(call)
 
 
 def _global_average_pool(call: NodeCall) -> te.Tensor:
-    x = call.tensor(0)
+    x, dtype = call.tensor(0), call.result.dtype
     kernel, strides, pads, dilations = call.attribute("kernel_shape"), *_windows(call)
     windows = windows_of(call.name(), x.shape[2:4], kernel, strides, pads, dilations)
     [scale] = quotients(call, windows).tolist()
-    zero, result = _zero_points(call, x)
-    return operators.blocked_qglobal_average_pool(
-        x, call.attribute("channels"), scale, zero, result, call.result.dtype, bounds(call), call.name()
-    )
+    channels, zeros = call.attribute("channels"), _zero_points(call, x)
+    return operators.qglobal_average_pool(x, image_layout(x), channels, scale, *zeros, dtype, bounds(call), call.name())
 
 
 BLOCKED_INTEGER = (

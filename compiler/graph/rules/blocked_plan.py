@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vdla.compiler import operators
+from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Attribute
 from vdla.compiler.graph.rules.algorithm import ALGORITHM, LANES
 from vdla.compiler.graph.rules.windows import window_options
@@ -14,6 +14,11 @@ PLANE = slice(2, 4)
 """The spatial dimensions of an image, also of one in blocks."""
 BLOCKED_RANK = 5
 """The dimensions of an image in blocks."""
+
+
+def image_layout(x: te.Tensor) -> str:
+    """The layout of an image of two spatial dimensions, plain or in blocks."""
+    return "NCHW" if len(x.shape) < BLOCKED_RANK else f"NCHW{x.shape[-1]}c"
 
 
 def blocked_plan(

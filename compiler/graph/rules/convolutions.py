@@ -12,7 +12,7 @@ from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.rules.algorithm import ALGORITHM
 from vdla.compiler.graph.rules.conv_layouts import is_laid_out, laid_out_conv
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
-from vdla.compiler.graph.rules.windows import pads_of, spatial_options
+from vdla.compiler.graph.rules.windows import spatial_options, window_options
 from vdla.compiler.ir import SMALL_FLOATS
 
 _PLANE = 2  # spatial dimensions of the fast forms
@@ -27,8 +27,7 @@ def _conv(call: NodeCall) -> te.Tensor:
 def convolve(call: NodeCall, x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, name: str) -> te.Tensor:
     """A convolution with the options of a node."""
     kernel, groups = weight.shape[2:], call.attribute("group", 1)
-    strides, dilations = spatial_options(call, len(kernel))
-    pads = pads_of(call, x.shape[2:], kernel)
+    strides, pads, dilations = window_options(call.node.attributes, x.shape[2:], kernel)
     known = call.constants[1] if weight is call.tensor(1) else None
     if len(kernel) == _PLANE:
         return _plane(call, x, weight, known, bias, strides, pads, dilations, groups)(name=name)

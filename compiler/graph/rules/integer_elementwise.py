@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -14,8 +13,9 @@ from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.ir import limits
 from vdla.compiler.operators.pool import reduce_windows
 from vdla.compiler.operators.quantisation import activation_shift, requantise
-from vdla.compiler.operators.windows import Windows, windows_of
+from vdla.compiler.operators.windows import windows_of
 from vdla.hardware.numerics import scales_from_floats
+from vdla.support.window import Window
 
 _WINDOW = ("kernel_shape", "strides", "pads", "dilations")
 
@@ -101,13 +101,13 @@ def _to_uint8(call: NodeCall) -> te.Tensor:
 # --- pools ----------------------------------------------------------------------------------------
 
 
-def qmax_pool(call: NodeCall, pool: Callable[..., te.Tensor] = operators.max_pool) -> te.Tensor:
-    """The largest element of each window by `pool`, requantised."""
+def qmax_pool(call: NodeCall, layout: str = "NCHW") -> te.Tensor:
+    """The largest element of each window of an image in a layout, requantised."""
     kernel, strides, pads, dilations = (call.attribute(key) for key in _WINDOW)
-    if _keeps_scale(call):
-        return pool(call.tensor(0), kernel, strides, pads, dilations, name=call.name())
-    largest = pool(call.tensor(0), kernel, strides, pads, dilations, name=f"{call.name()}_largest")
-    return _rescaled(call, largest, call.name())
+    keeps_scale = _keeps_scale(call)
+    name = call.name() if keeps_scale else f"{call.name()}_largest"
+    largest = operators.max_pool(call.tensor(0), kernel, strides, pads, dilations, layout=layout, name=name)
+    return largest if keeps_scale else _rescaled(call, largest, call.name())
 
 
 def _keeps_scale(call: NodeCall) -> bool:
@@ -116,18 +116,16 @@ def _keeps_scale(call: NodeCall) -> bool:
     return same and scales(call).tolist() == [1.0] and bounds(call) == (-128, 127)
 
 
-def qaverage_pool(call: NodeCall, annotations: Mapping[str, str] | None = None) -> te.Tensor:
+def qaverage_pool(call: NodeCall) -> te.Tensor:
     """Sums, and a scale for each position, by the number of elements that it averages.
 
-    `annotations` are those of the sums. Dimensions behind the windows stay as they are.
+    Dimensions behind the windows, the lanes of blocks, stay as they are.
     """
     x = call.tensor(0)
     kernel, strides, pads, dilations = (call.attribute(key) for key in _WINDOW)
     zero, last = zero_point(call, "x_zero_point", x.dtype), 2 + len(kernel)
     windows = windows_of(call.name(), x.shape[2:last], kernel, strides, pads, dilations)
-    sums = reduce_windows(
-        te.sum, x, windows, 0, f"{call.name()}_sum", lambda v: te.cast("int32", v) - zero, annotations
-    )
+    sums = reduce_windows(te.sum, x, windows, 0, f"{call.name()}_sum", lambda v: te.cast("int32", v) - zero)
     scale = quotients(call, windows)
     factors = call.pack("scale", scale)
     greatest, added = math.prod(kernel) * far(call.attribute("x_zero_point")), zero_point(call, "y_zero_point", x.dtype)
@@ -139,26 +137,18 @@ def qaverage_pool(call: NodeCall, annotations: Mapping[str, str] | None = None) 
     return te.compute(sums.shape, value, call.name())
 
 
-def quotients(call: NodeCall, windows: Windows) -> Array:
+def quotients(call: NodeCall, windows: Window) -> Array:
     """The scale over the count of each window; one number if all counts are equal."""
     real = np.ldexp(call.attribute("multiplier").astype(np.float64), -call.attribute("shift"))
     counts = np.ones((), np.int64)
-    for d, number in enumerate(windows.counts):
-        along = np.array([_inside(windows, d, n) for n in range(number)])
-        counts = np.multiply.outer(counts, along)
+    for d in range(len(windows.size)):
+        counts = np.multiply.outer(counts, windows.reads_image(d).sum(axis=1))
     if call.attribute("count_include_pad"):
-        counts = np.full(windows.counts, np.prod(windows.kernel_shape))
+        counts = np.full(windows.places, np.prod(windows.taps))
     if (counts == counts.flat[0]).all():
         counts = counts.reshape(-1)[:1]
     multiplier, shift = scales_from_floats(real / np.maximum(counts, 1))
     return np.asarray(np.ldexp(multiplier.astype(np.float64), -shift), np.float32)
-
-
-def _inside(windows: Windows, d: int, window: int) -> int:
-    """The elements of the input that a window covers along a dimension."""
-    start = window * windows.strides[d] - windows.pads_before[d]
-    positions = start + np.arange(windows.kernel_shape[d]) * windows.dilations[d]
-    return int(((positions >= 0) & (positions < windows.extents[d])).sum())
 
 
 INTEGER_ELEMENTWISE = (

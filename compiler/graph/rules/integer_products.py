@@ -62,12 +62,12 @@ def _plane(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, options: _O
         )
         return operators.qdepthwise_conv2d(
             x, *packed_inputs(call, packed), call.target, weight.shape[2:], zero_point, result, "int8",
-            strides, pads, dilations, packed.largest_sum, bounds(call), name,
+            strides, pads, dilations, packed.largest_sum, bounds(call), name=name,
         )  # fmt: skip
     packed = operators.pack_qconv2d(weight, scales(call), call.target, bias, zero_point, "int8")
     return operators.qconv2d(
         x, *packed_inputs(call, packed), call.target, len(weight), zero_point, result, "int8",
-        strides, pads, dilations, packed.largest_sum, bounds(call), name,
+        strides, pads, dilations, packed.largest_sum, bounds(call), name=name,
     )  # fmt: skip
 
 

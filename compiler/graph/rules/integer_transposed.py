@@ -14,6 +14,7 @@ import numpy as np
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array, Attribute
+from vdla.compiler.graph.rules.blocked_plan import image_layout
 from vdla.compiler.graph.rules.integer_products import packed_inputs, weight_and_bias
 from vdla.compiler.graph.rules.requantise import EXACT_SUM, bounds, centred, greatest_sum, rescaled, scales, zero_point
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
@@ -129,10 +130,10 @@ class _Phases:
         counts = [(extents[d] - 1 + pads[d]) // self.strides[d] + 1 for d in range(_PLANE)]
         after = [max(0, counts[d] - int(x.shape[2 + d])) for d in range(_PLANE)]
         packed = operators.pack_qconv2d(self.weight, self.scale, call.target, self.bias, zero, x.dtype)
-        return operators.blocked_qconv2d(
-            x, *packed_inputs(call, packed), call.target, zero, result, dtype,
+        return operators.qconv2d(
+            x, *packed_inputs(call, packed), call.target, None, zero, result, dtype,
             pads=(*before, *after), largest_sum=packed.largest_sum, clip=bounds(call, dtype),
-            name=f"{call.name()}_phases",
+            layout=image_layout(x), result_layout="blocks", name=f"{call.name()}_phases",
         )  # fmt: skip
 
 

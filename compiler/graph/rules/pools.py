@@ -8,7 +8,7 @@ from functools import partial
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall, OperatorRule
-from vdla.compiler.graph.rules.windows import pads_of, spatial_options
+from vdla.compiler.graph.rules.windows import window_options
 
 _Pool = Callable[..., te.Tensor]
 
@@ -16,16 +16,9 @@ _Pool = Callable[..., te.Tensor]
 def _windowed(call: NodeCall, function: _Pool) -> _Pool:
     """A pooling function with the options of a node."""
     x, kernel = call.tensor(0), tuple(call.attribute("kernel_shape"))
-    strides, dilations = spatial_options(call, len(kernel))
-    return partial(
-        function,
-        x,
-        kernel,
-        strides=strides,
-        pads=pads_of(call, x.shape[2:], kernel),
-        dilations=dilations,
-        ceil_mode=bool(call.attribute("ceil_mode", 0)),
-    )
+    strides, pads, dilations = window_options(call.node.attributes, x.shape[2:], kernel)
+    rounds_up = bool(call.attribute("ceil_mode", 0))
+    return partial(function, x, kernel, strides=strides, pads=pads, dilations=dilations, ceil_mode=rounds_up)
 
 
 def _max_pool(call: NodeCall) -> tuple[te.Tensor, ...]:

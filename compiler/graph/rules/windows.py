@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vdla.compiler import operators
+from vdla.compiler import te
 from vdla.compiler.graph.graph import Attribute
 from vdla.compiler.graph.rules.rule import NodeCall
+from vdla.compiler.operators.checks import static_extents
+from vdla.support.window import AUTO_PADS, window_of
 
 WindowOptions = tuple[Sequence[int], Sequence[int], Sequence[int]]  # strides, pads, dilations
 
@@ -16,18 +18,15 @@ def spatial_options(call: NodeCall, rank: int) -> tuple[Sequence[int], Sequence[
     return tuple(call.attribute("strides", (1,) * rank)), tuple(call.attribute("dilations", (1,) * rank))
 
 
-def pads_of(call: NodeCall, extents: Sequence[int], kernel_shape: Sequence[int]) -> Sequence[int]:
-    """The padding before each spatial dimension, then after each."""
-    return window_options(call.node.attributes, extents, kernel_shape)[1]
-
-
 def window_options(
-    attributes: Mapping[str, Attribute], extents: Sequence[int], kernel_shape: Sequence[int]
+    attributes: Mapping[str, Attribute], extents: Sequence[te.Dim], kernel_shape: Sequence[int]
 ) -> WindowOptions:
-    """The options in the attributes of a convolution or a pool."""
-    ones, none = (1,) * len(extents), (0,) * (2 * len(extents))
-    strides, dilations = tuple(attributes.get("strides", ones)), tuple(attributes.get("dilations", ones))
-    auto = attributes.get("auto_pad", "NOTSET")
-    if auto in ("SAME_UPPER", "SAME_LOWER"):
-        return strides, operators.same_pads(extents, kernel_shape, strides, dilations, auto), dilations
-    return strides, none if auto == "VALID" else tuple(attributes.get("pads", none)), dilations
+    """The options in the attributes of a convolution or a pool.
+
+    Raises:
+        OperatorError: `auto_pad` needs an extent that is no number.
+    """
+    known = attributes.get("auto_pad") in AUTO_PADS
+    size = static_extents("same_pads", "spatial extent", extents) if known else (0,) * len(extents)
+    window = window_of(attributes, size, kernel_shape)
+    return window.strides, window.pads, window.dilations

@@ -11,17 +11,14 @@ from vdla.compiler.operators import (
     OperatorError,
     add,
     average_pool,
-    blocked_average_pool,
-    blocked_depthwise_conv2d,
-    blocked_global_average_pool,
-    blocked_max_pool,
     conv2d,
+    depthwise_conv2d,
     from_blocked,
     global_average_pool,
     max_pool,
-    pack_blocked_depthwise_conv2d,
     pack_channels,
     pack_conv2d,
+    pack_depthwise_conv2d,
     plan_convolution,
     relu,
     to_blocked,
@@ -30,6 +27,7 @@ from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import Target
 
 LANES = 8
+LAYOUT = "NCHW8c"
 # image, kernel, strides, pads, dilations
 WINDOWS = {
     "3x3": ((1, 16, 6, 9), (3, 3), 1, 1, 1),
@@ -69,8 +67,8 @@ def test_depthwise_convolution_equals_sums_over_windows(name):
     channels = shape[1]
     x, weight = integers(shape, "float32", 1, -5, 5), integers((channels, 1, *kernel), "float32", 2, -5, 5)
     bias = integers((channels,), "float32", 3)
-    arrays = blocks(x, fill=99), pack_blocked_depthwise_conv2d(weight, LANES), pack_channels(bias, LANES)
-    result = run(lambda a, w, b: relu(blocked_depthwise_conv2d(a, w, b, *options, name="y"), "r"), *arrays)
+    arrays = blocks(x, fill=99), pack_depthwise_conv2d(weight, LANES), pack_channels(bias, LANES)
+    result = run(lambda a, w, b: relu(depthwise_conv2d(a, w, b, *options, LAYOUT, "y"), "r"), *arrays)
     expected = np.maximum(model(x, weight, *options, groups=channels) + bias[:, None, None], 0)
     np.testing.assert_array_equal(plain(result, channels), expected)
 
@@ -78,8 +76,8 @@ def test_depthwise_convolution_equals_sums_over_windows(name):
 @pytest.mark.parametrize("dtype", ["float16", "int32"])
 def test_depthwise_convolution_of_other_dtypes(dtype):
     x, weight = integers((1, 8, 5, 6), dtype, 1, -5, 5), integers((8, 1, 3, 3), dtype, 2, -5, 5)
-    arrays = blocks(x), pack_blocked_depthwise_conv2d(weight, LANES)
-    result = run(lambda a, w: blocked_depthwise_conv2d(a, w, pads=1), *arrays)
+    arrays = blocks(x), pack_depthwise_conv2d(weight, LANES)
+    result = run(lambda a, w: depthwise_conv2d(a, w, pads=1, layout=LAYOUT), *arrays)
     np.testing.assert_array_equal(plain(result, 8), model(x, weight, 1, 1, groups=8))
 
 
@@ -89,7 +87,7 @@ def test_max_pool_equals_that_of_the_plain_image(name, dtype):
     shape, kernel, strides, pads, dilations = WINDOWS[name]
     x = integers(shape, dtype, 1, 0, 100)
     options = (kernel, strides, (0, 0, 1, 0) if name == "uneven" else pads, dilations)
-    result = run(lambda a: blocked_max_pool(a, *options), blocks(x))
+    result = run(lambda a: max_pool(a, *options, layout=LAYOUT), blocks(x))
     np.testing.assert_array_equal(plain(result, shape[1]), run(lambda a: max_pool(a, *options), x))
 
 
@@ -98,14 +96,14 @@ def test_max_pool_equals_that_of_the_plain_image(name, dtype):
 def test_average_pool_equals_that_of_the_plain_image(dtype, count_include_pad):
     x = integers((1, 11, 9, 8), dtype, 1)
     options = (3, 2, 1, 1, True, count_include_pad)
-    result = run(lambda a: blocked_average_pool(a, *options), blocks(x))
+    result = run(lambda a: average_pool(a, *options, layout=LAYOUT), blocks(x))
     close(plain(result, 11), run(lambda a: average_pool(a, *options), x))
 
 
 @pytest.mark.parametrize("channels", [11, 16])
 def test_global_average_pool_equals_that_of_the_plain_image(channels):
     x = floats((2, channels, 7, 5))
-    result = run(lambda a: blocked_global_average_pool(a, channels), blocks(x, fill=1))
+    result = run(lambda a: global_average_pool(a, LAYOUT, channels), blocks(x, fill=1))
     close(result, run(global_average_pool, x), 64)
 
 
@@ -137,8 +135,8 @@ def test_convolution_of_a_plain_image_into_blocks():
 def test_kernels_compile_for_other_targets(target):
     lanes = Target.named(target).lanes(4)
     x = np.zeros((1, 2, 9, 9, lanes), np.float32)
-    weight = pack_blocked_depthwise_conv2d(np.zeros((2 * lanes, 1, 3, 3), np.float32), lanes)
-    fn, _ = function_of(lambda a, w: blocked_depthwise_conv2d(a, w, None, 2, 1), x, weight)
+    weight = pack_depthwise_conv2d(np.zeros((2 * lanes, 1, 3, 3), np.float32), lanes)
+    fn, _ = function_of(lambda a, w: depthwise_conv2d(a, w, None, 2, 1, layout=f"NCHW{lanes}c"), x, weight)
     assert compile_native(default_schedule(fn, target).fn, target).object
 
 
@@ -149,17 +147,17 @@ X, W = (te.placeholder(shape, "float32", name) for shape, name in (((1, 2, 5, 5,
     "make, message",
     [
         (
-            lambda: blocked_depthwise_conv2d(X, te.placeholder((1, 3, 3, 8), "float32", "w")),
-            "blocked_depthwise_conv2d: weight must be [2, KH, KW, 8], got [1, 3, 3, 8]",
+            lambda: depthwise_conv2d(X, te.placeholder((1, 3, 3, 8), "float32", "w"), layout=LAYOUT),
+            "depthwise_conv2d: weight must be [2, KH, KW, 8], got [1, 3, 3, 8]",
         ),
         (
-            lambda: blocked_depthwise_conv2d(X, W, te.placeholder((12,), "float32", "b")),
-            "blocked_depthwise_conv2d: bias must be of shape [16], got [12]",
+            lambda: depthwise_conv2d(X, W, te.placeholder((12,), "float32", "b"), layout=LAYOUT),
+            "depthwise_conv2d: bias must be of shape [16], got [12]",
         ),
-        (lambda: blocked_max_pool(W, 3), "blocked_max_pool: x must have 5 dimensions, got 4"),
+        (lambda: max_pool(W, 3, layout=LAYOUT), "max_pool: x must have 5 dimensions, got 4"),
         (
-            lambda: blocked_global_average_pool(X, 7),
-            "blocked_global_average_pool: channels must fill 2 blocks of 8 lanes, got 7",
+            lambda: global_average_pool(X, LAYOUT, 7),
+            "global_average_pool: channels must fill 2 blocks of 8 lanes, got 7",
         ),
         (lambda: from_blocked(X, 17), "from_blocked: channels must fill 2 blocks of 8 lanes, got 17"),
         (
@@ -172,8 +170,8 @@ X, W = (te.placeholder(shape, "float32", name) for shape, name in (((1, 2, 5, 5,
         ),
         (lambda: to_blocked(W, 0), "to_blocked: lanes must be at least 1, got 0"),
         (
-            lambda: pack_blocked_depthwise_conv2d(np.zeros((4, 2, 3, 3), np.float32), 8),
-            "pack_blocked_depthwise_conv2d: weight must be [C, 1, KH, KW], got [4, 2, 3, 3]",
+            lambda: pack_depthwise_conv2d(np.zeros((4, 2, 3, 3), np.float32), 8),
+            "pack_depthwise_conv2d: weight must be [C, 1, KH, KW], got [4, 2, 3, 3]",
         ),
         (
             lambda: conv2d(

@@ -13,13 +13,13 @@ from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import (
     OperatorError,
-    blocked_max_pool,
-    blocked_qconv2d,
-    blocked_qdepthwise_conv2d,
-    blocked_qglobal_average_pool,
-    pack_blocked_qdepthwise_conv2d,
+    max_pool,
     pack_qconv2d,
+    pack_qdepthwise_conv2d,
     qadd,
+    qconv2d,
+    qdepthwise_conv2d,
+    qglobal_average_pool,
 )
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.quantised_weights import best_dot_layout
@@ -74,6 +74,11 @@ def expected(name, x, weight, bias, scale, clip=(0, 255)):
     return np.clip(rescaled(total, scale[:, None, None], RESULT_ZERO, "uint8"), *clip)
 
 
+def blocks_of(target):
+    """The layout of images in blocks of the lanes of a target's dot product."""
+    return f"NCHW{best_dot_layout(target).lanes}c"
+
+
 def layer(name, target, arrays, clip=None, is_plain=False):
     """The function of a case and its packed inputs."""
     x, weight, bias, scale = arrays
@@ -81,10 +86,12 @@ def layer(name, target, arrays, clip=None, is_plain=False):
     machine = Target.named(target)
     options = {"strides": strides, "pads": pads, "dilations": dilations, "clip": clip, "name": "y"}
     if outputs is None:
-        packed = pack_blocked_qdepthwise_conv2d(weight, scale, machine, bias, ZERO, str(x.dtype), dilations)
-        operator, extra = blocked_qdepthwise_conv2d, {"kernel_shape": kernel}
+        packing = {"strides": strides, "dilations": dilations, "layout": blocks_of(machine)}
+        packed = pack_qdepthwise_conv2d(weight, scale, machine, bias, ZERO, str(x.dtype), **packing)
+        operator, extra = qdepthwise_conv2d, {"kernel_shape": kernel, "layout": blocks_of(machine)}
     else:
-        packed, operator, extra = pack_qconv2d(weight, scale, machine, bias, ZERO, str(x.dtype)), blocked_qconv2d, {}
+        packed, operator = pack_qconv2d(weight, scale, machine, bias, ZERO, str(x.dtype)), qconv2d
+        extra = {"layout": "NCHW" if is_plain else blocks_of(machine), "result_layout": "blocks"}
     image = x if is_plain else blocks(x, best_dot_layout(machine).lanes, fill=99)
     inputs = image, packed.weight, packed.bias, packed.scale
     sums = {"largest_sum": packed.largest_sum, "x_zero_point": ZERO, "y_zero_point": RESULT_ZERO}
@@ -136,7 +143,7 @@ def test_large_sums_are_rescaled_in_float64():
     packed = pack_qconv2d(weight, scale, "host", bias)
     assert packed.largest_sum == 2048 * 255 * 127 + 15 > 2**24
     inputs = blocks(x, lanes), packed.weight, packed.bias, packed.scale
-    result = run(lambda *t: blocked_qconv2d(*t, "host", largest_sum=packed.largest_sum), *inputs)
+    result = run(lambda *t: qconv2d(*t, "host", largest_sum=packed.largest_sum, layout=f"NCHW{lanes}c"), *inputs)
     total = convolved(x, weight, 0, (1, 1), (0, 0, 0, 0), (1, 1), depthwise=False) + bias[:, None, None]
     np.testing.assert_array_equal(plain(result, 16), rescaled(total, scale[:, None, None], 0, "uint8"))
 
@@ -146,8 +153,11 @@ def test_large_sums_are_rescaled_in_float64():
 def test_the_bound_of_sums_is_reached(depthwise, x_dtype):
     weight, limits = integers((4, 1 if depthwise else 5, 3, 3), "int8", 3, -128, 128), np.iinfo(x_dtype)
     bias = integers((4,), "int32", 4, -1000, 1000)
-    pack = pack_blocked_qdepthwise_conv2d if depthwise else pack_qconv2d
-    packed = pack(weight, np.float32(1), "host", bias, 100, x_dtype)
+    parameters = np.float32(1), "host", bias, 100, x_dtype
+    if depthwise:
+        packed = pack_qdepthwise_conv2d(weight, *parameters, layout=blocks_of(Target.named("host")))
+    else:
+        packed = pack_qconv2d(weight, *parameters)
     terms = weight.reshape(4, -1).astype(int)
     extremes = [np.where(terms * sign > 0, limits.max, limits.min) - 100 for sign in (1, -1)]
     sums = [(terms * data).sum(axis=1) + bias for data in extremes]
@@ -174,7 +184,8 @@ def test_an_addition_after_a_convolution_is_part_of_its_kernel():
     inputs = blocks(arrays[0], lanes), packed.weight, packed.bias, packed.scale, blocks(other, lanes)
 
     def residual(x, w, b, s, o):
-        y = blocked_qconv2d(x, w, b, s, "host", ZERO, RESULT_ZERO, largest_sum=packed.largest_sum, name="y")
+        options = {"largest_sum": packed.largest_sum, "layout": f"NCHW{lanes}c", "name": "y"}
+        y = qconv2d(x, w, b, s, "host", None, ZERO, RESULT_ZERO, **options)
         return qadd(y, o, (3, 2), 0.2, RESULT_ZERO, 9, 4, name="z")
 
     fn, _ = function_of(residual, *inputs)
@@ -189,10 +200,10 @@ def test_an_addition_after_a_convolution_is_part_of_its_kernel():
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_pools_equal_numpy(dtype):
     x = integers((1, 21, 7, 6), dtype, 1, np.iinfo(dtype).min, np.iinfo(dtype).max + 1)
-    result = run(lambda a: blocked_qglobal_average_pool(a, 21, 0.04, 5, 9, "int8"), blocks(x, 16, fill=1))
+    result = run(lambda a: qglobal_average_pool(a, "NCHW16c", 21, 0.04, 5, 9, "int8"), blocks(x, 16, fill=1))
     total = (x.astype(int) - 5).sum(axis=(2, 3), keepdims=True)
     np.testing.assert_array_equal(result, rescaled(total, np.float32(0.04), 9, "int8"))
-    largest = run(lambda a: blocked_max_pool(a, 3, 2, 1), blocks(x, 16))
+    largest = run(lambda a: max_pool(a, 3, 2, 1, layout="NCHW16c"), blocks(x, 16))
     padded = np.pad(x, ((0, 0), (0, 0), (1, 2), (1, 1)), constant_values=np.iinfo(dtype).min)
     taps = [padded[:, :, r : r + 7 : 2, q : q + 5 : 2] for r in range(3) for q in range(3)]
     np.testing.assert_array_equal(plain(largest, 21), np.max(taps, axis=0))
@@ -201,9 +212,9 @@ def test_pools_equal_numpy(dtype):
 def test_a_depthwise_tile_does_everything_once():
     known = Target.named("x86-64-avx512")
     target = replace(known, name="icelake", features=known.features | {"avx512vbmi"})
-    packed = pack_blocked_qdepthwise_conv2d(np.ones((16, 1, 3, 3), np.int8), np.float32(1), target)
+    packed = pack_qdepthwise_conv2d(np.ones((16, 1, 3, 3), np.int8), np.float32(1), target, layout="NCHW16c")
     fn, _ = function_of(
-        lambda x, w, b, s: blocked_qdepthwise_conv2d(x, w, b, s, target, 3, pads=1),
+        lambda x, w, b, s: qdepthwise_conv2d(x, w, b, s, target, 3, pads=1, layout="NCHW16c"),
         np.zeros((1, 1, 16, 16, 16), np.uint8), packed.weight, packed.bias, packed.scale,
     )  # fmt: skip
     text = compile_native(default_schedule(fn, target).fn, target).assembly
@@ -223,26 +234,34 @@ AVX512 = "x86-64-avx512"
     "make, message",
     [
         (
-            lambda: blocked_qconv2d(X, te.placeholder((2, 4, 1, 1, 16, 4), "int8", "w"), B, S, AVX512),
-            "blocked_qconv2d: weight must be int8[CO / 16, CI / 4, KH, KW, 16, 4] of the channels of x, "
+            lambda: qconv2d(X, te.placeholder((2, 4, 1, 1, 16, 4), "int8", "w"), B, S, AVX512, layout="NCHW16c"),
+            "qconv2d: weight must be int8[CO / 16, CI / 4, KH, KW, 16, 4] of the channels of x, "
             "got int8[2, 4, 1, 1, 16, 4]; pack_qconv2d packs it for a target",
         ),
         (
-            lambda: blocked_qconv2d(te.placeholder((1, 2, 5, 5, 6), "uint8", "x"), W, B, S, AVX512),
-            "blocked_qconv2d: the lanes of x must be a multiple of 4, got 6",
+            lambda: qconv2d(te.placeholder((1, 2, 5, 5, 6), "uint8", "x"), W, B, S, AVX512, layout="NCHW6c"),
+            "qconv2d: the lanes of x must be a multiple of 4, got 6",
         ),
         (
-            lambda: blocked_qconv2d(X, W, B, S, AVX512, clip=(5, 256)),
-            "blocked_qconv2d: clip must be a range within 0..255 for uint8, got 5..256",
+            lambda: qconv2d(X, W, B, S, AVX512, clip=(5, 256), layout="NCHW16c"),
+            "qconv2d: clip must be a range within 0..255 for uint8, got 5..256",
         ),
         (
-            lambda: blocked_qdepthwise_conv2d(X, D, B, S, AVX512, 3),
-            "blocked_qdepthwise_conv2d: weight must be int8[2, 3, 3, 16, 1], got int8[2, 3, 1, 16, 4]; "
-            "pack_blocked_qdepthwise_conv2d packs it for a target",
+            lambda: qdepthwise_conv2d(X, D, B, S, AVX512, 3, layout="NCHW16c"),
+            "qdepthwise_conv2d: weight must be int8[2, 3, 3, 16, 1], got int8[2, 3, 1, 16, 4]; "
+            "pack_qdepthwise_conv2d packs it for a target",
         ),
         (
-            lambda: pack_blocked_qdepthwise_conv2d(np.zeros((4, 2, 3, 3), np.int8), np.float32(1), "host"),
-            "pack_blocked_qdepthwise_conv2d: weight must be an int8 array [C, 1, KH, KW], got int8[4, 2, 3, 3]",
+            lambda: pack_qdepthwise_conv2d(np.zeros((4, 2, 3, 3), np.int8), np.float32(1), "host", layout="NCHW16c"),
+            "pack_qdepthwise_conv2d: weight must be an int8 array [C, 1, KH, KW], got int8[4, 2, 3, 3]",
+        ),
+        (
+            lambda: qconv2d(X, W, B, S, AVX512, layout="NCHW16c", result_layout="NCHW"),
+            "qconv2d: result_layout must be blocks for an image in blocks, got 'NCHW'",
+        ),
+        (
+            lambda: qdepthwise_conv2d(X, te.placeholder((2, 3, 3, 16, 1), "int8", "d"), B, S, AVX512, 3),
+            "qdepthwise_conv2d: x must have 4 dimensions, got 5",
         ),
         (lambda: qadd(X, X, (1, 40000), 1.0), "qadd: factors must be at most 32767 in magnitude, got 1 and 40000"),
         (
@@ -250,8 +269,8 @@ AVX512 = "x86-64-avx512"
             "qadd: b must be of shape [1, 2, 5, 5, 16], as a, got [1]",
         ),
         (
-            lambda: blocked_qglobal_average_pool(X, 3, 1.0),
-            "blocked_qglobal_average_pool: channels must fill 2 blocks of 16 lanes, got 3",
+            lambda: qglobal_average_pool(X, "NCHW16c", 3, 1.0),
+            "qglobal_average_pool: channels must fill 2 blocks of 16 lanes, got 3",
         ),
     ],
 )

@@ -80,12 +80,14 @@ CASES = {
     "matmul": (ops.matmul, floats((2, 16, 24)), floats((24, 32), seed=1)),
     "to_blocked": (lambda x: ops.to_blocked(x, 8), IMAGE),
     "from_blocked": (lambda x: ops.from_blocked(x, 11), BLOCKS),
-    "blocked_average_pool": (lambda x: ops.blocked_average_pool(x, 3, 2, 1), BLOCKS),
-    "blocked_max_pool": (lambda x: ops.blocked_max_pool(x, 3, 2, 1), BLOCKS),
-    "blocked_global_average_pool": (lambda x: ops.blocked_global_average_pool(x, 11), BLOCKS),
-    "blocked_depthwise_conv2d": (lambda x, w: ops.blocked_depthwise_conv2d(x, w, None, 1, 1), BLOCKS, DEPTHWISE),
-    "blocked_qglobal_average_pool": (
-        lambda x: ops.blocked_qglobal_average_pool(x, 11, 0.04, 5, 9, "int8"),
+    "average_pool_in_blocks": (lambda x: ops.average_pool(x, 3, 2, 1, layout="NCHW8c"), BLOCKS),
+    "max_pool_in_blocks": (lambda x: ops.max_pool(x, 3, 2, 1, layout="NCHW8c"), BLOCKS),
+    "global_average_pool_in_blocks": (lambda x: ops.global_average_pool(x, "NCHW8c", 11), BLOCKS),
+    "depthwise_conv2d_in_blocks": (
+        lambda x, w: ops.depthwise_conv2d(x, w, None, 1, 1, layout="NCHW8c"), BLOCKS, DEPTHWISE,
+    ),
+    "qglobal_average_pool": (
+        lambda x: ops.qglobal_average_pool(x, "NCHW8c", 11, 0.04, 5, 9, "int8"),
         integers((1, 2, 4, 4, 8), "uint8", low=0, high=255),
     ),
     "broadcast_to": (lambda x: ops.broadcast_to(x, (4, 3, 5, 6)), X),
@@ -121,6 +123,7 @@ def quantised(name: str):
     rng = np.random.default_rng(1)
     pixels = rng.integers(0, 255, (1, 8, 5, 6), np.uint8)
     weight, bias = rng.integers(-128, 127, (16, 8, 3, 3), np.int8), rng.integers(-500, 500, 16, np.int32)
+    layout = "NCHW8c" if name.endswith("in blocks") else "NCHW"
     match name:
         case "bitserial_dense":
             packed = ops.pack_bitserial_dense(rng.integers(-2, 2, (16, 33), np.int8), 2, Coding.SIGNED, CPU)
@@ -130,16 +133,16 @@ def quantised(name: str):
             packed = ops.pack_qdense(weight[:, :, 0, 0], SCALE, CPU, bias, 7, "uint8")
             operator = lambda *t: ops.qdense(*t, CPU, 16, 12, largest_sum=packed.largest_sum)  # noqa: E731
             return operator, pixels[0, :, :, 0].T.copy(), packed.weight, packed.bias, packed.scale
-        case "qconv2d" | "blocked_qconv2d":
-            packed = ops.pack_qconv2d(weight, SCALE, CPU, bias, 7, "uint8")
-            extra = {"out_channels": 16} if name == "qconv2d" else {}
+        case "qconv2d" | "qconv2d_in_blocks":
+            operator, packed = ops.qconv2d, ops.pack_qconv2d(weight, SCALE, CPU, bias, 7, "uint8")
+            extra = {"out_channels": 16, "layout": layout}
         case _:
+            operator, extra = ops.qdepthwise_conv2d, {"kernel_shape": (3, 3), "layout": layout}
             taps = (weight[:8, :1], SCALE[:8], CPU, bias[:8], 7, "uint8")
-            packed = getattr(ops, f"pack_{name}")(*taps)
-            extra = {"kernel_shape": (3, 3)}
+            packed = ops.pack_qdepthwise_conv2d(*taps, layout=layout)
     options = {"x_zero_point": 7, "y_zero_point": 12, "pads": 1, "largest_sum": packed.largest_sum, **extra}
-    image = pixels if not name.startswith("blocked") else np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)[:, None])
-    return lambda *t: getattr(ops, name)(*t, CPU, **options), image, packed.weight, packed.bias, packed.scale
+    image = pixels if layout == "NCHW" else np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)[:, None])
+    return lambda *t: operator(*t, CPU, **options), image, packed.weight, packed.bias, packed.scale
 
 
 QUANTISED = (
@@ -147,21 +150,17 @@ QUANTISED = (
     "qdense",
     "qconv2d",
     "qdepthwise_conv2d",
-    "blocked_qconv2d",
-    "blocked_qdepthwise_conv2d",
+    "qconv2d_in_blocks",
+    "qdepthwise_conv2d_in_blocks",
 )
 HOST = ("plan_convolution", "same_pads", "simplest_ratio", *(name for name in ops.__all__ if name.startswith("pack_")))
 SHORT = ["softmax", "argmax", "conv2d", "matmul", "where", "gather"]
 BATCH = 16  # operators in one program: building one takes longer than a kernel
 
 
-def operator_names() -> list[str]:
-    return [n for n in ops.__all__ if inspect.isfunction(getattr(ops, n)) and n not in HOST]
-
-
 def batches():
     """All operators, many in one program; a few run in the short suite too."""
-    found = operator_names()
+    found = [*CASES, *QUANTISED]
     parts = [found[at : at + BATCH] for at in range(0, len(found), BATCH)]
     return [pytest.param(SHORT, id="some"), *(pytest.param(part, id=part[0], marks=pytest.mark.long) for part in parts)]
 
@@ -185,4 +184,5 @@ def test_operators_on_the_device(names: list[str], build_grid):
 
 
 def test_every_operator_has_a_case():
-    assert set(operator_names()) == {*CASES, *QUANTISED}
+    names = {n for n in ops.__all__ if inspect.isfunction(getattr(ops, n)) and n not in HOST}
+    assert {name.removesuffix("_in_blocks") for name in (*CASES, *QUANTISED)} == names

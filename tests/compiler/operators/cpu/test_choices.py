@@ -12,18 +12,14 @@ from vdla.compiler import te
 from vdla.compiler.ir import For, LoopKind, walk
 from vdla.compiler.operators import (
     OperatorError,
-    blocked_depthwise_conv2d,
-    blocked_qconv2d,
-    blocked_qdepthwise_conv2d,
     conv2d,
     conv_transpose,
     dense,
     depthwise_conv2d,
     matmul,
-    pack_blocked_depthwise_conv2d,
-    pack_blocked_qdepthwise_conv2d,
     pack_conv2d,
     pack_dense,
+    pack_depthwise_conv2d,
     pack_qconv2d,
     pack_qdense,
     pack_qdepthwise_conv2d,
@@ -36,6 +32,7 @@ from vdla.compiler.operators import (
 )
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.choices import Choices, GivenChoices, RecordedChoices
+from vdla.compiler.operators.quantised_weights import best_dot_layout
 from vdla.compiler.target import host
 from vdla.runtime.native import build
 
@@ -83,8 +80,8 @@ def depthwise():
 
 def blocked_depthwise():
     lanes = HOST.lanes(4)
-    weight = pack_blocked_depthwise_conv2d(floats(lanes, 1, 3, 3), lanes)
-    return lambda x, w: blocked_depthwise_conv2d(x, w, pads=1), (blocked_image(lanes, 9), weight)
+    weight = pack_depthwise_conv2d(floats(lanes, 1, 3, 3), lanes)
+    return lambda x, w: depthwise_conv2d(x, w, pads=1, layout=f"NCHW{lanes}c"), (blocked_image(lanes, 9), weight)
 
 
 def transposed():
@@ -101,7 +98,12 @@ def quantised_blocked():
     lanes = HOST.lanes(4)
     packed = pack_qconv2d(integers((48, 32, 3, 3), "int8"), np.float32(0.01), HOST)
     image = integers((1, -(-32 // lanes), 6, 6, lanes), "uint8")
-    return lambda *t: blocked_qconv2d(*t, HOST, pads=1), (image, packed.weight, packed.bias, packed.scale)
+    return lambda *t: qconv2d(*t, HOST, pads=1, layout=f"NCHW{lanes}c"), (
+        image,
+        packed.weight,
+        packed.bias,
+        packed.scale,
+    )
 
 
 def quantised_depthwise():
@@ -111,11 +113,12 @@ def quantised_depthwise():
 
 
 def quantised_blocked_depthwise():
-    packed = pack_blocked_qdepthwise_conv2d(integers((16, 1, 3, 3), "int8"), np.float32(0.01), HOST)
-    lanes = packed.weight.shape[3]
+    lanes = best_dot_layout(HOST).lanes
+    layout = f"NCHW{lanes}c"
+    packed = pack_qdepthwise_conv2d(integers((16, 1, 3, 3), "int8"), np.float32(0.01), HOST, layout=layout)
     image = integers((1, -(-16 // lanes), 9, 9, lanes), "uint8")
     arrays = (image, packed.weight, packed.bias, packed.scale)
-    return lambda *t: blocked_qdepthwise_conv2d(*t, HOST, 3, pads=1), arrays
+    return lambda *t: qdepthwise_conv2d(*t, HOST, 3, pads=1, layout=layout), arrays
 
 
 def quantised_dense():

@@ -6,7 +6,7 @@ from helpers.run_operator import function_of
 
 from vdla.compiler import ir
 from vdla.compiler.lowering import lower
-from vdla.compiler.operators import blocked_qconv2d, conv2d, pack_conv2d, pack_qconv2d, pack_winograd, winograd_conv2d
+from vdla.compiler.operators import conv2d, pack_conv2d, pack_qconv2d, pack_winograd, qconv2d, winograd_conv2d
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import TARGETS
 
@@ -45,4 +45,4 @@ def test_quantised_convolutions_prefetch_before_their_intrinsic():
     x, weight = np.zeros((1, 20, 7, 7, 16), np.uint8), np.zeros((640, 320, 1, 1), np.int8)
     packed = pack_qconv2d(weight, np.float32(1), AVX512)
     arrays = x, packed.weight, packed.bias, packed.scale
-    assert prefetched(lambda *t: blocked_qconv2d(*t, AVX512), *arrays) == {"b"}
+    assert prefetched(lambda *t: qconv2d(*t, AVX512, layout="NCHW16c"), *arrays) == {"b"}
