@@ -87,7 +87,7 @@ class Model:
         try:
             return GridExecutor(part, self.artifact.constants, open_grid_device(part.device))
         except GridDeviceError as error:
-            raise ModelError(f"model {self.name}: its GPU must be there, got {error}") from None
+            raise ModelError(f"model {self.name}: its GPU must be available, got {error}") from None
 
     def _open_device(self) -> Device | None:
         config = self.artifact.config
