@@ -106,7 +106,7 @@ class Model:
         return Model(Artifact.load(path), device)
 
     def close(self) -> None:
-        """Free what the device holds; the model opens it again when it is needed."""
+        """Free the memory on the device; the model opens it again when needed."""
         if self._executor is not None:
             self._executor.close()
         if self._device is not None:

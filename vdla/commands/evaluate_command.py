@@ -1,4 +1,4 @@
-"""`vdla evaluate`: what an instruction of an extension is worth, on real layers."""
+"""`vdla evaluate`: the benefit of an extension's instruction on real layers."""
 
 from __future__ import annotations
 
