@@ -120,7 +120,7 @@ def parse_virtual(payload: bytes, where: str) -> dict[str, str]:
     try:
         document = json.loads(payload)
     except ValueError:
-        raise BoardError(f"{where}: bitstream must be one of the virtual board, got one for an FPGA") from None
+        raise BoardError(f"{where}: bitstream must be for the virtual board, got one for an FPGA") from None
     names = ("board", "preset", "fingerprint", "build", "hwh_sha256")
     if not isinstance(document, dict) or not all(isinstance(document.get(name), str) for name in names):
         raise BoardError(f"{where}: bitstream of the virtual board must have {', '.join(names)}, got {document!r}")

@@ -19,7 +19,7 @@ _STAGES = 4  # registers of operands and of the multipliers; the adder tree has 
 
 @dataclass(frozen=True, slots=True)
 class ArrayPort:
-    """The array of a machine as a datapath sees it.
+    """The multiplier array of a machine, as a datapath uses it.
 
     `shares` are the operands of inputs of a batch row, each common to `columns` columns: those `o`
     with one `share(o)`, in ascending order. Sums come `latency` cycles after their operands.

@@ -127,8 +127,9 @@ def extension_cycles(plug_in: PlugIn, field: Callable[[str], Any], iterations: A
 
 
 def step_to_stage(config: Config, latency: int) -> int:
-    """Cycles at least from the last step of an instruction that writes what the stage on the way
-    out reads, to the first result there: that of the next instruction, once the pipeline is empty.
+    """The minimum number of cycles from the last step of an instruction that writes state read by
+    the output stage to the first result in the stage, which is from the next instruction, after the
+    pipeline drains.
     """
     return latency + compute_depth(config) + DRAIN_TO_STAGE
 

@@ -83,14 +83,14 @@ def compile(
 ) -> Program | Kernel | DeviceKernel | Model:
     """A `Program` for a `Config` or a preset's name; a `Kernel` for a `Target` or a CPU's name.
 
-    A `DeviceKernel` for "opencl", the first GPU of this machine or else its first OpenCL device,
-    or for "opencl:NAME", the device whose name or platform contains NAME. A function of which no
-    loop is bound gets the default schedule there, `grid_schedule`, or with `tuned` the best tiles
-    of `vdla tune --target opencl`. So for "cuda" and "cuda:NAME" with the devices of NVIDIA's
-    driver, of which the first is taken.
+    A `DeviceKernel` for "opencl", the first GPU of this machine or else its first OpenCL device, or
+    for "opencl:NAME", the device whose name or platform contains NAME. There, a function without
+    bound loops gets the default schedule, `grid_schedule`, or with `tuned` the best tiles of `vdla
+    tune --target opencl`. "cuda" and "cuda:NAME" do the same for the devices of NVIDIA's driver, by
+    default the first.
 
     `what` is a Schedule, a function, or the result of a template, whose configuration must be the
-    target. A function is compiled as it stands: without a schedule it is slow on a CPU.
+    target. A function is compiled as given: unscheduled, it is slow on a CPU.
 
     The file of an ONNX model, its content, or a model in memory becomes a `Model`, for a machine
     with a CPU beside it, for a CPU alone, or for "opencl", a GPU with the CPU of this machine. Its
@@ -102,9 +102,9 @@ def compile(
     `cached=False` ignores the cache of compiled objects.
 
     With `tuned`, templates and the operators of models take their best schedule in a log of `vdla
-    tune`, a folder of logs, or "shipped", the log of the paper's operators; those that
-    it does not know stay as they are. Without, no log is read. The kernels of a model on a CPU take
-    schedules that were tuned for `threads` of them, by default for one.
+    tune`, a folder of logs, or "shipped", the log of the paper's operators; operators that are not
+    in the log keep their default schedule. Without it, no log is read. For the kernels of a model
+    on a CPU, schedules tuned for `threads` threads are used (default one).
 
     Raises:
         TuningError: a log cannot be read or has another version.

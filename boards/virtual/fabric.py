@@ -1,4 +1,4 @@
-"""What stands behind the control port of a virtual board: a machine that a bitstream configured.
+"""The fabric behind the control port of a virtual board: a machine configured by a bitstream.
 
 A fabric runs on its own: software sees it through registers, memory and the interrupt line only.
 """

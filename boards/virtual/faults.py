@@ -1,4 +1,4 @@
-"""Faults that a virtual board can be given, each one that boards have.
+"""Faults of a virtual board, each of which real boards can have.
 
     VirtualBoard(board, config, faults=(SlowBoard(milliseconds=5), FlippedBit(seed=1)))
     vdla board serve --preset pynq_z1 --fault slow=5 --fault flipped-bit=1

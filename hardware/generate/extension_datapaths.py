@@ -1,4 +1,4 @@
-"""The generator of `vdla_ext_datapaths.sv`: the slot that holds the datapaths of a machine.
+"""The generator of `vdla_ext_datapaths.sv`: the wrapper of the datapaths of a machine.
 
 Operands of the input and weight buffers come a cycle before those of the accumulator, so an
 instruction that reads the accumulator sees the former through a register. One extension at a time

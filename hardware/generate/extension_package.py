@@ -1,7 +1,7 @@
-"""The generator of `vdla_ext_pkg.sv`: what the machine's RTL knows of its extensions.
+"""The generator of `vdla_ext_pkg.sv`: the parameters and formats of extensions for the RTL.
 
-Words are straightened before anything reads them: the number of the extension moves from behind the
-token bits to the top, so that the fields of the loops lie where those of a GEMM do.
+Words are rearranged before they are decoded: the number of the extension moves from above the token
+bits to the top, so that the loop fields have the same positions as in a GEMM.
 """
 
 from __future__ import annotations

@@ -46,9 +46,9 @@ ERRORS = {
     ErrorCode.NONE: "no error",
     ErrorCode.INSTRUCTION: "the next word of the stream is an invalid instruction",
     ErrorCode.FETCH: "a read of the stream was answered with SLVERR or DECERR",
-    ErrorCode.LOAD: "a read of load was answered so",
-    ErrorCode.COMPUTE: "a read of compute was answered so",
-    ErrorCode.STORE: "a write of store was answered so",
+    ErrorCode.LOAD: "a read by load was answered with SLVERR or DECERR",
+    ErrorCode.COMPUTE: "a read by compute was answered with SLVERR or DECERR",
+    ErrorCode.STORE: "a write by store was answered with SLVERR or DECERR",
 }
 
 

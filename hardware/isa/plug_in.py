@@ -1,5 +1,5 @@
-"""What the machine knows of an extension, as data and without the compiler: its compute
-instructions, each a plug-in, and what it does to results on their way out, a stage.
+"""The machine's view of an extension, as data and without the compiler: its compute instructions,
+each a plug-in, and its processing of results on their way to the output buffer, a stage.
 
 They are made from a declaration (`vdla.Extension`, `vdla.EmitStage`) for the sizes of one machine,
 hold no code but the text of their kernel, are equal to others by their content, and travel between

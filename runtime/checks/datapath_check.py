@@ -1,8 +1,7 @@
 """A check of datapaths: random steps, as the machine spaces them, against the tensor expressions.
 
-Between steps the operands are noise. So a datapath that takes longer than it says, or looks at
-operands that are not those of a step, is found; one that keeps another state, by what later steps
-compute from it.
+Between steps the operands are random. This detects a datapath that takes longer than declared, or
+that reads operands outside a step; a wrong state is detected by the results of later steps.
 """
 
 from __future__ import annotations

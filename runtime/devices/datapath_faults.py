@@ -1,6 +1,6 @@
-"""What Verilator warns of in a user's datapath that is wrong hardware, whatever a simulation shows.
+"""Verilator warnings that indicate wrong hardware in a user's datapath, even if it simulates.
 
-A finding that is meant is waived in the source, with `// verilator lint_off LATCH` and its like.
+Intended ones are waived in the source, with `// verilator lint_off LATCH` and the like.
 """
 
 from __future__ import annotations

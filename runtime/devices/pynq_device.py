@@ -3,8 +3,8 @@
     with PynqDevice(config, bitstream="pynq_z1.bit") as device:
         run(program, inputs, device)
 
-The invariant: what the device holds of the board, it gives back, whatever ends its use; and after a
-run that failed, the next one works or says what to do.
+The invariant: the device releases all resources of the board, however its use ends; and after a
+failed run, the next one works or its error states the remedy.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ DEVICES: Mapping[str, Callable[..., Device]] = {
 SCHEMES: Mapping[str, Callable[..., Device]] = {
     "pynq": _deferred("pynq://", "vdla.runtime.remote.remote_device", "RemoteDevice"),
 }
-"""Devices that are elsewhere, by the scheme of their addresses."""
+"""Remote devices, by the scheme of their addresses."""
 _FARM = _deferred("farm", "vdla.runtime.remote.farm", "open_farm")
 FARM_SUFFIX = ".toml"
 
@@ -53,8 +53,8 @@ FARM_SUFFIX = ".toml"
 def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: ANN401  of the device's class
     """The device `name` as a machine of configuration `config`; DeviceError lists the known names.
 
-    An address such as `pynq://host:port` is a device that is elsewhere, the path of a `.toml` file
-    a farm of them. `options` are those of its class: `memory_bytes` and `timeout_cycles` of all
+    An address such as `pynq://host:port` is a remote device, the path of a `.toml` file a farm of
+    remote devices. `options` depend on the device: `memory_bytes` and `timeout_cycles` of all
     devices, `waves`, `assertions`, `stalls` and `start` of rtl, `bitstream`, `timeout_s`,
     `accept_build`, `download` and `target` of pynq, `tls`, `token` and `token_file` of an address.
     """

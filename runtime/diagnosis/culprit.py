@@ -1,8 +1,8 @@
-"""The instruction of a program from which on two devices differ, found by bisection.
+"""The first instruction of a program at which two devices differ, found by bisection.
 
-The beginnings of a program run as programs of their own, which end with what they left on chip.
-Instructions are taken in an order in which every token is pushed before it is popped, so every
-beginning ends; its instructions compute what they compute in the whole program.
+Prefixes of a program run as separate programs, whose result is the contents of the buffers.
+Instructions are in an order in which every token is pushed before it is popped, so every prefix
+ends; its instructions compute the same as in the whole program.
 """
 
 from __future__ import annotations

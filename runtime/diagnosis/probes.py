@@ -1,7 +1,7 @@
 """Programs whose cycles depend on the memory: one for each figure of the DRAM model, and a few that
 mix them.
 
-Their arithmetic is nothing; their rows lie apart, so that every row is a burst of its own.
+They compute nothing useful; their rows have gaps, so that every row is a separate burst.
 """
 
 from __future__ import annotations

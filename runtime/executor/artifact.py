@@ -1,8 +1,7 @@
 """A compiled network in one file: plan, constants, machine code, accelerator programs.
 
 Loading verifies the checksum over every byte, then every rule of the plan and, through the
-verifier, every program. The machine code is trusted as it is: load artifacts as you would load a
-shared library.
+verifier, every program. Machine code is trusted: load artifacts as you would load a shared library.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ def _check_memories(where: str, step: Step, known: Mapping[str, PlannedValue]) -
     for name in filter(None, (*step.inputs, *step.outputs)):
         if isinstance(known[name], DeviceValue) != on_grid:
             memory = "the GPU" if on_grid else "the host"
-            raise ArtifactError(f"{where}: {name} must be in the memory of {memory}, got a value elsewhere")
+            raise ArtifactError(f"{where}: {name} must be in the memory of {memory}, got a value in another memory")
 
 
 def _check_copy(where: str, step: CopyStep, known: Mapping[str, PlannedValue]) -> None:
@@ -211,7 +211,7 @@ def _check_copy(where: str, step: CopyStep, known: Mapping[str, PlannedValue]) -
     if (given.dtype, given.shape) != (made.dtype, made.shape) or given.offset is None or made.offset is None:
         raise ArtifactError(f"{where}: both values must have one type and a place, got {given}, {made}")
     if isinstance(given, DeviceValue) == isinstance(made, DeviceValue):
-        raise ArtifactError(f"{where}: a copy must lead from one memory to another, got one memory")
+        raise ArtifactError(f"{where}: the memories of a copy must differ, got the same memory")
 
 
 def _check_kernel(

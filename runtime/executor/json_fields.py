@@ -1,6 +1,6 @@
 """Frozen dataclasses as JSON and back, by their annotations.
 
-Decoding trusts nothing: every field must be there with its type, and none besides.
+Decoding is strict: every field must be present with its type, and no others.
 """
 
 from __future__ import annotations

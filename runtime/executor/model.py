@@ -87,7 +87,7 @@ class Model:
         try:
             return GridExecutor(part, self.artifact.constants, open_grid_device(part.device))
         except GridDeviceError as error:
-            raise ModelError(f"model {self.name}: its GPU must be there, got {error}") from None
+            raise ModelError(f"model {self.name}: its GPU must be available, got {error}") from None
 
     def _open_device(self) -> Device | None:
         config = self.artifact.config
@@ -106,7 +106,7 @@ class Model:
         return Model(Artifact.load(path), device)
 
     def close(self) -> None:
-        """Free what the device holds; the model opens it again when it is needed."""
+        """Free the memory on the device; the model opens it again when needed."""
         if self._executor is not None:
             self._executor.close()
         if self._device is not None:

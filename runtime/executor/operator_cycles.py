@@ -1,9 +1,9 @@
-"""What each operator of a program cost: the cycles of a run, divided among its operators.
+"""The cost of each operator of a program: the cycles of a run, divided among its operators.
 
 The compute unit decides: a cycle counts for the operator whose instruction it runs or waits for, so
-that the cycles of all operators sum to those of the run. Loads of the next operator that run under
-the present one cost nothing, and the bytes that a channel moves count for the operator in whose
-cycles it does: no operator moves more than its cycles allow.
+that the cycles of all operators sum to those of the run. Loads of the next operator during the
+current one cost nothing, and bytes moved by a channel count for the operator in whose cycles they
+are moved: no operator moves more than its cycles allow.
 """
 
 from __future__ import annotations

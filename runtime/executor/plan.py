@@ -72,7 +72,7 @@ class DeviceValue(PlannedValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedOperator:
-    """An operator: why it is where it is, and what would move it elsewhere.
+    """An operator: the reason for its placement, and what would change it.
 
     An operator without a reason packs or unpacks tensors for the accelerator, or had no choice.
     `seconds` is the estimate by which its device was chosen; `cycles` are those of the simulator.

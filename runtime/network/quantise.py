@@ -97,10 +97,10 @@ def quantise(
 
     `method` finds the range of each value: "minmax", "percentile", "mse" or "entropy". Layers named
     by `keep_float` stay float. Weights have a scale for each output, or one with
-    `per_channel=False`. `correct_biases` takes back the mean error of rounded weights;
-    `equalise_layers` balances the channels of consecutive convolutions first. `weight_bits` has
-    layers whose weights take fewer than 8 bits, from 2. Data are read once, batch by batch. A
-    `QuantiseWarning` names channels of outputs that are lost in the scale of the whole.
+    `per_channel=False`. `correct_biases` compensates the mean error of rounded weights;
+    `equalise_layers` balances the channels of consecutive convolutions first. `weight_bits` gives
+    layers weights of 2 to 7 bits. Data are read once, batch by batch. A `QuantiseWarning` names
+    channels of outputs that the scale of the whole would lose.
 
     Raises:
         QuantiseError: wrong options; data or weights with NaN or infinity, by the name of the

@@ -42,7 +42,7 @@ class FairQueue(Generic[Item]):
             if not always and mine >= self._most_of_one:
                 raise RemoteError(f"queue: a session must have at most {self._most_of_one} batches waiting, got more")
             if not always and total >= self._most:
-                raise RemoteError(f"queue: at most {self._most} batches must wait, got more; try again later")
+                raise RemoteError(f"queue: waiting batches must be at most {self._most}, got more; try again later")
             self._waiting.setdefault(session, deque()).append(item)
             self._changed.notify()
             return total

@@ -1,6 +1,6 @@
 """The messages between client and server, as dataclasses; their fields are those of the JSON.
 
-Decoding trusts nothing: `receive` refuses a missing field, an unknown one, a wrong type.
+Decoding is strict: `receive` refuses a missing field, an unknown field, a wrong type.
 """
 
 from __future__ import annotations

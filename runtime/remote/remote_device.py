@@ -1,4 +1,4 @@
-"""A device that is elsewhere: `open_device("pynq://host:port", config)`.
+"""A remote device: `open_device("pynq://host:port", config)`.
 
 Every access is checked here as the server checks it. Writes wait until a run or a read sends them;
 a run brings small outputs along with its statistics.

@@ -1,4 +1,4 @@
-"""The server: a device of this machine for clients elsewhere, over gRPC.
+"""The server: a device of this machine for remote clients, over gRPC.
 
     with RemoteServer("sim", config, "127.0.0.1:7968") as server:
         server.wait()

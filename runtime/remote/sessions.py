@@ -75,7 +75,7 @@ class Session:
 
 
 class SessionMemory:
-    """Counts what the sessions hold, and refuses what is beyond the limits or not theirs."""
+    """Counts the memory of sessions; refuses requests beyond the limits or for memory of others."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

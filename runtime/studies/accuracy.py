@@ -1,4 +1,4 @@
-"""What an extension costs a whole network in accuracy, where it reads narrower weights.
+"""The loss of accuracy of a whole network, for an extension that reads narrower weights.
 
 The float network is quantised twice on the same data: as the plain machine computes it, and with
 the narrower weights in those layers in which the machine with the extension would use it. Both run

@@ -1,7 +1,6 @@
-"""The area that an extension adds: that of the machine with it, less that of the machine without.
+"""The area that an extension adds: the difference between the machines with and without it.
 
-Synthesis takes about a minute for each machine, so it is done only where it is wanted; what an
-earlier run has found is known at once.
+Synthesis takes about a minute for each machine, so it is done only on request; results are cached.
 """
 
 from __future__ import annotations

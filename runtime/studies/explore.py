@@ -1,7 +1,7 @@
 """Explorations: the machines of a sweep, what they cost on a part, how fast they run all layers.
 
-A sweep is what the tuner works on, so it has the tuner's log, workers and searches: points are
-machines, costs the cycles of all layers. Points that cannot be built are none of the space.
+A sweep is a space of the tuner, so it has the tuner's log, workers and searches: points are
+machines, costs the cycles of all layers. The space excludes machines that cannot be built.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What narrower operands cost in accuracy: the error of a layer's sums on random data.
+"""The loss of accuracy from narrower operands: the error of a layer's sums on random data.
 
 Weights and activations are drawn from the normal distribution and quantised symmetrically: weights
 by their largest value in each row of results, activations by that of the tensor. Errors are against

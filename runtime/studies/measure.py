@@ -1,7 +1,7 @@
-"""What a layer costs on a machine: the best of its mappings, or of those that use an extension.
+"""The cost of a layer on a machine: the best of its mappings, or of those that use an extension.
 
 Mappings are chosen as `map_expression` does; with trials, tiles are tuned as well. The simulator is
-imported where it is used, so that a result that is kept is shown at once.
+imported where it is used, so that cached results are shown at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The layers of a network, from its model or from what an earlier run has kept of it.
+"""The layers of a network, from its model or from the cache of an earlier run.
 
-A layer is a convolution or a product, each once; its weights do not matter, nor whether they are
-quantised. A model is imported only where its layers are not known, since that takes longer than all
-else that is done where results are kept.
+A layer is a convolution or a product, without duplicates; its weights, quantised or not, do not
+matter. A model is imported only if its layers are not cached, since that takes longer than
+everything else when results are cached.
 """
 
 from __future__ import annotations

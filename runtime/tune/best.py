@@ -64,9 +64,8 @@ class TunedSchedules:
     def best(self, key: str, allowed: Callable[[Point], bool] = lambda point: True) -> Trial | None:
         """The best trial of a task among allowed points, if there is one.
 
-        Its point is empty if nothing is better than what is built without tuning. Of points that
-        are as good, one is chosen by what it is: trials stand in the log in the order in which they
-        ended.
+        Its point is empty if no trial beats the untuned choice. Ties are broken by the values of
+        the point, since the order of trials in the log is that in which they ended.
         """
         trials = [entry.trial for entry in self.index.of_key(key) if allowed(entry.trial.point)]
         return best_trial(sorted(trials, key=lambda trial: sorted((name, str(x)) for name, x in trial.point.items())))
@@ -94,7 +93,7 @@ class TunedSchedules:
         """The point of the best known schedule of a CPU kernel, by the key of its task for one
         thread, among those that were tuned for `threads`.
 
-        It is the one that was confirmed last; if none was, that of the best trial.
+        It is the last confirmed point or, without one, the point of the best trial.
         """
         key = key_for_threads(key, threads)
         found = self.index.confirmed(key) or self.best(key)

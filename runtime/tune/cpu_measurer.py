@@ -1,8 +1,8 @@
-"""Measures CPU kernels: a point and the default schedule take turns in one process.
+"""Measures CPU kernels: a point and the default schedule alternate in one process.
 
-Other programs slow both alike, so a cost is the ratio of their times, by the seconds of the default
-schedule when the process first ran it. Results are compared with those of the default schedule. A
-kernel may crash or hang: `LocalWorkers` measures in processes that it may kill.
+Other programs slow both alike, so a cost is the ratio of their times, multiplied by the time of the
+default schedule when the process first ran it. Results are compared with those of the default
+schedule. A kernel may crash or hang: `LocalWorkers` measures in processes that it may kill.
 """
 
 from __future__ import annotations

@@ -68,11 +68,11 @@ def tune_grid(
     timeout_s: float = TIMEOUT_S,
     progress: Progress = lambda what, done, total: None,
 ) -> TunedGrid:
-    """The best of up to `trials` choices of tiles for the block of a function that does most.
+    """The best of up to `trials` choices of tiles for the block of a function with the most work.
 
     With `costs` "measured", kernels run on the device of `target`, as in `vdla.compile`, in a
-    process that a driver may crash; the default tiles stay unless others are faster when both are
-    measured again. With "modelled", the model of a GPU says what lowered kernels cost, and no
+    separate process, which a driver may crash; the default tiles stay unless others are faster when
+    both are measured again. With "modelled", a GPU model gives the cost of lowered kernels, and no
     device is needed; for the target "cuda" it has tensor cores. Trials that the log has are not
     repeated. `progress` is called with the best so far, the number of trials done and of all.
 

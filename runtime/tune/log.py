@@ -1,4 +1,4 @@
-"""Logs of trials: one JSON object a line, appended and on disk before the next trial is told.
+"""Logs of trials: one JSON object per line, on disk before the search receives the trial.
 
 Every line stands for itself, so logs can be concatenated. A process that is killed leaves at most
 one torn line, the last: readers leave it out, and the next writer cuts it off.

@@ -105,8 +105,8 @@ def map_expression(
     """A program for a plain tensor expression, on the intrinsics of a machine.
 
     `target` is a machine or the name of one. Of the first `measured` mappings, the one with the
-    fewest cycles is taken; what the host lays out several times counts. With `tuned`, it is the
-    best mapping with its tiles in a log of `vdla tune`, if the log knows the expression.
+    fewest cycles is used; data that the host duplicates counts. With `tuned`, it is the best
+    mapping and tiles in a log of `vdla tune`, if the log has the expression.
 
     Raises:
         MapError: no intrinsic of the machine covers the expression.

@@ -1,4 +1,4 @@
-"""Measurers: what a point of a task costs on the simulator, on a device, or elsewhere.
+"""Measurers: the cost of a point of a task on the simulator or on a device.
 
 A measurer is pickled into worker processes. It may crash or hang there: that costs the trial.
 The simulator is imported where it is used, since it takes a worker a second. A device stays open

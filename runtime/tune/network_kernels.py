@@ -100,14 +100,14 @@ def tune_kernels(
 ) -> list[TunedKernel]:
     """Tune the kernels of a model that multiply, the largest first, and append all trials to a log.
 
-    Each has up to `trials` trials, of `timeout_s` seconds at most, which `search` proposes; those
-    that the log has are not repeated. Then the best are measured again, and the default schedule
+    Each kernel has up to `trials` trials, proposed by `search`, of at most `timeout_s` seconds;
+    trials in the log are not repeated. Then the best are measured again, and the default schedule
     stays unless one of them is faster. `most` limits the number of kernels. `prior` are logs of
     other kernels, or folders of them, which train the cost model of a search that has one. For
-    several `threads` of the pool, which loop is parallel and in how many parts are knobs, too; such
-    schedules are logged apart from those for one thread.
-    `extents` gives numbers to symbols in the shapes of inputs. `progress` is called with the kernel
-    and its best so far, the number of trials done and of all.
+    several `threads` of the pool, the parallel loop and its number of parts are knobs, too; such
+    schedules are logged separately from those for one thread. `extents` gives numbers to symbols in
+    the shapes of inputs. `progress` is called with the kernel and its best so far, the number of
+    trials done and of all.
 
     Raises:
         OnnxError, UnsupportedError: the model is not valid.

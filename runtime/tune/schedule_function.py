@@ -58,13 +58,13 @@ def tune_schedule(
     timeout_s: float = TIMEOUT_S,
     progress: Progress = lambda what, done, total: None,
 ) -> TunedKnobs:
-    """The best of up to `trials` points of what a schedule function asks its knobs for.
+    """The best of up to `trials` points of the space that a schedule function's knobs define.
 
     The function returns a `Program` or the function of a `Schedule`. Trials run in processes that
-    import its module; those that the log has are not repeated. The first values of the knobs are
-    tried first. On a CPU results must be those of the first values, up to rounding, and other
-    values are taken if they are faster when both are measured again. `progress` is called with the
-    best so far, the number of trials done and of all.
+    import its module; trials in the log are not repeated. The first values of the knobs are tried
+    first. On a CPU, results must equal those of the first values, up to rounding, and other values
+    are accepted if they are faster when both are measured again. `progress` is called with the best
+    so far, the number of trials done and of all.
 
     Raises:
         TuneError: a knob has no legal value, no point is legal, an unknown search, or it returns

@@ -1,7 +1,7 @@
 """Whether a program is free of findings, decided on whole arrays of instructions.
 
-The answer is that of the walks in `accesses` and `races`, which look at one instruction after the
-other and say what is wrong. A program that is clear needs neither.
+The answer equals that of the walks in `accesses` and `races`, which check one instruction after the
+other and report errors. A clear program needs neither.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _MOST_OF_A_KIND = 8
 def verify(program: Program, config: Config | None = None) -> Verdict:
     """The verdict on `program` for the machine `config`, by default the one it was compiled for.
 
-    A wrong configuration or an invalid word ends the search: later checks need valid words.
+    A wrong configuration or an invalid word ends the checks: later ones need valid words.
     """
     require_program("verify", program, config)
     empty = Verdict(program.name, len(program))

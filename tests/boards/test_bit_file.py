@@ -64,7 +64,7 @@ def test_a_damaged_bitstream_is_refused(content: bytes, error: str) -> None:
 def test_one_of_an_fpga_is_not_the_virtual_boards() -> None:
     with pytest.raises(BoardError) as caught:
         parse_virtual(BIT.payload, "x.bit")
-    assert str(caught.value) == "x.bit: bitstream must be one of the virtual board, got one for an FPGA"
+    assert str(caught.value) == "x.bit: bitstream must be for the virtual board, got one for an FPGA"
     with pytest.raises(BoardError) as caught:
         parse_virtual(b"{}", "x.bit")
     assert str(caught.value) == (

@@ -1,5 +1,5 @@
 """Charts as SVG text, in one palette for light and dark backgrounds, and pages of HTML with them.
 
-A chart takes plain figures and knows no command. Every mark says its figures where one points at
-it, and names its row of the table beside the chart.
+A chart takes plain figures and does not depend on commands. Every mark shows its figures as a
+tooltip, and names its row of the table beside the chart.
 """

@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--list": "list the templates with their options, and the layers",
             "--shape KEY=N...": "the template's options; some take HxW: kernel=1x3",
-            "--threads N": "at most N virtual threads (default 2); of a model, those that --tuned is for",
+            "--threads N": "at most N virtual threads (default 2); of a model, threads that --tuned is for",
             "-o --output FILE": "the file (default: OPERATOR.vdla, MODEL.vdla)",
-            "--tuned LOG": "use the best schedules in a log of vdla tune, or in the one that is shipped",
+            "--tuned LOG": "use the best schedules in a log of vdla tune, or in the shipped log",
             "--schedule FILE": "write the scheduled loop nest as text there",
         },
     )

@@ -1,4 +1,4 @@
-"""`vdla evaluate`: what an instruction of an extension is worth, on real layers."""
+"""`vdla evaluate`: the benefit of an extension's instruction on real layers."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The extension, the layers, the machine, what is written."""
     add_options(parser, {"source EXTENSION": "a Python file that declares it, or an entry point"})
     add_layer_arguments(parser)
-    parser.add_argument("--trials", type=natural, default=0, metavar="N", help="tune each layer with so many (0)")
+    parser.add_argument("--trials", type=natural, default=0, metavar="N", help="tune each layer with N trials (0)")
     add_options(
         parser,
         {
-            "--seed SEED = 0": "of trials and random data (default 0)",
-            "--workers N": "processes (default one a processor)",
+            "--seed SEED = 0": "seed of trials and random data (default 0)",
+            "--workers N": "processes (default one per processor)",
         },
     )
     parser.add_argument("--accuracy", type=positive, nargs="?", const=SAMPLES, metavar="N",

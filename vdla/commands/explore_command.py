@@ -48,11 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--part NAME": "the FPGA (default that of the preset's board)",
-            "--trials N": "measure so many machines (default all)",
+            "--trials N": "measure N machines (default all)",
         },
     )
     searches = "vdla.runtime.studies.explore:SEARCHES"
-    add_options(parser, {"--search NAME = exhaustive": "which of them (exhaustive)"}, searches)
+    add_options(parser, {"--search NAME = exhaustive": "how they are chosen (exhaustive)"}, searches)
     add_options(
         parser,
         {

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tensor(arguments: argparse.Namespace) -> tuple[str, Any]:
-    """The name and the plain result of what is mapped."""
+    """The name and the plain result of the operator to map."""
     from vdla.compiler.operators.definitions import of_workload
     from vdla.compiler.operators.workloads import workload
 

@@ -41,8 +41,10 @@ def add_input_arguments(parser: argparse.ArgumentParser, words: str = "NAME=FILE
 def add_image_arguments(parser: argparse.ArgumentParser) -> None:
     """--image and what happens to its pixels."""
     add_options(parser, {"--image FILE...": "images as the input of a model"})
-    parser.add_argument("--mean", type=float, nargs="+", metavar="X", help="subtracted from the channels (default 0)")
-    parser.add_argument("--std", type=float, nargs="+", metavar="X", help="divides the channels (default 1)")
+    parser.add_argument(
+        "--mean", type=float, nargs="+", metavar="X", help="mean of the channels, subtracted (default 0)"
+    )
+    parser.add_argument("--std", type=float, nargs="+", metavar="X", help="divisor of the channels (default 1)")
     parser.add_argument("--scale", type=float, metavar="X", help="factor of pixels before mean and std (1/255)")
 
 

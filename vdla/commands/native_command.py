@@ -98,8 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--tuned LOG": "use the best schedule in a log of vdla tune --target",
-            "--threads N": "of those tuned for N threads (default 1)",
-            "-o --output FOLDER = .": "where the files go",
+            "--threads N": "use schedules tuned for N threads (default 1)",
+            "-o --output FOLDER = .": "folder of the files",
             "--assembly": "write the assembly too",
             "--llvm": "write the LLVM module as text too",
         },

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, {"model MODEL": "a compiled network, made by vdla compile"})
     add_extension_argument(parser, "an extension that the network needs")
     add_input_arguments(parser)
-    add_options(parser, {"--runs N = 3": "runs after a first one (default 3)"})
+    add_options(parser, {"--runs N = 3": "runs after one to warm up (default 3)"})
     add_device_arguments(parser)
     add_options(
         parser,

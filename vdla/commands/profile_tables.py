@@ -1,4 +1,4 @@
-"""Tables of profiles of networks: a row an operator, and what the whole takes."""
+"""Tables of profiles of networks: a row per operator, and the totals."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--output DIR": "write each output as a .npy file there",
-            "--timing-only": "cycles without data: needs no inputs",
+            "--timing-only": "simulate timing only: needs no inputs",
         },
     )
     add_device_arguments(parser)
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
-            "--lines N": "the N lines that stall compute most",
+            "--lines N": "list the N lines that stall compute most",
             "--trace FILE": "write a trace for ui.perfetto.dev",
             "--table FILE": "write start and end of every instruction as text",
             "--json": "JSON instead of tables",

@@ -1,4 +1,4 @@
-"""The options that say who measures, which points, and what is known before."""
+"""The options of a search: workers, the choice of points, and earlier results."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ TRIALS = 100
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
-    """How long is searched, by what, and what it knows."""
+    """The number of trials, the search, and earlier results."""
     add_options(
         parser,
         {

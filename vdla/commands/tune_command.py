@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
-            "--device NAME = sim": "what measures (default sim)",
+            "--device NAME = sim": "the device that measures (default sim)",
             "-o --output FILE": "write the best program of one operator",
             "--picture FILE.svg": "draw the best so far against trials",
             "--json FILE": "write the results as JSON; - is standard output",

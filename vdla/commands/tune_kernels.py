@@ -35,7 +35,7 @@ def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
         group,
         {
             "--target NAME": "tune kernels on this CPU: host, or its name; or opencl, cuda",
-            "--kernels N": "those of most multiply-adds (default all)",
+            "--kernels N": "the N with most multiply-adds (default all)",
             "--threads N": "threads that a kernel runs on (default 1)",
         },
     )

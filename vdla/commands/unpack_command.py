@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
-            "--shape NAME=NxCxHxW...": "plain shapes, without what fills blocks",
+            "--shape NAME=NxCxHxW...": "plain shapes, without the padding of blocks",
             "-o --output DIR = .": "folder of the results",
         },
     )

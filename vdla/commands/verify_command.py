@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The programs and the machine."""
     add_options(parser, {"programs PROGRAM": "a program file, or assembly text"}, nargs="+")
     add_extension_argument(parser, "an extension that a program needs")
-    add_options(parser, {"--for PRESET": "a machine other than the one it was compiled for"}, dest="device")
+    add_options(parser, {"--for PRESET": "verify for a machine other than the one it was compiled for"}, dest="device")
 
 
 def run(arguments: argparse.Namespace) -> int:

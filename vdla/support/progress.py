@@ -1,4 +1,4 @@
-"""Progress of work in steps, told as it happens."""
+"""Progress of work in steps, reported as it happens."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_writes_beside_the_folders(call):
 def test_a_bitstream_that_is_none(call):
     call("device", "writefile", {"file_path": "/lib/firmware/x.bin", "data": b"\0" * 8})
     code, text = call.status("device", "writefile", {"file_path": MANAGER + "firmware", "data": b"x.bin"})
-    assert (code, text) == (REFUSED, "fabric: bitstream must be one of the virtual board, got one for an FPGA")
+    assert (code, text) == (REFUSED, "fabric: bitstream must be for the virtual board, got one for an FPGA")
     assert call("device", "readfile", file_path=MANAGER + "state")[0].data == b"write error\n"
 
 

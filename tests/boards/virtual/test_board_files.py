@@ -101,7 +101,7 @@ def test_a_bitstream_that_fails_leaves_an_error():
     found = files(program=fail)
     found.write("/lib/firmware/x.bin", b"\0" * 8)
     assert refusal(found.write, MANAGER + "firmware", b"x.bin") == (
-        "fabric: bitstream must be one of the virtual board, got one for an FPGA"
+        "fabric: bitstream must be for the virtual board, got one for an FPGA"
     )
     assert found.read(MANAGER + "state") == b"write error\n"
 

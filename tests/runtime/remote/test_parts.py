@@ -147,7 +147,7 @@ def test_the_queue_is_bounded_by_session_and_in_total():
     queue.put("a", 2)
     assert refused(queue.put, "a", 3) == "queue: a session must have at most 2 batches waiting, got more"
     queue.put("b", 4)
-    assert refused(queue.put, "c", 5) == "queue: at most 3 batches must wait, got more; try again later"
+    assert refused(queue.put, "c", 5) == "queue: waiting batches must be at most 3, got more; try again later"
     queue.put("c", 6, True)
     assert queue.remove("a", lambda item: item == 1) == [1]
     assert [queue.take(0) for _ in range(4)] == [2, 4, 6, None]

@@ -107,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         },
     )
     parser.add_argument(
-        "--port", type=int, default=_PYNQ_PORT, metavar="N", help=f"the port (default {_PYNQ_PORT}, that of pynq)"
+        "--port", type=int, default=_PYNQ_PORT, metavar="N", help=f"the port (default {_PYNQ_PORT}, the port of pynq)"
     )
     add_options(
         parser,
