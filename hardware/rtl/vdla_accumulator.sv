@@ -12,29 +12,22 @@
 `default_nettype none
 
 module vdla_accumulator
-  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
-`ifdef VDLA_EXTENSIONS
-  import vdla_ext_pkg::*;
-`endif
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*, vdla_ext_pkg::*;
 (
   input  logic                     clk_i,
   input  logic                     rst_ni,
   input  slot_valid_t              valid_i,
   // verilator lint_off UNUSEDSIGNAL
   input  slot_t                    slot_i,
-`ifdef VDLA_EXTENSIONS
   input  ext_pass_t                pass_i,
-`endif
   // verilator lint_on UNUSEDSIGNAL
   input  logic [InpVectorBits-1:0] inputs_i,
   input  logic [WgtVectorBits-1:0] weights_i,
   input  logic [     Lanes*32-1:0] sums_i,
-`ifdef VDLA_EXTENSIONS
   // Of datapaths that read the accumulator.
   input  logic [     Lanes*32-1:0] results_i,
   output logic [     Lanes*32-1:0] old_o,
   output logic [     Lanes*32-1:0] sum_o,
-`endif
   output logic [     Lanes*32-1:0] result_o,
   input  logic                     write_valid_i,
   input  buffer_write_t            write_i
@@ -68,29 +61,23 @@ module vdla_accumulator
   // --- R - 1: which of them write what this one reads. A later stage's choice precedes an earlier
   // one's, so the latest result is taken.
 
+  // verilator lint_off UNUSEDSIGNAL
+  ext_pass_t            pass;  // none without extensions
+  // verilator lint_on UNUSEDSIGNAL
   index_t               source;
   logic                 reads_old, reads_x;
   logic [AtAlu:AtRead]  old_written, x_written;
 
+  assign pass = HasExtensions ? pass_i : '0;
   assign source = index_t'(slot_i.src);
-`ifdef VDLA_EXTENSIONS
-  assign reads_old = valid_i.execute && slot_i.reads_acc || pass_i.old;
+  assign reads_old = valid_i.execute && slot_i.reads_acc || pass.old;
   assign reads_x = (valid_i.hold || valid_i.execute && !slot_i.second) && slot_i.reads_src
-      || pass_i.sum;
-`else
-  assign reads_old = valid_i.execute && slot_i.reads_acc;
-  assign reads_x = (valid_i.hold || valid_i.execute && !slot_i.second) && slot_i.reads_src;
-`endif
+      || pass.sum;
 
   always_comb begin
     for (int unsigned k = AtRead; k <= AtAlu; k++) begin
       old_written[k] = writes_q[k] && index_q[k] == index_t'(slot_i.acc);
-`ifdef VDLA_EXTENSIONS
-      x_written[k] = writes_q[k] && index_q[k] == source
-          && (slot_i.reads_src || pass_i.from_sum);
-`else
-      x_written[k] = writes_q[k] && index_q[k] == source && slot_i.reads_src;
-`endif
+      x_written[k] = writes_q[k] && index_q[k] == source && (slot_i.reads_src || pass.from_sum);
     end
   end
 
@@ -123,12 +110,8 @@ module vdla_accumulator
       old_from: entry_from(slot_i.acc[Top], old_written[AtProduct], old_written[AtAlu]),
       x_from: entry_from(source[Top], x_written[AtProduct], x_written[AtAlu]),
       x_is_input: slot_i.source == SourceInp,
-`ifdef VDLA_EXTENSIONS
-      x_is_kept: slot_i.source != SourceInp && (slot_i.second || pass_i.second)
+      x_is_kept: slot_i.source != SourceInp && (slot_i.second || pass.second)
           && !x_written[AtProduct],
-`else
-      x_is_kept: slot_i.source != SourceInp && slot_i.second && !x_written[AtProduct],
-`endif
       by_weights: slot_i.operand == OperandWgt
     };
     product_q[AtRead] <= '{
@@ -200,15 +183,14 @@ module vdla_accumulator
 `endif
   end
 
-`ifdef VDLA_EXTENSIONS
   // The result of a datapath that reads the accumulator takes the place of the second operand.
   logic fed_back;
 
-  if (FeedsBack > 0) begin : gen_fed_back
+  if (FeedsBack) begin : gen_fed_back
     logic fed_back_q[AtProduct+1];
 
     always_ff @(posedge clk_i) begin
-      fed_back_q[AtRead] <= pass_i.fed_back;
+      fed_back_q[AtRead] <= pass.fed_back;
       for (int unsigned k = AtFetch; k <= AtProduct; k++) fed_back_q[k] <= fed_back_q[k-1];
     end
     assign fed_back = fed_back_q[AtProduct];
@@ -216,7 +198,6 @@ module vdla_accumulator
     assign fed_back = 1'b0;
   end
 
-`endif
   for (genvar lane = 0; lane < Lanes; lane++) begin : gen_lane
     vdla_accumulator_lane u_lane (
       .clk_i,
@@ -229,12 +210,10 @@ module vdla_accumulator
       .product_i  (product_q[AtFetch]),
       .sum_i      (sums_i[lane*32+:32]),
       .execute_i  (execute_q[AtProduct]),
-`ifdef VDLA_EXTENSIONS
       .fed_back_i (fed_back),
       .fed_i      (results_i[lane*32+:32]),
       .old_o      (old_o[lane*32+:32]),
       .x_o        (sum_o[lane*32+:32]),
-`endif
       .result_o   (result_o[lane*32+:32])
     );
   end

@@ -11,25 +11,21 @@
 `default_nettype none
 
 module vdla_sequencer
-  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
-`ifdef VDLA_EXTENSIONS
-  import vdla_ext_pkg::*;
-`endif
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*, vdla_ext_pkg::*;
 (
   input  logic                    clk_i,
   input  logic                    rst_ni,
   input  logic                    start_i,
   // verilator lint_off UNUSEDSIGNAL
   input  vector_t                 command_i,  // fields that a GEMM lacks are 0
-  // verilator lint_on UNUSEDSIGNAL
-`ifdef VDLA_EXTENSIONS
-  input  instr_t                  word_i,     // of an extension, the same
+  // Of extensions; without any the outputs are 0.
+  input  instr_t                  word_i,     // the same instruction
   input  logic                    waits_i,    // the slot is a step that takes more cycles
+  // verilator lint_on UNUSEDSIGNAL
   output logic                    enters_o,   // a step is the slot of the next cycle
   output ext_cycles_t             cycles_o,   // of that step
   output ext_latency_t            latency_o,  // of its result
   output ext_step_t               step_o,     // of the slot
-`endif
   output logic                    busy_o,
   output logic                    last_o,
   output logic                    advance_o,  // all stages move
@@ -246,7 +242,6 @@ module vdla_sequencer
     end
   end
 
-`ifdef VDLA_EXTENSIONS
   // --- the extension of an iteration, beside its fields in `common`
 
   typedef struct packed {
@@ -257,32 +252,10 @@ module vdla_sequencer
     ext_latency_t latency;
   } extension_t;
 
-  extension_t read_extension_q, fetch_extension_q, extension_q;
+  // verilator lint_off UNUSEDSIGNAL
+  extension_t extension;
+  // verilator lint_on UNUSEDSIGNAL
 
-  always_ff @(posedge clk_i) begin
-    if (load) begin
-      read_extension_q <= '{
-        active: command_i.opcode == OpExtension,
-        kind: ext_kind(ext_number(word_i)),
-        step: '{number: ext_number(word_i), begins: 1'b0, own: ext_own(word_i)},
-        cycles: ext_cycles(word_i),
-        latency: ext_latency(word_i)
-      };
-    end
-    if (advance) begin
-      fetch_extension_q <= read_extension_q;
-      extension_q <= fetch_extension_q;
-      step_o <= '{
-        number: extension_q.step.number, begins: add_q.common.init && uop_i.first, own: extension_q.step.own
-      };
-    end
-  end
-
-  assign enters_o = advance && adding_q && extension_q.active;
-  assign cycles_o = extension_q.cycles;
-  assign latency_o = extension_q.latency;
-
-`endif
   // --- add: the slot
 
   slot_t   slot, slot_q;
@@ -292,6 +265,40 @@ module vdla_sequencer
 
   assign common = add_q.common;
   assign begins = common.init && uop_i.first;
+
+  if (HasExtensions) begin : gen_extension
+    extension_t read_extension_q, fetch_extension_q, extension_q;
+
+    always_ff @(posedge clk_i) begin
+      if (load) begin
+        read_extension_q <= '{
+          active: command_i.opcode == OpExtension,
+          kind: ext_kind(ext_number(word_i)),
+          step: '{number: ext_number(word_i), begins: 1'b0, own: ext_own(word_i)},
+          cycles: ext_cycles(word_i),
+          latency: ext_latency(word_i)
+        };
+      end
+      if (advance) begin
+        fetch_extension_q <= read_extension_q;
+        extension_q <= fetch_extension_q;
+        step_o <= '{
+          number: extension_q.step.number, begins: begins, own: extension_q.step.own
+        };
+      end
+    end
+
+    assign extension = extension_q;
+    assign enters_o = advance && adding_q && extension_q.active;
+    assign cycles_o = extension_q.cycles;
+    assign latency_o = extension_q.latency;
+  end else begin : gen_no_extension
+    assign extension = '0;
+    assign enters_o = 1'b0;
+    assign cycles_o = '0;
+    assign latency_o = '0;
+    assign step_o = '0;
+  end
 
   always_comb begin
     slot.vector = common.vector;
@@ -311,16 +318,14 @@ module vdla_sequencer
     slot.zero_point = common.zero_point;
     slot.clip_lo = common.clip_lo;
     slot.clip_hi = common.clip_hi;
-`ifdef VDLA_EXTENSIONS
     // The slot that writes the result of a step; its operands are read by another pass.
-    if (extension_q.active) begin
-      slot.vector = extension_q.kind.reads_old || extension_q.kind.reads_sum;
-      slot.reads_acc = extension_q.kind.accumulates && !begins;
-      slot.alu = alu_control(extension_q.kind.op, begins);
+    if (extension.active) begin
+      slot.vector = extension.kind.reads_old || extension.kind.reads_sum;
+      slot.reads_acc = extension.kind.accumulates && !begins;
+      slot.alu = alu_control(extension.kind.op, begins);
       slot.source = SourceAcc;
       slot.operand = OperandSrc;
     end
-`endif
   end
 
   assign conflict = slot.reads_acc && slot.reads_src
@@ -352,11 +357,7 @@ module vdla_sequencer
   logic vector_q;  // a VECTOR has slots to issue
 
   // Registers alone decide whether the stages move, as this enables all of them.
-`ifdef VDLA_EXTENSIONS
-  assign advance = !valid_o.hold && !waits_i;
-`else
-  assign advance = !valid_o.hold;
-`endif
+  assign advance = !valid_o.hold && !(HasExtensions && waits_i);
   assign busy_o = reading_q && !last_read_q || vector_q && !last_o;
 
   always_ff @(posedge clk_i) begin

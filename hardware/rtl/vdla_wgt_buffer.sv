@@ -3,16 +3,13 @@
 //
 // Contract: a write is any buffer_write_t, those to other buffers are ignored. entry_o is valid in
 // the cycle after entry_re_i, vector_o in the cycle after vector_re_i; only one of them is read in
-// a cycle. With VDLA_EXTENSIONS entry_o is the group of entries that begins at the index, as
-// vdla_ext_select has it.
+// a cycle. entry_o is the group of entries that begins at the index, as vdla_select has it: one
+// without extensions.
 
 `default_nettype none
 
 module vdla_wgt_buffer
-  import vdla_pkg::*, vdla_types_pkg::*;
-`ifdef VDLA_EXTENSIONS
-  import vdla_ext_pkg::*;
-`endif
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_ext_pkg::*;
 (
   input  logic                     clk_i,
   input  logic                     rst_ni,
@@ -24,15 +21,10 @@ module vdla_wgt_buffer
   input  logic                     entry_re_i,
   input  logic                     vector_re_i,
   input  logic [ WgtFieldBits-1:0] vector_index_i,
-`ifdef VDLA_EXTENSIONS
   output logic [ WgtGroupBits-1:0] entry_o,
-`else
-  output logic [ WgtEntryBits-1:0] entry_o,
-`endif
   output logic [WgtVectorBits-1:0] vector_o
 );
 
-`ifdef VDLA_EXTENSIONS
   // A word of the memory is the largest group; a load writes one of its entries.
   localparam int unsigned Words = WgtDepth / WgtGroup;
   localparam int unsigned WordIndexBits = Words > 1 ? $clog2(Words) : 1;
@@ -48,20 +40,9 @@ module vdla_wgt_buffer
            && 32'(write_i.index) % WgtGroup == k / WgtBeats && 32'(write_i.beat) == k % WgtBeats;
     end
   end
-`else
-  logic [    WgtBeats-1:0] we;
-  logic [WgtIndexBits-1:0] index;
-
-  always_comb begin
-    for (int unsigned k = 0; k < WgtBeats; k++) begin
-      we[k] = write_valid_i && write_i.buffer == BufWgt && 32'(write_i.beat) == k;
-    end
-  end
-`endif
   assign index = entry_re_i ? WgtIndexBits'(entry_index_i)
                             : WgtIndexBits'(32'(vector_index_i) / BlockIn);
 
-`ifdef VDLA_EXTENSIONS
   vdla_ram #(
     .Depth   (Words),
     .LaneBits(AxiBits),
@@ -77,38 +58,21 @@ module vdla_wgt_buffer
     .rdata_o(word)
   );
 
-  vdla_ext_select #(
-    .EntryBits(WgtEntryBits),
-    .Entries  (WgtGroup),
-    .Most     (WgtGroup),
+  vdla_select #(
+    .PartBits (WgtEntryBits),
+    .Parts    (WgtGroup),
+    .Group    (WgtGroup),
     .IndexBits(WgtIndexBits)
   ) u_entry (
     .clk_i,
     .re_i   (entry_re_i || vector_re_i),
     .index_i(index),
     .word_i (word),
-    .group_o(entry_o)
+    .part_o (entry_o)
   );
 
   assign entry = entry_o[WgtEntryBits-1:0];
 
-`else
-  vdla_ram #(
-    .Depth   (WgtDepth),
-    .LaneBits(AxiBits),
-    .Lanes   (WgtBeats)
-  ) u_ram (
-    .clk_i,
-    .rst_ni,
-    .we_i   (we),
-    .waddr_i(WgtIndexBits'(write_i.index)),
-    .wdata_i({WgtBeats{write_i.data}}),
-    .re_i   (entry_re_i || vector_re_i),
-    .raddr_i(index),
-    .rdata_o(entry_o)
-  );
-
-`endif
   vdla_select #(
     .PartBits (WgtVectorBits),
     .Parts    (BlockIn),
@@ -117,11 +81,7 @@ module vdla_wgt_buffer
     .clk_i,
     .re_i   (vector_re_i),
     .index_i(vector_index_i),
-`ifdef VDLA_EXTENSIONS
     .word_i (entry),
-`else
-    .word_i (entry_o),
-`endif
     .part_o (vector_o)
   );
 
