@@ -61,23 +61,31 @@ module vdla_accumulator
   // --- R - 1: which of them write what this one reads. A later stage's choice precedes an earlier
   // one's, so the latest result is taken.
 
-  // verilator lint_off UNUSEDSIGNAL
-  ext_pass_t            pass;  // none without extensions
-  // verilator lint_on UNUSEDSIGNAL
   index_t               source;
-  logic                 reads_old, reads_x;
+  logic                 slot_reads_old, slot_reads_x;
+  logic                 reads_old, reads_x, from_acc, second;
   logic [AtAlu:AtRead]  old_written, x_written;
 
-  assign pass = HasExtensions ? pass_i : '0;
   assign source = index_t'(slot_i.src);
-  assign reads_old = valid_i.execute && slot_i.reads_acc || pass.old;
-  assign reads_x = (valid_i.hold || valid_i.execute && !slot_i.second) && slot_i.reads_src
-      || pass.sum;
+  assign slot_reads_old = valid_i.execute && slot_i.reads_acc;
+  assign slot_reads_x = (valid_i.hold || valid_i.execute && !slot_i.second) && slot_i.reads_src;
+
+  if (HasExtensions) begin : gen_pass
+    assign reads_old = slot_reads_old || pass_i.old;
+    assign reads_x = slot_reads_x || pass_i.sum;
+    assign from_acc = slot_i.reads_src || pass_i.from_sum;
+    assign second = slot_i.second || pass_i.second;
+  end else begin : gen_no_pass
+    assign reads_old = slot_reads_old;
+    assign reads_x = slot_reads_x;
+    assign from_acc = slot_i.reads_src;
+    assign second = slot_i.second;
+  end
 
   always_comb begin
     for (int unsigned k = AtRead; k <= AtAlu; k++) begin
       old_written[k] = writes_q[k] && index_q[k] == index_t'(slot_i.acc);
-      x_written[k] = writes_q[k] && index_q[k] == source && (slot_i.reads_src || pass.from_sum);
+      x_written[k] = writes_q[k] && index_q[k] == source && from_acc;
     end
   end
 
@@ -110,8 +118,7 @@ module vdla_accumulator
       old_from: entry_from(slot_i.acc[Top], old_written[AtProduct], old_written[AtAlu]),
       x_from: entry_from(source[Top], x_written[AtProduct], x_written[AtAlu]),
       x_is_input: slot_i.source == SourceInp,
-      x_is_kept: slot_i.source != SourceInp && (slot_i.second || pass.second)
-          && !x_written[AtProduct],
+      x_is_kept: slot_i.source != SourceInp && second && !x_written[AtProduct],
       by_weights: slot_i.operand == OperandWgt
     };
     product_q[AtRead] <= '{
@@ -190,7 +197,7 @@ module vdla_accumulator
     logic fed_back_q[AtProduct+1];
 
     always_ff @(posedge clk_i) begin
-      fed_back_q[AtRead] <= pass.fed_back;
+      fed_back_q[AtRead] <= pass_i.fed_back;
       for (int unsigned k = AtFetch; k <= AtProduct; k++) fed_back_q[k] <= fed_back_q[k-1];
     end
     assign fed_back = fed_back_q[AtProduct];

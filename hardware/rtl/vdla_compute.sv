@@ -54,7 +54,10 @@ module vdla_compute
 
   vector_t              command;  // the head of all formats is the same
   tokens_t              tokens;
-  logic                 is_load, is_looped, is_extension;
+  logic                 is_load, is_looped;
+  // verilator lint_off UNUSEDSIGNAL
+  logic                 is_extension;
+  // verilator lint_on UNUSEDSIGNAL
   logic [LevelBits-1:0] in_flight;
 
   assign command = vector_t'(cmd_i.word);
@@ -65,20 +68,25 @@ module vdla_compute
     pop_prev: command.pop_prev
   };
   assign is_load = command.opcode == OpLoad;
-  assign is_extension = HasExtensions && command.opcode == OpExtension;
-  assign is_looped = command.opcode inside {OpGemm, OpVector} || is_extension;
+  if (HasExtensions) begin : gen_is_looped
+    assign is_extension = command.opcode == OpExtension;
+    assign is_looped = command.opcode inside {OpGemm, OpVector, OpExtension};
+  end else begin : gen_is_looped
+    assign is_extension = 1'b0;
+    assign is_looped = command.opcode inside {OpGemm, OpVector};
+  end
 
   // --- which instruction may start
 
   opcode_e  previous_q;
-  logic     follows, allow, same_extension;
+  logic     same_kind, follows, allow;
   logic     issues, issued, loads, loaded, requesting;
   counter_e current_class, covered_class;
   logic     covered;
 
   // After an instruction of another kind none may be in flight; the issue stage is then free as
   // well.
-  assign follows = is_looped && command.opcode == previous_q && same_extension;
+  assign same_kind = is_looped && command.opcode == previous_q;
   assign allow = in_flight == '0
               || (follows && !issues && in_flight < LevelBits'(ComputesInFlight));
 
@@ -109,9 +117,9 @@ module vdla_compute
     always_ff @(posedge clk_i) begin
       if (cmd_take_o && is_extension) number_q <= ext_number(cmd_i.word);
     end
-    assign same_extension = !is_extension || ext_number(cmd_i.word) == number_q;
+    assign follows = same_kind && (!is_extension || ext_number(cmd_i.word) == number_q);
   end else begin : gen_one_extension
-    assign same_extension = 1'b1;
+    assign follows = same_kind;
   end
 
   // --- completion: of a GEMM or VECTOR a fixed time after its last slot

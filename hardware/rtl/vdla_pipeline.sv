@@ -71,28 +71,40 @@ module vdla_pipeline
   logic [WgtVectorBits-1:0] wgt_vector;
   logic [     Lanes*32-1:0] products, sums, result;
 
+  logic                    issues_gemm;
   logic [SrcFieldBits-1:0] gemm_src;
   logic [WgtFieldBits-1:0] gemm_wgt;
+
+  if (HasExtensions) begin : gen_issues_gemm
+    assign issues_gemm = valid_i.execute && !slot_i.vector && !pass_i.writes;
+  end else begin : gen_issues_gemm
+    assign issues_gemm = valid_i.execute && !slot_i.vector;
+  end
 
   vdla_delay #(
     .Bits  (1 + SrcFieldBits + WgtFieldBits),
     .Cycles(GemmLatency - ArrayLatency)
   ) u_gemm_reads (
     .clk_i,
-    .data_i({valid_i.execute && !slot_i.vector && !pass_i.writes, slot_i.src, slot_i.wgt}),
+    .data_i({issues_gemm, slot_i.src, slot_i.wgt}),
     .data_o({gemm_reads, gemm_src, gemm_wgt})
   );
 
   // --- a pass of an extension in R - 1 and in R, and what its step reads
 
   // verilator lint_off UNUSEDSIGNAL
-  ext_pass_t pass_early, pass;
-  ext_kind_t kind;
+  ext_pass_t               pass_early, pass;
   // verilator lint_on UNUSEDSIGNAL
-  logic      step_inp_entry, step_inp_vector, step_wgt_entry, step_wgt_vector;
+  logic                    inp_entry_re, inp_vector_re, wgt_entry_re, wgt_vector_re;
+  logic [SrcFieldBits-1:0] inp_entry_index;
+  logic [WgtFieldBits-1:0] wgt_entry_index;
 
   if (HasExtensions) begin : gen_pass
     ext_pass_t pass_q[ReadDelay];
+    // verilator lint_off UNUSEDSIGNAL
+    ext_kind_t kind;
+    // verilator lint_on UNUSEDSIGNAL
+    logic      step_inp_entry, step_inp_vector, step_wgt_entry, step_wgt_vector;
 
     always_ff @(posedge clk_i) begin
       pass_q[0] <= pass_i;
@@ -109,27 +121,39 @@ module vdla_pipeline
 
     assign pass_early = pass_q[ReadDelay-2];
     assign pass = pass_q[ReadDelay-1];
+    assign kind = ext_kind(pass.step.number);
+    assign step_inp_entry = pass.reads && kind.reads_inp && !kind.src_vector;
+    assign step_inp_vector = pass.reads && kind.reads_inp && kind.src_vector;
+    assign step_wgt_entry = pass.reads && kind.reads_wgt && !kind.wgt_vector;
+    assign step_wgt_vector = pass.reads && kind.reads_wgt && kind.wgt_vector;
+
+    assign vector_reads = executes && slot.vector && !pass.writes;
+    assign inp_entry_re = gemm_reads || step_inp_entry;
+    assign inp_entry_index = step_inp_entry ? slot.src << kind.src_scale : gemm_src;
+    assign inp_vector_re = vector_reads || step_inp_vector;
+    assign wgt_entry_re = gemm_reads || step_wgt_entry;
+    assign wgt_entry_index = step_wgt_entry ? slot.wgt << kind.wgt_scale : gemm_wgt;
+    assign wgt_vector_re = vector_reads || step_wgt_vector;
   end else begin : gen_no_pass
     assign pass_early = '0;
     assign pass = '0;
+    assign vector_reads = executes && slot.vector;
+    assign inp_entry_re = gemm_reads;
+    assign inp_entry_index = gemm_src;
+    assign inp_vector_re = vector_reads;
+    assign wgt_entry_re = gemm_reads;
+    assign wgt_entry_index = gemm_wgt;
+    assign wgt_vector_re = vector_reads;
   end
-
-  assign kind = ext_kind(pass.step.number);
-  assign step_inp_entry = pass.reads && kind.reads_inp && !kind.src_vector;
-  assign step_inp_vector = pass.reads && kind.reads_inp && kind.src_vector;
-  assign step_wgt_entry = pass.reads && kind.reads_wgt && !kind.wgt_vector;
-  assign step_wgt_vector = pass.reads && kind.reads_wgt && kind.wgt_vector;
-
-  assign vector_reads = executes && slot.vector && !pass.writes;
 
   vdla_inp_buffer u_inp (
     .clk_i,
     .rst_ni,
     .write_valid_i (load_write_valid_i),
     .write_i       (load_write_i),
-    .entry_re_i    (gemm_reads || step_inp_entry),
-    .entry_index_i (step_inp_entry ? slot.src << kind.src_scale : gemm_src),
-    .vector_re_i   (vector_reads || step_inp_vector),
+    .entry_re_i    (inp_entry_re),
+    .entry_index_i (inp_entry_index),
+    .vector_re_i   (inp_vector_re),
     .vector_index_i(slot.src),
     .entry_o       (inp_entry),
     .vector_o      (inp_vector)
@@ -140,9 +164,9 @@ module vdla_pipeline
     .rst_ni,
     .write_valid_i (load_write_valid_i),
     .write_i       (load_write_i),
-    .entry_re_i    (gemm_reads || step_wgt_entry),
-    .entry_index_i (step_wgt_entry ? slot.wgt << kind.wgt_scale : gemm_wgt),
-    .vector_re_i   (vector_reads || step_wgt_vector),
+    .entry_re_i    (wgt_entry_re),
+    .entry_index_i (wgt_entry_index),
+    .vector_re_i   (wgt_vector_re),
     .vector_index_i(slot.wgt),
     .entry_o       (wgt_entry),
     .vector_o      (wgt_vector)

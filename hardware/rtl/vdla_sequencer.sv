@@ -242,23 +242,9 @@ module vdla_sequencer
     end
   end
 
-  // --- the extension of an iteration, beside its fields in `common`
-
-  typedef struct packed {
-    logic active;
-    ext_kind_t kind;
-    ext_step_t step;
-    ext_cycles_t cycles;
-    ext_latency_t latency;
-  } extension_t;
-
-  // verilator lint_off UNUSEDSIGNAL
-  extension_t extension;
-  // verilator lint_on UNUSEDSIGNAL
-
   // --- add: the slot
 
-  slot_t   slot, slot_q;
+  slot_t   looped, slot, slot_q;  // looped: of a GEMM or VECTOR
   common_t common;
   logic    begins, conflict;  // the iteration ignores the old entry; it reads one half twice
   logic    last_q, second_q;
@@ -266,66 +252,24 @@ module vdla_sequencer
   assign common = add_q.common;
   assign begins = common.init && uop_i.first;
 
-  if (HasExtensions) begin : gen_extension
-    extension_t read_extension_q, fetch_extension_q, extension_q;
-
-    always_ff @(posedge clk_i) begin
-      if (load) begin
-        read_extension_q <= '{
-          active: command_i.opcode == OpExtension,
-          kind: ext_kind(ext_number(word_i)),
-          step: '{number: ext_number(word_i), begins: 1'b0, own: ext_own(word_i)},
-          cycles: ext_cycles(word_i),
-          latency: ext_latency(word_i)
-        };
-      end
-      if (advance) begin
-        fetch_extension_q <= read_extension_q;
-        extension_q <= fetch_extension_q;
-        step_o <= '{
-          number: extension_q.step.number, begins: begins, own: extension_q.step.own
-        };
-      end
-    end
-
-    assign extension = extension_q;
-    assign enters_o = advance && adding_q && extension_q.active;
-    assign cycles_o = extension_q.cycles;
-    assign latency_o = extension_q.latency;
-  end else begin : gen_no_extension
-    assign extension = '0;
-    assign enters_o = 1'b0;
-    assign cycles_o = '0;
-    assign latency_o = '0;
-    assign step_o = '0;
-  end
-
   always_comb begin
-    slot.vector = common.vector;
-    slot.second = 1'b0;
-    slot.reads_acc = !begins && !(common.vector && common.op == VecMov);
-    slot.reads_src = common.reads_src;
-    slot.acc = add_q.acc + uop_i.acc;
-    slot.src = add_q.src + uop_i.src;
-    slot.wgt = add_q.wgt + uop_i.wgt;
-    slot.scl = add_q.scl;
-    slot.out_shift = common.out_shift;
-    slot.alu = alu_control(common.op, begins);  // VecAdd in a GEMM
-    slot.source = common.source;
-    slot.operand = common.operand;
-    slot.imm = common.imm;
-    slot.emit = uop_i.last ? common.emit : EmitNone;
-    slot.zero_point = common.zero_point;
-    slot.clip_lo = common.clip_lo;
-    slot.clip_hi = common.clip_hi;
-    // The slot that writes the result of a step; its operands are read by another pass.
-    if (extension.active) begin
-      slot.vector = extension.kind.reads_old || extension.kind.reads_sum;
-      slot.reads_acc = extension.kind.accumulates && !begins;
-      slot.alu = alu_control(extension.kind.op, begins);
-      slot.source = SourceAcc;
-      slot.operand = OperandSrc;
-    end
+    looped.vector = common.vector;
+    looped.second = 1'b0;
+    looped.reads_acc = !begins && !(common.vector && common.op == VecMov);
+    looped.reads_src = common.reads_src;
+    looped.acc = add_q.acc + uop_i.acc;
+    looped.src = add_q.src + uop_i.src;
+    looped.wgt = add_q.wgt + uop_i.wgt;
+    looped.scl = add_q.scl;
+    looped.out_shift = common.out_shift;
+    looped.alu = alu_control(common.op, begins);  // VecAdd in a GEMM
+    looped.source = common.source;
+    looped.operand = common.operand;
+    looped.imm = common.imm;
+    looped.emit = uop_i.last ? common.emit : EmitNone;
+    looped.zero_point = common.zero_point;
+    looped.clip_lo = common.clip_lo;
+    looped.clip_hi = common.clip_hi;
   end
 
   assign conflict = slot.reads_acc && slot.reads_src
@@ -357,7 +301,62 @@ module vdla_sequencer
   logic vector_q;  // a VECTOR has slots to issue
 
   // Registers alone decide whether the stages move, as this enables all of them.
-  assign advance = !valid_o.hold && !(HasExtensions && waits_i);
+  if (HasExtensions) begin : gen_extension
+    // What the iterations of an extension have beside `common`.
+    typedef struct packed {
+      logic active;
+      ext_kind_t kind;
+      ext_step_t step;
+      ext_cycles_t cycles;
+      ext_latency_t latency;
+    } extension_t;
+
+    extension_t read_extension_q, fetch_extension_q, extension_q;
+
+    always_ff @(posedge clk_i) begin
+      if (load) begin
+        read_extension_q <= '{
+          active: command_i.opcode == OpExtension,
+          kind: ext_kind(ext_number(word_i)),
+          step: '{number: ext_number(word_i), begins: 1'b0, own: ext_own(word_i)},
+          cycles: ext_cycles(word_i),
+          latency: ext_latency(word_i)
+        };
+      end
+      if (advance) begin
+        fetch_extension_q <= read_extension_q;
+        extension_q <= fetch_extension_q;
+        step_o <= '{
+          number: extension_q.step.number, begins: begins, own: extension_q.step.own
+        };
+      end
+    end
+
+    assign advance = !valid_o.hold && !waits_i;
+    assign enters_o = advance && adding_q && extension_q.active;
+    assign cycles_o = extension_q.cycles;
+    assign latency_o = extension_q.latency;
+
+    // The slot that writes the result of a step; its operands are read by another pass.
+    always_comb begin
+      slot = looped;
+      if (extension_q.active) begin
+        slot.vector = extension_q.kind.reads_old || extension_q.kind.reads_sum;
+        slot.reads_acc = extension_q.kind.accumulates && !begins;
+        slot.alu = alu_control(extension_q.kind.op, begins);
+        slot.source = SourceAcc;
+        slot.operand = OperandSrc;
+      end
+    end
+  end else begin : gen_no_extension
+    assign advance = !valid_o.hold;
+    assign enters_o = 1'b0;
+    assign cycles_o = '0;
+    assign latency_o = '0;
+    assign step_o = '0;
+    assign slot = looped;
+  end
+
   assign busy_o = reading_q && !last_read_q || vector_q && !last_o;
 
   always_ff @(posedge clk_i) begin

@@ -29,19 +29,51 @@ module vdla_wgt_buffer
   localparam int unsigned Words = WgtDepth / WgtGroup;
   localparam int unsigned WordIndexBits = Words > 1 ? $clog2(Words) : 1;
 
+  logic [         WgtBeats-1:0] entry_we;
   logic [WgtGroup*WgtBeats-1:0] we;
+  logic [    WordIndexBits-1:0] write_index, read_index;
   logic [     WgtGroupBits-1:0] word;
   logic [     WgtIndexBits-1:0] index;
   logic [     WgtEntryBits-1:0] entry;
 
   always_comb begin
-    for (int unsigned k = 0; k < WgtGroup * WgtBeats; k++) begin
-      we[k] = write_valid_i && write_i.buffer == BufWgt
-           && 32'(write_i.index) % WgtGroup == k / WgtBeats && 32'(write_i.beat) == k % WgtBeats;
+    for (int unsigned k = 0; k < WgtBeats; k++) begin
+      entry_we[k] = write_valid_i && write_i.buffer == BufWgt && 32'(write_i.beat) == k;
     end
   end
   assign index = entry_re_i ? WgtIndexBits'(entry_index_i)
                             : WgtIndexBits'(32'(vector_index_i) / BlockIn);
+
+  if (WgtGroup == 1) begin : gen_entries
+    assign we = entry_we;
+    assign write_index = WordIndexBits'(write_i.index);
+    assign read_index = index;
+    assign entry_o = word;
+    assign entry = word;
+  end else begin : gen_groups
+    for (genvar k = 0; k < WgtGroup; k++) begin : gen_entry_we
+      assign we[k*WgtBeats+:WgtBeats] =
+          entry_we & {WgtBeats{32'(write_i.index) % WgtGroup == k}};
+    end
+
+    assign write_index = WordIndexBits'(32'(write_i.index) / WgtGroup);
+    assign read_index = WordIndexBits'(32'(index) / WgtGroup);
+
+    vdla_select #(
+      .PartBits (WgtEntryBits),
+      .Parts    (WgtGroup),
+      .Group    (WgtGroup),
+      .IndexBits(WgtIndexBits)
+    ) u_entry (
+      .clk_i,
+      .re_i   (entry_re_i || vector_re_i),
+      .index_i(index),
+      .word_i (word),
+      .part_o (entry_o)
+    );
+
+    assign entry = entry_o[WgtEntryBits-1:0];
+  end
 
   vdla_ram #(
     .Depth   (Words),
@@ -51,27 +83,12 @@ module vdla_wgt_buffer
     .clk_i,
     .rst_ni,
     .we_i   (we),
-    .waddr_i(WordIndexBits'(32'(write_i.index) / WgtGroup)),
+    .waddr_i(write_index),
     .wdata_i({WgtGroup * WgtBeats{write_i.data}}),
     .re_i   (entry_re_i || vector_re_i),
-    .raddr_i(WordIndexBits'(32'(index) / WgtGroup)),
+    .raddr_i(read_index),
     .rdata_o(word)
   );
-
-  vdla_select #(
-    .PartBits (WgtEntryBits),
-    .Parts    (WgtGroup),
-    .Group    (WgtGroup),
-    .IndexBits(WgtIndexBits)
-  ) u_entry (
-    .clk_i,
-    .re_i   (entry_re_i || vector_re_i),
-    .index_i(index),
-    .word_i (word),
-    .part_o (entry_o)
-  );
-
-  assign entry = entry_o[WgtEntryBits-1:0];
 
   vdla_select #(
     .PartBits (WgtVectorBits),
