@@ -3,7 +3,8 @@ generated, the datapaths, and the modules around them.
 
 A machine without extensions is built from the files in `hardware/rtl` as they are: its package of
 extensions says that there are none, and the modules around datapaths are in no branch that a tool
-elaborates.
+elaborates. What the modules between micro-ops and results have for extensions stands between `ifdef
+VDLA_EXTENSIONS`, since ports that are always there move the LUTs that Yosys finds for a plain one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from vdla.hardware.generate.datapath_ports import datapath_units, module_name
 from vdla.hardware.generate.extension_datapaths import DATAPATHS, render_datapaths
 from vdla.hardware.generate.extension_package import EXTENSION_PACKAGE, render_extension_package
 from vdla.hardware.generate.rtl_files import EXTENSION_FOLDER, FOLDER, rtl_files
+
+DEFINE = "VDLA_EXTENSIONS"
 
 
 def machine_files(config: Config, folder: Path = FOLDER) -> dict[str, str | Path]:
@@ -31,9 +34,14 @@ def machine_files(config: Config, folder: Path = FOLDER) -> dict[str, str | Path
     package = render_extension_package(config)
     datapaths = {f"{module_name(unit)}.sv": unit.datapath.text for unit in units if unit.datapath is not None}
     steps = {path.name: path for path in sorted((folder / EXTENSION_FOLDER).glob("*.sv"))}
-    others = {**of_rtl, **steps, DATAPATHS: render_datapaths(config)}
-    del others[EXTENSION_PACKAGE]
-    return {EXTENSION_PACKAGE: package, **datapaths, **others}
+    extended = {path.name: _extended(path) for path in rtl_files(folder) if path.name != EXTENSION_PACKAGE}
+    return {EXTENSION_PACKAGE: package, **datapaths, **extended, **steps, DATAPATHS: render_datapaths(config)}
+
+
+def _extended(path: Path) -> str | Path:
+    """The file with the directive defined, in it alone: another machine may be read after it."""
+    text = path.read_text(encoding="utf-8")
+    return f"`define {DEFINE}\n{text}`undef {DEFINE}\n" if f"`ifdef {DEFINE}" in text else path
 
 
 def machine_paths(config: Config, into: Path, folder: Path = FOLDER) -> list[Path]:

@@ -19,15 +19,19 @@ module vdla_accumulator
   input  slot_valid_t              valid_i,
   // verilator lint_off UNUSEDSIGNAL
   input  slot_t                    slot_i,
+`ifdef VDLA_EXTENSIONS
   input  ext_pass_t                pass_i,
+`endif
   // verilator lint_on UNUSEDSIGNAL
   input  logic [InpVectorBits-1:0] inputs_i,
   input  logic [WgtVectorBits-1:0] weights_i,
   input  logic [     Lanes*32-1:0] sums_i,
+`ifdef VDLA_EXTENSIONS
   // Of datapaths that read the accumulator.
   input  logic [     Lanes*32-1:0] results_i,
   output logic [     Lanes*32-1:0] old_o,
   output logic [     Lanes*32-1:0] sum_o,
+`endif
   output logic [     Lanes*32-1:0] result_o,
   input  logic                     write_valid_i,
   input  buffer_write_t            write_i
@@ -62,30 +66,28 @@ module vdla_accumulator
   // one's, so the latest result is taken.
 
   index_t               source;
-  logic                 slot_reads_old, slot_reads_x;
-  logic                 reads_old, reads_x, from_acc, second;
+  logic                 reads_old, reads_x;
   logic [AtAlu:AtRead]  old_written, x_written;
 
   assign source = index_t'(slot_i.src);
-  assign slot_reads_old = valid_i.execute && slot_i.reads_acc;
-  assign slot_reads_x = (valid_i.hold || valid_i.execute && !slot_i.second) && slot_i.reads_src;
-
-  if (HasExtensions) begin : gen_pass
-    assign reads_old = slot_reads_old || pass_i.old;
-    assign reads_x = slot_reads_x || pass_i.sum;
-    assign from_acc = slot_i.reads_src || pass_i.from_sum;
-    assign second = slot_i.second || pass_i.second;
-  end else begin : gen_no_pass
-    assign reads_old = slot_reads_old;
-    assign reads_x = slot_reads_x;
-    assign from_acc = slot_i.reads_src;
-    assign second = slot_i.second;
-  end
+`ifdef VDLA_EXTENSIONS
+  assign reads_old = valid_i.execute && slot_i.reads_acc || pass_i.old;
+  assign reads_x = (valid_i.hold || valid_i.execute && !slot_i.second) && slot_i.reads_src
+      || pass_i.sum;
+`else
+  assign reads_old = valid_i.execute && slot_i.reads_acc;
+  assign reads_x = (valid_i.hold || valid_i.execute && !slot_i.second) && slot_i.reads_src;
+`endif
 
   always_comb begin
     for (int unsigned k = AtRead; k <= AtAlu; k++) begin
       old_written[k] = writes_q[k] && index_q[k] == index_t'(slot_i.acc);
-      x_written[k] = writes_q[k] && index_q[k] == source && from_acc;
+`ifdef VDLA_EXTENSIONS
+      x_written[k] = writes_q[k] && index_q[k] == source
+          && (slot_i.reads_src || pass_i.from_sum);
+`else
+      x_written[k] = writes_q[k] && index_q[k] == source && slot_i.reads_src;
+`endif
     end
   end
 
@@ -118,7 +120,12 @@ module vdla_accumulator
       old_from: entry_from(slot_i.acc[Top], old_written[AtProduct], old_written[AtAlu]),
       x_from: entry_from(source[Top], x_written[AtProduct], x_written[AtAlu]),
       x_is_input: slot_i.source == SourceInp,
-      x_is_kept: slot_i.source != SourceInp && second && !x_written[AtProduct],
+`ifdef VDLA_EXTENSIONS
+      x_is_kept: slot_i.source != SourceInp && (slot_i.second || pass_i.second)
+          && !x_written[AtProduct],
+`else
+      x_is_kept: slot_i.source != SourceInp && slot_i.second && !x_written[AtProduct],
+`endif
       by_weights: slot_i.operand == OperandWgt
     };
     product_q[AtRead] <= '{
@@ -190,6 +197,7 @@ module vdla_accumulator
 `endif
   end
 
+`ifdef VDLA_EXTENSIONS
   // The result of a datapath that reads the accumulator takes the place of the second operand.
   logic fed_back;
 
@@ -205,6 +213,7 @@ module vdla_accumulator
     assign fed_back = 1'b0;
   end
 
+`endif
   for (genvar lane = 0; lane < Lanes; lane++) begin : gen_lane
     vdla_accumulator_lane u_lane (
       .clk_i,
@@ -217,10 +226,12 @@ module vdla_accumulator
       .product_i  (product_q[AtFetch]),
       .sum_i      (sums_i[lane*32+:32]),
       .execute_i  (execute_q[AtProduct]),
+`ifdef VDLA_EXTENSIONS
       .fed_back_i (fed_back),
       .fed_i      (results_i[lane*32+:32]),
       .old_o      (old_o[lane*32+:32]),
       .x_o        (sum_o[lane*32+:32]),
+`endif
       .result_o   (result_o[lane*32+:32])
     );
   end

@@ -20,6 +20,7 @@ module vdla_accumulator_lane
   input  lane_product_t             product_i,
   input  logic        [       31:0] sum_i,
   input  lane_execute_t             execute_i,
+`ifdef VDLA_EXTENSIONS
   // The operands of a datapath in the ALU's stage; its result, in the place of the second operand.
   // verilator lint_off UNUSEDSIGNAL
   input  logic                      fed_back_i,
@@ -27,6 +28,7 @@ module vdla_accumulator_lane
   // verilator lint_on UNUSEDSIGNAL
   output logic        [       31:0] old_o,
   output logic        [       31:0] x_o,
+`endif
   output logic        [       31:0] result_o
 );
 
@@ -113,6 +115,7 @@ module vdla_accumulator_lane
 
   // --- ALU
 
+`ifdef VDLA_EXTENSIONS
   logic [31:0] old, x, operand, result;
 
   assign old = execute_q.old_is_result ? result_o : old_late_q;
@@ -137,11 +140,19 @@ module vdla_accumulator_lane
     assign old_o = '0;
     assign x_o = '0;
   end
+`else
+  logic [31:0] result;
+`endif
 
   vdla_alu u_alu (
     .control_i(execute_q.alu),
+`ifdef VDLA_EXTENSIONS
     .old_i    (old),
     .b_i      (operand),
+`else
+    .old_i    (execute_q.old_is_result ? result_o : old_late_q),
+    .b_i      (execute_q.second_is_result ? result_o : second_late_q),
+`endif
     .product_i(product),
     .new_o    (result)
   );

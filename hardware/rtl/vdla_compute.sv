@@ -4,8 +4,8 @@
 // Contract: docs/timing-contract.md, section 5. A GEMM after a GEMM, or a VECTOR after a VECTOR,
 // starts as soon as the issue stage is free, with at most ComputesInFlight in flight; any other
 // instruction starts when none is in flight. A GEMM or VECTOR ends ComputeDepth cycles after its
-// last slot. One iteration per cycle. A machine with extensions has their instructions too, each of
-// which is a kind of its own.
+// last slot. One iteration per cycle. With VDLA_EXTENSIONS also the instructions of extensions, each
+// of which is a kind of its own.
 
 `default_nettype none
 
@@ -55,9 +55,6 @@ module vdla_compute
   vector_t              command;  // the head of all formats is the same
   tokens_t              tokens;
   logic                 is_load, is_looped;
-  // verilator lint_off UNUSEDSIGNAL
-  logic                 is_extension;
-  // verilator lint_on UNUSEDSIGNAL
   logic [LevelBits-1:0] in_flight;
 
   assign command = vector_t'(cmd_i.word);
@@ -68,25 +65,30 @@ module vdla_compute
     pop_prev: command.pop_prev
   };
   assign is_load = command.opcode == OpLoad;
-  if (HasExtensions) begin : gen_is_looped
-    assign is_extension = command.opcode == OpExtension;
-    assign is_looped = command.opcode inside {OpGemm, OpVector, OpExtension};
-  end else begin : gen_is_looped
-    assign is_extension = 1'b0;
-    assign is_looped = command.opcode inside {OpGemm, OpVector};
-  end
+`ifdef VDLA_EXTENSIONS
+  assign is_looped = command.opcode inside {OpGemm, OpVector, OpExtension};
+`else
+  assign is_looped = command.opcode inside {OpGemm, OpVector};
+`endif
 
   // --- which instruction may start
 
+`ifdef VDLA_EXTENSIONS
+  logic     is_extension, same_extension;
+`endif
   opcode_e  previous_q;
-  logic     same_kind, follows, allow;
+  logic     follows, allow;
   logic     issues, issued, loads, loaded, requesting;
   counter_e current_class, covered_class;
   logic     covered;
 
   // After an instruction of another kind none may be in flight; the issue stage is then free as
   // well.
-  assign same_kind = is_looped && command.opcode == previous_q;
+`ifdef VDLA_EXTENSIONS
+  assign follows = is_looped && command.opcode == previous_q && same_extension;
+`else
+  assign follows = is_looped && command.opcode == previous_q;
+`endif
   assign allow = in_flight == '0
               || (follows && !issues && in_flight < LevelBits'(ComputesInFlight));
 
@@ -95,20 +97,17 @@ module vdla_compute
     else if (cmd_take_o) previous_q <= command.opcode;
   end
 
+`ifdef VDLA_EXTENSIONS
   // The next instruction of the same extension starts when the last result is on its way.
-  logic sequences;
+  logic extension_issues_q, sequences;
 
-  if (HasExtensions) begin : gen_issues
-    logic extension_issues_q;
+  assign is_extension = command.opcode == OpExtension;
+  assign issues = sequences || extension_issues_q && !issued;
 
-    always_ff @(posedge clk_i) begin
-      if (!rst_ni) extension_issues_q <= 1'b0;
-      else if (cmd_take_o) extension_issues_q <= is_extension;
-      else if (issued) extension_issues_q <= 1'b0;
-    end
-    assign issues = sequences || extension_issues_q && !issued;
-  end else begin : gen_no_issues
-    assign issues = sequences;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) extension_issues_q <= 1'b0;
+    else if (cmd_take_o) extension_issues_q <= is_extension;
+    else if (issued) extension_issues_q <= 1'b0;
   end
 
   if (PlugIns > 1) begin : gen_extensions
@@ -117,11 +116,12 @@ module vdla_compute
     always_ff @(posedge clk_i) begin
       if (cmd_take_o && is_extension) number_q <= ext_number(cmd_i.word);
     end
-    assign follows = same_kind && (!is_extension || ext_number(cmd_i.word) == number_q);
+    assign same_extension = !is_extension || ext_number(cmd_i.word) == number_q;
   end else begin : gen_one_extension
-    assign follows = same_kind;
+    assign same_extension = 1'b1;
   end
 
+`endif
   // --- completion: of a GEMM or VECTOR a fixed time after its last slot
 
   logic [ComputeDepth-1:0] completes_q;
@@ -211,16 +211,18 @@ module vdla_compute
   logic                    advance, uop_re;
   logic [UopIndexBits-1:0] uop_index;
   uop_t                    uop;
+`ifdef VDLA_EXTENSIONS
   slot_valid_t             valid, slot_valid;
   slot_t                   slot, sequenced;
-  logic                    sequenced_last, waits;
-  ext_pass_t               pass;
-  // verilator lint_off UNUSEDSIGNAL
-  logic                    enters;  // a step of an extension
+  logic                    sequenced_last, waits, enters;
   ext_cycles_t             cycles;
   ext_latency_t            latency;
   ext_step_t               step;
-  // verilator lint_on UNUSEDSIGNAL
+  ext_pass_t               pass;
+`else
+  slot_valid_t             valid;
+  slot_t                   slot;
+`endif
 
   vdla_uop_buffer u_uop (
     .clk_i,
@@ -238,6 +240,7 @@ module vdla_compute
     .rst_ni,
     .start_i    (cmd_take_o && is_looped),
     .command_i  (command),
+`ifdef VDLA_EXTENSIONS
     .word_i     (cmd_i.word),
     .waits_i    (waits),
     .enters_o   (enters),
@@ -246,38 +249,39 @@ module vdla_compute
     .step_o     (step),
     .busy_o     (sequences),
     .last_o     (sequenced_last),
+`else
+    .busy_o     (issues),
+    .last_o     (issued),
+`endif
     .advance_o  (advance),
     .uop_re_o   (uop_re),
     .uop_index_o(uop_index),
     .uop_i      (uop),
+`ifdef VDLA_EXTENSIONS
     .valid_o    (slot_valid),
     .slot_o     (sequenced)
   );
 
-  if (HasExtensions) begin : gen_steps
-    vdla_ext_steps u_steps (
-      .clk_i,
-      .rst_ni,
-      .enters_i (enters),
-      .cycles_i (cycles),
-      .latency_i(latency),
-      .step_i   (step),
-      .valid_i  (slot_valid),
-      .slot_i   (sequenced),
-      .last_i   (sequenced_last),
-      .waits_o  (waits),
-      .valid_o  (valid),
-      .slot_o   (slot),
-      .last_o   (issued),
-      .pass_o   (pass)
-    );
-  end else begin : gen_no_steps
-    assign waits = 1'b0;
-    assign valid = slot_valid;
-    assign slot = sequenced;
-    assign issued = sequenced_last;
-    assign pass = '0;
-  end
+  vdla_ext_steps u_steps (
+    .clk_i,
+    .rst_ni,
+    .enters_i (enters),
+    .cycles_i (cycles),
+    .latency_i(latency),
+    .step_i   (step),
+    .valid_i  (slot_valid),
+    .slot_i   (sequenced),
+    .last_i   (sequenced_last),
+    .waits_o  (waits),
+    .valid_o  (valid),
+    .slot_o   (slot),
+    .last_o   (issued),
+    .pass_o   (pass)
+`else
+    .valid_o    (valid),
+    .slot_o     (slot)
+`endif
+  );
 
   vdla_pipeline u_pipeline (
     .clk_i,
@@ -285,7 +289,9 @@ module vdla_compute
     .rst_ni,
     .valid_i          (valid),
     .slot_i           (slot),
+`ifdef VDLA_EXTENSIONS
     .pass_i           (pass),
+`endif
     .load_write_valid_i,
     .load_write_i,
     .acc_write_valid_i(write_valid),

@@ -16,9 +16,11 @@ module vdla_pipeline
   input  logic                    rst_ni,
   input  slot_valid_t             valid_i,
   input  slot_t                   slot_i,
+`ifdef VDLA_EXTENSIONS
   // verilator lint_off UNUSEDSIGNAL
-  input  ext_pass_t               pass_i,  // of an extension; 0 without any
+  input  ext_pass_t               pass_i,  // of an extension
   // verilator lint_on UNUSEDSIGNAL
+`endif
   // Writes to inp, wgt and scl by the load unit, to acc by this unit's loads.
   input  logic                    load_write_valid_i,
   input  buffer_write_t           load_write_i,
@@ -65,95 +67,87 @@ module vdla_pipeline
   // --- operands: of a GEMM early, for the array; of a VECTOR with the accumulator
 
   logic                     gemm_reads, vector_reads;
+`ifdef VDLA_EXTENSIONS
   logic [ InpGroupBits-1:0] inp_entry, inp_operand_q;
   logic [ WgtGroupBits-1:0] wgt_entry, wgt_operand_q;
+`else
+  logic [ InpEntryBits-1:0] inp_entry, inp_operand_q;
+  logic [ WgtEntryBits-1:0] wgt_entry, wgt_operand_q;
+`endif
   logic [InpVectorBits-1:0] inp_vector;
   logic [WgtVectorBits-1:0] wgt_vector;
+`ifdef VDLA_EXTENSIONS
   logic [     Lanes*32-1:0] products, sums, result;
+`else
+  logic [     Lanes*32-1:0] sums, result;
+`endif
 
-  logic                    issues_gemm;
   logic [SrcFieldBits-1:0] gemm_src;
   logic [WgtFieldBits-1:0] gemm_wgt;
-
-  if (HasExtensions) begin : gen_issues_gemm
-    assign issues_gemm = valid_i.execute && !slot_i.vector && !pass_i.writes;
-  end else begin : gen_issues_gemm
-    assign issues_gemm = valid_i.execute && !slot_i.vector;
-  end
 
   vdla_delay #(
     .Bits  (1 + SrcFieldBits + WgtFieldBits),
     .Cycles(GemmLatency - ArrayLatency)
   ) u_gemm_reads (
     .clk_i,
-    .data_i({issues_gemm, slot_i.src, slot_i.wgt}),
+`ifdef VDLA_EXTENSIONS
+    .data_i({valid_i.execute && !slot_i.vector && !pass_i.writes, slot_i.src, slot_i.wgt}),
+`else
+    .data_i({valid_i.execute && !slot_i.vector, slot_i.src, slot_i.wgt}),
+`endif
     .data_o({gemm_reads, gemm_src, gemm_wgt})
   );
 
+`ifdef VDLA_EXTENSIONS
   // --- a pass of an extension in R - 1 and in R, and what its step reads
 
   // verilator lint_off UNUSEDSIGNAL
-  ext_pass_t               pass_early, pass;
+  ext_pass_t pass_early, pass;
+  ext_kind_t kind;
   // verilator lint_on UNUSEDSIGNAL
-  logic                    inp_entry_re, inp_vector_re, wgt_entry_re, wgt_vector_re;
-  logic [SrcFieldBits-1:0] inp_entry_index;
-  logic [WgtFieldBits-1:0] wgt_entry_index;
+  ext_pass_t pass_q[ReadDelay];
+  logic      step_inp_entry, step_inp_vector, step_wgt_entry, step_wgt_vector;
 
-  if (HasExtensions) begin : gen_pass
-    ext_pass_t pass_q[ReadDelay];
-    // verilator lint_off UNUSEDSIGNAL
-    ext_kind_t kind;
-    // verilator lint_on UNUSEDSIGNAL
-    logic      step_inp_entry, step_inp_vector, step_wgt_entry, step_wgt_vector;
-
-    always_ff @(posedge clk_i) begin
-      pass_q[0] <= pass_i;
-      for (int unsigned k = 1; k < ReadDelay; k++) pass_q[k] <= pass_q[k-1];
-      if (!rst_ni) begin
-        for (int unsigned k = 0; k < ReadDelay; k++) begin
-          pass_q[k].reads <= 1'b0;
-          pass_q[k].old <= 1'b0;
-          pass_q[k].sum <= 1'b0;
-          pass_q[k].writes <= 1'b0;
-        end
+  always_ff @(posedge clk_i) begin
+    pass_q[0] <= pass_i;
+    for (int unsigned k = 1; k < ReadDelay; k++) pass_q[k] <= pass_q[k-1];
+    if (!rst_ni) begin
+      for (int unsigned k = 0; k < ReadDelay; k++) begin
+        pass_q[k].reads <= 1'b0;
+        pass_q[k].old <= 1'b0;
+        pass_q[k].sum <= 1'b0;
+        pass_q[k].writes <= 1'b0;
       end
     end
-
-    assign pass_early = pass_q[ReadDelay-2];
-    assign pass = pass_q[ReadDelay-1];
-    assign kind = ext_kind(pass.step.number);
-    assign step_inp_entry = pass.reads && kind.reads_inp && !kind.src_vector;
-    assign step_inp_vector = pass.reads && kind.reads_inp && kind.src_vector;
-    assign step_wgt_entry = pass.reads && kind.reads_wgt && !kind.wgt_vector;
-    assign step_wgt_vector = pass.reads && kind.reads_wgt && kind.wgt_vector;
-
-    assign vector_reads = executes && slot.vector && !pass.writes;
-    assign inp_entry_re = gemm_reads || step_inp_entry;
-    assign inp_entry_index = step_inp_entry ? slot.src << kind.src_scale : gemm_src;
-    assign inp_vector_re = vector_reads || step_inp_vector;
-    assign wgt_entry_re = gemm_reads || step_wgt_entry;
-    assign wgt_entry_index = step_wgt_entry ? slot.wgt << kind.wgt_scale : gemm_wgt;
-    assign wgt_vector_re = vector_reads || step_wgt_vector;
-  end else begin : gen_no_pass
-    assign pass_early = '0;
-    assign pass = '0;
-    assign vector_reads = executes && slot.vector;
-    assign inp_entry_re = gemm_reads;
-    assign inp_entry_index = gemm_src;
-    assign inp_vector_re = vector_reads;
-    assign wgt_entry_re = gemm_reads;
-    assign wgt_entry_index = gemm_wgt;
-    assign wgt_vector_re = vector_reads;
   end
+
+  assign pass_early = pass_q[ReadDelay-2];
+  assign pass = pass_q[ReadDelay-1];
+  assign kind = ext_kind(pass.step.number);
+  assign step_inp_entry = pass.reads && kind.reads_inp && !kind.src_vector;
+  assign step_inp_vector = pass.reads && kind.reads_inp && kind.src_vector;
+  assign step_wgt_entry = pass.reads && kind.reads_wgt && !kind.wgt_vector;
+  assign step_wgt_vector = pass.reads && kind.reads_wgt && kind.wgt_vector;
+
+  assign vector_reads = executes && slot.vector && !pass.writes;
+`else
+  assign vector_reads = executes && slot.vector;
+`endif
 
   vdla_inp_buffer u_inp (
     .clk_i,
     .rst_ni,
     .write_valid_i (load_write_valid_i),
     .write_i       (load_write_i),
-    .entry_re_i    (inp_entry_re),
-    .entry_index_i (inp_entry_index),
-    .vector_re_i   (inp_vector_re),
+`ifdef VDLA_EXTENSIONS
+    .entry_re_i    (gemm_reads || step_inp_entry),
+    .entry_index_i (step_inp_entry ? slot.src << kind.src_scale : gemm_src),
+    .vector_re_i   (vector_reads || step_inp_vector),
+`else
+    .entry_re_i    (gemm_reads),
+    .entry_index_i (gemm_src),
+    .vector_re_i   (vector_reads),
+`endif
     .vector_index_i(slot.src),
     .entry_o       (inp_entry),
     .vector_o      (inp_vector)
@@ -164,9 +158,15 @@ module vdla_pipeline
     .rst_ni,
     .write_valid_i (load_write_valid_i),
     .write_i       (load_write_i),
-    .entry_re_i    (wgt_entry_re),
-    .entry_index_i (wgt_entry_index),
-    .vector_re_i   (wgt_vector_re),
+`ifdef VDLA_EXTENSIONS
+    .entry_re_i    (gemm_reads || step_wgt_entry),
+    .entry_index_i (step_wgt_entry ? slot.wgt << kind.wgt_scale : gemm_wgt),
+    .vector_re_i   (vector_reads || step_wgt_vector),
+`else
+    .entry_re_i    (gemm_reads),
+    .entry_index_i (gemm_wgt),
+    .vector_re_i   (vector_reads),
+`endif
     .vector_index_i(slot.wgt),
     .entry_o       (wgt_entry),
     .vector_o      (wgt_vector)
@@ -177,7 +177,7 @@ module vdla_pipeline
     wgt_operand_q <= wgt_entry;
   end
 
-  // The array of multipliers; a datapath that uses it drives it in the place of the entries.
+`ifdef VDLA_EXTENSIONS
   // verilator lint_off UNUSEDSIGNAL
   logic                                        array_valid;
   logic [Batch*HalfGroups*BlockIn*InpBits-1:0] array_inp;
@@ -210,74 +210,73 @@ module vdla_pipeline
 
     assign array_sums = '0;
   end
+`else
+  vdla_gemm_core u_core (
+    .clk_i,
+    .clk2x_i,
+    .rst_ni,
+    .inp_i (inp_operand_q),
+    .wgt_i (wgt_operand_q),
+    .sums_o(sums)
+  );
+`endif
 
+`ifdef VDLA_EXTENSIONS
   // --- R + 2: a step of an extension meets its operands, those of the accumulator in R + 3
 
+  logic                     reads_q[2];
+  logic                     sums_are_steps_q[3];
+  ext_step_t                step_q[2];
+  ext_rows_t                rows_q[2];
+  logic [InpVectorBits-1:0] inp_vector_q;
+  logic [WgtVectorBits-1:0] wgt_vector_q;
+  logic [     Lanes*32-1:0] step_sums, step_old, step_sum, step_result;
   // verilator lint_off UNUSEDSIGNAL
-  logic [    Lanes*32-1:0] step_old, step_sum;
-  logic                    stage_valid;
-  logic [OutEntryBits-1:0] stage_entry;
+  logic                     stage_valid;
+  logic [ OutEntryBits-1:0] stage_entry, staged_entry;
   // verilator lint_on UNUSEDSIGNAL
-  logic [    Lanes*32-1:0] step_result;
-  logic [OutEntryBits-1:0] staged_entry;
 
-  if (HasExtensions) begin : gen_datapaths
-    logic                     reads_q[2];
-    logic                     sums_are_steps_q[3];
-    ext_step_t                step_q[2];
-    ext_rows_t                rows_q[2];
-    logic [InpVectorBits-1:0] inp_vector_q;
-    logic [WgtVectorBits-1:0] wgt_vector_q;
-    logic [     Lanes*32-1:0] step_sums;
-
-    always_ff @(posedge clk_i) begin
-      step_q <= '{pass.step, step_q[0]};
-      rows_q <= '{'{acc: slot.acc, src: slot.src, wgt: slot.wgt}, rows_q[0]};
-      sums_are_steps_q <= '{
-        pass_early.writes && !pass_early.fed_back, sums_are_steps_q[0], sums_are_steps_q[1]
-      };
-      inp_vector_q <= inp_vector;
-      wgt_vector_q <= wgt_vector;
-    end
-
-    always_ff @(posedge clk_i) begin
-      if (!rst_ni) reads_q <= '{default: 1'b0};
-      else reads_q <= '{pass.reads, reads_q[0]};
-    end
-
-    vdla_ext_datapaths u_datapaths (
-      .clk_i,
-      .rst_ni,
-      .valid_i      (reads_q[1]),
-      .step_i       (step_q[1]),
-      .rows_i       (rows_q[1]),
-      .inp_entry_i  (inp_operand_q),
-      .inp_vector_i (inp_vector_q),
-      .wgt_entry_i  (wgt_operand_q),
-      .wgt_vector_i (wgt_vector_q),
-      .old_i        (step_old),
-      .sum_i        (step_sum),
-      .sums_o       (step_sums),
-      .results_o    (step_result),
-      .array_valid_o(array_valid),
-      .array_inp_o  (array_inp),
-      .array_wgt_o  (array_wgt),
-      .array_sums_i (array_sums),
-      .stage_valid_i(stage_valid),
-      .stage_entry_i(stage_entry),
-      .stage_entry_o(staged_entry)
-    );
-
-    assign sums = sums_are_steps_q[2] ? step_sums : products;
-  end else begin : gen_no_datapaths
-    assign step_result = '0;
-    assign array_valid = 1'b0;
-    assign array_inp = '0;
-    assign array_wgt = '0;
-    assign staged_entry = '0;
-    assign sums = products;
+  always_ff @(posedge clk_i) begin
+    step_q <= '{pass.step, step_q[0]};
+    rows_q <= '{'{acc: slot.acc, src: slot.src, wgt: slot.wgt}, rows_q[0]};
+    sums_are_steps_q <= '{
+      pass_early.writes && !pass_early.fed_back, sums_are_steps_q[0], sums_are_steps_q[1]
+    };
+    inp_vector_q <= inp_vector;
+    wgt_vector_q <= wgt_vector;
   end
 
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) reads_q <= '{default: 1'b0};
+    else reads_q <= '{pass.reads, reads_q[0]};
+  end
+
+  vdla_ext_datapaths u_datapaths (
+    .clk_i,
+    .rst_ni,
+    .valid_i      (reads_q[1]),
+    .step_i       (step_q[1]),
+    .rows_i       (rows_q[1]),
+    .inp_entry_i  (inp_operand_q),
+    .inp_vector_i (inp_vector_q),
+    .wgt_entry_i  (wgt_operand_q),
+    .wgt_vector_i (wgt_vector_q),
+    .old_i        (step_old),
+    .sum_i        (step_sum),
+    .sums_o       (step_sums),
+    .results_o    (step_result),
+    .array_valid_o(array_valid),
+    .array_inp_o  (array_inp),
+    .array_wgt_o  (array_wgt),
+    .array_sums_i (array_sums),
+    .stage_valid_i(stage_valid),
+    .stage_entry_i(stage_entry),
+    .stage_entry_o(staged_entry)
+  );
+
+  assign sums = sums_are_steps_q[2] ? step_sums : products;
+
+`endif
   // --- R + 2: the product; R + 3: the ALU; R + 4: its result
 
   vdla_accumulator u_accumulator (
@@ -288,10 +287,12 @@ module vdla_pipeline
     .inputs_i     (inp_vector),
     .weights_i    (wgt_vector),
     .sums_i       (sums),
+`ifdef VDLA_EXTENSIONS
     .pass_i       (pass_early),
     .results_i    (step_result),
     .old_o        (step_old),
     .sum_o        (step_sum),
+`endif
     .result_o     (result),
     .write_valid_i(acc_write_valid_i),
     .write_i      (acc_write_i)
@@ -307,9 +308,15 @@ module vdla_pipeline
     .sums_i            (result),
     .load_write_valid_i,
     .load_write_i,
+`ifdef VDLA_EXTENSIONS
     .stage_valid_o     (stage_valid),
     .stage_entry_o     (stage_entry),
     .stage_entry_i     (staged_entry),
+`else
+    .stage_valid_o     (),
+    .stage_entry_o     (),
+    .stage_entry_i     ('0),
+`endif
     .out_re_i,
     .out_index_i,
     .out_entry_o
@@ -317,11 +324,15 @@ module vdla_pipeline
 
 `ifndef SYNTHESIS
   // What reads the buffers of inputs and weights is never in the pipeline together.
+`ifdef VDLA_EXTENSIONS
   OneKind_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       32'(gemm_reads) + 32'(vector_reads) + 32'(pass.reads) <= 1);
   // A datapath has the array while no operands of a GEMM are on their way to it.
   ArrayIsFree_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       $past(gemm_reads) |-> !array_valid);
+`else
+  OneKind_A: assert property (@(posedge clk_i) disable iff (!rst_ni) !(gemm_reads && vector_reads));
+`endif
 `endif
 
 endmodule

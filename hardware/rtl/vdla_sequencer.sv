@@ -18,14 +18,15 @@ module vdla_sequencer
   input  logic                    start_i,
   // verilator lint_off UNUSEDSIGNAL
   input  vector_t                 command_i,  // fields that a GEMM lacks are 0
-  // Of extensions; without any the outputs are 0.
-  input  instr_t                  word_i,     // the same instruction
-  input  logic                    waits_i,    // the slot is a step that takes more cycles
   // verilator lint_on UNUSEDSIGNAL
+`ifdef VDLA_EXTENSIONS
+  input  instr_t                  word_i,     // of an extension, the same
+  input  logic                    waits_i,    // the slot is a step that takes more cycles
   output logic                    enters_o,   // a step is the slot of the next cycle
   output ext_cycles_t             cycles_o,   // of that step
   output ext_latency_t            latency_o,  // of its result
   output ext_step_t               step_o,     // of the slot
+`endif
   output logic                    busy_o,
   output logic                    last_o,
   output logic                    advance_o,  // all stages move
@@ -242,9 +243,46 @@ module vdla_sequencer
     end
   end
 
+`ifdef VDLA_EXTENSIONS
+  // --- the extension of an iteration, beside its fields in `common`
+
+  typedef struct packed {
+    logic active;
+    ext_kind_t kind;
+    ext_step_t step;
+    ext_cycles_t cycles;
+    ext_latency_t latency;
+  } extension_t;
+
+  extension_t read_extension_q, fetch_extension_q, extension_q;
+
+  always_ff @(posedge clk_i) begin
+    if (load) begin
+      read_extension_q <= '{
+        active: command_i.opcode == OpExtension,
+        kind: ext_kind(ext_number(word_i)),
+        step: '{number: ext_number(word_i), begins: 1'b0, own: ext_own(word_i)},
+        cycles: ext_cycles(word_i),
+        latency: ext_latency(word_i)
+      };
+    end
+    if (advance) begin
+      fetch_extension_q <= read_extension_q;
+      extension_q <= fetch_extension_q;
+      step_o <= '{
+        number: extension_q.step.number, begins: add_q.common.init && uop_i.first, own: extension_q.step.own
+      };
+    end
+  end
+
+  assign enters_o = advance && adding_q && extension_q.active;
+  assign cycles_o = extension_q.cycles;
+  assign latency_o = extension_q.latency;
+
+`endif
   // --- add: the slot
 
-  slot_t   looped, slot, slot_q;  // looped: of a GEMM or VECTOR
+  slot_t   slot, slot_q;
   common_t common;
   logic    begins, conflict;  // the iteration ignores the old entry; it reads one half twice
   logic    last_q, second_q;
@@ -253,23 +291,33 @@ module vdla_sequencer
   assign begins = common.init && uop_i.first;
 
   always_comb begin
-    looped.vector = common.vector;
-    looped.second = 1'b0;
-    looped.reads_acc = !begins && !(common.vector && common.op == VecMov);
-    looped.reads_src = common.reads_src;
-    looped.acc = add_q.acc + uop_i.acc;
-    looped.src = add_q.src + uop_i.src;
-    looped.wgt = add_q.wgt + uop_i.wgt;
-    looped.scl = add_q.scl;
-    looped.out_shift = common.out_shift;
-    looped.alu = alu_control(common.op, begins);  // VecAdd in a GEMM
-    looped.source = common.source;
-    looped.operand = common.operand;
-    looped.imm = common.imm;
-    looped.emit = uop_i.last ? common.emit : EmitNone;
-    looped.zero_point = common.zero_point;
-    looped.clip_lo = common.clip_lo;
-    looped.clip_hi = common.clip_hi;
+    slot.vector = common.vector;
+    slot.second = 1'b0;
+    slot.reads_acc = !begins && !(common.vector && common.op == VecMov);
+    slot.reads_src = common.reads_src;
+    slot.acc = add_q.acc + uop_i.acc;
+    slot.src = add_q.src + uop_i.src;
+    slot.wgt = add_q.wgt + uop_i.wgt;
+    slot.scl = add_q.scl;
+    slot.out_shift = common.out_shift;
+    slot.alu = alu_control(common.op, begins);  // VecAdd in a GEMM
+    slot.source = common.source;
+    slot.operand = common.operand;
+    slot.imm = common.imm;
+    slot.emit = uop_i.last ? common.emit : EmitNone;
+    slot.zero_point = common.zero_point;
+    slot.clip_lo = common.clip_lo;
+    slot.clip_hi = common.clip_hi;
+`ifdef VDLA_EXTENSIONS
+    // The slot that writes the result of a step; its operands are read by another pass.
+    if (extension_q.active) begin
+      slot.vector = extension_q.kind.reads_old || extension_q.kind.reads_sum;
+      slot.reads_acc = extension_q.kind.accumulates && !begins;
+      slot.alu = alu_control(extension_q.kind.op, begins);
+      slot.source = SourceAcc;
+      slot.operand = OperandSrc;
+    end
+`endif
   end
 
   assign conflict = slot.reads_acc && slot.reads_src
@@ -301,62 +349,11 @@ module vdla_sequencer
   logic vector_q;  // a VECTOR has slots to issue
 
   // Registers alone decide whether the stages move, as this enables all of them.
-  if (HasExtensions) begin : gen_extension
-    // What the iterations of an extension have beside `common`.
-    typedef struct packed {
-      logic active;
-      ext_kind_t kind;
-      ext_step_t step;
-      ext_cycles_t cycles;
-      ext_latency_t latency;
-    } extension_t;
-
-    extension_t read_extension_q, fetch_extension_q, extension_q;
-
-    always_ff @(posedge clk_i) begin
-      if (load) begin
-        read_extension_q <= '{
-          active: command_i.opcode == OpExtension,
-          kind: ext_kind(ext_number(word_i)),
-          step: '{number: ext_number(word_i), begins: 1'b0, own: ext_own(word_i)},
-          cycles: ext_cycles(word_i),
-          latency: ext_latency(word_i)
-        };
-      end
-      if (advance) begin
-        fetch_extension_q <= read_extension_q;
-        extension_q <= fetch_extension_q;
-        step_o <= '{
-          number: extension_q.step.number, begins: begins, own: extension_q.step.own
-        };
-      end
-    end
-
-    assign advance = !valid_o.hold && !waits_i;
-    assign enters_o = advance && adding_q && extension_q.active;
-    assign cycles_o = extension_q.cycles;
-    assign latency_o = extension_q.latency;
-
-    // The slot that writes the result of a step; its operands are read by another pass.
-    always_comb begin
-      slot = looped;
-      if (extension_q.active) begin
-        slot.vector = extension_q.kind.reads_old || extension_q.kind.reads_sum;
-        slot.reads_acc = extension_q.kind.accumulates && !begins;
-        slot.alu = alu_control(extension_q.kind.op, begins);
-        slot.source = SourceAcc;
-        slot.operand = OperandSrc;
-      end
-    end
-  end else begin : gen_no_extension
-    assign advance = !valid_o.hold;
-    assign enters_o = 1'b0;
-    assign cycles_o = '0;
-    assign latency_o = '0;
-    assign step_o = '0;
-    assign slot = looped;
-  end
-
+`ifdef VDLA_EXTENSIONS
+  assign advance = !valid_o.hold && !waits_i;
+`else
+  assign advance = !valid_o.hold;
+`endif
   assign busy_o = reading_q && !last_read_q || vector_q && !last_o;
 
   always_ff @(posedge clk_i) begin

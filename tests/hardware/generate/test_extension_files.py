@@ -33,7 +33,11 @@ def test_a_plain_machine_is_built_from_the_files_as_they_are():
 def test_machines_with_extensions_have_the_modules_of_those_without():
     files = machine_files(vdla.extend(TINY, *LATER))
     package = FOLDER / "vdla_ext_pkg.sv"
-    assert [path for path in rtl_files() if files[path.name] != path] == [package]
+    others = {path: path.read_text() for path in rtl_files() if path != package}
+    define, undefine = "`define VDLA_EXTENSIONS\n", "`undef VDLA_EXTENSIONS\n"
+    defined = [path for path, text in others.items() if files[path.name] == f"{define}{text}{undefine}"]
+    assert defined == [path for path, text in others.items() if "VDLA_EXTENSIONS" in text]
+    assert all(files[path.name] == path for path in others if path not in defined)
     assert "HasExtensions = 1'b1;" in files[package.name]
 
 
