@@ -1,9 +1,10 @@
-"""The files of a machine with extensions: modules of the RTL in the form that has them, the
-generated package and slot, and the datapaths.
+"""The files of a machine with extensions: its package and the slot of its datapaths, which are
+generated, the datapaths, and the modules around them.
 
-A machine without extensions is built from the files in `hardware/rtl` as they are. What its modules
-have for extensions stands between `ifdef VDLA_EXTENSIONS`, so that tools read, and synthesise, what
-they would without it.
+A machine without extensions is built from the files in `hardware/rtl` as they are: its package of
+extensions says that there are none, and the modules around datapaths are in no branch that a tool
+elaborates. What the modules between micro-ops and results have for extensions stands between `ifdef
+VDLA_EXTENSIONS`, since ports that are always there move the LUTs that Yosys finds for a plain one.
 """
 
 from __future__ import annotations
@@ -26,20 +27,21 @@ def machine_files(config: Config, folder: Path = FOLDER) -> dict[str, str | Path
 
     ConfigError where an extension has no datapath, or one that cannot be built.
     """
-    of_rtl = {path.name: path for path in rtl_files(folder)}
+    of_rtl: dict[str, str | Path] = {path.name: path for path in rtl_files(folder)}
     units = datapath_units(config)
     if not units:
-        return dict(of_rtl)
+        return of_rtl
     package = render_extension_package(config)
     datapaths = {f"{module_name(unit)}.sv": unit.datapath.text for unit in units if unit.datapath is not None}
     steps = {path.name: path for path in sorted((folder / EXTENSION_FOLDER).glob("*.sv"))}
-    extended = {name: _extended(path) for name, path in of_rtl.items()}
+    extended = {path.name: _extended(path) for path in rtl_files(folder) if path.name != EXTENSION_PACKAGE}
     return {EXTENSION_PACKAGE: package, **datapaths, **extended, **steps, DATAPATHS: render_datapaths(config)}
 
 
 def _extended(path: Path) -> str | Path:
+    """The file with the directive defined, in it alone: another machine may be read after it."""
     text = path.read_text(encoding="utf-8")
-    return f"`define {DEFINE}\n{text}" if f"`ifdef {DEFINE}" in text else path
+    return f"`define {DEFINE}\n{text}`undef {DEFINE}\n" if f"`ifdef {DEFINE}" in text else path
 
 
 def machine_paths(config: Config, into: Path, folder: Path = FOLDER) -> list[Path]:

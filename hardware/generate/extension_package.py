@@ -1,5 +1,8 @@
 """The generator of `vdla_ext_pkg.sv`: the parameters and formats of extensions for the RTL.
 
+A machine without extensions has the package too, one for all configurations: it makes the modules'
+ports for extensions as narrow as they can be, and says that nothing is behind them.
+
 Words are rearranged before they are decoded: the number of the extension moves from above the token
 bits to the top, so that the loop fields have the same positions as in a GEMM.
 """
@@ -96,7 +99,7 @@ class _Machine:
 
 
 def render_extension_package(config: Config) -> str:
-    """The text of `vdla_ext_pkg.sv` of a machine with extensions; ConfigError where it has none."""
+    """The text of `vdla_ext_pkg.sv`; ConfigError where an extension has no datapath."""
     require_datapaths(config)
     return "\n".join(_package(_Machine(config))) + "\n"
 
@@ -119,21 +122,26 @@ def _package(machine: _Machine) -> Iterator[str]:
     steps = [_step(machine, number) for number in range(len(plug_ins))]
     latencies = [_latency(machine, number) for number in range(len(plug_ins))]
     groups = {buffer: largest_group(machine.config, buffer) for buffer in (Buffer.INP, Buffer.WGT)}
-    names = ", ".join([*(plug_in.name for plug_in in plug_ins), *([stage.name] if stage is not None else [])])
-    yield _HEAD.format(names=names).rstrip()
+    names = [*(plug_in.name for plug_in in plug_ins), *([stage.name] if stage is not None else [])]
+    yield _HEAD.format(names=", ".join(names) or "none").rstrip()
     own = [sum(machine.slots(n)[field.name].width for field in p.fields) for n, p in enumerate(plug_ins)]
+    flags = {
+        "HasExtensions": bool(names),
+        "HasStage": stage is not None,
+        "FeedsBack": any(plug_in.feeds_back for plug_in in plug_ins),
+        "ArrayIsLent": uses_array(machine.config),
+    }
+    for name, flag in flags.items():
+        yield f"  parameter bit {name} = 1'b{int(flag)};"
     values = {
         "PlugIns": len(plug_ins),
-        "FeedsBack": int(any(plug_in.feeds_back for plug_in in plug_ins)),
         "MostLatency": max([0, *(latency.high for latency in latencies)]),
         "LatencyBits": max([1, *(latency.high.bit_length() for latency in latencies)]),
         "StepBits": max([1, *(step.high.bit_length() for step in steps)]),
         "OwnBits": max([1, *own]),
         "InpGroup": groups[Buffer.INP],
         "WgtGroup": groups[Buffer.WGT],
-        "HasStage": int(stage is not None),
         "StageLatency": stage.latency if stage is not None else 0,
-        "ArrayIsLent": int(uses_array(machine.config)),
     }
     for name, value in values.items():
         yield f"  parameter int unsigned {name} = {value};"
@@ -146,7 +154,8 @@ def _package(machine: _Machine) -> Iterator[str]:
     yield ""
     yield _TYPES.format(number_bits=machine.number_bits - 1)
     yield _STRAIGHTENED.format(text=_straightened(machine))
-    number, own_fields = f"word[InstrBits-1-:{machine.number_bits}]", f"word[{machine.own_begin()}+:OwnBits]"
+    number = f"word[InstrBits-1-:{machine.number_bits}]" if plug_ins else "'0"
+    own_fields = f"word[{machine.own_begin()}+:OwnBits]" if plug_ins else "'0"
     yield _OF_WORD.format(name="ext_number", what="the number", text=number)
     yield _OF_WORD.format(name="ext_own", what="the fields of its own", text=own_fields)
     kinds = [_kind(plug_in) for plug_in in plug_ins]
@@ -166,6 +175,8 @@ def _package(machine: _Machine) -> Iterator[str]:
 
 
 def _straightened(machine: _Machine) -> str:
+    if not machine.config.extensions:
+        return "word"
     head, bits = machine.head_bits, machine.number_bits
     number, rest = f"word[{head}+:{bits}]", f"word[InstrBits-1:{head + bits}]"
     return f"word[2:0] == OpExtension ? {{{number}, {rest}, word[{head - 1}:0]}} : word"
@@ -184,11 +195,14 @@ def _by_number(kind: str, name: str, what: str, texts: list[str], by_word: bool 
     chosen = "ext_number(word)" if by_word else "number"
     yield f"  // {what}"
     yield f"  function automatic {kind} {name}({given});"
-    yield f"    case ({chosen})"
-    for number, text in enumerate(texts):
-        yield from _wrapped(f"      ext_number_t'({number}): return {text};")
-    yield "      default: return '0;"
-    yield "    endcase"
+    if texts:
+        yield f"    case ({chosen})"
+        for number, text in enumerate(texts):
+            yield from _wrapped(f"      ext_number_t'({number}): return {text};")
+        yield "      default: return '0;"
+        yield "    endcase"
+    else:
+        yield "    return '0;"
     yield "  endfunction"
     yield ""
 

@@ -16,7 +16,7 @@ from vdla.hardware.array_port import array_port
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.generate import register_package
 from vdla.hardware.generate.datapath_ports import uses_array
-from vdla.hardware.generate.extension_package import require_datapaths
+from vdla.hardware.generate.extension_package import EXTENSION_PACKAGE, render_extension_package, require_datapaths
 from vdla.hardware.generate.register_package import camel, parameter
 from vdla.hardware.generate.rtl_files import FOLDER
 from vdla.hardware.isa.formats import Slot, instruction_bytes, layout, uop_layout
@@ -205,7 +205,11 @@ def render_for_datapath(config: Config, unit: PlugInUnit) -> str:
 
 def packages(config: Config) -> dict[str, str]:
     """The text of every generated package by file name."""
-    return {"vdla_pkg.sv": render(config), "vdla_regs_pkg.sv": register_package.render()}
+    return {
+        "vdla_pkg.sv": render(config),
+        "vdla_regs_pkg.sv": register_package.render(),
+        EXTENSION_PACKAGE: render_extension_package(config),
+    }
 
 
 def render_nameless(config: Config) -> str:

@@ -12,10 +12,7 @@
 `default_nettype none
 
 module vdla_accumulator
-  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
-`ifdef VDLA_EXTENSIONS
-  import vdla_ext_pkg::*;
-`endif
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*, vdla_ext_pkg::*;
 (
   input  logic                     clk_i,
   input  logic                     rst_ni,
@@ -204,7 +201,7 @@ module vdla_accumulator
   // The result of a datapath that reads the accumulator takes the place of the second operand.
   logic fed_back;
 
-  if (FeedsBack > 0) begin : gen_fed_back
+  if (FeedsBack) begin : gen_fed_back
     logic fed_back_q[AtProduct+1];
 
     always_ff @(posedge clk_i) begin

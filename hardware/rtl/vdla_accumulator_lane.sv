@@ -8,10 +8,7 @@
 `default_nettype none
 
 module vdla_accumulator_lane
-  import vdla_pkg::*, vdla_compute_pkg::*;
-`ifdef VDLA_EXTENSIONS
-  import vdla_ext_pkg::*;
-`endif
+  import vdla_pkg::*, vdla_compute_pkg::*, vdla_ext_pkg::*;
 (
   input  logic                      clk_i,
   input  lane_fetch_t               fetch_i,
@@ -124,7 +121,7 @@ module vdla_accumulator_lane
   assign old = execute_q.old_is_result ? result_o : old_late_q;
   assign x = execute_q.second_is_result ? result_o : second_late_q;
 
-  if (FeedsBack > 0) begin : gen_fed_back
+  if (FeedsBack) begin : gen_fed_back
     logic fed_back_q;
 
     vdla_copy #(

@@ -8,9 +8,7 @@
 module vdla_check
   import vdla_pkg::*;
   import vdla_types_pkg::*;
-`ifdef VDLA_EXTENSIONS
   import vdla_ext_pkg::*;
-`endif
 (
   input  instr_t word_i,  // of an extension, straightened (vdla_ext_pkg)
   output logic   valid_o,
@@ -135,21 +133,18 @@ module vdla_check
 
   logic emit_known, has_uops, has_loops, requantises, emits, clips, looped_valid, gemm_valid;
 
-`ifdef VDLA_EXTENSIONS
-  logic staged;
-
-  assign staged      = HasStage != 0 && looped.emit == EmitStage;
-  assign emit_known  = looped.emit inside {EmitNone, EmitRequant, EmitRaw} || staged;
-`else
-  assign emit_known  = looped.emit inside {EmitNone, EmitRequant, EmitRaw};
-`endif
+  if (HasStage) begin : gen_emit_known
+    assign emit_known = looped.emit inside {EmitNone, EmitRequant, EmitRaw, EmitStage};
+  end else begin : gen_emit_known
+    assign emit_known = looped.emit inside {EmitNone, EmitRequant, EmitRaw};
+  end
   assign has_uops    = looped.uop_end > looped.uop_begin;
   assign has_loops   = |looped.loop0 && |looped.loop1;
-`ifdef VDLA_EXTENSIONS
-  assign requantises = looped.emit == EmitRequant || staged;
-`else
-  assign requantises = looped.emit == EmitRequant;
-`endif
+  if (HasStage) begin : gen_requantises
+    assign requantises = looped.emit inside {EmitRequant, EmitStage};
+  end else begin : gen_requantises
+    assign requantises = looped.emit == EmitRequant;
+  end
   assign emits       = looped.emit != EmitNone;
   assign clips       = looped.clip_lo <= looped.clip_hi;
 
@@ -206,15 +201,19 @@ module vdla_check
         unit_o       = sync.unit;
         format_valid = sync_valid;
       end
-`ifdef VDLA_EXTENSIONS
-      default:  format_valid = sync.opcode == OpExtension && looped_valid && ext_valid(word_i);
-`else
       default:  format_valid = 1'b0;
-`endif
     endcase
   end
 
-  assign valid_o = format_valid && tokens_of_unit;
+  // The instruction of an extension has none of these formats.
+  if (HasExtensions) begin : gen_extension
+    logic extension_valid;
+
+    assign extension_valid = sync.opcode == OpExtension && looped_valid && ext_valid(word_i);
+    assign valid_o = (format_valid || extension_valid) && tokens_of_unit;
+  end else begin : gen_no_extension
+    assign valid_o = format_valid && tokens_of_unit;
+  end
 
   // Fields without a rule are not used.
   logic unused_fields;

@@ -10,10 +10,7 @@
 `default_nettype none
 
 module vdla_compute
-  import vdla_pkg::*, vdla_types_pkg::*, vdla_regs_pkg::*, vdla_compute_pkg::*;
-`ifdef VDLA_EXTENSIONS
-  import vdla_ext_pkg::*;
-`endif
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_regs_pkg::*, vdla_compute_pkg::*, vdla_ext_pkg::*;
 (
   input  logic                       clk_i,
   input  logic                       clk2x_i,

@@ -5,9 +5,7 @@
 package vdla_compute_pkg;
   import vdla_pkg::*;
   import vdla_types_pkg::*;
-`ifdef VDLA_EXTENSIONS
   import vdla_ext_pkg::*;
-`endif
 
   // A package has more parameters than a design uses.
   /* verilator lint_off UNUSEDPARAM */
@@ -65,7 +63,6 @@ package vdla_compute_pkg;
     logic execute;  // the ALU works and the entry is written
     logic hold;  // only x is read
   } slot_valid_t;
-`ifdef VDLA_EXTENSIONS
 
   // A step of an extension, for its datapath.
   typedef struct packed {
@@ -93,7 +90,6 @@ package vdla_compute_pkg;
     logic writes;
     logic fed_back;  // the result is of a datapath that reads the accumulator
   } ext_pass_t;
-`endif
 
   // The partial products of a product: low + (middle + other) * 2**17.
   typedef struct packed {

@@ -1,16 +1,14 @@
 // The path of finished sums, requantised or raw, from the accumulator into the output buffer.
 //
 // Contract: a slot arrives in cycle R, its sums in R + 4; requantisation parameters are read in R +
-// 2, the output buffer is written in R + OutDelay. One slot per cycle. With VDLA_EXTENSIONS results
-// leave for the stage in R + OutDelay, and what is emitted is written StageLatency cycles later.
+// 2, the output buffer is written in R + OutDelay. One slot per cycle. On a machine whose
+// extensions have a stage, results leave for it in R + OutDelay, and what is emitted is written
+// StageLatency cycles later.
 
 `default_nettype none
 
 module vdla_emit
-  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
-`ifdef VDLA_EXTENSIONS
-  import vdla_ext_pkg::*;
-`endif
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*, vdla_ext_pkg::*;
 (
   input  logic                    clk_i,
   input  logic                    rst_ni,
@@ -21,12 +19,12 @@ module vdla_emit
   input  logic [    Lanes*32-1:0] sums_i,
   input  logic                    load_write_valid_i,
   input  buffer_write_t           load_write_i,
-`ifdef VDLA_EXTENSIONS
   // The stage of a unit: its result is valid StageLatency cycles after the entry.
   output logic                    stage_valid_o,
   output logic [OutEntryBits-1:0] stage_entry_o,
+  // verilator lint_off UNUSEDSIGNAL
   input  logic [OutEntryBits-1:0] stage_entry_i,
-`endif
+  // verilator lint_on UNUSEDSIGNAL
   input  logic                    out_re_i,
   input  logic [OutFieldBits-1:0] out_index_i,
   output logic [OutEntryBits-1:0] out_entry_o
@@ -107,60 +105,62 @@ module vdla_emit
     .raw_o       (raw)
   );
 
-`ifdef VDLA_EXTENSIONS
-  // --- R + OutDelay to R + OutDelay + StageLatency: the stage
+  // --- R + OutDelay to R + OutDelay + StageLatency: the stage, if there is one
 
-  logic                    staged, write, write_raw;
+  logic                    write, write_raw;
   logic [OutFieldBits-1:0] write_place;
   logic [OutEntryBits-1:0] write_result;
   logic [    Lanes*32-1:0] write_sums;
 
-  vdla_delay #(
-    .Bits  (1),
-    .Cycles(OutDelay)
-  ) u_staged (
-    .clk_i,
-    .data_i(HasStage != 0 && slot_i.emit == EmitStage),
-    .data_o(staged)
-  );
+  if (HasStage) begin : gen_stage
+    logic staged;
 
-  assign stage_valid_o = emits_q[OutDelay] && staged;
-  assign stage_entry_o = requantised;
+    vdla_delay #(
+      .Bits  (1),
+      .Cycles(OutDelay)
+    ) u_staged (
+      .clk_i,
+      .data_i(slot_i.emit == EmitStage),
+      .data_o(staged)
+    );
 
-  vdla_ext_stage u_stage (
-    .clk_i,
-    .rst_ni,
-    .valid_i (emits_q[OutDelay]),
-    .raw_i   (raw_q[OutDelay]),
-    .staged_i(staged),
-    .index_i (place),
-    .result_i(requantised),
-    .sums_i  (raw),
-    .stage_entry_i,
-    .valid_o (write),
-    .raw_o   (write_raw),
-    .index_o (write_place),
-    .result_o(write_result),
-    .sums_o  (write_sums)
-  );
+    assign stage_valid_o = emits_q[OutDelay] && staged;
+    assign stage_entry_o = requantised;
 
-`endif
+    vdla_ext_stage u_stage (
+      .clk_i,
+      .rst_ni,
+      .valid_i (emits_q[OutDelay]),
+      .raw_i   (raw_q[OutDelay]),
+      .staged_i(staged),
+      .index_i (place),
+      .result_i(requantised),
+      .sums_i  (raw),
+      .stage_entry_i,
+      .valid_o (write),
+      .raw_o   (write_raw),
+      .index_o (write_place),
+      .result_o(write_result),
+      .sums_o  (write_sums)
+    );
+  end else begin : gen_no_stage
+    assign stage_valid_o = 1'b0;
+    assign stage_entry_o = '0;
+    assign write = emits_q[OutDelay];
+    assign write_raw = raw_q[OutDelay];
+    assign write_place = place;
+    assign write_result = requantised;
+    assign write_sums = raw;
+  end
+
   vdla_out_buffer u_out (
     .clk_i,
     .rst_ni,
-`ifdef VDLA_EXTENSIONS
     .write_i   (write),
     .raw_i     (write_raw),
     .index_i   (write_place),
     .result_i  (write_result),
     .sums_i    (write_sums),
-`else
-    .write_i   (emits_q[OutDelay]),
-    .raw_i     (raw_q[OutDelay]),
-    .index_i   (place),
-    .result_i  (requantised),
-    .sums_i    (raw),
-`endif
     .re_i      (out_re_i),
     .re_index_i(out_index_i),
     .entry_o   (out_entry_o)
@@ -168,13 +168,8 @@ module vdla_emit
 
 `ifndef SYNTHESIS
   // A slot emits nothing, results or sums.
-`ifdef VDLA_EXTENSIONS
   EmitIsKnown_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      valid_i |-> slot_i.emit inside {EmitNone, EmitRequant, EmitRaw} || HasStage != 0);
-`else
-  EmitIsKnown_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      valid_i |-> slot_i.emit inside {EmitNone, EmitRequant, EmitRaw});
-`endif
+      valid_i |-> slot_i.emit inside {EmitNone, EmitRequant, EmitRaw} || HasStage);
   // Parameters and places are inside of their buffers: a slot of sums is several entries.
   ParametersInRange_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       emits_q[2] && !raw_q[2] |-> 32'(scl_late_q) < SclDepth);

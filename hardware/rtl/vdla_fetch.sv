@@ -14,9 +14,7 @@ module vdla_fetch
   import vdla_pkg::*;
   import vdla_types_pkg::*;
   import vdla_regs_pkg::*;
-`ifdef VDLA_EXTENSIONS
   import vdla_ext_pkg::*;
-`endif
 (
   input  logic                 clk_i,
   input  logic                 rst_ni,
@@ -206,11 +204,7 @@ module vdla_fetch
   end
 
   always_ff @(posedge clk_i) begin
-`ifdef VDLA_EXTENSIONS
     if (reads) head_q <= ext_straightened(oldest);
-`else
-    if (reads) head_q <= oldest;
-`endif
   end
 
   // --- the word is checked, and what its unit needs early is derived from it

@@ -2,16 +2,13 @@
 //
 // Contract: a write is any buffer_write_t, those to other buffers are ignored. entry_o is valid in
 // the cycle after entry_re_i, vector_o in the cycle after vector_re_i; only one of them is read in
-// a cycle. With VDLA_EXTENSIONS entry_o is the group of entries that begins at the index, as
-// vdla_ext_select has it.
+// a cycle. entry_o is the group of entries that begins at the index, as vdla_select has it: one
+// without extensions.
 
 `default_nettype none
 
 module vdla_inp_buffer
-  import vdla_pkg::*, vdla_types_pkg::*;
-`ifdef VDLA_EXTENSIONS
-  import vdla_ext_pkg::*;
-`endif
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_ext_pkg::*;
 (
   input  logic                     clk_i,
   input  logic                     rst_ni,
@@ -23,29 +20,16 @@ module vdla_inp_buffer
   input  logic [ SrcFieldBits-1:0] entry_index_i,
   input  logic                     vector_re_i,
   input  logic [ SrcFieldBits-1:0] vector_index_i,
-`ifdef VDLA_EXTENSIONS
   output logic [ InpGroupBits-1:0] entry_o,
-`else
-  output logic [ InpEntryBits-1:0] entry_o,
-`endif
   output logic [InpVectorBits-1:0] vector_o
 );
 
-`ifdef VDLA_EXTENSIONS
   // A word of the memory is the larger of group and vector.
   localparam int unsigned WordBits = InpGroupBits > InpVectorBits ? InpGroupBits : InpVectorBits;
-`else
-  // A word of the memory is the larger of entry and vector.
-  localparam int unsigned WordBits = InpEntryBits > InpVectorBits ? InpEntryBits : InpVectorBits;
-`endif
   localparam int unsigned Entries = WordBits / InpEntryBits;
   localparam int unsigned Vectors = WordBits / InpVectorBits;
   localparam int unsigned Words = InpDepth / Entries;
-`ifdef VDLA_EXTENSIONS
   localparam int unsigned WordIndexBits = Words > 1 ? $clog2(Words) : 1;
-`else
-  localparam int unsigned WordIndexBits = $clog2(Words);
-`endif
   localparam int unsigned Beats = WordBits / AxiBits;
 
   logic [  Beats-1:0] we;
@@ -81,23 +65,10 @@ module vdla_inp_buffer
     .rdata_o(word)
   );
 
-`ifdef VDLA_EXTENSIONS
-  vdla_ext_select #(
-    .EntryBits(InpEntryBits),
-    .Entries  (Entries),
-    .Most     (InpGroup),
-    .IndexBits(SrcFieldBits)
-  ) u_entry (
-    .clk_i,
-    .re_i   (entry_re_i),
-    .index_i(entry_index_i),
-    .word_i (word),
-    .group_o(entry_o)
-  );
-`else
   vdla_select #(
     .PartBits (InpEntryBits),
     .Parts    (Entries),
+    .Group    (InpGroup),
     .IndexBits(SrcFieldBits)
   ) u_entry (
     .clk_i,
@@ -106,7 +77,6 @@ module vdla_inp_buffer
     .word_i (word),
     .part_o (entry_o)
   );
-`endif
 
   vdla_select #(
     .PartBits (InpVectorBits),

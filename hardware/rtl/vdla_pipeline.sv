@@ -9,10 +9,7 @@
 `default_nettype none
 
 module vdla_pipeline
-  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*, vdla_gemm_pkg::*;
-`ifdef VDLA_EXTENSIONS
-  import vdla_ext_pkg::*;
-`endif
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*, vdla_gemm_pkg::*, vdla_ext_pkg::*;
 (
   input  logic                    clk_i,
   input  logic                    clk2x_i,
@@ -181,25 +178,38 @@ module vdla_pipeline
   end
 
 `ifdef VDLA_EXTENSIONS
+  // verilator lint_off UNUSEDSIGNAL
   logic                                        array_valid;
   logic [Batch*HalfGroups*BlockIn*InpBits-1:0] array_inp;
   logic [              Batch*WgtEntryBits-1:0] array_wgt;
   logic [                        Lanes*32-1:0] array_sums;
+  // verilator lint_on UNUSEDSIGNAL
 
-  vdla_ext_array #(
-    .IsLent(ArrayIsLent != 0)
-  ) u_array (
-    .clk_i,
-    .clk2x_i,
-    .rst_ni,
-    .inp_entry_i (inp_entry[InpEntryBits-1:0]),
-    .wgt_entry_i (wgt_entry[WgtEntryBits-1:0]),
-    .sums_o      (products),
-    .drive_i     (array_valid),
-    .drive_inp_i (array_inp),
-    .drive_wgt_i (array_wgt),
-    .drive_sums_o(array_sums)
-  );
+  if (ArrayIsLent) begin : gen_lent
+    vdla_ext_array u_array (
+      .clk_i,
+      .clk2x_i,
+      .rst_ni,
+      .inp_entry_i (inp_entry[InpEntryBits-1:0]),
+      .wgt_entry_i (wgt_entry[WgtEntryBits-1:0]),
+      .sums_o      (products),
+      .drive_i     (array_valid),
+      .drive_inp_i (array_inp),
+      .drive_wgt_i (array_wgt),
+      .drive_sums_o(array_sums)
+    );
+  end else begin : gen_alone
+    vdla_gemm_core u_core (
+      .clk_i,
+      .clk2x_i,
+      .rst_ni,
+      .inp_i (inp_operand_q[InpEntryBits-1:0]),
+      .wgt_i (wgt_operand_q[WgtEntryBits-1:0]),
+      .sums_o(products)
+    );
+
+    assign array_sums = '0;
+  end
 `else
   vdla_gemm_core u_core (
     .clk_i,
@@ -221,8 +231,10 @@ module vdla_pipeline
   logic [InpVectorBits-1:0] inp_vector_q;
   logic [WgtVectorBits-1:0] wgt_vector_q;
   logic [     Lanes*32-1:0] step_sums, step_old, step_sum, step_result;
+  // verilator lint_off UNUSEDSIGNAL
   logic                     stage_valid;
   logic [ OutEntryBits-1:0] stage_entry, staged_entry;
+  // verilator lint_on UNUSEDSIGNAL
 
   always_ff @(posedge clk_i) begin
     step_q <= '{pass.step, step_q[0]};
@@ -300,6 +312,10 @@ module vdla_pipeline
     .stage_valid_o     (stage_valid),
     .stage_entry_o     (stage_entry),
     .stage_entry_i     (staged_entry),
+`else
+    .stage_valid_o     (),
+    .stage_entry_o     (),
+    .stage_entry_i     ('0),
 `endif
     .out_re_i,
     .out_index_i,

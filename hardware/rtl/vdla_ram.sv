@@ -33,22 +33,35 @@ module vdla_ram #(
 `else
   localparam bit UltraRam = 1'b0;
 `endif
-  // Only an attribute uses it.
-  // verilator lint_off UNUSEDPARAM
-  localparam Style = UltraRam && ManyWords                ? "ultra"
-                     : Depth <= 64 || UltraRam && FewWords ? "distributed"
-                     : "block";
-  // verilator lint_on UNUSEDPARAM
-
   // A separate array per lane, so that lane enables do not become bit masks.
   for (genvar lane = 0; lane < Lanes; lane++) begin : gen_lane
-    (* ram_style = Style *)
-    logic [LaneBits-1:0] memory_q[Depth];
     logic [LaneBits-1:0] data_q;
 
-    always_ff @(posedge clk_i) begin
-      if (we_i[lane]) memory_q[waddr_i] <= wdata_i[lane*LaneBits+:LaneBits];
-      if (re_i) data_q <= memory_q[raddr_i];
+    // The attribute is a literal, since not every tool evaluates a parameter there.
+    if (UltraRam && ManyWords) begin : gen_memory
+      (* ram_style = "ultra" *)
+      logic [LaneBits-1:0] memory_q[Depth];
+
+      always_ff @(posedge clk_i) begin
+        if (we_i[lane]) memory_q[waddr_i] <= wdata_i[lane*LaneBits+:LaneBits];
+        if (re_i) data_q <= memory_q[raddr_i];
+      end
+    end else if (Depth <= 64 || UltraRam && FewWords) begin : gen_memory
+      (* ram_style = "distributed" *)
+      logic [LaneBits-1:0] memory_q[Depth];
+
+      always_ff @(posedge clk_i) begin
+        if (we_i[lane]) memory_q[waddr_i] <= wdata_i[lane*LaneBits+:LaneBits];
+        if (re_i) data_q <= memory_q[raddr_i];
+      end
+    end else begin : gen_memory
+      (* ram_style = "block" *)
+      logic [LaneBits-1:0] memory_q[Depth];
+
+      always_ff @(posedge clk_i) begin
+        if (we_i[lane]) memory_q[waddr_i] <= wdata_i[lane*LaneBits+:LaneBits];
+        if (re_i) data_q <= memory_q[raddr_i];
+      end
     end
 
     assign rdata_o[lane*LaneBits+:LaneBits] = data_q;

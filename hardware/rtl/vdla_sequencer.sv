@@ -11,10 +11,7 @@
 `default_nettype none
 
 module vdla_sequencer
-  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
-`ifdef VDLA_EXTENSIONS
-  import vdla_ext_pkg::*;
-`endif
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*, vdla_ext_pkg::*;
 (
   input  logic                    clk_i,
   input  logic                    rst_ni,

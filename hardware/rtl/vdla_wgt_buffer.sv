@@ -3,16 +3,13 @@
 //
 // Contract: a write is any buffer_write_t, those to other buffers are ignored. entry_o is valid in
 // the cycle after entry_re_i, vector_o in the cycle after vector_re_i; only one of them is read in
-// a cycle. With VDLA_EXTENSIONS entry_o is the group of entries that begins at the index, as
-// vdla_ext_select has it.
+// a cycle. entry_o is the group of entries that begins at the index, as vdla_select has it: one
+// without extensions.
 
 `default_nettype none
 
 module vdla_wgt_buffer
-  import vdla_pkg::*, vdla_types_pkg::*;
-`ifdef VDLA_EXTENSIONS
-  import vdla_ext_pkg::*;
-`endif
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_ext_pkg::*;
 (
   input  logic                     clk_i,
   input  logic                     rst_ni,
@@ -24,44 +21,60 @@ module vdla_wgt_buffer
   input  logic                     entry_re_i,
   input  logic                     vector_re_i,
   input  logic [ WgtFieldBits-1:0] vector_index_i,
-`ifdef VDLA_EXTENSIONS
   output logic [ WgtGroupBits-1:0] entry_o,
-`else
-  output logic [ WgtEntryBits-1:0] entry_o,
-`endif
   output logic [WgtVectorBits-1:0] vector_o
 );
 
-`ifdef VDLA_EXTENSIONS
   // A word of the memory is the largest group; a load writes one of its entries.
   localparam int unsigned Words = WgtDepth / WgtGroup;
   localparam int unsigned WordIndexBits = Words > 1 ? $clog2(Words) : 1;
 
+  logic [         WgtBeats-1:0] entry_we;
   logic [WgtGroup*WgtBeats-1:0] we;
+  logic [    WordIndexBits-1:0] write_index, read_index;
   logic [     WgtGroupBits-1:0] word;
   logic [     WgtIndexBits-1:0] index;
   logic [     WgtEntryBits-1:0] entry;
 
   always_comb begin
-    for (int unsigned k = 0; k < WgtGroup * WgtBeats; k++) begin
-      we[k] = write_valid_i && write_i.buffer == BufWgt
-           && 32'(write_i.index) % WgtGroup == k / WgtBeats && 32'(write_i.beat) == k % WgtBeats;
-    end
-  end
-`else
-  logic [    WgtBeats-1:0] we;
-  logic [WgtIndexBits-1:0] index;
-
-  always_comb begin
     for (int unsigned k = 0; k < WgtBeats; k++) begin
-      we[k] = write_valid_i && write_i.buffer == BufWgt && 32'(write_i.beat) == k;
+      entry_we[k] = write_valid_i && write_i.buffer == BufWgt && 32'(write_i.beat) == k;
     end
   end
-`endif
   assign index = entry_re_i ? WgtIndexBits'(entry_index_i)
                             : WgtIndexBits'(32'(vector_index_i) / BlockIn);
 
-`ifdef VDLA_EXTENSIONS
+  if (WgtGroup == 1) begin : gen_entries
+    assign we = entry_we;
+    assign write_index = WordIndexBits'(write_i.index);
+    assign read_index = index;
+    assign entry_o = word;
+    assign entry = word;
+  end else begin : gen_groups
+    for (genvar k = 0; k < WgtGroup; k++) begin : gen_entry_we
+      assign we[k*WgtBeats+:WgtBeats] =
+          entry_we & {WgtBeats{32'(write_i.index) % WgtGroup == k}};
+    end
+
+    assign write_index = WordIndexBits'(32'(write_i.index) / WgtGroup);
+    assign read_index = WordIndexBits'(32'(index) / WgtGroup);
+
+    vdla_select #(
+      .PartBits (WgtEntryBits),
+      .Parts    (WgtGroup),
+      .Group    (WgtGroup),
+      .IndexBits(WgtIndexBits)
+    ) u_entry (
+      .clk_i,
+      .re_i   (entry_re_i || vector_re_i),
+      .index_i(index),
+      .word_i (word),
+      .part_o (entry_o)
+    );
+
+    assign entry = entry_o[WgtEntryBits-1:0];
+  end
+
   vdla_ram #(
     .Depth   (Words),
     .LaneBits(AxiBits),
@@ -70,45 +83,13 @@ module vdla_wgt_buffer
     .clk_i,
     .rst_ni,
     .we_i   (we),
-    .waddr_i(WordIndexBits'(32'(write_i.index) / WgtGroup)),
+    .waddr_i(write_index),
     .wdata_i({WgtGroup * WgtBeats{write_i.data}}),
     .re_i   (entry_re_i || vector_re_i),
-    .raddr_i(WordIndexBits'(32'(index) / WgtGroup)),
+    .raddr_i(read_index),
     .rdata_o(word)
   );
 
-  vdla_ext_select #(
-    .EntryBits(WgtEntryBits),
-    .Entries  (WgtGroup),
-    .Most     (WgtGroup),
-    .IndexBits(WgtIndexBits)
-  ) u_entry (
-    .clk_i,
-    .re_i   (entry_re_i || vector_re_i),
-    .index_i(index),
-    .word_i (word),
-    .group_o(entry_o)
-  );
-
-  assign entry = entry_o[WgtEntryBits-1:0];
-
-`else
-  vdla_ram #(
-    .Depth   (WgtDepth),
-    .LaneBits(AxiBits),
-    .Lanes   (WgtBeats)
-  ) u_ram (
-    .clk_i,
-    .rst_ni,
-    .we_i   (we),
-    .waddr_i(WgtIndexBits'(write_i.index)),
-    .wdata_i({WgtBeats{write_i.data}}),
-    .re_i   (entry_re_i || vector_re_i),
-    .raddr_i(index),
-    .rdata_o(entry_o)
-  );
-
-`endif
   vdla_select #(
     .PartBits (WgtVectorBits),
     .Parts    (BlockIn),
@@ -117,11 +98,7 @@ module vdla_wgt_buffer
     .clk_i,
     .re_i   (vector_re_i),
     .index_i(vector_index_i),
-`ifdef VDLA_EXTENSIONS
     .word_i (entry),
-`else
-    .word_i (entry_o),
-`endif
     .part_o (vector_o)
   );
 

@@ -22,7 +22,8 @@ Bytes = NDArray[np.uint8]
 
 _LANE = re.compile(
     r"u_(?P<buffer>inp|wgt|scl|uop|out|accumulator)"
-    r"(\.gen_half\[(?P<half>\d+)\])?(\.gen_beat\[(?P<beat>\d+)\]\.gen_kept)?\.u_ram\.gen_lane\[(?P<lane>\d+)\]$"
+    r"(\.gen_half\[(?P<half>\d+)\])?(\.gen_beat\[(?P<beat>\d+)\]\.gen_kept)?"
+    r"\.u_ram\.gen_lane\[(?P<lane>\d+)\]\.gen_memory$"
 )
 _NAMES = {**{buffer.name.lower(): buffer for buffer in Buffer}, "accumulator": Buffer.ACC}
 

@@ -30,3 +30,17 @@ def test_an_output_that_is_a_file_is_refused(tmp_path: Path, capsys: Capture) ->
     (tmp_path / "file").write_text("")
     assert main(["verilog", "-o", str(tmp_path / "file")]) == 2
     assert capsys.readouterr().err == f"vdla: {tmp_path}/file: output must be a folder, got a file\n"
+
+
+def test_a_prefix_renames_the_modules_the_packages_and_their_files(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["verilog", "--preset", "tiny", "--prefix", "left_", "-o", str(tmp_path)]) == 0
+    listed = (tmp_path / "files.f").read_text().split()
+    assert all(name.startswith("left_vdla") for name in listed)
+    assert "  left_vdla #(" in (tmp_path / "left_vdla_ip.v").read_text()
+    assert capsys.readouterr().out.endswith("the top for block designs is left_vdla_ip\n")
+
+
+def test_a_prefix_that_begins_no_name_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["verilog", "--prefix", "2x-", "-o", str(tmp_path)]) == 2
+    wanted = "vdla: verilog: prefix must be letters, digits and underscores, the first no digit, got '2x-'\n"
+    assert capsys.readouterr().err == wanted

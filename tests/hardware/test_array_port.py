@@ -63,7 +63,7 @@ def test_the_stub_has_the_ports_of_the_array():
 def test_machines_know_of_the_array_where_a_datapath_uses_it():
     alone, lent = vdla.extend(TINY, rise), vdla.extend(TINY, borrow)
     assert "ArrayShares" not in render(alone) and "ArrayShares = 1;" in render(lent)
-    assert "ArrayIsLent = 0;" in machine_files(alone)["vdla_ext_pkg.sv"]
+    assert "ArrayIsLent = 1'b0;" in machine_files(alone)["vdla_ext_pkg.sv"]
     assert "{array_valid_o, array_inp_o, array_wgt_o} = '0;" in machine_files(alone)["vdla_ext_datapaths.sv"]
     part = part_of_preset("pynq_z1")
     assert "vdla_ext_array" not in synthesis.script(alone, part).split("setattr", 1)[1]

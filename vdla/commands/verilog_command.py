@@ -13,6 +13,7 @@ from vdla.support.atomic import write_text
 EXAMPLES = """\
   vdla verilog --preset pynq_z1 --address-bits 32 -o build/pynq_z1
   vdla verilog --preset zcu104 -o build/zcu104
+  vdla verilog --preset tiny --prefix tiny_ -o build/tiny
 """
 
 LIST = "files.f"
@@ -28,18 +29,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=40,
         help="bits of a memory address: 32 on Zynq-7000, 40 on Zynq UltraScale+ (default 40)",
     )
+    parser.add_argument(
+        "--prefix",
+        metavar="NAME",
+        default="",
+        help="put NAME before the names of modules and packages, so that a design can hold several machines",
+    )
     add_options(parser, {"-o --output DIR": "folder of the files"}, required=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the packages, the modules, the wrapper and the list of them."""
+    from vdla.hardware.generate.prefixed import prefixed
     from vdla.hardware.generate.verilog_files import verilog_files
     from vdla.hardware.generate.verilog_wrapper import WRAPPER
 
     files = verilog_files(machine(arguments), arguments.address_bits)
+    if arguments.prefix:
+        files = prefixed(files, arguments.prefix)
     make_folder(arguments.output)
     for name, text in files.items():
         write_text(arguments.output / name, text)
     write_text(arguments.output / LIST, "".join(f"{name}\n" for name in files))
-    print(f"{arguments.output}: {len(files)} files, in order in {LIST}; the top for block designs is {WRAPPER}")
+    top = f"{arguments.prefix}{WRAPPER}"
+    print(f"{arguments.output}: {len(files)} files, in order in {LIST}; the top for block designs is {top}")
     return OK

@@ -112,7 +112,7 @@ _FAULTS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
         ("group of weights an entry", "wgt_scale: 2'd1", "wgt_scale: 2'd0"),
         ("instruction of state that writes sums", "writes_sums: 1'b0", "writes_sums: 1'b1"),
         ("latency of the stage a cycle less", r"StageLatency = (\d+)", r"StageLatency = \1-1"),
-        ("array not lent", "ArrayIsLent = 1", "ArrayIsLent = 0"),
+        ("array not lent", "ArrayIsLent = 1'b1", "ArrayIsLent = 1'b0"),
     ),
     "slot": (
         ("array taken without a step", "array_valid_o = [^;]+;", "array_valid_o = 1'b1;"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from pyslang.syntax import SyntaxNode
 
+from vdla.hardware.generate.extension_package import EXTENSION_PACKAGE
 from vdla.verification.rtl_mutants.design import Node, SourceFile, Span, span
 from vdla.verification.rtl_mutants.rules import RULES, Change, Code
 
@@ -54,7 +55,9 @@ def _one_line(text: str) -> str:
 
 
 def defects(file: SourceFile) -> list[Defect]:
-    """All defects of a file, in the order of its text."""
+    """All defects of a file, in the order of its text; a generated one has none."""
+    if file.path.name == EXTENSION_PACKAGE:
+        return []
     code = Code(file.text, file.types)
     constant = _constant_functions(file.root)
     changes = _changes(code, file.root, constant, clocked=False)

@@ -58,7 +58,7 @@ module vdla_ext_stage
 `ifndef SYNTHESIS
   // Sums do not go through the stage.
   StagesResults_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
-      valid_i && staged_i |-> !raw_i && HasStage != 0);
+      valid_i && staged_i |-> !raw_i && HasStage);
   // Results that go through the stage and others follow each other without a pause.
   ThenBeside_C: cover property (@(posedge clk_i) disable iff (!rst_ni)
       $past(valid_i && staged_i) && valid_i && !staged_i);

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from helpers.datapaths import LATER, distance, fused, paired
 from helpers.extensions import lut, narrow, sad
-from helpers.plain_rtl import plain_part
 from helpers.staged_datapaths import leaky
 
 import vdla
-from vdla.hardware.config import Config, ConfigError
+from vdla.hardware.config import PRESETS, Config, ConfigError
 from vdla.hardware.generate.build_hash import build_hash
 from vdla.hardware.generate.extension_files import machine_files
+from vdla.hardware.generate.extension_package import render_extension_package
 from vdla.hardware.generate.formula_text import formula_text
 from vdla.hardware.generate.rtl_files import FOLDER, rtl_files
 from vdla.hardware.generate.svgen import render
@@ -30,16 +30,21 @@ def test_a_plain_machine_is_built_from_the_files_as_they_are():
     assert list(machine_files(TINY).values()) == rtl_files()
 
 
-def test_what_modules_have_for_extensions_is_read_for_them_alone():
-    """Without it, and without comments, the files are those of machines that have none."""
+def test_machines_with_extensions_have_the_modules_of_those_without():
     files = machine_files(vdla.extend(TINY, *LATER))
-    for path in rtl_files():
-        text = path.read_text()
-        if "VDLA_EXTENSIONS" in text:
-            assert files[path.name] == f"`define VDLA_EXTENSIONS\n{text}"
-            assert not re.search(r"\bext_|_ext_|VDLA_EXTENSIONS", plain_part(text)), path.name
-        else:
-            assert files[path.name] == path
+    package = FOLDER / "vdla_ext_pkg.sv"
+    others = {path: path.read_text() for path in rtl_files() if path != package}
+    define, undefine = "`define VDLA_EXTENSIONS\n", "`undef VDLA_EXTENSIONS\n"
+    defined = [path for path, text in others.items() if files[path.name] == f"{define}{text}{undefine}"]
+    assert defined == [path for path, text in others.items() if "VDLA_EXTENSIONS" in text]
+    assert all(files[path.name] == path for path in others if path not in defined)
+    assert "HasExtensions = 1'b1;" in files[package.name]
+
+
+def test_machines_without_extensions_have_one_package_of_them():
+    committed = (FOLDER / "vdla_ext_pkg.sv").read_text()
+    assert "HasExtensions = 1'b0;" in committed
+    assert {render_extension_package(config) for config in PRESETS.values()} == {committed}
 
 
 def test_files_of_extensions_come_after_the_packages_that_they_use():

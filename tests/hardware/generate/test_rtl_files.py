@@ -1,5 +1,7 @@
 """The order of RTL files: packages before their users, and only files that a module needs."""
 
+import re
+
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, needed_files, rtl_files
 
 
@@ -25,3 +27,28 @@ def test_files_outside_of_the_rtl_come_last_and_may_name_their_neighbours(tmp_pa
     (tmp_path / "vdla_probe.sv").write_text("module vdla_probe; vdla_ram ram (); vdla_none none (); endmodule\n")
     names = [path.name for path in needed_files(tmp_path / "vdla_bench.sv")]
     assert names == ["vdla_ram.sv", "vdla_bench.sv", "vdla_probe.sv"]
+
+
+CONDITIONS = {"SYNTHESIS", "VDLA_ULTRA_RAM"}
+"""What the text of a file may depend on: assertions and a vendor's cell, the memories of a part."""
+
+EXTENDED = {"vdla_accumulator", "vdla_accumulator_lane", "vdla_compute", "vdla_pipeline", "vdla_sequencer"}
+"""The modules that have more ports on machines with extensions (ADR 34)."""
+
+
+def test_the_text_of_other_modules_depends_on_no_configuration():
+    for path in FOLDER.rglob("*.sv"):
+        text = re.sub(r"//.*", "", path.read_text())
+        found = set(re.findall(r"`(?:ifdef|ifndef|elsif|define|undef) (\w+)", text)) - CONDITIONS
+        assert found == ({"VDLA_EXTENSIONS"} if path.stem in EXTENDED else set()), path.name
+        if found:
+            continue
+        for header in re.findall(r"^module\b.*?^\);", text, re.MULTILINE | re.DOTALL):
+            assert "`" not in header, path.name
+
+
+def test_attributes_are_literals():
+    """Vivado ignores an attribute whose value is a parameter in some places."""
+    found = [value for path in FOLDER.rglob("*.sv") for value in re.findall(r"\(\* \w+ = (.*?) \*\)", path.read_text())]
+    assert len(found) >= 10
+    assert all(re.fullmatch(r'"\w+"', value) for value in found), found

@@ -37,19 +37,19 @@ def memories(config: Config, rng: np.random.Generator) -> tuple[dict[str, np.nda
         rows = packed.reshape(-1, row_bytes)
         for lane in range(row_bytes // lane_bytes):
             part = rows[:, lane * lane_bytes : (lane + 1) * lane_bytes]
-            found[f"{name}.u_ram.gen_lane[{lane}]"] = np.ascontiguousarray(part)
+            found[f"{name}.u_ram.gen_lane[{lane}].gen_memory"] = np.ascontiguousarray(part)
         expected[buffer] = packed.reshape(-1, config.entry_bytes[buffer])
     sums = rng.integers(-(1 << 31), 1 << 31, (config.acc_depth, config.batch * config.block_out)).astype(np.int32)
     for half, part in enumerate(np.split(sums.view(np.uint8), 2)):
         for lane in range(config.acc_entry_bytes // beat):
-            name = f"{PIPELINE}.u_accumulator.gen_half[{half}].u_ram.gen_lane[{lane}]"
+            name = f"{PIPELINE}.u_accumulator.gen_half[{half}].u_ram.gen_lane[{lane}].gen_memory"
             found[name] = np.ascontiguousarray(part[:, lane * beat : (lane + 1) * beat])
     micro_ops = [MicroOp(at % config.acc_depth, at % 5, at % 3, at % 2, 1) for at in range(config.uop_depth)]
     table = encode_uops(config, micro_ops)
     for at in range(config.uop_entry_bytes // beat):
         part = np.ascontiguousarray(table[:, at * beat : (at + 1) * beat])
         used = next((width for width in (4, 8) if not part[:, width:].any()), beat)  # the model keeps used bytes
-        name = f"TOP.vdla.u_core.u_compute.u_uop.gen_beat[{at}].gen_kept.u_ram.gen_lane[0]"
+        name = f"TOP.vdla.u_core.u_compute.u_uop.gen_beat[{at}].gen_kept.u_ram.gen_lane[0].gen_memory"
         found[name] = np.ascontiguousarray(part[:, :used])
     expected[Buffer.ACC] = sums
     expected[Buffer.UOP] = np.array([(m.acc, m.src, m.wgt, m.first, m.last) for m in micro_ops], np.int64)
@@ -74,9 +74,10 @@ def test_memories_are_entries_of_elements(config: Config) -> None:
 def test_an_unknown_or_missing_memory_is_named() -> None:
     found, _ = memories(TINY, np.random.default_rng(5))
     with pytest.raises(DeviceError) as error:
-        buffer_contents(TINY, {**found, "TOP.vdla.u_other.u_ram.gen_lane[0]": np.zeros((4, 4), np.uint8)})
-    assert str(error.value) == ("device rtl: memory must be a lane of a buffer, got TOP.vdla.u_other.u_ram.gen_lane[0]")
-    del found[f"{PIPELINE}.u_wgt.u_ram.gen_lane[3]"]
+        buffer_contents(TINY, {**found, "TOP.vdla.u_other.u_ram.gen_lane[0].gen_memory": np.zeros((4, 4), np.uint8)})
+    wanted = "device rtl: memory must be a lane of a buffer, got TOP.vdla.u_other.u_ram.gen_lane[0].gen_memory"
+    assert str(error.value) == wanted
+    del found[f"{PIPELINE}.u_wgt.u_ram.gen_lane[3].gen_memory"]
     with pytest.raises(DeviceError) as error:
         buffer_contents(TINY, found)
     assert str(error.value) == "device rtl: memories of wgt must have 1024 bytes, got 768"

@@ -16,7 +16,7 @@ TINY = Config.preset("tiny")
 
 
 def test_every_module_has_tests() -> None:
-    constants = {"vdla_types_pkg", "vdla_regs_pkg"}
+    constants = {"vdla_types_pkg", "vdla_regs_pkg", "vdla_ext_pkg"}
     assert set(BENCHES) == {path.stem for path in rtl_files()} - constants
     assert all((TESTS / "rtl" / f"{name}.py").exists() for benches in BENCHES.values() for name in benches.files)
     proofs = {path.stem for path in (FOLDER.parent / "formal").glob("*.sv")}
