@@ -211,6 +211,8 @@ def test_explain_gives_a_reason_for_every_operator(model: str, capsys: Capture) 
     assert document["summary"] in text
     rule = "on the accelerator it must compute; it converts between floats and integers only"
     assert f"image_quantise, logits_dequantise on cpu: {rule}" in text
+    source = "the board's cortex-a9 (data sheet of a core at 650 MHz, 40 % of its peak)"
+    assert f"Times of the CPU are estimates for {source}; no board was measured, so their error is unknown." in text
 
 
 def test_tables_fit_a_terminal_and_are_whole_in_a_pipe(

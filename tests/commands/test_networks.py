@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_model_is_written_under_its_name(folder: Path, capsys: Capture) -> None:
     assert main(["networks", "deep_q_network", "--small", "--seed", "7", "--batch", "3"]) == OK
-    said = "deep_q_network.onnx: small variant of deep Q network, 84x84, 15,534 parameters\n"
+    said = "deep_q_network.onnx: small variant of deep Q network, 15,534 parameters\n"
     assert capsys.readouterr().out == said
     chosen = NETWORKS["deep_q_network"]
     assert onnx.load(folder / "deep_q_network.onnx") == chosen.build(batch=3, seed=7, **chosen.small)

@@ -13,6 +13,7 @@ from vdla.commands.machine_options import add_extension_argument
 from vdla.commands.options import add_options
 
 if TYPE_CHECKING:
+    from vdla.hardware.config import Config
     from vdla.runtime.executor.artifact import Artifact
 
 EXAMPLES = """\
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the operators, the reasons, the totals."""
-    from vdla.commands.placement_tables import device_table, document, operator_table, sentence
+    from vdla.commands.placement_tables import device_table, document, operator_table, placed_rows, sentence
     from vdla.runtime.executor.artifact import Artifact
 
     artifact = Artifact.load(arguments.model)
@@ -45,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     console.print()
     console.print(device_table(artifact))
     console.print()
+    if artifact.config is not None and any(row.operator.seconds for row in placed_rows(artifact)):
+        console.print(_origin_of_estimates(artifact.config, artifact.cpu.name), soft_wrap=True)
     console.print(sentence(artifact), soft_wrap=True)
     console.print(_memory(artifact), soft_wrap=True)
     for plan in artifact.variants:
@@ -63,6 +66,17 @@ def _reasons(artifact: Artifact) -> Iterator[str]:
             groups.setdefault(key, []).append(row.operator.name)
     for (device, reason, change), names in groups.items():
         yield f"{', '.join(names)} on {device}: {reason}{to_change(change)}"
+
+
+def _origin_of_estimates(config: Config, cpu: str) -> str:
+    """The source of the CPU times: no model of a board's CPU was ever measured."""
+    from vdla.compiler.graph.accelerator import modelled_cpu
+
+    model = modelled_cpu(config, cpu)
+    return (
+        f"Times of the CPU are estimates for {model.name} ({model.source}); no board was "
+        "measured, so their error is unknown."
+    )
 
 
 def _memory(artifact: Artifact) -> str:

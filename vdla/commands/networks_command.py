@@ -65,7 +65,7 @@ def _batch(text: str) -> int | str:
 def _summary(title: str, model: Any, small: bool) -> str:  # noqa: ANN401  onnx is an extra
     from vdla.networks.counts import parameters
 
-    what = f"small variant of {title}" if small else title
+    what = f"small variant of {title.split(',')[0]}" if small else title
     return f"{what}, {parameters(model):,} parameters"
 
 
