@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from vdla.compiler.graph.attributes import GraphError
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.passes.fold_constants import InferNode
 from vdla.compiler.graph.passes.tree_tables import TreeTables, tree_tables
@@ -28,7 +29,7 @@ _MOST_KEYS = 64  # of a LabelEncoder that compares each element with all keys
 _MOST_WEIGHTS = 1 << 24
 
 
-class _UnsuitableError(Exception):
+class _UnsuitableError(GraphError):
     """A node that stays as it is."""
 
 
@@ -36,7 +37,7 @@ def expand_tabular(graph: Graph, infer: InferNode) -> Graph:
     """The graph with tensor operators in place of those of tables, where they have some."""
 
     def rule(graph: Graph, node: Node) -> Replacement | None:
-        expand = _EXPANSIONS.get(node.op.removeprefix(f"{_DOMAIN}."))
+        expand = EXPANSIONS.get(node.op.removeprefix(f"{_DOMAIN}."))
         if expand is None or not node.op.startswith(_DOMAIN):
             return None
         expansion = _Expansion(graph, node, infer)
@@ -469,7 +470,7 @@ def _numbers(e: _Expansion, name: str) -> Array:
     raise _UnsuitableError
 
 
-_EXPANSIONS: Mapping[str, Callable[[_Expansion], Sequence[str]]] = {
+EXPANSIONS: Mapping[str, Callable[[_Expansion], Sequence[str]]] = {
     "ArrayFeatureExtractor": _array_feature_extractor,
     "Binarizer": _binarizer,
     "FeatureVectorizer": _feature_vectorizer,
