@@ -106,8 +106,8 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.tune.searches": "support compiler.tune",
     "compiler.graph.passes": (
-        "compiler.target compiler.graph compiler.graph.rules compiler.graph.layouts compiler.graph.integer "
-        "compiler.graph.operators"
+        "support compiler.ir compiler.target compiler.graph compiler.graph.rules compiler.graph.layouts "
+        "compiler.graph.integer compiler.graph.operators"
     ),
     "compiler.graph.quantise": (
         "support compiler.graph compiler.graph.integer compiler.graph.operators compiler.graph.passes"
@@ -265,13 +265,12 @@ ROOMS: dict[str, str] = {
         "compiler.operators.vdla compiler.operators compiler.operators.definitions compiler.operators.cpu "
         "compiler.operators.gpu compiler.graph compiler.templates compiler.tune compiler.tune.searches "
         "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.function simulator.stats "
-        "simulator.verify simulator.timing simulator runtime.devices runtime.grid runtime.executor runtime.network "
-        "runtime.tune networks runtime.diagnosis verification.programs verification.generated_tests "
-        "benchmarks.harness charts runtime.studies runtime.checks"
+        "simulator.verify simulator.timing simulator runtime.devices runtime.grid runtime.executor "
+        "compiler.graph.accelerator runtime.network runtime.tune networks runtime.diagnosis verification.programs "
+        "verification.generated_tests benchmarks.harness charts runtime.studies runtime.checks"
     ),
     "commands.board": (
-        "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis "
-        "commands"
+        "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis commands"
     ),
 }
 

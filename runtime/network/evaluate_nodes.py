@@ -13,6 +13,7 @@ from vdla.compiler.graph.onnx import infer_node_types
 from vdla.compiler.graph.operators import Trait, has_expression, has_trait
 from vdla.compiler.graph.passes import (
     GraphPass,
+    expand_tabular,
     fold_batch_norm,
     fold_constants,
     merge_common_subexpressions,
@@ -164,6 +165,7 @@ PREPARATION = (
 """The passes that keep a float network as it is, in order."""
 
 INTEGER = (
+    GraphPass("expand_tabular", lambda graph: expand_tabular(graph, infer_node_types)),
     GraphPass("fuse_qdq", lambda graph: fuse_qdq(graph, _evaluate)),
     GraphPass("fold_quantised_constants", _fold_all),
     GraphPass("simplify_integers", simplify),

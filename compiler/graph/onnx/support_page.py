@@ -12,7 +12,7 @@ from vdla.compiler.graph.onnx.support import CONTROL_FLOW, why_unsupported
 from vdla.compiler.graph.onnx.upgrade import OLDEST
 from vdla.compiler.graph.onnx.upgrades import UPGRADES
 from vdla.compiler.graph.onnx.values import operator_name
-from vdla.compiler.graph.operators import RECORDS
+from vdla.compiler.graph.operators import RECORDS, Trait
 
 _DOMAINS = {
     "": "Operators of networks (`ai.onnx`)",
@@ -36,6 +36,8 @@ one at import. A node runs as
 - a function on the **host**, of NumPy, where an operator has no kernel, or where its kernel does
   not take a node: its shapes or parameters are known at run time only, or its element type has no
   arithmetic;
+- **kernels of others**: a model of tables as matrix products, gathered leaves of trees and
+  element-wise operators, except on strings;
 - its **definition**: ONNX's own, by other operators.
 
 A model with a node that runs in none of these ways is refused; the error lists all such nodes with
@@ -96,7 +98,11 @@ def _runs_as(domain: str, op: str) -> str:
         return "data of the model"
     record = RECORDS.get(name)
     if record is not None:
-        kinds = {"kernel": record.expression is not None, "host": record.on_host}
+        kinds = {
+            "kernel": record.expression is not None,
+            "kernels of others": record.has(Trait.TABULAR),
+            "host": record.on_host,
+        }
         return ", ".join(kind for kind, runs in kinds.items() if runs)
     return "refused" if why_unsupported(domain, op) else _otherwise(name)
 

@@ -53,6 +53,8 @@ class Trait(Flag):
     BIASED = auto()
     """A product of a weight whose third input is a bias."""
     RANDOM = auto()
+    TABULAR = auto()
+    """Of models of tables: other operators take its place, except of strings."""
     PRODUCT = CONVOLUTION | TRANSPOSED_CONVOLUTION | MATRIX_PRODUCT
 
 

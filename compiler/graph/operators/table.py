@@ -22,6 +22,7 @@ from vdla.compiler.graph.operators.reductions import CUMULATIVE, REDUCTIONS
 from vdla.compiler.graph.operators.resize import RESIZE
 from vdla.compiler.graph.operators.sampling import SAMPLING
 from vdla.compiler.graph.operators.sequences import SEQUENCES
+from vdla.compiler.graph.operators.trees import TREES
 from vdla.compiler.graph.operators.windowed import WINDOWED
 
 _FAMILIES = (
@@ -43,6 +44,7 @@ _FAMILIES = (
     RESIZE,
     SAMPLING,
     SEQUENCES,
+    TREES,
     WINDOWED,
 )
 _RECORDS: dict[str, OperatorRecord] = {}

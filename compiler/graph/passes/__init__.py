@@ -10,6 +10,7 @@ from vdla.compiler.graph.passes.layouts import REPACKS, choose_layouts
 from vdla.compiler.graph.passes.movements import is_movement
 from vdla.compiler.graph.passes.pipeline import GraphPass, Observer, changes, run_passes
 from vdla.compiler.graph.passes.simplify import simplify
+from vdla.compiler.graph.passes.tabular import expand_tabular
 
 __all__ = [
     "REPACKS",
@@ -20,6 +21,7 @@ __all__ = [
     "Observer",
     "changes",
     "choose_layouts",
+    "expand_tabular",
     "explain_fusion",
     "fold_batch_norm",
     "fold_constants",

@@ -17,6 +17,7 @@ from vdla.compiler.graph.graph import Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.groups import replace_groups
 from vdla.compiler.graph.operators import RECORDS, Trait, has_trait
 from vdla.compiler.graph.rules.rule import FusionClass
+from vdla.compiler.ir import DTYPES
 
 _MOST_NODES = 24  # of a group: what a kernel's compile time allows
 
@@ -32,16 +33,17 @@ def fuse(graph: Graph, fusible: Fusible = lambda node: True) -> Graph:
 
 
 def fusion_class(graph: Graph, node: Node) -> FusionClass:
-    """The class of a node; opaque without a rule, with several results, unknown or no extents."""
+    """The class of a node; opaque without a rule, with several results, or without a kernel."""
     record = RECORDS.get(node.op)
     values = [name for name in (*node.inputs, *node.outputs) if name]
     if record is None or len(node.outputs) != 1 or node.bodies:
         return FusionClass.OPAQUE
-    return record.fusion if all(_has_elements(graph.types[name]) for name in values) else FusionClass.OPAQUE
+    return record.fusion if all(_has_kernels(graph.types[name]) for name in values) else FusionClass.OPAQUE
 
 
-def _has_elements(kind: ValueType) -> bool:
-    return isinstance(kind, TensorType) and kind.static and all(kind.extents)
+def _has_kernels(kind: ValueType) -> bool:
+    """Whether kernels take values of a type: of known extents, with elements, no strings."""
+    return isinstance(kind, TensorType) and kind.static and all(kind.extents) and kind.dtype in DTYPES
 
 
 class _Grouping:

@@ -1,0 +1,489 @@
+"""Models of tables (ai.onnx.ml) as tensor operators, so that they run in compiled kernels.
+
+Scores of linear models and support vector machines are matrix products, those of trees gathered
+weights of leaves; a label is that at the position of the greatest score. Nodes that are left run as
+functions of NumPy: on strings, and those with probabilities of more than two classes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from vdla.compiler.graph.attributes import GraphError
+from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
+from vdla.compiler.graph.passes.fold_constants import InferNode
+from vdla.compiler.graph.passes.tree_tables import TreeTables, tree_tables
+from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite
+from vdla.support.tree_ensemble import TreeEnsemble, either, older_tree_ensemble, tree_ensemble
+
+_DOMAIN = "ai.onnx.ml"
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+_AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+_MOST_KEYS = 64  # of a LabelEncoder that compares each element with all keys
+_MOST_WEIGHTS = 1 << 24
+
+
+class _UnsuitableError(GraphError):
+    """A node that stays as it is."""
+
+
+def expand_tabular(graph: Graph, infer: InferNode) -> Graph:
+    """The graph with tensor operators in place of those of tables, where they have some."""
+
+    def rule(graph: Graph, node: Node) -> Replacement | None:
+        expand = EXPANSIONS.get(node.op.removeprefix(f"{_DOMAIN}."))
+        if expand is None or not node.op.startswith(_DOMAIN):
+            return None
+        expansion = _Expansion(graph, node, infer)
+        try:
+            results = expand(expansion)
+        except _UnsuitableError:
+            return None
+        return expansion.replacement(results)
+
+    return rewrite(graph, (rule,))
+
+
+@dataclass(eq=False)
+class _Expansion:
+    """The nodes that take the place of one."""
+
+    graph: Graph
+    node: Node
+    infer: InferNode
+    nodes: list[Node] = field(default_factory=list)
+    constants: dict[str, Array] = field(default_factory=dict)
+    types: dict[str, ValueType] = field(default_factory=dict)
+
+    def attribute(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  an attribute of any type
+        return self.node.attributes.get(name, default)
+
+    def type_of(self, name: str) -> TensorType:
+        kind = self.types.get(name) or self.graph.types.get(name)
+        if not isinstance(kind, TensorType) or kind.shape is None:
+            raise _UnsuitableError
+        return kind
+
+    def constant(self, value: Array) -> str:
+        name = fresh_name(self.graph, f"{self.node.outputs[0] or self.node.outputs[1]}_c{len(self.constants)}")
+        self.constants[name] = value
+        self.types[name] = TensorType("str" if value.dtype == object else value.dtype.name, value.shape)
+        return name
+
+    def floats(self, *values: float) -> str:
+        """A constant of one float32, or a row of several."""
+        return self.constant(np.array(values if len(values) != 1 else values[0], np.float32))
+
+    def integers(self, *values: int) -> str:
+        return self.constant(np.array(values, np.int64))
+
+    def add(self, op: str, *inputs: str, kind: TensorType | None = None, **attributes: Any) -> str:  # noqa: ANN401
+        """The result of a new node; its type is inferred where it is not stated."""
+        name = fresh_name(
+            self.graph, f"{self.node.outputs[0] or self.node.outputs[1]}_{op.rpartition('.')[2]}{len(self.nodes)}"
+        )
+        node = Node(op, inputs, (name,), attributes, self.node.name)
+        self.nodes.append(node)
+        known = {**self.graph.types, **self.types, name: TensorType("float32", None)}
+        self.types |= {name: kind} if kind else self.infer(node, known, {**self.graph.constants, **self.constants})
+        self.type_of(name)
+        return name
+
+    def cast(self, name: str, dtype: str) -> str:
+        return name if self.type_of(name).dtype == dtype else self.add("Cast", name, to=dtype)
+
+    def replacement(self, results: Sequence[str]) -> Replacement:
+        """The new nodes; the last ones have the outputs of the old node."""
+        made = {name for node in self.nodes for name in node.outputs}
+        pairs = [(old, new) for old, new in zip(self.node.outputs, results, strict=True) if old]
+        names = {new: old for old, new in pairs if new in made}
+        types = {names.get(name, name): kind for name, kind in self.types.items()}
+        renamed = {old: new for old, new in pairs if names.get(new) != old}
+        nodes = tuple(
+            replace(
+                node,
+                inputs=tuple(names.get(name, name) for name in node.inputs),
+                outputs=tuple(names.get(name, name) for name in node.outputs),
+            )
+            for node in self.nodes
+        )
+        return Replacement(nodes, self.constants, types, renamed)
+
+    # --- parts shared by models -------------------------------------------------------------------
+
+    def rows(self, dtype: str = "float32") -> str:
+        """The data as [N, features]; a vector is one row."""
+        x = self.node.inputs[0]
+        if self.type_of(x).dtype == "str":
+            raise _UnsuitableError
+        if len(self.type_of(x).shape or ()) == 1:
+            x = self.add("Reshape", x, self.integers(1, -1))
+        if len(self.type_of(x).shape or ()) != 2:
+            raise _UnsuitableError
+        return self.cast(x, dtype)
+
+    def width(self, rows: str) -> int:
+        """The features of rows."""
+        extent = (self.type_of(rows).shape or ())[-1]
+        if not isinstance(extent, int):
+            raise _UnsuitableError
+        return extent
+
+    def linear(self, rows: str, weights: Array, offsets: Array | None) -> str:
+        """[N, outputs]: products with [outputs, features], plus offsets."""
+        operands = [self.constant(weights.astype(np.float32))]
+        if offsets is not None:
+            operands.append(self.constant(offsets.astype(np.float32)))
+        return self.add("Gemm", rows, *operands, transB=1)
+
+    def transformed(self, scores: str, transform: str) -> str:
+        """Scores [N, targets] by one of ONNX's transforms."""
+        match transform:
+            case "NONE":
+                return scores
+            case "SOFTMAX":
+                return self.add("Softmax", scores, axis=1)
+            case "LOGISTIC":
+                return self.add("Sigmoid", scores)
+            case "SOFTMAX_ZERO":
+                return self._softmax_of_others_than_0(scores)
+        raise _UnsuitableError
+
+    def _softmax_of_others_than_0(self, scores: str) -> str:
+        zero, one, axis = self.floats(0.0), self.floats(1.0), self.integers(1)
+        greatest = self.add("ReduceMax", scores, axis)
+        powers = self.add("Exp", self.add("Sub", scores, greatest))
+        powers = self.add("Where", self.add("Equal", scores, zero), zero, powers)
+        total = self.add("ReduceSum", powers, axis)
+        return self.add("Div", powers, self.add("Where", self.add("Equal", total, zero), one, total))
+
+    def labels(self, places: str) -> str:
+        """Class labels by their positions [N], integers."""
+        texts = self.attribute("classlabels_strings")
+        if texts:
+            names = [text.decode() if isinstance(text, bytes) else text for text in texts]
+            return self.add("Gather", self.constant(np.array(names, object)), places)
+        numbers = tuple(self.attribute("classlabels_ints") or self.attribute("classlabels_int64s") or ())
+        if numbers == tuple(range(len(numbers))):
+            return places
+        return self.add("Gather", self.integers(*numbers), places)
+
+    def class_count(self) -> int:
+        names = ("classlabels_strings", "classlabels_ints", "classlabels_int64s")
+        return len(next((found for name in names if (found := self.attribute(name))), ()))
+
+    def best(self, scores: str) -> str:
+        """The positions of the greatest scores."""
+        return self.add("ArgMax", scores, axis=1, keepdims=0)
+
+    def of_two(self, score: str, transform: str, threshold: float) -> tuple[str, str]:
+        """The positions and the transformed scores of the second of two classes, [N] and [N, 1]."""
+        above = self.add("Squeeze", self.add("Greater", score, self.floats(threshold)), self.integers(1))
+        return self.cast(above, "int64"), self.transformed(score, transform)
+
+
+# --- linear models --------------------------------------------------------------------------------
+
+
+def _linear_scores(e: _Expansion, targets: int | None) -> tuple[str, int]:
+    rows = e.rows()
+    coefficients, offsets = np.array(e.attribute("coefficients"), np.float32), e.attribute("intercepts")
+    count = targets or len(coefficients) // e.width(rows)
+    weights = coefficients.reshape(count, -1)
+    return e.linear(rows, weights, np.array(offsets) if offsets else None), count
+
+
+def _linear_regressor(e: _Expansion) -> Sequence[str]:
+    scores, _ = _linear_scores(e, e.attribute("targets", 1))
+    return [e.transformed(scores, e.attribute("post_transform", "NONE"))]
+
+
+def _linear_classifier(e: _Expansion) -> Sequence[str]:
+    """One score of two classes is that of the second; the first has what is left."""
+    scores, count = _linear_scores(e, None)
+    transform = e.attribute("post_transform", "NONE")
+    if count == 1 and e.class_count() == 2:
+        second = e.transformed(scores, transform)
+        places, _ = e.of_two(second, "NONE", 0.5 if transform != "NONE" else 0.0)
+        first = e.add("Sub", e.floats(1.0), second) if transform == "LOGISTIC" else e.add("Neg", second)
+        return [e.labels(places), e.add("Concat", first, second, axis=1)]
+    return [e.labels(e.best(scores)), e.transformed(scores, transform)]
+
+
+# --- support vector machines ----------------------------------------------------------------------
+
+
+def _kernel(e: _Expansion, rows: str, vectors: Array) -> str:
+    """[N, vectors]: the kernel of the rows with each support vector."""
+    gamma, offset, degree = e.attribute("kernel_params") or (0.0, 0.0, 0.0)
+    kind = e.attribute("kernel_type", "LINEAR")
+    if kind == "RBF":
+        apart = e.add("Sub", e.add("Unsqueeze", rows, e.integers(1)), e.constant(vectors[None].astype(np.float32)))
+        squares = e.add("ReduceSum", e.add("Mul", apart, apart), e.integers(2), keepdims=0)
+        return e.add("Exp", e.add("Mul", squares, e.floats(-gamma)))
+    products = e.linear(rows, vectors, None)
+    if kind == "LINEAR":
+        return products
+    moved = e.add("Add", e.add("Mul", products, e.floats(gamma)), e.floats(offset))
+    return e.add("Tanh", moved) if kind == "SIGMOID" else e.add("Pow", moved, e.floats(degree))
+
+
+def _svm_regressor(e: _Expansion) -> Sequence[str]:
+    """Without support vectors the coefficients are those of a linear model."""
+    count, weights = e.attribute("n_supports", 0), np.array(e.attribute("coefficients"), np.float64)
+    rows, rho = e.rows(), np.array(e.attribute("rho"), np.float64)[:1]
+    if count:
+        vectors = np.array(e.attribute("support_vectors"), np.float64).reshape(count, -1)
+        scores = e.linear(_kernel(e, rows, vectors), weights[None], rho)
+    else:
+        scores = e.add("Add", _kernel(e, rows, weights.reshape(1, -1)), e.floats(rho[0]))
+    if e.attribute("one_class", 0):
+        return [e.add("Where", e.add("Greater", scores, e.floats(0.0)), e.floats(1.0), e.floats(-1.0))]
+    return [e.transformed(scores, e.attribute("post_transform", "NONE"))]
+
+
+def _svm_classifier(e: _Expansion) -> Sequence[str]:
+    """Every pair of classes votes by its decision; scores are decisions, or probabilities of two.
+
+    Without support vectors the coefficients are those of a linear model for each class.
+    """
+    classes, transform = e.class_count(), e.attribute("post_transform", "NONE")
+    counts, rows = e.attribute("vectors_per_class"), e.rows()
+    if not counts:
+        weights = np.array(e.attribute("coefficients"), np.float64).reshape(classes, -1)
+        scores = e.add("Add", _kernel(e, rows, weights), e.floats(e.attribute("rho")[0]))
+        return [e.labels(e.best(scores)), e.transformed(scores, transform)]
+    if e.attribute("prob_a") and classes > 2:
+        raise _UnsuitableError
+    decisions = _decisions(e, rows, counts)
+    places = e.best(_votes(e, decisions, classes))
+    if e.attribute("prob_a"):
+        a, b = (np.array(e.attribute(name), np.float32) for name in ("prob_a", "prob_b"))
+        powers = e.add("Add", e.add("Mul", decisions, e.constant(-a)), e.constant(-b))
+        first = e.add("Clip", e.add("Sigmoid", powers), e.floats(1e-7), e.floats(1 - 1e-7))
+        scores = e.add("Concat", first, e.add("Sub", e.floats(1.0), first), axis=1)
+    else:
+        both = classes == 2
+        scores = e.add("Concat", e.add("Neg", decisions), decisions, axis=1) if both else decisions
+    return [e.labels(places), e.transformed(scores, transform)]
+
+
+def _decisions(e: _Expansion, rows: str, counts: Sequence[int]) -> str:
+    """[N, pairs of classes]: the decision functions, positive for the first class of a pair.
+
+    Row r of the coefficients weighs the vectors of a class against the r-th of the other classes.
+    """
+    total = sum(counts)
+    vectors = np.array(e.attribute("support_vectors"), np.float64).reshape(total, -1)
+    weights = np.array(e.attribute("coefficients"), np.float64).reshape(-1, total)
+    ends = np.cumsum((0, *counts))
+    pairs = list(itertools.combinations(range(len(counts)), 2))
+    of_pairs = np.zeros((len(pairs), total))
+    for row, (first, second) in zip(of_pairs, pairs, strict=True):
+        one, other = slice(ends[first], ends[first + 1]), slice(ends[second], ends[second + 1])
+        row[one], row[other] = weights[second - 1, one], weights[first, other]
+    return e.linear(_kernel(e, rows, vectors), of_pairs, np.array(e.attribute("rho"), np.float64))
+
+
+def _votes(e: _Expansion, decisions: str, classes: int) -> str:
+    """[N, classes]: the pairs that decide for a class."""
+    pairs = list(itertools.combinations(range(classes), 2))
+    gained, base = np.zeros((classes, len(pairs))), np.zeros(classes)
+    for n, (first, second) in enumerate(pairs):
+        gained[first, n], gained[second, n] = 1, -1
+        base[second] += 1
+    positive = e.cast(e.add("Greater", decisions, e.floats(0.0)), "float32")
+    return e.linear(positive, gained, base)
+
+
+# --- trees ----------------------------------------------------------------------------------------
+
+
+def _tree_scores(e: _Expansion, ensemble: TreeEnsemble, targets: int, aggregate: str, dtype: str) -> str:
+    """[N, targets]: the votes of all trees, aggregated."""
+    tables = tree_tables(ensemble, dtype)
+    if tables is None or len(tables.leaf) * targets > _MOST_WEIGHTS:
+        raise _UnsuitableError
+    places = _leaf_places(e, tables, len(ensemble.roots), dtype)
+    absent = {"MIN": np.inf, "MAX": -np.inf}.get(aggregate, 0.0)
+    votes = _leaf_votes(ensemble, targets, aggregate, absent, dtype)
+    weights = np.concatenate([votes, np.full((1, targets), absent, dtype)])[tables.leaf]
+    gathered = e.add("Gather", e.constant(weights), places)
+    reduction = {"MIN": "ReduceMin", "MAX": "ReduceMax"}.get(aggregate, "ReduceSum")
+    scores = e.add(reduction, gathered, e.integers(1), keepdims=0)
+    if aggregate == "AVERAGE":
+        return e.add("Div", scores, e.constant(np.array(len(ensemble.roots), dtype)))
+    if absent:
+        zero, none = (e.constant(np.array(value, dtype)) for value in (0, absent))
+        return e.add("Where", e.add("Equal", scores, none), zero, scores)
+    return scores
+
+
+def _leaf_places(e: _Expansion, tables: TreeTables, trees: int, dtype: str) -> str:
+    rows = e.rows(dtype)
+    arrays = [tables.feature, tables.threshold, tables.successor]
+    if tables.nan_passes.any():
+        arrays.append(tables.nan_passes)
+    if tables.feature.max(initial=0) >= e.width(rows):
+        raise _UnsuitableError
+    kind = TensorType("int32", ((e.type_of(rows).shape or ())[0], trees))
+    operands = map(e.constant, arrays)
+    return e.add("vdla.TreeLeaves", rows, *operands, kind=kind, depth=tables.depth, trees=trees)
+
+
+def _leaf_votes(ensemble: TreeEnsemble, targets: int, aggregate: str, absent: float, dtype: str) -> Array:
+    """[leaves, targets]: the votes of each leaf."""
+    combine = {"MIN": min, "MAX": max}.get(aggregate, operator.add)
+    votes = np.full((len(ensemble.leaves), targets), absent, np.float64)
+    for row, leaf in zip(votes, ensemble.leaves, strict=True):
+        for target, weight in leaf:
+            row[target] = combine(row[target], weight)
+    return votes.astype(dtype)
+
+
+def _tree_ensemble(e: _Expansion) -> Sequence[str]:
+    dtype = e.type_of(e.node.inputs[0]).dtype
+    if dtype not in ("float32", "float64"):
+        raise _UnsuitableError
+    aggregate = _AGGREGATES[e.attribute("aggregate_function", 1)]
+    ensemble = tree_ensemble(e.node.attributes)
+    scores = _tree_scores(e, ensemble, e.attribute("n_targets"), aggregate, dtype)
+    return [e.transformed(scores, _TRANSFORMS[e.attribute("post_transform", 0)])]
+
+
+def _tree_regressor(e: _Expansion) -> Sequence[str]:
+    ensemble = older_tree_ensemble(e.node.attributes, "target")
+    aggregate, base = e.attribute("aggregate_function", "SUM"), either(e.node.attributes, "base_values")
+    scores = _tree_scores(e, ensemble, e.attribute("n_targets"), aggregate, "float32")
+    whole = e.add("Add", scores, e.floats(*base)) if base else scores
+    return [e.transformed(whole, e.attribute("post_transform", "NONE"))]
+
+
+def _tree_classifier(e: _Expansion) -> Sequence[str]:
+    """Votes for one of two classes are the score of the second."""
+    ensemble, base = older_tree_ensemble(e.node.attributes, "class"), either(e.node.attributes, "base_values")
+    classes, voted = e.class_count(), set(e.attribute("class_ids"))
+    transform = e.attribute("post_transform", "NONE")
+    if classes == 2 and len(voted) == 1:
+        only = [[(0, weight) for _, weight in leaf] for leaf in ensemble.leaves]
+        score = _tree_scores(e, TreeEnsemble(ensemble.branches, only, ensemble.roots), 1, "SUM", "float32")
+        score = e.add("Add", score, e.floats(base[-1])) if base else score
+        places, second = e.of_two(score, transform, 0.5 if transform == "NONE" else 0.0)
+        return [e.labels(places), e.add("Concat", e.add("Sub", e.floats(1.0), second), second, axis=1)]
+    scores = _tree_scores(e, ensemble, classes, "SUM", "float32")
+    whole = e.add("Add", scores, e.floats(*base)) if len(base) == classes else scores
+    return [e.labels(e.best(whole)), e.transformed(whole, transform)]
+
+
+# --- features -------------------------------------------------------------------------------------
+
+
+def _scaler(e: _Expansion) -> Sequence[str]:
+    x = e.cast(e.node.inputs[0], "float32")
+    moved = e.add("Sub", x, e.floats(*e.attribute("offset", (0.0,))))
+    return [e.add("Mul", moved, e.floats(*e.attribute("scale", (1.0,))))]
+
+
+def _normalizer(e: _Expansion) -> Sequence[str]:
+    """Rows over their norm, where that is not 0."""
+    x = e.cast(e.node.inputs[0], "float32")
+    op = {"MAX": "ReduceMax", "L1": "ReduceL1"}.get(e.attribute("norm", "MAX"), "ReduceL2")
+    size = e.add(op, e.add("Abs", x) if op == "ReduceMax" else x, e.integers(-1))
+    return [e.add("Div", x, e.add("Where", e.add("Equal", size, e.floats(0.0)), e.floats(1.0), size))]
+
+
+def _binarizer(e: _Expansion) -> Sequence[str]:
+    x = e.node.inputs[0]
+    dtype = e.type_of(x).dtype
+    limit = e.attribute("threshold", 0.0)
+    wide = x if dtype.startswith("float") else e.cast(x, "float64")
+    threshold = e.constant(np.array(limit, e.type_of(wide).dtype))
+    return [e.cast(e.add("Greater", wide, threshold), dtype)]
+
+
+def _imputer(e: _Expansion) -> Sequence[str]:
+    """One value replaced by another, or by one of each feature."""
+    x = e.node.inputs[0]
+    dtype = e.type_of(x).dtype
+    kind = "float" if dtype.startswith("float") else "int64"
+    old, new = e.attribute(f"replaced_value_{kind}", 0), e.attribute(f"imputed_value_{kind}s")
+    unset = np.isnan(old)
+    missing = e.add("IsNaN", x) if unset else e.add("Equal", x, e.constant(np.array(old, dtype)))
+    return [e.add("Where", missing, e.constant(np.array(new, dtype)), x)]
+
+
+def _feature_vectorizer(e: _Expansion) -> Sequence[str]:
+    parts = []
+    for x in e.node.inputs:
+        rank = len(e.type_of(x).shape or ())
+        flat = e.add("Reshape", x, e.integers(1, -1)) if rank == 1 else x if rank == 2 else e.add("Flatten", x)
+        parts.append(e.cast(flat, "float32"))
+    return [e.add("Concat", *parts, axis=1)]
+
+
+def _array_feature_extractor(e: _Expansion) -> Sequence[str]:
+    """Elements along the last axis; a vector is one row."""
+    x, places = e.node.inputs
+    if len(e.type_of(x).shape or ()) == 1:
+        x = e.add("Reshape", x, e.integers(1, -1))
+    return [e.add("Gather", x, e.add("Reshape", places, e.integers(-1)), axis=-1)]
+
+
+def _one_hot_encoder(e: _Expansion) -> Sequence[str]:
+    if e.attribute("cats_strings") or not e.attribute("zeros", 1):
+        raise _UnsuitableError
+    wide = e.add("Unsqueeze", e.cast(e.node.inputs[0], "int64"), e.integers(-1))
+    return [e.cast(e.add("Equal", wide, e.integers(*e.attribute("cats_int64s"))), "float32")]
+
+
+def _label_encoder(e: _Expansion) -> Sequence[str]:
+    """Numbers by numbers; of equal keys the last counts."""
+    keys, values = (_numbers(e, name) for name in ("keys", "values"))
+    if len(keys) > _MOST_KEYS or np.isnan(keys).any() or keys.dtype.name != e.type_of(e.node.inputs[0]).dtype:
+        raise _UnsuitableError
+    default = e.attribute("default_tensor")
+    if default is None:
+        name, plain = ("default_int64", -1) if values.dtype.kind == "i" else ("default_float", -0.0)
+        default = np.array(plain if e.attribute("values_tensor") is not None else e.attribute(name, plain))
+    equal = e.add("Equal", e.add("Unsqueeze", e.node.inputs[0], e.integers(-1)), e.constant(keys))
+    numbers = e.cast(equal, "int32")
+    last = e.add("ArgMax", numbers, axis=-1, keepdims=0, select_last_index=1)
+    known = e.cast(e.add("ReduceMax", numbers, e.integers(-1), keepdims=0), "bool")
+    default = e.constant(np.asarray(default).reshape(-1)[0].astype(values.dtype))
+    return [e.add("Where", known, e.add("Gather", e.constant(values), last), default)]
+
+
+def _numbers(e: _Expansion, name: str) -> Array:
+    """The keys or values of a LabelEncoder."""
+    listed = {f"{name}_tensor": None, f"{name}_int64s": np.int64, f"{name}_floats": np.float32}
+    for key, dtype in listed.items():
+        if (found := e.attribute(key)) is not None:
+            array = np.asarray(found, dtype)
+            if array.dtype.kind in "if":
+                return array
+    raise _UnsuitableError
+
+
+EXPANSIONS: Mapping[str, Callable[[_Expansion], Sequence[str]]] = {
+    "ArrayFeatureExtractor": _array_feature_extractor,
+    "Binarizer": _binarizer,
+    "FeatureVectorizer": _feature_vectorizer,
+    "Imputer": _imputer,
+    "LabelEncoder": _label_encoder,
+    "LinearClassifier": _linear_classifier,
+    "LinearRegressor": _linear_regressor,
+    "Normalizer": _normalizer,
+    "OneHotEncoder": _one_hot_encoder,
+    "SVMClassifier": _svm_classifier,
+    "SVMRegressor": _svm_regressor,
+    "Scaler": _scaler,
+    "TreeEnsemble": _tree_ensemble,
+    "TreeEnsembleClassifier": _tree_classifier,
+    "TreeEnsembleRegressor": _tree_regressor,
+}
