@@ -1,21 +1,86 @@
-"""A convolution in another layout than its image and its result: its kernel repacks them.
+"""Convolutions of images in blocks of channels, and in a layout other than that of their values.
 
-A repacked image or result is a stage of its own, which reads and writes it once, as a repack
-between two kernels would. The weight is constant and packed at compile time. The image and result
-of a node are plain, or in blocks of channels.
+A kernel in another layout than its image and its result repacks them: a repacked image or result is
+a stage of its own, which reads and writes it once, as a repack between two kernels would. The
+weight is constant and packed at compile time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vdla.compiler import operators, te
-from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.rules.algorithm import GIVEN, IN_BLOCKS, IN_PLAIN, LANES, LAYOUT
-from vdla.compiler.graph.rules.blocked_plan import BLOCKED_RANK, PLANE, blocked_plan
+from vdla.compiler.graph.graph import Array, Attribute
+from vdla.compiler.graph.rules.algorithm import ALGORITHM, GIVEN, IN_BLOCKS, IN_PLAIN, LANES, LAYOUT
 from vdla.compiler.graph.rules.rule import NodeCall
+from vdla.compiler.graph.rules.windows import window_options
 from vdla.compiler.operators.conv2d import lanes_of
 from vdla.compiler.operators.roles import REPACKED
+from vdla.compiler.target import Target
+
+_PLANE = slice(2, 4)  # the spatial dimensions of an image
+
+
+def convolution_plan(
+    attributes: Mapping[str, Attribute],
+    x_shape: Sequence[int],
+    weight_shape: Sequence[int],
+    dtype: str,
+    target: Target,
+    *,
+    lanes: int,
+    into_blocks: bool,
+) -> operators.ConvolutionPlan:
+    """The plan of a convolution with a node's options; `lanes` are those of x, 0 if it is plain.
+
+    `x_shape` is that of the plain image.
+
+    Raises:
+        OperatorError: the algorithm that a node asks for does not apply.
+    """
+    strides, pads, dilations = window_options(attributes, x_shape[_PLANE], weight_shape[_PLANE])
+    return operators.plan_convolution(
+        x_shape,
+        weight_shape,
+        strides,
+        pads,
+        dilations,
+        attributes.get("group", 1),
+        dtype,
+        target,
+        attributes.get(ALGORITHM),
+        layout=f"NCHW{lanes}c" if lanes else "NCHW",
+        result_layout="blocks" if into_blocks else "NCHW",
+        weight_lanes=attributes.get(LANES),
+    )
+
+
+def _plan(call: NodeCall, weight: Array, lanes: int, *, into_blocks: bool) -> operators.ConvolutionPlan:
+    """The plan of a node, in a layout."""
+    image = call.input_type()
+    return convolution_plan(
+        call.node.attributes,
+        image.extents,
+        weight.shape,
+        image.dtype,
+        call.target,
+        lanes=lanes,
+        into_blocks=into_blocks,
+    )
+
+
+def conv_in_blocks(call: NodeCall) -> te.Tensor:
+    """The convolution of a node whose image or result is in blocks."""
+    x, weight, bias = call.tensor(0), call.constant(1, "weight"), call.constant(2, "bias")
+    if weight is None:
+        call.decline("have a weight")
+    plan = _plan(call, weight, call.input_type().lanes, into_blocks=bool(call.result.lanes))
+    added = None if bias is None else call.pack("bias", plan.pack_bias(bias))
+    return plan.apply(x, call.pack("weight", plan.pack(weight)), added, call.name())
+
+
+# --- another layout than that of the values -------------------------------------------------------
 
 
 def is_laid_out(call: NodeCall) -> bool:
@@ -32,50 +97,38 @@ def laid_out_conv(call: NodeCall) -> te.Tensor:
     x, weight, bias = call.tensor(0), call.constant(1, "weight"), call.constant(2, "bias")
     if weight is None or weight.ndim != 4:
         call.decline("have a weight [CO, CI, KH, KW]")
-    given, into = x.shape[-1] if len(x.shape) == BLOCKED_RANK else None, call.attribute("lanes", 0) or None
-    image, block = _image(call, x, weight, given)
-    layout = call.attribute(LAYOUT, GIVEN)
-    plan = blocked_plan(
-        call.node.attributes,
-        (x.shape[0], weight.shape[1] * call.attribute("group", 1), *x.shape[PLANE]),
-        weight.shape,
-        x.dtype,
-        call.target,
-        lanes=block,
-        into_blocks=into is not None if layout == GIVEN else layout == IN_BLOCKS,
-    )
-    same = plan.is_blocked == (into is not None) and (into is None or plan.lanes == into)
-    if same and image is x and plan.lanes == _usual_lanes(plan):
+    image, lanes = _image(call, x)
+    layout, result_lanes = call.attribute(LAYOUT, GIVEN), call.result.lanes
+    plan = _plan(call, weight, lanes, into_blocks=bool(result_lanes) if layout == GIVEN else layout == IN_BLOCKS)
+    is_same = plan.is_blocked == bool(result_lanes) and result_lanes in (0, plan.lanes)
+    if is_same and image is x and plan.lanes == replace(plan, weight_lanes=None).lanes:
         call.decline("be in another layout than its image and result")
     added = None if bias is None else call.pack("bias", plan.pack_bias(bias))
     packed = call.pack("weight", plan.pack(weight))
-    if same:
+    if is_same:
         return plan.apply(image, packed, added, call.name())
-    return _result(call, plan.apply(image, packed, added, f"{call.name()}_inside"), plan, into)
+    return _result(call, plan.apply(image, packed, added, f"{call.name()}_inside"), plan)
 
 
-def _image(call: NodeCall, x: te.Tensor, weight: Array, given: int | None) -> tuple[te.Tensor, int | None]:
-    """The image in the layout inside of the kernel, and its lanes, None for a plain one."""
-    layout, channels = call.attribute(LAYOUT, GIVEN), weight.shape[1] * call.attribute("group", 1)
-    if layout == IN_PLAIN and given is not None:
-        return _placed(operators.from_blocked(x, channels, name=f"{call.name()}_plain")), None
-    if layout == IN_BLOCKS and given is None:
+def _image(call: NodeCall, x: te.Tensor) -> tuple[te.Tensor, int]:
+    """The image in the layout inside of the kernel, and its lanes, 0 for a plain one."""
+    layout, kind = call.attribute(LAYOUT, GIVEN), call.input_type()
+    channels = kind.extents[1]
+    if layout == IN_PLAIN and kind.lanes:
+        return _placed(operators.from_blocked(x, channels, name=f"{call.name()}_plain")), 0
+    if layout == IN_BLOCKS and not kind.lanes:
         lanes = lanes_of(channels, x.dtype, call.target)
         return _placed(operators.to_blocked(x, lanes, name=f"{call.name()}_blocks")), lanes
-    return x, given
+    return x, kind.lanes
 
 
-def _result(call: NodeCall, inside: te.Tensor, plan: operators.ConvolutionPlan, into: int | None) -> te.Tensor:
-    """The result in blocks of `into` channels, or plain."""
+def _result(call: NodeCall, inside: te.Tensor, plan: operators.ConvolutionPlan) -> te.Tensor:
+    """The result in the layout of its type."""
     channels, whole = plan.weight_shape[0], _placed(inside)
-    if into is None:
+    if not call.result.lanes:
         return operators.from_blocked(whole, channels, name=call.name())
     plain = operators.from_blocked(whole, channels, name=f"{call.name()}_plain_result") if plan.is_blocked else whole
-    return operators.to_blocked(plain, into, name=call.name())
-
-
-def _usual_lanes(plan: operators.ConvolutionPlan) -> int:
-    return replace(plan, weight_lanes=None).lanes
+    return operators.to_blocked(plain, call.result.lanes, name=call.name())
 
 
 def _placed(image: te.Tensor) -> te.Tensor:

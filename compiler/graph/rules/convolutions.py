@@ -10,17 +10,20 @@ import numpy as np
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.rules.algorithm import ALGORITHM
-from vdla.compiler.graph.rules.conv_layouts import is_laid_out, laid_out_conv
-from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
+from vdla.compiler.graph.rules.conv_layouts import conv_in_blocks, is_laid_out, laid_out_conv
+from vdla.compiler.graph.rules.rule import NodeCall
 from vdla.compiler.graph.rules.windows import spatial_options, window_options
 from vdla.compiler.ir import SMALL_FLOATS
 
 _PLANE = 2  # spatial dimensions of the fast forms
 
 
-def _conv(call: NodeCall) -> te.Tensor:
+def conv(call: NodeCall) -> te.Tensor:
+    """The rule of Conv, in the layouts of image and result."""
     if is_laid_out(call):
         return laid_out_conv(call)
+    if call.is_in_blocks:
+        return conv_in_blocks(call)
     return convolve(call, call.tensor(0), call.tensor(1), call.optional(2), call.name())
 
 
@@ -107,7 +110,8 @@ def _plane(
     return partial(operators.conv2d, x, weight, bias, strides, pads, dilations, groups, target=call.target)
 
 
-def _conv_transpose(call: NodeCall) -> te.Tensor:
+def conv_transpose(call: NodeCall) -> te.Tensor:
+    """The rule of ConvTranspose."""
     x, weight = call.tensor(0), call.tensor(1)
     kernel, result = weight.shape[2:], call.extents[2:]
     strides, dilations = spatial_options(call, len(kernel))
@@ -187,9 +191,3 @@ def _transposed_pads(
         after.append(cut - half)
         added.append(extra[d] + cut - total)
     return (*before, *after), added
-
-
-CONVOLUTIONS = (
-    OperatorRule("Conv", FusionClass.COMPLEX, _conv),
-    OperatorRule("ConvTranspose", FusionClass.COMPLEX, _conv_transpose),
-)

@@ -14,19 +14,23 @@ import numpy as np
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array, Attribute
-from vdla.compiler.graph.rules.blocked_plan import image_layout
-from vdla.compiler.graph.rules.integer_products import packed_inputs, weight_and_bias
-from vdla.compiler.graph.rules.requantise import EXACT_SUM, bounds, centred, greatest_sum, rescaled, scales, zero_point
-from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
+from vdla.compiler.graph.rules.integer_products import packed_inputs, weight_and_bias, zero_points
+from vdla.compiler.graph.rules.requantise import EXACT_SUM, bounds, centred, greatest_sum, rescaled, scales
+from vdla.compiler.graph.rules.rule import NodeCall
 from vdla.compiler.operators.quantised_weights import best_dot_layout
 
 _PLANE = 2
 
 
-def _plain(call: NodeCall) -> te.Tensor:
+def qconv_transpose(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QConvTranspose, in the layouts of image and result."""
+    if call.result.lanes:
+        return _into_blocks(call)
+    return _into_plain(call) if _has_phases(call) else _summed(call)
+
+
+def _into_plain(call: NodeCall) -> te.Tensor:
     """The phases of a channel are neighbours."""
-    if not _has_phases(call):
-        return _summed(call)
     phases = _Phases.of(call, _channels_first)
     total, lanes = phases.convolution(call), phases.lanes
     (rows, columns), (top, left) = phases.strides, call.attribute("pads")[:_PLANE]
@@ -39,7 +43,7 @@ def _plain(call: NodeCall) -> te.Tensor:
     return te.compute(call.extents, value, call.name())
 
 
-def _blocked(call: NodeCall) -> te.Tensor:
+def _into_blocks(call: NodeCall) -> te.Tensor:
     """[N, CO / lanes, H, W, lanes]: the channels of a phase are neighbours."""
     if not _has_phases(call):
         call.decline("have images, one group, and sums below 2**29")
@@ -124,7 +128,7 @@ class _Phases:
     def convolution(self, call: NodeCall) -> te.Tensor:
         """The results of all phases, in blocks; windows overlap the whole image."""
         x, dtype = call.tensor(0), call.result.dtype
-        zero, result = (zero_point(call, f"{at}_zero_point", kind) for at, kind in (("x", x.dtype), ("y", dtype)))
+        zero, result = zero_points(call)
         before = [extent - 1 for extent in self.weight.shape[2:]]
         pads, extents = call.attribute("pads"), call.extents[2:4]
         counts = [(extents[d] - 1 + pads[d]) // self.strides[d] + 1 for d in range(_PLANE)]
@@ -133,11 +137,5 @@ class _Phases:
         return operators.qconv2d(
             x, *packed_inputs(call, packed), call.target, None, zero, result, dtype,
             pads=(*before, *after), largest_sum=packed.largest_sum, clip=bounds(call, dtype),
-            layout=image_layout(x), result_layout="blocks", name=f"{call.name()}_phases",
+            layout=call.input_type().layout, result_layout="blocks", name=f"{call.name()}_phases",
         )  # fmt: skip
-
-
-INTEGER_TRANSPOSED = (
-    OperatorRule("vdla.BlockedQConvTranspose", FusionClass.COMPLEX, _blocked),
-    OperatorRule("vdla.QConvTranspose", FusionClass.COMPLEX, _plain),
-)

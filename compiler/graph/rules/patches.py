@@ -8,11 +8,12 @@ blocks, with zeros behind the last ones. An image [N, C, W] is one row.
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
+from vdla.compiler.graph.rules.rule import NodeCall
 from vdla.compiler.operators.roles import PLACED
 
 
-def _pack_patches(call: NodeCall) -> te.Tensor:
+def pack_patches(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.PackPatches."""
     kernel, block, batch = (call.attribute(key) for key in ("kernel_shape", "block", "batch"))
     (row_step, column_step), (row_gap, column_gap) = call.attribute("strides"), call.attribute("dilations")
     image = _padded(call)
@@ -41,7 +42,3 @@ def _padded(call: NodeCall) -> te.Tensor:
 
     shape = (count, channels, top + height + bottom, left + width + right)
     return te.compute(shape, value, f"{call.name()}_padded", PLACED)
-
-
-# Not injective: an element is read many times, and must not be computed as often.
-PATCHES = (OperatorRule("vdla.PackPatches", FusionClass.COMPLEX, _pack_patches),)

@@ -7,13 +7,14 @@ of a row of a as more elements of that row, and -za times the sum of a column of
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
+from vdla.compiler.graph.rules.rule import NodeCall
 
 _UNIT = 127  # the greatest element of a factor
 _LOW_WORD = 0xFFFF_FFFF
 
 
-def _row_terms(call: NodeCall) -> te.Tensor:
+def row_terms(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.RowTerms."""
     x, factor, count = call.tensor(0), call.attribute("factor"), call.attribute("count")
     *rows, depth = x.shape
     k = te.reduce_axis(depth, "k")
@@ -29,7 +30,8 @@ def _row_terms(call: NodeCall) -> te.Tensor:
     return te.compute(call.result.extents, value, call.name())
 
 
-def _column_lanes(call: NodeCall) -> te.Tensor:
+def column_lanes(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.ColumnLanes."""
     x, factor, offset, lane = call.tensor(0), *map(call.attribute, ("factor", "offset", "lane"))
     *batch, depth, columns = x.shape
     k = te.reduce_axis(depth, "k")
@@ -41,9 +43,3 @@ def _column_lanes(call: NodeCall) -> te.Tensor:
         return te.const(lane, "int64") | bias & _LOW_WORD
 
     return te.compute(shape, value, call.name())
-
-
-PRODUCT_TERMS = (
-    OperatorRule("vdla.ColumnLanes", FusionClass.COMPLEX, _column_lanes),
-    OperatorRule("vdla.RowTerms", FusionClass.COMPLEX, _row_terms),
-)
