@@ -112,6 +112,15 @@ def test_the_bytes_of_a_tensor_are_those_of_its_type(dtype: str, nbytes: int) ->
         ("Transpose", {"perm": 1}, "Transpose y: attribute perm must be a tuple of integers, got 1"),
         ("Concat", {}, "Concat y: attribute axis must be given, got none"),
         ("vdla.QDense", {}, "vdla.QDense y: attribute x_zero_point must be given, got none"),
+        ("vdla.Repack", {"lanes": 4}, "vdla.Repack y: attributes must be those of vdla.Repack (none), got lanes"),
+        ("vdla.RowTerms", {"factor": 1}, "vdla.RowTerms y: attribute count must be given, got none"),
+        ("vdla.Fused", {"body": "x"}, "vdla.Fused y: attribute body must be of the class Graph, got 'x'"),
+        ("vdla.Grid", {}, "vdla.Grid y: attribute body must be given, got none"),
+        (
+            "vdla.Accelerated",
+            {"region": 1},
+            "vdla.Accelerated y: attribute region must be of the class AcceleratedRegion, got 1",
+        ),
     ],
 )
 def test_attributes_are_those_of_the_operator(op, attributes, message):
