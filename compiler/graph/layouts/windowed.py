@@ -8,9 +8,9 @@ vector one by one; in blocks, padding channels are pooled as well, and read by n
 from __future__ import annotations
 
 from vdla.compiler.graph.layouts.layout_rule import BlockedForm, LayoutCall
-from vdla.compiler.graph.rules.conv_layouts import convolution_plan
-from vdla.compiler.graph.rules.integer_transposed import may_have_phases
+from vdla.compiler.graph.rules.convolutions import convolution_plan
 from vdla.compiler.graph.rules.requantise import EXACT_SUM, greatest_sum
+from vdla.compiler.graph.rules.transposed import may_have_phases
 
 
 def conv(call: LayoutCall) -> BlockedForm | None:

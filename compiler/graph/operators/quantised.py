@@ -17,9 +17,8 @@ from vdla.compiler.graph.machine.matmul_call import matmul
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules import integer_elementwise as rules
 from vdla.compiler.graph.rules import integer_products
-from vdla.compiler.graph.rules.integer_transposed import qconv_transpose
-from vdla.compiler.graph.rules.product_terms import column_lanes, row_terms
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
+from vdla.compiler.graph.rules.transposed import qconv_transpose
 
 _REQUANTISED = {"multiplier": np.ndarray, "shift": np.ndarray, "y_zero_point": int, "low": int, "high": int}
 _OF_ONE = {"x_zero_point": int, **_REQUANTISED}
@@ -104,13 +103,61 @@ QUANTISED = (
     OperatorRecord(name="vdla.QTable", expression=rules.qtable, attributes={"table": np.ndarray}, **_OF_INT8),
     OperatorRecord(name="vdla.ToInt8", expression=rules.to_int8, attributes={}, **_ELEMENTWISE),
     OperatorRecord(name="vdla.ToUint8", expression=rules.to_uint8, attributes={}, **_ELEMENTWISE),
+)
+
+
+# --- the share of zero points in a product --------------------------------------------------------
+
+
+# Of (a - za) (b - zb), summed over K, a machine computes the products a b. It gets -zb times the
+# sum of a row of a as more elements of that row, and -za times the sum of a column of b as a bias.
+_UNIT = 127  # the greatest element of a factor
+_LOW_WORD = 0xFFFF_FFFF
+
+
+def _row_terms(call: NodeCall) -> te.Tensor:
+    """Each row, and behind it its share of the zero point of the other factor as more elements."""
+    x, factor, count = call.tensor(0), call.attribute("factor"), call.attribute("count")
+    *rows, depth = x.shape
+    k = te.reduce_axis(depth, "k")
+    sums = te.compute((*rows,), lambda *i: te.sum(te.cast("int32", x[(*i, k)]), axis=k), f"{call.name()}_sums")
+
+    def value(*i: te.Value) -> te.Value:
+        total = sums[i[:-1]] * factor
+        share = (total // _UNIT + (i[-1] - depth)) // max(count, 1)
+        rest = total - total // _UNIT * _UNIT
+        term = te.select(i[-1] < depth + count, share, rest)
+        return te.select(i[-1] < depth, x[i], te.cast("int8", term))
+
+    return te.compute(call.result.extents, value, call.name())
+
+
+def _column_lanes(call: NodeCall) -> te.Tensor:
+    """The share of the zero point of the other factor in each column, as a lane of the scale."""
+    x, factor, offset, lane = call.tensor(0), *map(call.attribute, ("factor", "offset", "lane"))
+    *batch, depth, columns = x.shape
+    k = te.reduce_axis(depth, "k")
+    shape = (*batch, columns)
+    sums = te.compute(shape, lambda *i: te.sum(te.cast("int32", x[(*i[:-1], k, i[-1])]), axis=k), f"{call.name()}_sums")
+
+    def value(*i: te.Value) -> te.Value:
+        bias = te.cast("int64", sums[i] * factor + offset)
+        return te.const(lane, "int64") | bias & _LOW_WORD
+
+    return te.compute(shape, value, call.name())
+
+
+PRODUCT_TERMS = (
     OperatorRecord(
-        name="vdla.RowTerms", fusion=FusionClass.COMPLEX, expression=row_terms, attributes={"factor": int, "count": int}
+        name="vdla.RowTerms",
+        fusion=FusionClass.COMPLEX,
+        expression=_row_terms,
+        attributes={"factor": int, "count": int},
     ),
     OperatorRecord(
         name="vdla.ColumnLanes",
         fusion=FusionClass.COMPLEX,
-        expression=column_lanes,
+        expression=_column_lanes,
         attributes={"factor": int, "offset": int, "lane": int},
     ),
 )

@@ -1,4 +1,4 @@
-"""Operators on windows of images, convolutions and pools, and the one that changes their layout."""
+"""Operators on windows of images, convolutions and pools, and those that repack them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from vdla.compiler.graph.integer.pools import fuse_average_pool
 from vdla.compiler.graph.integer.products import fuse_conv, fuse_conv_transpose
 from vdla.compiler.graph.layouts import windowed as layouts
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
-from vdla.compiler.graph.rules import convolutions, pools, qlinear
-from vdla.compiler.graph.rules.patches import pack_patches
+from vdla.compiler.graph.rules import convolutions, pools, qlinear, transposed
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
+from vdla.compiler.operators.roles import PLACED
 
 _MEAN = Trait.POOL | Trait.COMBINING | Trait.KEEPS_MAGNITUDE | Trait.HOMOGENEOUS
 
@@ -28,6 +28,43 @@ def _repack(call: NodeCall) -> te.Tensor:
     if kind.lanes:
         return operators.to_blocked(x, kind.lanes, name=call.name())
     return operators.from_blocked(x, kind.extents[1], name=call.name())
+
+
+def _pack_patches(call: NodeCall) -> te.Tensor:
+    """The windows of an image as channels, which a 1x1 convolution reads.
+
+    Channel (ky * KW + kx) * C + c of a window is channel c of the image at kernel position (ky,
+    kx). The result [N / batch, KH * KW * C / block, OH, OW, batch, block] has the channels and the
+    images in blocks, with zeros behind the last ones. An image [N, C, W] is one row.
+    """
+    kernel, block, batch = (call.attribute(key) for key in ("kernel_shape", "block", "batch"))
+    (row_step, column_step), (row_gap, column_gap) = call.attribute("strides"), call.attribute("dilations")
+    image = _padded(call)
+    images, channels, taps = image.shape[0], image.shape[1], image.shape[1] * kernel[0] * kernel[1]
+
+    def value(n: te.Value, g: te.Value, i: te.Value, j: te.Value, m: te.Value, b: te.Value) -> te.Value:
+        c, number = g * block + b, n * batch + m
+        tap, channel = c // channels, c % channels
+        row, column = i * row_step + tap // kernel[1] * row_gap, j * column_step + tap % kernel[1] * column_gap
+        inside = te.all_of(c < taps, number < images)
+        return te.select(inside, image[number, channel, row, column], te.const(0, image.dtype))
+
+    return te.compute(call.result.extents, value, call.name())
+
+
+def _padded(call: NodeCall) -> te.Tensor:
+    """The image with its padding, a stage of its own: each of its elements is read many times."""
+    x, (top, left, bottom, right) = call.tensor(0), call.attribute("pads")
+    count, channels, *spatial = x.shape
+    height, width = (1, *spatial)[-2:]
+
+    def value(n: te.Value, c: te.Value, h: te.Value, w: te.Value) -> te.Value:
+        inside = te.all_of(h >= top, h < top + height, w >= left, w < left + width)
+        element = x[(n, c, *(h - top, w - left)[-len(spatial) :])]
+        return te.select(inside, element, te.const(call.attribute("padding"), x.dtype))
+
+    shape = (count, channels, top + height + bottom, left + width + right)
+    return te.compute(shape, value, f"{call.name()}_padded", PLACED)
 
 
 _PATCHES = {
@@ -53,7 +90,7 @@ WINDOWED = (
     OperatorRecord(
         name="ConvTranspose",
         fusion=FusionClass.COMPLEX,
-        expression=convolutions.conv_transpose,
+        expression=transposed.conv_transpose,
         traits=Trait.TRANSPOSED_CONVOLUTION | Trait.BIASED,
         integer=fuse_conv_transpose,
         output_axis=1,
@@ -90,5 +127,5 @@ WINDOWED = (
     *records(FusionClass.REDUCTION, {"GlobalLpPool": _global_lp_pool, "LpPool": pools.lp_pool}),
     *records(FusionClass.INJECTIVE, {"vdla.Repack": _repack}, attributes={}),
     # Not injective: an element is read many times, and must not be computed as often.
-    *records(FusionClass.COMPLEX, {"vdla.PackPatches": pack_patches}, attributes=_PATCHES),
+    *records(FusionClass.COMPLEX, {"vdla.PackPatches": _pack_patches}, attributes=_PATCHES),
 )
