@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array, Attribute
 from vdla.compiler.graph.rules.algorithm import ALGORITHM, GIVEN, IN_BLOCKS, IN_PLAIN, LANES, LAYOUT
 from vdla.compiler.graph.rules.rule import NodeCall
-from vdla.compiler.graph.rules.windows import window_options
+from vdla.compiler.graph.rules.windows import WindowOptions, window_options
 from vdla.compiler.operators.conv2d import lanes_of
 from vdla.compiler.operators.roles import REPACKED
 from vdla.compiler.target import Target
@@ -35,19 +34,19 @@ def conv(call: NodeCall) -> te.Tensor:
 
 def convolve(call: NodeCall, x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, name: str) -> te.Tensor:
     """A convolution with the options of a node."""
-    kernel, groups = weight.shape[2:], call.attribute("group", 1)
-    strides, pads, dilations = window_options(call.node.attributes, x.shape[2:], kernel)
-    known = call.constants[1] if weight is call.tensor(1) else None
+    kernel, known = weight.shape[2:], call.constants[1] if weight is call.tensor(1) else None
+    options = window_options(call.node.attributes, x.shape[2:], kernel)
     if len(kernel) == _PLANE:
-        return _plane(call, x, weight, known, bias, strides, pads, dilations, groups)(name=name)
+        return _plane(call, x, weight, known, bias, options, name)
     if len(kernel) == _PLANE + 1:
-        return _volume(call, x, weight, known, bias, strides, pads, dilations, groups, name)
+        return _volume(call, x, weight, known, bias, options, name)
+    strides, pads, dilations = options
     if len(kernel) > _PLANE:
-        return operators.convolution(x, weight, bias, strides, pads, dilations, groups, name=name)
+        return operators.convolution(x, weight, bias, *options, call.attribute("group", 1), name=name)
     row, taps = (operators.unsqueeze(t, 2, name=f"{name}_{what}") for t, what in ((x, "row"), (weight, "taps")))
     known = None if known is None else known[:, :, None]
-    flat = _plane(call, row, taps, known, bias, (1, *strides), (0, pads[0], 0, pads[1]), (1, *dilations), groups)
-    return operators.squeeze(flat(name=f"{name}_plane"), 2, name=name)
+    options = (1, *strides), (0, pads[0], 0, pads[1]), (1, *dilations)
+    return operators.squeeze(_plane(call, row, taps, known, bias, options, f"{name}_plane"), 2, name=name)
 
 
 def _volume(
@@ -56,15 +55,13 @@ def _volume(
     weight: te.Tensor,
     known: Array | None,
     bias: te.Tensor | None,
-    strides: Sequence[int],
-    pads: Sequence[int],
-    dilations: Sequence[int],
-    groups: int,
+    options: WindowOptions,
     name: str,
 ) -> te.Tensor:
     """A three-dimensional convolution: the slices under a window are channels of an image."""
+    strides, pads, dilations = options
     batch, channels, depth, *plane = x.shape
-    outputs, own, taps, *kernel = weight.shape
+    outputs, inputs, taps, *kernel = weight.shape
     slices = (depth + pads[0] + pads[3] - (taps - 1) * dilations[0] - 1) // strides[0] + 1
 
     def image(n: te.Value, c: te.Value, h: te.Value, w: te.Value) -> te.Value:
@@ -75,10 +72,10 @@ def _volume(
         return te.select((place >= 0) & (place < depth), element, te.const(0, x.dtype))
 
     images = te.compute((batch * slices, channels * taps, *plane), image, f"{name}_slices")
-    flat = operators.reshape(weight, (outputs, own * taps, *kernel), name=f"{name}_taps")
-    packed = None if known is None else known.reshape(outputs, own * taps, *kernel)
-    around = (pads[1], pads[2], pads[4], pads[5])
-    rows = _plane(call, images, flat, packed, bias, strides[1:], around, dilations[1:], groups)(name=f"{name}_plane")
+    flat = operators.reshape(weight, (outputs, inputs * taps, *kernel), name=f"{name}_taps")
+    packed = None if known is None else known.reshape(outputs, inputs * taps, *kernel)
+    around = strides[1:], (pads[1], pads[2], pads[4], pads[5]), dilations[1:]
+    rows = _plane(call, images, flat, packed, bias, around, f"{name}_plane")
 
     def value(n: te.Value, k: te.Value, d: te.Value, h: te.Value, w: te.Value) -> te.Value:
         return rows[n * slices + d, k, h, w]
@@ -92,28 +89,18 @@ def _plane(
     weight: te.Tensor,
     known: Array | None,
     bias: te.Tensor | None,
-    strides: Sequence[int],
-    pads: Sequence[int],
-    dilations: Sequence[int],
-    groups: int,
-) -> partial[te.Tensor]:
-    """A two-dimensional convolution, which lacks only its name; `known` is a constant weight."""
+    options: WindowOptions,
+    name: str,
+) -> te.Tensor:
+    """A two-dimensional convolution; `known` is a constant weight."""
+    groups = call.attribute("group", 1)
     if groups == x.shape[1] and weight.shape[1] == 1 and groups > 1:
-        return partial(operators.depthwise_conv2d, x, weight, bias, strides, pads, dilations)
-    if known is not None:
-        plan = operators.plan_convolution(
-            x.shape,
-            weight.shape,
-            strides,
-            pads,
-            dilations,
-            groups,
-            weight.dtype,
-            call.target,
-            call.attribute(ALGORITHM, None),
-        )
-        return partial(plan.apply, x, call.pack("weight", plan.pack(known)), bias)
-    return partial(operators.conv2d, x, weight, bias, strides, pads, dilations, groups, target=call.target)
+        return operators.depthwise_conv2d(x, weight, bias, *options, name=name)
+    if known is None:
+        return operators.conv2d(x, weight, bias, *options, groups, target=call.target, name=name)
+    algorithm = call.attribute(ALGORITHM, None)
+    plan = operators.plan_convolution(x.shape, weight.shape, *options, groups, weight.dtype, call.target, algorithm)
+    return plan.apply(x, call.pack("weight", plan.pack(known)), bias, name)
 
 
 # --- blocks of channels ---------------------------------------------------------------------------
@@ -136,13 +123,10 @@ def convolution_plan(
     Raises:
         OperatorError: the algorithm that a node asks for does not apply.
     """
-    strides, pads, dilations = window_options(attributes, x_shape[_SPATIAL], weight_shape[_SPATIAL])
     return operators.plan_convolution(
         x_shape,
         weight_shape,
-        strides,
-        pads,
-        dilations,
+        *window_options(attributes, x_shape[_SPATIAL], weight_shape[_SPATIAL]),
         attributes.get("group", 1),
         dtype,
         target,
