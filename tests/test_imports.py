@@ -94,7 +94,7 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.graph.layouts": "compiler.ir compiler.target compiler.operators compiler.graph compiler.graph.rules",
     "compiler.graph.integer": "support hardware compiler.operators compiler.graph",
-    "compiler.graph.machine": "hardware compiler.operators.vdla compiler.graph compiler.templates",
+    "compiler.graph.machine": "support hardware compiler.operators.vdla compiler.graph compiler.templates",
     "compiler.graph.operators": (
         "support compiler.ir compiler.target compiler.te compiler.operators compiler.graph compiler.graph.rules "
         "compiler.templates compiler.graph.layouts compiler.graph.integer compiler.graph.machine"

@@ -40,9 +40,9 @@ class GraphError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AttributeType:
-    """The kind of an attribute, as ONNX calls it; a default of None is none."""
+    """The kind of an attribute, as ONNX calls it, or its class; a default of None is none."""
 
-    kind: str
+    kind: str | type
     default: Any = None
     is_required: bool = False
 
@@ -58,7 +58,7 @@ def declare_attributes(op: str, attributes: Mapping[str, Any]) -> None:
 
 def _declared(value: Any) -> AttributeType:  # noqa: ANN401  a default, or a type
     if isinstance(value, type):
-        return AttributeType(_OF_TYPE[value], is_required=True)
+        return AttributeType(_OF_TYPE.get(value, value), is_required=True)
     return AttributeType(_OF_TYPE[type(value)], value)
 
 
@@ -102,6 +102,11 @@ def _python(helper: Any, default: Any) -> Any:  # noqa: ANN401  of onnx, without
             return value
 
 
+def _rule(kind: str | type) -> tuple[str, tuple[type, ...]]:
+    """What an attribute of a kind must be: in words, and as classes."""
+    return (f"of the class {kind.__name__}", (kind,)) if isinstance(kind, type) else _KINDS.get(kind, ("", (object,)))
+
+
 def check_attributes(label: str, op: str, attributes: Mapping[str, Any]) -> None:
     """Refuses attributes that an operator does not have, of another type, or missing.
 
@@ -117,7 +122,7 @@ def check_attributes(label: str, op: str, attributes: Mapping[str, Any]) -> None
         if name not in schema:
             known = ", ".join(schema) or "none"
             raise GraphError(f"{label}: attributes must be those of {op} ({known}), got {name}")
-        what, types = _KINDS.get(schema[name].kind, ("", (object,)))
+        what, types = _rule(schema[name].kind)
         if not isinstance(value, types):
             raise GraphError(f"{label}: attribute {name} must be {what}, got {value!r}")
     for name, attribute in schema.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vdla.compiler.graph.attributes import GraphError
-from vdla.compiler.graph.graph import Graph, Node, TensorType
+from vdla.compiler.graph.graph import Extent, Graph, Node, TensorType
 
 
 def check_graph(graph: Graph, where: str = "graph") -> Graph:
@@ -19,7 +19,7 @@ def check_graph(graph: Graph, where: str = "graph") -> Graph:
         _define(place, graph, name, defined)
     for name, value in graph.constants.items():
         kind = graph.types[name]
-        if not isinstance(kind, TensorType) or kind.shape != value.shape:
+        if not isinstance(kind, TensorType) or _array_shape(kind) != value.shape:
             raise GraphError(f"{place}: constant {name} must have its type's shape {kind}, got {list(value.shape)}")
     for node in graph.nodes:
         for name in filter(None, node.inputs):
@@ -32,6 +32,10 @@ def check_graph(graph: Graph, where: str = "graph") -> Graph:
         if name not in defined:
             raise GraphError(f"{place}: outputs must be values of the graph, got {name}")
     return graph
+
+
+def _array_shape(kind: TensorType) -> tuple[Extent, ...] | None:
+    return kind.array_shape if kind.lanes else kind.shape
 
 
 def _define(place: str, graph: Graph, name: str, defined: set[str]) -> None:

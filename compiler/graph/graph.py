@@ -36,10 +36,15 @@ class TensorType:
 
     Element types are those of `vdla.compiler.ir`, and ONNX's others by NumPy's names ("str",
     "complex64", "float8_e4m3fn", "uint4").
+
+    An image [N, C, H, W] with `lanes` lies in memory as [N, C / lanes, H, W, lanes]: in blocks of
+    that many channels, of which the last one may be padded with channels of any values. There,
+    uint8 elements of the operators `vdla.Q...` stand for int8 numbers plus 128.
     """
 
     dtype: str
     shape: tuple[Extent, ...] | None
+    lanes: int = 0
 
     @property
     def static(self) -> bool:
@@ -54,10 +59,23 @@ class TensorType:
         return tuple(int(extent) for extent in self.shape if extent is not None)
 
     @property
+    def array_shape(self) -> tuple[int, ...]:
+        """The extents of the array that holds a static tensor."""
+        if not self.lanes:
+            return self.extents
+        batch, channels, *plane = self.extents
+        return (batch, -(-channels // self.lanes), *plane, self.lanes)
+
+    @property
+    def layout(self) -> str:
+        """The layout of an image: NCHW, or NCHW16c in blocks of 16 channels."""
+        return f"NCHW{self.lanes}c" if self.lanes else "NCHW"
+
+    @property
     def nbytes(self) -> int:
         """The bytes of a static tensor as NumPy stores it; a string counts as a reference."""
         dtype = np.dtype(object if self.dtype == "str" else self.dtype)
-        return prod(self.extents) * dtype.itemsize
+        return prod(self.array_shape) * dtype.itemsize
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -67,7 +85,8 @@ class TensorType:
     def __str__(self) -> str:
         if self.shape is None:
             return f"{self.dtype}[...]"
-        return f"{self.dtype}[{', '.join('?' if extent is None else str(extent) for extent in self.shape)}]"
+        extents = ", ".join("?" if extent is None else str(extent) for extent in self.shape)
+        return f"{self.dtype}[{extents}]{f' {self.layout}' if self.lanes else ''}"
 
 
 @dataclass(frozen=True, slots=True)

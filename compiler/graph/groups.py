@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vdla.compiler.graph.attributes import declare_attributes
 from vdla.compiler.graph.graph import Graph, Node
 
 FUSED = "vdla.Fused"
 BODY = "body"
+declare_attributes(FUSED, {BODY: Graph})
 
 
 def fused_node(graph: Graph, nodes: Sequence[Node], name: str = "") -> Node:

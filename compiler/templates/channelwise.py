@@ -88,7 +88,7 @@ class Pool2d(ChannelwiseWindow):
         """Also reject windows that may hold only padding."""
         check_flag(self.name, "count_include_pad", self.count_include_pad)
         super().check()
-        pads, kernel = self.pads_of_sides, self.window.taps
+        pads, kernel = self.window.pads, self.window.taps
         if any(pad >= taps for pad, taps in zip(pads, kernel * 2, strict=True)):
             raise TemplateError(f"{self.name}: pads must be less than the kernel, got {pads} for {kernel}")
         if self._excludes_padding and self.raw:

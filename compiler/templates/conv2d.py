@@ -89,7 +89,7 @@ class Conv2d(WindowTemplate):
         window, fills = self.window, self.in_channels >= self.config.block_in
         steps = zip(window.taps, window.strides, strict=True)
         apart = window.taps != window.strides and all(size <= step for size, step in steps)
-        less = apart and fills and not any(self.pads_of_sides) and not self.chained
+        less = apart and fills and not any(self.window.pads) and not self.chained
         return _PACKINGS[::-1] if less else _PACKINGS
 
     @property
@@ -164,12 +164,14 @@ class Conv2d(WindowTemplate):
     @property
     def layouts(self) -> dict[str, Layout]:
         """Layouts of the program's tensors; patches, P, are of kernel positions and channels."""
-        data, weight = ACTIVATIONS, ("OIHW{0.block_out}o{0.block_in}i", "CO/block_out, C/block_in, KH, KW")
+        data = self.layout(*ACTIVATIONS)
+        weight = "OIHW{0.block_out}o{0.block_in}i", "CO/block_out, C/block_in, KH, KW"
         if self.packing == "patches":
-            data = "NPHW{0.batch}n{0.block_in}p", "N/batch, KH*KW*C/block_in, H, W, batch, block_in"
+            dimensions = "N/batch, KH*KW*C/block_in, H, W, batch, block_in"
+            data = replace(self.layout("NPHW{0.batch}n{0.block_in}p", dimensions), holds_patches=True)
             weight = "OP{0.block_out}o{0.block_in}p", "CO/block_out, KH*KW*C/block_in"
         plain: dict[str, Layout] = {
-            DATA: self.layout(*data),
+            DATA: data,
             WEIGHT: self.layout(weight[0], f"{weight[1]}, block_out, block_in"),
             SCALE: self.scale_layout("CO", *(BORDERS if self.by_border else ())),
             OUTPUT: self.layout(*RESULTS),

@@ -56,7 +56,7 @@ class Conv2dTranspose(WindowTemplate):
         sides = zip(window.size, strides, window.before, window.after, window.taps, extra, strict=True)
         rows, cols = ((size - 1) * s - front - end + taps + more for size, s, front, end, taps, more in sides)
         if min(rows, cols) < 1:
-            got = f"{self.pads_of_sides} for an output of {(rows, cols)}"
+            got = f"{self.window.pads} for an output of {(rows, cols)}"
             raise TemplateError(f"{self.name}: pads must leave at least one result, got {got}")
 
     @property

@@ -51,17 +51,19 @@ class WindowTemplate(Template):
         taps, strides = (pair(self.name, what, getattr(self, what), 1) for what in ("kernel", "strides"))
         pads = four_pads(self.name, self.pads)
         dilations = pair(self.name, "dilations", self.dilations, 1)
-        return SlidingWindow((self.height, self.width), taps, strides, pads[:2], pads[2:], dilations)
+        return SlidingWindow(
+            size=(self.height, self.width),
+            taps=taps,
+            strides=strides,
+            before=pads[:2],
+            after=pads[2:],
+            dilations=dilations,
+        )
 
     @property
     def taps(self) -> int:
         """Positions of the kernel."""
         return prod(self.window.taps)
-
-    @property
-    def pads_of_sides(self) -> tuple[int, ...]:
-        """The padding in ONNX's order."""
-        return self.window.before + self.window.after
 
     def check(self) -> None:
         """Also reject shapes without results."""
@@ -92,7 +94,7 @@ class WindowTemplate(Template):
             "size": window.size,
             "kernel": window.taps,
             "strides": window.strides,
-            "pads": self.pads_of_sides,
+            "pads": self.window.pads,
             "dilations": window.dilations,
             "dtype": self.config.inp_dtype,
         }

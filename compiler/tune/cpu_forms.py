@@ -24,9 +24,10 @@ from vdla.compiler.tune.space import Point
 DEFAULT = "default"
 """The algorithm of a kernel that has only one."""
 _USUAL = 0  # lanes: those of the default
-_ALGORITHMS = {"Conv": ALGORITHMS, "vdla.BlockedConv": ALGORITHMS, "MatMul": (PLAIN, PACKED)}
-_LAYOUTS = {"Conv": (IN_BLOCKS, IN_PLAIN), "vdla.BlockedConv": (IN_PLAIN, IN_BLOCKS)}
-_VECTORS = {"Conv": (0.5,), "vdla.BlockedConv": (0.5,), "MatMul": (2, 4), "Gemm": (2, 4)}
+_ALGORITHMS = {"Conv": ALGORITHMS, "MatMul": (PLAIN, PACKED)}
+_LAYOUTS = {"Conv": (IN_BLOCKS, IN_PLAIN)}
+"""The layouts of plain nodes; those of a node on blocks are tried in the other order."""
+_VECTORS = {"Conv": (0.5,), "MatMul": (2, 4), "Gemm": (2, 4)}
 """Blocks of the packed weight other than a vector, in vectors: shorter ones have less padding,
 longer ones are contiguous for a tile of several vectors."""
 
@@ -81,11 +82,18 @@ def graph_forms(graph: Graph, target: Target) -> Forms:
 
 def _ways(graph: Graph, keys: list[FormKey], target: Target) -> Iterator[FormKey]:
     """Each algorithm in another layout, or with other lanes: both at once pay twice."""
-    layouts = dict.fromkeys(layout for node in graph.nodes for layout in _LAYOUTS.get(node.op, ()))
+    layouts = dict.fromkeys(layout for node in graph.nodes for layout in _layouts(graph, node))
     lanes = dict.fromkeys(count for node in graph.nodes for count in _lanes(graph, node, target))
     for key in keys:
         yield from (key._replace(layout=layout) for layout in layouts)
         yield from (key._replace(lanes=count) for count in lanes)
+
+
+def _layouts(graph: Graph, node: Node) -> tuple[str, ...]:
+    """The layouts inside of the kernel of a node."""
+    known = _LAYOUTS.get(node.op, ())
+    is_in_blocks = known and any(graph.tensor(name).lanes for name in (node.inputs[0], node.outputs[0]))
+    return known[::-1] if is_in_blocks else known
 
 
 def _lanes(graph: Graph, node: Node, target: Target) -> Iterator[int]:

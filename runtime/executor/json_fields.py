@@ -1,6 +1,7 @@
 """Frozen dataclasses as JSON and back, by their annotations.
 
-Decoding is strict: every field must be present with its type, and no others.
+Decoding is strict: every field must be present with its type, and no others. Only a field with a
+default factory may be absent, as in files of versions before it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar
 
@@ -87,9 +88,11 @@ def _decode_union(choices: tuple[Any, ...], raw: Any, where: str) -> Any:  # noq
 def _decode_dataclass(kind: Any, raw: Any, where: str) -> Any:  # noqa: ANN401
     _require(isinstance(raw, dict), where, "an object", raw)
     hints = _hints(kind)
-    if raw.keys() != {_KIND, *hints}:
+    required = {field.name for field in fields(kind) if field.default_factory is MISSING}
+    if not {_KIND, *required} <= raw.keys() <= {_KIND, *hints}:
         raise ArtifactError(f"{where}: fields must be {', '.join(hints)}, got {', '.join(raw.keys() - {_KIND})}")
-    return kind(**{name: _decode(hint, raw[name], f"{where}.{name}") for name, hint in hints.items()})
+    found = {name: hint for name, hint in hints.items() if name in raw}
+    return kind(**{name: _decode(hint, raw[name], f"{where}.{name}") for name, hint in found.items()})
 
 
 @cache

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from vdla.runtime.executor.errors import ArtifactError
+from vdla.runtime.numpy_operators.blocked import ChannelBlocks
 
 _STORED_IN_INT8 = ("int2", "int4")
 _NUMPY = {"bool", "float16", "float32", "float64", "complex64", "complex128"}
@@ -135,7 +136,10 @@ class ProgramStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumpyStep:
-    """A NumPy function, by the name of its operator; an absent value is the empty name."""
+    """A NumPy function, by the name of its operator; an absent value is the empty name.
+
+    `layouts` has those of its values that are images in blocks of channels.
+    """
 
     name: str
     op: str
@@ -143,6 +147,7 @@ class NumpyStep:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     placement: Placement
+    layouts: Mapping[str, ChannelBlocks] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

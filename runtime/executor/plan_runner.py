@@ -32,6 +32,7 @@ from vdla.runtime.executor.plan import (
     size_bytes,
 )
 from vdla.runtime.numpy_operators import CONTROL_FLOW, Body, Value
+from vdla.runtime.numpy_operators.blocked import call_in_layouts
 from vdla.support.errors import Error
 
 Array = npt.NDArray[Any]
@@ -49,7 +50,8 @@ def call_numpy(
     if step.op not in functions:
         raise ExecutorError(f"{where}: operator must be one of {len(functions)} NumPy functions, got {step.op}")
     try:
-        results = functions[step.op](step.attributes, *arrays)
+        given, made = (list(map(step.layouts.get, names)) for names in (step.inputs, step.outputs))
+        results = call_in_layouts(functions[step.op], step.attributes, arrays, given, made)
     except Error:
         raise
     except Exception as error:

@@ -24,6 +24,7 @@ from vdla.compiler.graph.passes.fuse_qdq import fuse_qdq
 from vdla.compiler.graph.rules import DeclinedError
 from vdla.runtime.network.node_kernels import KernelCache, node_kernel
 from vdla.runtime.numpy_operators import FUNCTIONS, Value
+from vdla.runtime.numpy_operators.blocked import ChannelBlocks, call_in_layouts
 
 
 class EvaluationError(GraphError):
@@ -54,28 +55,34 @@ def evaluate_node(
     inputs: Sequence[Value],
     constant: Sequence[bool] | None = None,
     types: Sequence[ValueType | None] | None = None,
+    input_types: Sequence[ValueType | None] | None = None,
     *,
     prefer: Prefer | str = Prefer.KERNEL,
     kernels: KernelCache | None = None,
 ) -> tuple[Value, ...]:
     """The results of a node without bodies; `constant` says which inputs never change.
 
+    `types` are those of the results, and `input_types` those of the inputs, as far as they are
+    known; they say which images are in blocks of channels.
+
     Raises:
         EvaluationError: nothing evaluates the node on these inputs.
     """
     kinds = tuple(types) if types is not None else (None,) * len(node.outputs)
+    given = tuple(input_types) if input_types is not None else (None,) * len(inputs)
+    layouts = layouts_of(given), layouts_of(kinds)
     fixed = tuple(constant) if constant is not None else (True,) * len(inputs)
     store = kernels if kernels is not None else shared_cache()
     function = FUNCTIONS.get(node.op)
     by_kernel = has_expression(node.op) and _by_kernel(Prefer(prefer), node, inputs)
     if function is not None and not by_kernel:
-        return _by_function(node, inputs)
+        return _by_function(node, inputs, *layouts)
     try:
-        return _by_expression(node, inputs, fixed, kinds, store, interpreted=not by_kernel)
+        return _by_expression(node, inputs, fixed, (given, kinds), store, interpreted=not by_kernel)
     except DeclinedError as error:
         if function is None:
             raise EvaluationError(str(error)) from error
-        return _by_function(node, inputs)
+        return _by_function(node, inputs, *layouts)
 
 
 def _by_kernel(prefer: Prefer, node: Node, inputs: Sequence[Value]) -> bool:
@@ -86,10 +93,20 @@ def _by_kernel(prefer: Prefer, node: Node, inputs: Sequence[Value]) -> bool:
     return prefer is Prefer.KERNEL
 
 
-def _by_function(node: Node, inputs: Sequence[Value]) -> tuple[Value, ...]:
+def layouts_of(types: Sequence[ValueType | None]) -> list[ChannelBlocks | None]:
+    """The layouts of values in blocks of channels; None for others."""
+    return [
+        ChannelBlocks(kind.extents[1], kind.lanes, kind.dtype) if isinstance(kind, TensorType) and kind.lanes else None
+        for kind in types
+    ]
+
+
+def _by_function(
+    node: Node, inputs: Sequence[Value], given: Sequence[ChannelBlocks | None], made: Sequence[ChannelBlocks | None]
+) -> tuple[Value, ...]:
     try:
         with np.errstate(all="ignore"):
-            results = FUNCTIONS[node.op](node.attributes, *inputs)
+            results = call_in_layouts(FUNCTIONS[node.op], node.attributes, inputs, given, made)
     except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, MemoryError) as error:
         raise EvaluationError(f"{node.label}: {error}") from error
     return tuple(np.asarray(value) if isinstance(value, np.generic) else value for value in results)
@@ -99,29 +116,32 @@ def _by_expression(
     node: Node,
     inputs: Sequence[Value],
     constant: Sequence[bool],
-    types: Sequence[ValueType | None],
+    types: tuple[Sequence[ValueType | None], Sequence[ValueType | None]],
     kernels: KernelCache,
     *,
     interpreted: bool,
 ) -> tuple[Value, ...]:
-    """The results of the node's expression; parameters, such as axes, may be values of the call."""
+    """The results of the node's expression; parameters, such as axes, may be values of the call.
+
+    `types` are those of the inputs and of the results.
+    """
     arrays: list[Array | None] = []
     for value in inputs:
         if value is not None and not isinstance(value, np.ndarray):
             raise DeclinedError(f"{node.label}: inputs must be tensors, got a {type(value).__name__}")
         arrays.append(value)
-    kinds = [kind if isinstance(kind, TensorType) else None for kind in types]
+    given, kinds = ([kind if isinstance(kind, TensorType) else None for kind in each] for each in types)
     if not any(kinds) and has_trait(node.op, Trait.FUNCTION):
         kinds = [_function_type(arrays)]
     if not any(kinds) and node.outputs:
         raise DeclinedError(f"{node.label}: results must be tensors, got other values")
     try:
-        kernel = node_kernel(node, arrays, constant, kinds, kernels, interpreted=interpreted)
+        kernel = node_kernel(node, arrays, constant, given, kinds, kernels, interpreted=interpreted)
     except DeclinedError:
         widened = [fixed or _is_parameter(array) for fixed, array in zip(constant, arrays, strict=True)]
         if widened == list(constant):
             raise
-        kernel = node_kernel(node, arrays, widened, kinds, kernels, interpreted=interpreted)
+        kernel = node_kernel(node, arrays, widened, given, kinds, kernels, interpreted=interpreted)
     results = iter(kernel(arrays))
     return tuple(next(results) if name else None for name in node.outputs)
 

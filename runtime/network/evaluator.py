@@ -88,7 +88,8 @@ class Evaluator:
             return self._controlled(node, inputs)
         constant = [name in self.graph.constants for name in node.inputs]
         types = [self.graph.types.get(name) if name else None for name in node.outputs]
-        return evaluate_node(node, inputs, constant, types, prefer=self.prefer, kernels=self.kernels)
+        given = [self.graph.types.get(name) if name else None for name in node.inputs]
+        return evaluate_node(node, inputs, constant, types, given, prefer=self.prefer, kernels=self.kernels)
 
     def _controlled(self, node: Node, inputs: Sequence[Value]) -> Sequence[Value]:
         bodies = {key: self._body(graph) for key, graph in node.bodies.items()}

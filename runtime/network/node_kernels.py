@@ -83,6 +83,7 @@ def node_kernel(
     node: Node,
     arrays: Sequence[Array | None],
     constant: Sequence[bool],
+    input_types: Sequence[TensorType | None],
     types: Sequence[TensorType | None],
     cache: KernelCache,
     target: Target | None = None,
@@ -91,19 +92,21 @@ def node_kernel(
 ) -> NodeKernel:
     """The kernel of a node for its inputs; `constant` says which of them never change.
 
-    `types` are those of the results, as far as they are known. If `interpreted`, NumPy computes the
-    expression in place of machine code.
+    `input_types` say which inputs are images in blocks of channels, `types` are those of the
+    results, as far as they are known. If `interpreted`, NumPy computes the expression in place of
+    machine code.
 
     Raises:
         DeclinedError: the node has no tensor expression for these inputs.
     """
     machine = target or host()
     known = tuple(array if fixed else None for array, fixed in zip(arrays, constant, strict=True))
-    given = (node.op, _hashable(node.attributes), tuple(map(_signature, arrays)), tuple(map(_content, known)))
+    kinds = tuple(_type(array, kind) for array, kind in zip(arrays, input_types, strict=True))
+    given = (node.op, _hashable(node.attributes), kinds, tuple(map(_content, known)))
     outputs = tuple(bool(name) for name in node.outputs)
     alive = [array for array in known if array is not None and array.size > _SMALL]
     key = (*given, outputs, tuple(types), machine.name, interpreted)
-    return cache.get(key, lambda: _build(_alone(node, arrays, known, types), machine, cache, interpreted), alive)
+    return cache.get(key, lambda: _build(_alone(node, kinds, known, types), machine, cache, interpreted), alive)
 
 
 def _build(graph: Graph, target: Target, cache: KernelCache, interpreted: bool) -> NodeKernel:
@@ -127,14 +130,14 @@ def _interpret(function: Function, *arrays: Array) -> tuple[Array, ...]:
 
 
 def _alone(
-    node: Node, arrays: Sequence[Array | None], known: Sequence[Array | None], types: Sequence[TensorType | None]
+    node: Node, given: Sequence[TensorType | None], known: Sequence[Array | None], types: Sequence[TensorType | None]
 ) -> Graph:
     """A graph of the node, its values named by their positions."""
     if not has_expression(node.op):
         raise DeclinedError(f"{node.label}: the operator must have a tensor expression, got {node.op}")
-    names = tuple("" if array is None else f"i{index}" for index, array in enumerate(arrays))
+    names = tuple("" if kind is None else f"i{index}" for index, kind in enumerate(given))
     outputs = tuple(f"o{index}" if name else "" for index, name in enumerate(node.outputs))
-    kinds = {name: _type(array) for name, array in zip(names, arrays, strict=True) if array is not None}
+    kinds = {name: kind for name, kind in zip(names, given, strict=True) if kind is not None}
     kinds |= {name: kind for name, kind in zip(outputs, types, strict=True) if name and kind is not None}
     constants = {name: array for name, array in zip(names, known, strict=True) if array is not None}
     inputs = tuple(name for name in names if name and name not in constants)
@@ -153,7 +156,10 @@ def _with_types(graph: Graph) -> Graph:
     return infer_graph_types(graph)
 
 
-def _type(array: Array) -> TensorType:
+def _type(array: Array | None, declared: TensorType | None) -> TensorType | None:
+    """The type of an array; images in blocks of channels are declared."""
+    if array is None or (declared is not None and declared.lanes):
+        return declared
     return TensorType("str" if array.dtype.kind in "OUS" else array.dtype.name, array.shape)
 
 
@@ -179,10 +185,6 @@ def _typed(array: Array, kind: TensorType) -> Array:
 
 
 # --- keys
-
-
-def _signature(array: Array | None) -> object:
-    return None if array is None else (array.dtype.name, array.shape)
 
 
 def _content(array: Array | None) -> object:

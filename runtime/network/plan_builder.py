@@ -15,7 +15,7 @@ from vdla.compiler.graph.groups import BODY, FUSED, body_of
 from vdla.compiler.graph.operators.graph_function import GraphFunction
 from vdla.compiler.graph.operators.macs import macs_of
 from vdla.compiler.graph.operators.table import is_alias
-from vdla.compiler.graph.passes import REPACKS
+from vdla.compiler.graph.passes import REPACK
 from vdla.compiler.graph.rules import DeclinedError
 from vdla.compiler.ir import DTYPES
 from vdla.compiler.memory_plan import ValueLife, plan_memory
@@ -40,9 +40,11 @@ from vdla.runtime.executor.plan import (
     Step,
     size_bytes,
 )
+from vdla.runtime.network.evaluate_nodes import layouts_of
 from vdla.runtime.network.kernels import GridKernelTable, KernelPoints, KernelTable, constant_name
 from vdla.runtime.network.plan_copies import CopyPlan, plan_copies
 from vdla.runtime.numpy_operators import CONTROL_FLOW, FUNCTIONS
+from vdla.runtime.numpy_operators.blocked import ChannelBlocks
 from vdla.simulator.stats import RunStats
 from vdla.support.background import Background
 
@@ -210,7 +212,14 @@ class PlanBuilder:
             inputs=self._inputs(node),
             outputs=node.outputs,
             placement=self._placement(node, "numpy", reason),
+            layouts=self._layouts(node),
         )
+
+    def _layouts(self, node: Node) -> dict[str, ChannelBlocks]:
+        """The layouts of values in blocks of channels, by their names in the artifact."""
+        names = [*zip(self._inputs(node), node.inputs, strict=True), *zip(node.outputs, node.outputs, strict=True)]
+        layouts = layouts_of([self.graph.types.get(name) for _, name in names])
+        return {name: layout for (name, _), layout in zip(names, layouts, strict=True) if layout is not None}
 
     def _inputs(self, node: Node) -> tuple[str, ...]:
         """The inputs of a node, constants by the names that they have in the artifact."""
@@ -270,7 +279,7 @@ class PlanBuilder:
 
     def _placed(self, graph: Graph, node: Node, device: str, reason: str) -> PlacedOperator:
         """A node on a device; where it has no kernel, `reason` says why, before the decision."""
-        decision = None if node.op in REPACKS else self._decision(node)
+        decision = None if node.op == REPACK else self._decision(node)
         if decision is None:
             why, change = reason, self._wanted_extents(node)
         elif device == "numpy":
@@ -297,7 +306,7 @@ class PlanBuilder:
 
     def _bytes(self, name: str) -> int:
         kind = self.graph.types[name]
-        return size_bytes(kind.dtype, kind.extents) if isinstance(kind, TensorType) and kind.static else 0
+        return size_bytes(kind.dtype, kind.array_shape) if isinstance(kind, TensorType) and kind.static else 0
 
     # --- memory
 
@@ -344,11 +353,12 @@ class PlanBuilder:
         if not isinstance(kind, TensorType):
             raise GraphError(f"model {self.graph.name}: {name} must be a tensor, got {kind}")
         source = self.aliases.get(name)
-        return PlannedValue(kind.dtype, kind.extents if kind.static else None, offsets.get(source or name), source)
+        shape = kind.array_shape if kind.static else None
+        return PlannedValue(kind.dtype, shape, offsets.get(source or name), source)
 
     def _on_device(self, name: str, copies: CopyPlan, offsets: Mapping[str, int]) -> DeviceValue:
         kind, source = self.graph.tensor(copies.on_device[name]), copies.aliases.get(name)
-        return DeviceValue(kind.dtype, kind.extents, offsets[source or name], source)
+        return DeviceValue(kind.dtype, kind.array_shape, offsets[source or name], source)
 
     def _lives(self, copies: CopyPlan) -> Iterator[ValueLife]:
         """The live ranges of values in both arenas; inputs live from before the first step."""
@@ -372,7 +382,7 @@ def _known_bytes(kind: ValueType) -> int | None:
     """The bytes of a value that can lie in an arena."""
     if not isinstance(kind, TensorType) or not kind.static or kind.dtype == "str":
         return None
-    return size_bytes(kind.dtype, kind.extents)
+    return size_bytes(kind.dtype, kind.array_shape)
 
 
 def _placed_values(steps: Sequence[Step]) -> set[str]:

@@ -1,20 +1,25 @@
-"""Operators on images in blocks of channels: each by that of the plain image.
+"""Images in blocks of channels, [N, C / lanes, H, W, lanes]: any operator by that of plain images.
 
-An image in blocks is [N, C / lanes, H, W, lanes]. Here padding channels are zero or the result of
-zeros; kernels may leave any values there.
+Padding channels are zero here; kernels may leave any values there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.runtime.numpy_operators.convolutions import CONVOLUTIONS
-from vdla.runtime.numpy_operators.function import Array, Attributes, Function
-from vdla.runtime.numpy_operators.pools import POOLS
+from vdla.runtime.numpy_operators.function import Array, Attributes, Function, Value
 
-_PLAIN_RANK = 4
+
+@dataclass(frozen=True, slots=True)
+class ChannelBlocks:
+    """The layout of an image in blocks of `lanes` channels, of elements of `dtype`."""
+
+    channels: int
+    lanes: int
+    dtype: str
 
 
 def to_blocked(x: Array, lanes: int) -> Array:
@@ -24,42 +29,36 @@ def to_blocked(x: Array, lanes: int) -> Array:
     return np.ascontiguousarray(whole.reshape(batch, -1, lanes, height, width).transpose(0, 1, 3, 4, 2))
 
 
-def from_blocked(x: Array, channels: int | None = None) -> Array:
-    """[N, C / lanes, H, W, lanes] -> [N, channels, H, W], by default with padding channels."""
+def from_blocked(x: Array, channels: int) -> Array:
+    """[N, C / lanes, H, W, lanes] -> [N, channels, H, W]."""
     batch, blocks, height, width, lanes = x.shape
     return np.ascontiguousarray(x.transpose(0, 1, 4, 2, 3).reshape(batch, blocks * lanes, height, width)[:, :channels])
 
 
-def _conv(attributes: Attributes, x: Array, weight: Array, bias: Array | None = None) -> tuple[Array]:
-    """`x` may be a plain image; the result is in blocks of `lanes`, or plain without them."""
-    channels = weight.shape[1] * attributes.get("group", 1)
-    image = x if x.ndim == _PLAIN_RANK else from_blocked(x, channels)
-    (result,) = CONVOLUTIONS["Conv"](attributes, image, weight, bias)
-    lanes = attributes.get("lanes")
-    return (result if lanes is None else to_blocked(result, lanes),)
+def call_in_layouts(
+    function: Callable[..., Sequence[Value]],
+    attributes: Attributes,
+    arrays: Sequence[Value],
+    inputs: Sequence[ChannelBlocks | None],
+    outputs: Sequence[ChannelBlocks | None],
+) -> tuple[Value, ...]:
+    """The results of a function of plain images, for images in layouts; plain values have None."""
+    plain = [
+        array if layout is None else from_blocked(array, layout.channels)
+        for array, layout in zip(arrays, inputs, strict=True)
+    ]
+    results = function(attributes, *plain)
+    known = (*outputs, *(None,) * (len(results) - len(outputs)))
+    return tuple(
+        result if layout is None else _in_layout(result, layout) for result, layout in zip(results, known, strict=False)
+    )
 
 
-def _pool(operator: str) -> Function:
-    """A pool by that of the plain image."""
-
-    def function(attributes: Attributes, x: Array) -> tuple[Array]:
-        with np.errstate(all="ignore"):  # of padding channels
-            result = POOLS[operator](attributes, from_blocked(x))[0]
-        return (to_blocked(result, x.shape[-1]),)
-
-    return function
+def _in_layout(result: Array, layout: ChannelBlocks) -> Array:
+    """A plain image in blocks; int8 numbers are 128 more where the elements are uint8."""
+    is_same = result.dtype.name == layout.dtype
+    return to_blocked(result if is_same else (result.view(np.uint8) ^ np.uint8(0x80)).view(layout.dtype), layout.lanes)
 
 
-def _global_average_pool(attributes: Attributes, x: Array) -> tuple[Array]:
-    (result,) = POOLS["GlobalAveragePool"]({}, from_blocked(x, attributes["channels"]))
-    return (result,)
-
-
-BLOCKED: Mapping[str, Function] = {
-    "vdla.BlockedAveragePool": _pool("AveragePool"),
-    "vdla.BlockedConv": _conv,
-    "vdla.BlockedGlobalAveragePool": _global_average_pool,
-    "vdla.BlockedMaxPool": _pool("MaxPool"),
-    "vdla.FromBlocked": lambda attributes, x: (from_blocked(x, attributes["channels"]),),
-    "vdla.ToBlocked": lambda attributes, x: (to_blocked(x, attributes["lanes"]),),
-}
+REPACK: Mapping[str, Function] = {"vdla.Repack": lambda attributes, x: (x,)}
+"""A repack is the image itself: the layouts of its types say the rest."""

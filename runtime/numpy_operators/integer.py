@@ -9,7 +9,6 @@ uint8.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -92,18 +91,18 @@ def to_uint8(x: Int8) -> npt.NDArray[np.uint8]:
     return np.asarray(x.view(np.uint8) ^ np.uint8(0x80))
 
 
-def signed(x: Array) -> Int8:
+def _signed(x: Array) -> Int8:
     """The int8 numbers that an activation stands for."""
     return to_int8(x) if x.dtype == np.uint8 else x
 
 
-def as_dtype(x: Int8, dtype: np.dtype[Any]) -> Array:
-    """int8 numbers as an activation of `dtype`."""
-    return to_uint8(x) if dtype == np.uint8 else x
-
-
 def _function(compute: Callable[..., Array]) -> Function:
     return lambda attributes, *inputs: (compute(*inputs, **attributes),)
+
+
+def _of_image(compute: Callable[..., Int8]) -> Function:
+    """The function of an operator whose first input may be uint8; its result is int8."""
+    return lambda attributes, x, *operands: (compute(_signed(x), *operands, **attributes),)
 
 
 def _elementwise(compute: Callable[..., Int8]) -> Function:
@@ -111,28 +110,26 @@ def _elementwise(compute: Callable[..., Int8]) -> Function:
 
     def function(attributes: Attributes, *inputs: Array) -> tuple[Array]:
         unsigned = any(x.dtype == np.uint8 for x in inputs)
-        result = compute(*map(signed, inputs), **attributes)
+        result = compute(*map(_signed, inputs), **attributes)
         return (to_uint8(result) if unsigned else result,)
 
     return function
 
 
-qconv = requantised(conv_sums, by_channel=True)
-qconv_transpose = requantised(conv_transpose_sums, by_channel=True)
-qmax_pool = requantised(max_pool_sums)
-
 _COMPUTE: Mapping[str, Callable[..., Array]] = {
     "vdla.ColumnLanes": column_lanes,
     "vdla.PackPatches": pack_patches,
-    "vdla.QConv": qconv,
-    "vdla.QConvTranspose": qconv_transpose,
     "vdla.QDense": requantised(dense_sums),
     "vdla.QMatMul": requantised(matmul_sums),
-    "vdla.QMaxPool": qmax_pool,
-    "vdla.QAveragePool": qaverage_pool,
     "vdla.RowTerms": row_terms,
     "vdla.ToInt8": to_int8,
     "vdla.ToUint8": to_uint8,
+}
+_IMAGES: Mapping[str, Callable[..., Int8]] = {
+    "vdla.QAveragePool": qaverage_pool,
+    "vdla.QConv": requantised(conv_sums, by_channel=True),
+    "vdla.QConvTranspose": requantised(conv_transpose_sums, by_channel=True),
+    "vdla.QMaxPool": requantised(max_pool_sums),
 }
 _ELEMENTWISE: Mapping[str, Callable[..., Int8]] = {
     "vdla.QAdd": requantised(add_sums),
@@ -143,5 +140,6 @@ _ELEMENTWISE: Mapping[str, Callable[..., Int8]] = {
 }
 INTEGER: Mapping[str, Function] = {
     **{op: _function(compute) for op, compute in _COMPUTE.items()},
+    **{op: _of_image(compute) for op, compute in _IMAGES.items()},
     **{op: _elementwise(compute) for op, compute in _ELEMENTWISE.items()},
 }

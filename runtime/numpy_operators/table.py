@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.runtime.numpy_operators.attention import ATTENTION
-from vdla.runtime.numpy_operators.blocked import BLOCKED
-from vdla.runtime.numpy_operators.blocked_integer import BLOCKED_INTEGER
+from vdla.runtime.numpy_operators.blocked import REPACK
 from vdla.runtime.numpy_operators.casts import CASTS, QUANTISED
 from vdla.runtime.numpy_operators.control_flow import SEQUENCES
 from vdla.runtime.numpy_operators.convolutions import CONVOLUTIONS
@@ -31,8 +30,6 @@ from vdla.runtime.numpy_operators.training import LOSSES, TRAINING
 
 FUNCTIONS: Mapping[str, Function] = {
     **ATTENTION,
-    **BLOCKED,
-    **BLOCKED_INTEGER,
     **BROADCAST,
     **CASTS,
     **CONVOLUTIONS,
@@ -52,6 +49,7 @@ FUNCTIONS: Mapping[str, Function] = {
     **RANDOM,
     **RECURRENT,
     **REDUCTIONS,
+    **REPACK,
     **RESIZE,
     **SAMPLING,
     **SELECTION,

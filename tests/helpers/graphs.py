@@ -26,3 +26,15 @@ def small_graph(
 def operators_of(graph: Graph) -> list[str]:
     """The operators of a graph's nodes, in order."""
     return [node.op for node in graph.nodes]
+
+
+def operators_in_layouts(graph: Graph) -> list[str]:
+    """The operators of a graph's nodes, those with an image in blocks of channels marked."""
+    return [_in_layout(graph, node) for node in graph.nodes]
+
+
+def _in_layout(graph: Graph, node: Node) -> str:
+    kinds = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
+    if node.op == "vdla.Repack":
+        return "to blocks" if kinds[1].lanes else "from blocks"
+    return f"{node.op} in blocks" if any(kind.lanes for kind in kinds) else node.op

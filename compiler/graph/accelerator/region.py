@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from vdla.compiler.graph.graph import Array, Node
+from vdla.compiler.graph.attributes import declare_attributes
+from vdla.compiler.graph.graph import Array, Graph, Node
+from vdla.compiler.graph.groups import BODY
 from vdla.compiler.graph.machine.call import OperatorCall
 from vdla.compiler.operators.vdla import Chain, ChainStep, Operator
 from vdla.compiler.operators.vdla.roles import OUTPUT
@@ -80,3 +82,6 @@ class AcceleratedRegion:
 
     def __str__(self) -> str:
         return f"{len(self.calls)} operators"
+
+
+declare_attributes(ACCELERATED, {REGION: AcceleratedRegion, BODY: Graph})

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vdla.compiler.graph.accelerator import CpuModel, Decision, cpu_seconds, milliseconds, tensor_bytes
+from vdla.compiler.graph.attributes import declare_attributes
 from vdla.compiler.graph.graph import Graph, Node
-from vdla.compiler.graph.groups import FUSED, fused_node
+from vdla.compiler.graph.groups import BODY, FUSED, fused_node
 from vdla.compiler.graph.minimum_cut import source_side
 from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.operators.macs import macs_of
@@ -158,6 +159,7 @@ class _Choosing:
 
 
 GRID = "vdla.Grid"
+declare_attributes(GRID, {BODY: Graph})
 
 
 def group_for_grid(graph: Graph, on_grid: Set[str]) -> Graph:

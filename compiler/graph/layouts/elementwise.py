@@ -6,7 +6,6 @@ a division of integers by zero would trap.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -42,7 +41,13 @@ def elementwise_form(call: LayoutCall) -> BlockedForm | None:
             if source is None or source.dtype != result.dtype or source.extents[1] != result.extents[1]:
                 return None
             reads.add(index)
-    return BlockedForm(node=node, reads=frozenset(reads), constants=constants) if reads else None
+    return BlockedForm(reads=frozenset(reads), constants=constants) if reads else None
+
+
+def follow_int8_inputs(call: LayoutCall) -> BlockedForm | None:
+    """The rule of integer operators on int8 numbers, element by element."""
+    result = call.image(call.node.outputs[0])
+    return elementwise_form(call) if result is not None and result.dtype == "int8" else None
 
 
 def _is_one_number(call: LayoutCall, name: str) -> bool:
@@ -77,8 +82,7 @@ def concat(call: LayoutCall) -> BlockedForm | None:
         return None
     if axis == _CHANNELS and any(image.extents[1] % lanes for image in images if image is not None):
         return None
-    form = replace(node, attributes={**node.attributes, "axis": axis})
-    return BlockedForm(node=form, reads=frozenset(range(len(node.inputs))))
+    return BlockedForm(reads=frozenset(range(len(node.inputs))))
 
 
 # --- operators that move pixels, not channels -----------------------------------------------------
@@ -89,30 +93,23 @@ _CROPS = "tf_crop_and_resize"
 
 def pad(call: LayoutCall) -> BlockedForm | None:
     """Padding of pixels by constant amounts."""
-    node, pads = call.node, _constant(call, 1)
+    pads = _constant(call, 1)
     axes = len(call.node.inputs) > 3 and call.node.inputs[3]
     if not _keeps_channels(call) or pads is None or axes or pads[1] or pads[1 + _RANK]:
         return None
-    around = np.array([*pads[:_RANK], 0, *pads[_RANK:], 0], np.int64)
-    return BlockedForm(node, reads=frozenset({0}), constants={1: around})
+    return BlockedForm(reads=frozenset({0}))
 
 
 def resize(call: LayoutCall) -> BlockedForm | None:
     """Resizing by constant scales or to constant sizes of all dimensions."""
-    node, attributes = call.node, call.node.attributes
+    attributes = call.node.attributes
     crops = attributes.get("coordinate_transformation_mode", "half_pixel") == _CROPS
     stretches = attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     if not _keeps_channels(call) or crops or not stretches or "axes" in attributes:
         return None
     scales, sizes = _constant(call, 2), _constant(call, 3)
-    inputs = (*node.inputs[:1], "", *node.inputs[2:])  # without the region of crops
-    form = replace(node, inputs=inputs)
-    if scales is not None and scales.size == _RANK:
-        return BlockedForm(form, reads=frozenset({0}), constants={2: np.append(scales, np.float32(1))})
-    if sizes is not None:
-        kind = call.in_blocks(node.outputs[0])
-        return BlockedForm(form, reads=frozenset({0}), constants={3: np.array(kind.extents, np.int64)})
-    return None
+    is_constant = sizes is not None or (scales is not None and scales.size == _RANK)
+    return BlockedForm(reads=frozenset({0})) if is_constant else None
 
 
 def _keeps_channels(call: LayoutCall) -> bool:

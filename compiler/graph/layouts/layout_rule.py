@@ -1,19 +1,18 @@
-"""What a layout rule is: a node of a graph as a node on images in blocks of channels.
+"""What a layout rule is: whether a node can compute on images in blocks of channels, and how.
 
 A rule is a function of a `LayoutCall`. It returns the node's blocked form, or None where the node
-stays as it is. A value in blocks has the type [N, C / lanes, H, W, lanes]; its lanes follow from
-its element type, its channels and the target, so that all nodes agree on them.
+stays as it is. The lanes of a value in blocks follow from its element type, its channels and the
+target, so that all nodes agree on them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.ir import DTYPES, is_float
-from vdla.compiler.operators.blocked import blocks_of
 from vdla.compiler.operators.conv2d import lanes_of
 from vdla.compiler.operators.quantised_weights import best_dot_layout
 from vdla.compiler.target import Target
@@ -23,21 +22,20 @@ _RANK = 4  # of a plain image
 
 @dataclass(frozen=True, eq=False)
 class BlockedForm:
-    """A node that computes in blocks.
+    """The layouts of the values of a node that computes in blocks.
 
-    `node` names its values as in the plain graph. It reads the inputs at the positions of `reads`
-    in blocks, those of `reads_either` in the layout that they have, those of `constants` as these
-    arrays, and others as they are. Its result is in blocks if `writes_blocks`. `gain_bytes` is what
-    the plain node costs more. `plain_node` has a plain result and `reads_either` as well.
+    It reads the inputs at the positions of `reads` in blocks, those of `reads_either` in the layout
+    that they have, those of `constants` as these arrays in blocks, and others as they are. Its
+    result is in blocks if `writes_blocks`. `gain_bytes` is what the plain node costs more. With a
+    plain result it reads `reads_either` as well if `is_plain_reader`.
     """
 
-    node: Node
     reads: frozenset[int] = frozenset()
     reads_either: frozenset[int] = frozenset()
     writes_blocks: bool = True
     gain_bytes: int = 0
     constants: Mapping[int, Array] = field(default_factory=dict)
-    plain_node: Node | None = None
+    is_plain_reader: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +51,10 @@ class LayoutCall:
         kind = self.graph.types.get(name)
         is_image = isinstance(kind, TensorType) and kind.static and len(kind.extents) == _RANK
         return kind if is_image and self._lanes(kind) is not None else None  # type: ignore[arg-type, return-value]
+
+    def are_images(self, *names: str) -> bool:
+        """Whether all values are images."""
+        return all(self.image(name) is not None for name in names)
 
     def lanes(self, name: str) -> int:
         """The lanes of an image in blocks."""
@@ -72,10 +74,9 @@ class LayoutCall:
 
     def in_blocks(self, name: str) -> TensorType:
         """The type of an image in blocks; int8 numbers are what dot products read."""
-        kind, lanes = self.graph.tensor(name), self.lanes(name)
-        batch, channels, *plane = kind.extents
-        unsigned = kind.dtype == "int8" and best_dot_layout(self.target).data == "uint8"
-        return TensorType("uint8" if unsigned else kind.dtype, (batch, blocks_of(channels, lanes), *plane, lanes))
+        kind = self.graph.tensor(name)
+        is_unsigned = kind.dtype == "int8" and best_dot_layout(self.target).data == "uint8"
+        return replace(kind, dtype="uint8" if is_unsigned else kind.dtype, lanes=self.lanes(name))
 
     def nbytes(self, *names: str) -> int:
         """The bytes of tensors of known extents."""

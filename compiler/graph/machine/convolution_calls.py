@@ -11,8 +11,9 @@ import numpy as np
 from vdla.compiler import templates
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, made
-from vdla.compiler.graph.machine.packing import Channels, PackedLayout, PatchWindow
+from vdla.compiler.graph.machine.packing import Channels, PackedLayout, Patches
 from vdla.compiler.operators.vdla import Operator
+from vdla.support.window import Window
 
 
 def image_options(at: MachineNode, image: PackedLayout) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def conv(at: MachineNode) -> OperatorCall:
     extents = {"in_channels": channels, "out_channels": outputs, "groups": group}
     packing = "channels" if at.node.inputs[0] in at.made else "auto"  # what is packed already stays so
     operator = templates.conv2d(at.config, **extents, **shared, packing=packing)
-    if operator.layouts["data"].name.startswith("NP"):
+    if operator.layouts["data"].holds_patches:
         data = _patches(data, kernel, shared, result)
     return _product(at, operator, data, result, weight)
 
@@ -50,16 +51,18 @@ def _patches(
     data: PackedLayout, kernel: tuple[int, int], options: Mapping[str, Any], result: PackedLayout
 ) -> PackedLayout:
     """The layout of the windows of an input, for a template that reads patches."""
-    window = PatchWindow(
-        kernel_shape=kernel,
+    count, channels, *size = data.image
+    pads = options["pads"]
+    window = Window(
+        size=tuple(size),
+        taps=kernel,
         strides=options["strides"],
-        pads=options["pads"],
+        before=pads[:2],
+        after=pads[2:],
         dilations=options["dilations"],
-        padding=options["input_zero_point"],
     )
-    count, channels, *_ = data.image
     shape = (count, kernel[0] * kernel[1] * channels, *result.image[2:])
-    return replace(data, shape=shape, conversion=window)
+    return replace(data, shape=shape, conversion=Patches(window, options["input_zero_point"]))
 
 
 def conv_transpose(at: MachineNode) -> OperatorCall:

@@ -9,15 +9,16 @@ matrix of [..., M, C] (`MATRICES`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum
 from math import prod
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Node, TensorType, ValueType
 from vdla.compiler.graph.rewriting import Replacement
+from vdla.support.window import Window
 
 _IMAGE_ORDER, _IMAGE_BACK = (0, 2, 4, 5, 1, 3), (0, 4, 1, 5, 2, 3)
 _ROWS_ORDER, _ROWS_BACK = (0, 3, 5, 1, 2, 4), (0, 3, 4, 1, 5, 2)
@@ -55,14 +56,18 @@ class InputLayout(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PatchWindow:
+class Patches:
     """Windows of an image that the host lays out as channels; `padding` is their value outside."""
 
-    kernel_shape: tuple[int, int]
-    strides: tuple[int, int]
-    pads: tuple[int, int, int, int]
-    dilations: tuple[int, int]
+    window: Window
     padding: int
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Those of the node that lays them out."""
+        window = self.window
+        options = {"kernel_shape": window.taps, "strides": window.strides, "pads": window.pads}
+        return {**options, "dilations": window.dilations, "padding": self.padding}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ class PackedLayout:
     shape: tuple[int, ...]
     batch: int
     block: int
-    conversion: Broadcast | PatchWindow | RowTerms | None = None
+    conversion: Broadcast | Patches | RowTerms | None = None
 
     @property
     def image(self) -> tuple[int, int, int, int]:
@@ -126,7 +131,7 @@ class PackedLayout:
                 form = self.channels.value
             case Broadcast():
                 form = "broadcast"
-            case PatchWindow():
+            case Patches():
                 form = "patches"
             case RowTerms():
                 form = "terms"
@@ -164,9 +169,9 @@ class PackedLayout:
     def pack(self, source: str, packed: str, dtype: str) -> Replacement:
         """The nodes that pack `source` into the value `packed`."""
         making = PackingNodes(packed, dtype)
-        if isinstance(self.conversion, PatchWindow):
-            blocks_of = {"block": self.block, "batch": self.batch}
-            making.add("vdla.PackPatches", (source,), self.packed_shape, packed, **asdict(self.conversion), **blocks_of)
+        if isinstance(self.conversion, Patches):
+            attributes = {**self.conversion.attributes, "block": self.block, "batch": self.batch}
+            making.add("vdla.PackPatches", (source,), self.packed_shape, packed, **attributes)
             return making.made
         value = self._converted(making, source, self.conversion)
         blocks, groups, height, width, *_ = self.packed_shape

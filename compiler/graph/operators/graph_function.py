@@ -65,7 +65,7 @@ class _Building:
             raise GraphError(
                 f"graph {self.graph.name}: {name} must have known extents and a kernel's dtype, got {kind}"
             )
-        return te.placeholder(kind.extents or (1,), kind.dtype, self.names[name])
+        return te.placeholder(kind.array_shape or (1,), kind.dtype, self.names[name])
 
     def add(self, node: Node) -> None:
         """Applies the rule of a node."""
@@ -81,6 +81,7 @@ class _Building:
             constants=tuple(self.graph.constant(name) for name in node.inputs),
             types=tuple(self._type(name) for name in node.outputs),
             target=self.target,
+            input_types=tuple(self._type(name) for name in node.inputs),
         )
         for name, tensor in zip(node.outputs, expressions(call), strict=False):
             if name:
@@ -154,6 +155,6 @@ def _check(call: NodeCall, results: tuple[te.Tensor, ...]) -> None:
     for name, kind, tensor in zip(call.node.outputs, call.types, results, strict=False):
         if not name or kind is None:
             continue
-        if tensor.dtype != kind.dtype or (kind.static and tuple(tensor.shape) != (kind.extents or (1,))):
+        if tensor.dtype != kind.dtype or (kind.static and tuple(tensor.shape) != (kind.array_shape or (1,))):
             got = f"{tensor.dtype}{list(tensor.shape)}"
             raise DeclinedError(f"{call.node.label}: {name} must be {kind} as the model says, got {got}")

@@ -24,7 +24,7 @@ def macs_of(graph: Graph, node: Node) -> int:
         return 0
     if not record.has(Trait.MATRIX_PRODUCT):
         image = result if record.has(Trait.CONVOLUTION) else x
-        return image[0] * prod(image[2 : len(weight)]) * prod(weight)  # padding channels of blocks do not count
+        return image[0] * prod(image[2:]) * prod(weight)
     inner = x[-2] if node.attribute("transA") and len(x) > 1 else x[-1]
     return prod(result) * inner
 

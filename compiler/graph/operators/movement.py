@@ -23,7 +23,8 @@ def _transpose(call: NodeCall) -> te.Tensor:
 
 def _concat(call: NodeCall) -> te.Tensor:
     tensors = [call.tensor(n) for n in range(len(call.node.inputs))]
-    return operators.concat(tensors, call.attribute("axis"), name=call.name())
+    axis = call.attribute("axis") % len(call.result.extents)
+    return operators.concat(tensors, axis, name=call.name())
 
 
 def _split(call: NodeCall) -> tuple[te.Tensor, ...]:
@@ -72,7 +73,7 @@ def _pad(call: NodeCall) -> te.Tensor:
 def _all_pads(rank: int, given: tuple[int, ...], axes: tuple[int, ...] | None) -> list[int]:
     """The padding of all dimensions, of which `axes` names those that `given` is for."""
     pads = [0] * (2 * rank)
-    named = range(rank) if axes is None else axes
+    named = range(len(given) // 2) if axes is None else axes
     for n, axis in enumerate(named):
         pads[axis % rank] = given[n]
         pads[rank + axis % rank] = given[len(named) + n]

@@ -9,21 +9,16 @@ import numpy as np
 
 from vdla.compiler import te, templates
 from vdla.compiler.graph.integer.elementwise import fuse_rescale
-from vdla.compiler.graph.layouts.integers import INTEGERS
+from vdla.compiler.graph.layouts import windowed as layouts
+from vdla.compiler.graph.layouts.elementwise import follow_int8_inputs
 from vdla.compiler.graph.machine.convolution_calls import conv, conv_transpose, dense
 from vdla.compiler.graph.machine.elementwise_calls import add, elementwise, pool
 from vdla.compiler.graph.machine.matmul_call import matmul
-from vdla.compiler.graph.operators.record import OperatorRecord, Trait, of_rule, records
-from vdla.compiler.graph.rules.blocked_integer import BLOCKED_INTEGER
-from vdla.compiler.graph.rules.integer_elementwise import INTEGER_ELEMENTWISE
-from vdla.compiler.graph.rules.integer_products import INTEGER_PRODUCTS
-from vdla.compiler.graph.rules.integer_transposed import INTEGER_TRANSPOSED
-from vdla.compiler.graph.rules.product_terms import PRODUCT_TERMS
+from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
+from vdla.compiler.graph.rules import integer_elementwise as rules
+from vdla.compiler.graph.rules import integer_products
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
-
-_FAMILIES = (BLOCKED_INTEGER, INTEGER_ELEMENTWISE, INTEGER_PRODUCTS, INTEGER_TRANSPOSED, PRODUCT_TERMS)
-_RULES = {rule.op: rule for family in _FAMILIES for rule in family}
-
+from vdla.compiler.graph.rules.transposed import qconv_transpose
 
 _REQUANTISED = {"multiplier": np.ndarray, "shift": np.ndarray, "y_zero_point": int, "low": int, "high": int}
 _OF_ONE = {"x_zero_point": int, **_REQUANTISED}
@@ -33,39 +28,139 @@ _CONVOLUTION = {"group": int, **_WINDOWS}
 _POOL = {"kernel_shape": tuple, **_WINDOWS}
 
 
-def _record(name: str, traits: Trait = Trait.NONE, **fields: Any) -> OperatorRecord:  # noqa: ANN401  fields of the record
-    return of_rule(_RULES[name], traits, layout=INTEGERS.get(name), **fields)
+_ELEMENTWISE: dict[str, Any] = {"fusion": FusionClass.INJECTIVE, "traits": Trait.ELEMENTWISE}
+_OF_INT8: dict[str, Any] = {**_ELEMENTWISE, "layout": follow_int8_inputs}
 
-
-_DESCRIBED = (
-    _record("vdla.BlockedQConv", Trait.CONVOLUTION),
-    _record("vdla.BlockedQConvTranspose", Trait.TRANSPOSED_CONVOLUTION),
-    _record("vdla.QAdd", Trait.ELEMENTWISE, template=add, attributes={"factors": tuple, **_OF_TWO}),
-    _record("vdla.QAveragePool", template=pool("average"), attributes={"count_include_pad": int, **_POOL}),
-    _record("vdla.QConv", Trait.CONVOLUTION, template=conv, attributes=_CONVOLUTION),
-    _record(
-        "vdla.QConvTranspose",
-        Trait.TRANSPOSED_CONVOLUTION,
-        template=conv_transpose,
+QUANTISED = (
+    OperatorRecord(
+        name="vdla.QConv",
+        fusion=FusionClass.COMPLEX,
+        expression=integer_products.qconv,
+        traits=Trait.CONVOLUTION,
+        attributes=_CONVOLUTION,
+        layout=layouts.qconv,
+        template=conv,
+    ),
+    OperatorRecord(
+        name="vdla.QConvTranspose",
+        fusion=FusionClass.COMPLEX,
+        expression=qconv_transpose,
+        traits=Trait.TRANSPOSED_CONVOLUTION,
         attributes={"output_padding": tuple, **_CONVOLUTION},
+        layout=layouts.qconv_transpose,
+        template=conv_transpose,
     ),
-    _record("vdla.QDense", Trait.MATRIX_PRODUCT, template=dense, attributes=_OF_ONE),
-    _record(
-        "vdla.QLeakyRelu",
-        Trait.ELEMENTWISE,
-        template=elementwise(templates.leaky_relu, "factors"),
+    OperatorRecord(
+        name="vdla.QDense",
+        fusion=FusionClass.COMPLEX,
+        expression=integer_products.qdense,
+        traits=Trait.MATRIX_PRODUCT,
+        attributes=_OF_ONE,
+        template=dense,
+    ),
+    OperatorRecord(
+        name="vdla.QMatMul",
+        fusion=FusionClass.COMPLEX,
+        expression=integer_products.qmatmul,
+        traits=Trait.MATRIX_PRODUCT,
+        attributes=_OF_TWO,
+        template=matmul,
+    ),
+    OperatorRecord(
+        name="vdla.QMaxPool",
+        fusion=FusionClass.REDUCTION,
+        expression=rules.qmax_pool,
+        attributes=_POOL,
+        layout=layouts.pool,
+        template=pool("max"),
+    ),
+    OperatorRecord(
+        name="vdla.QAveragePool",
+        fusion=FusionClass.REDUCTION,
+        expression=rules.qaverage_pool,
+        attributes={"count_include_pad": int, **_POOL},
+        layout=layouts.qaverage_pool,
+        template=pool("average"),
+    ),
+    OperatorRecord(
+        name="vdla.QAdd", expression=rules.qadd, attributes={"factors": tuple, **_OF_TWO}, template=add, **_OF_INT8
+    ),
+    OperatorRecord(
+        name="vdla.QLeakyRelu",
+        expression=rules.qleaky_relu,
         attributes={"factors": tuple, **_OF_ONE},
+        template=elementwise(templates.leaky_relu, "factors"),
+        **_OF_INT8,
     ),
-    _record("vdla.QMatMul", Trait.MATRIX_PRODUCT, template=matmul, attributes=_OF_TWO),
-    _record("vdla.QMaxPool", template=pool("max"), attributes=_POOL),
-    _record("vdla.QMul", Trait.ELEMENTWISE, attributes=_OF_TWO),
-    _record("vdla.QRescale", Trait.ELEMENTWISE, template=elementwise(templates.rescale), attributes=_OF_ONE),
-    _record("vdla.QTable", Trait.ELEMENTWISE, attributes={"table": np.ndarray}),
-    _record("vdla.ToInt8", Trait.ELEMENTWISE, attributes={}),
-    _record("vdla.ToUint8", Trait.ELEMENTWISE, attributes={}),
+    OperatorRecord(name="vdla.QMul", expression=rules.qmul, attributes=_OF_TWO, **_OF_INT8),
+    OperatorRecord(
+        name="vdla.QRescale",
+        expression=rules.qrescale,
+        attributes=_OF_ONE,
+        template=elementwise(templates.rescale),
+        **_OF_INT8,
+    ),
+    OperatorRecord(name="vdla.QTable", expression=rules.qtable, attributes={"table": np.ndarray}, **_OF_INT8),
+    OperatorRecord(name="vdla.ToInt8", expression=rules.to_int8, attributes={}, **_ELEMENTWISE),
+    OperatorRecord(name="vdla.ToUint8", expression=rules.to_uint8, attributes={}, **_ELEMENTWISE),
 )
-_OTHERS = _RULES.keys() - {record.name for record in _DESCRIBED}
-QUANTISED = (*_DESCRIBED, *(of_rule(_RULES[name]) for name in sorted(_OTHERS)))
+
+
+# --- the share of zero points in a product --------------------------------------------------------
+
+
+# Of (a - za) (b - zb), summed over K, a machine computes the products a b. It gets -zb times the
+# sum of a row of a as more elements of that row, and -za times the sum of a column of b as a bias.
+_UNIT = 127  # the greatest element of a factor
+_LOW_WORD = 0xFFFF_FFFF
+
+
+def _row_terms(call: NodeCall) -> te.Tensor:
+    """Each row, and behind it its share of the zero point of the other factor as more elements."""
+    x, factor, count = call.tensor(0), call.attribute("factor"), call.attribute("count")
+    *rows, depth = x.shape
+    k = te.reduce_axis(depth, "k")
+    sums = te.compute((*rows,), lambda *i: te.sum(te.cast("int32", x[(*i, k)]), axis=k), f"{call.name()}_sums")
+
+    def value(*i: te.Value) -> te.Value:
+        total = sums[i[:-1]] * factor
+        share = (total // _UNIT + (i[-1] - depth)) // max(count, 1)
+        rest = total - total // _UNIT * _UNIT
+        term = te.select(i[-1] < depth + count, share, rest)
+        return te.select(i[-1] < depth, x[i], te.cast("int8", term))
+
+    return te.compute(call.result.extents, value, call.name())
+
+
+def _column_lanes(call: NodeCall) -> te.Tensor:
+    """The share of the zero point of the other factor in each column, as a lane of the scale."""
+    x, factor, offset, lane = call.tensor(0), *map(call.attribute, ("factor", "offset", "lane"))
+    *batch, depth, columns = x.shape
+    k = te.reduce_axis(depth, "k")
+    shape = (*batch, columns)
+    sums = te.compute(shape, lambda *i: te.sum(te.cast("int32", x[(*i[:-1], k, i[-1])]), axis=k), f"{call.name()}_sums")
+
+    def value(*i: te.Value) -> te.Value:
+        bias = te.cast("int64", sums[i] * factor + offset)
+        return te.const(lane, "int64") | bias & _LOW_WORD
+
+    return te.compute(shape, value, call.name())
+
+
+PRODUCT_TERMS = (
+    OperatorRecord(
+        name="vdla.RowTerms",
+        fusion=FusionClass.COMPLEX,
+        expression=_row_terms,
+        attributes={"factor": int, "count": int},
+    ),
+    OperatorRecord(
+        name="vdla.ColumnLanes",
+        fusion=FusionClass.COMPLEX,
+        expression=_column_lanes,
+        attributes={"factor": int, "offset": int, "lane": int},
+    ),
+)
 
 
 # --- conversions ----------------------------------------------------------------------------------

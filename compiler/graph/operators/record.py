@@ -17,7 +17,7 @@ from vdla.compiler.graph.integer.result import QuantisedResult
 from vdla.compiler.graph.layouts.layout_rule import LayoutRule
 from vdla.compiler.graph.machine.call import MachineNode, OperatorCall
 from vdla.compiler.graph.rewriting import Replacement
-from vdla.compiler.graph.rules.rule import Expression, FusionClass, OperatorRule
+from vdla.compiler.graph.rules.rule import Expression, FusionClass
 
 
 class Trait(Flag):
@@ -102,8 +102,3 @@ def records(
         OperatorRecord(name=name, fusion=fusion, expression=expression, traits=traits, **fields)
         for name, expression in expressions.items()
     )
-
-
-def of_rule(rule: OperatorRule, traits: Trait = Trait.NONE, **fields: Any) -> OperatorRecord:  # noqa: ANN401  fields of the record
-    """The record of an operator whose expression is a rule of `compiler/graph/rules`."""
-    return OperatorRecord(name=rule.op, fusion=rule.fusion, expression=rule.expression, traits=traits, **fields)

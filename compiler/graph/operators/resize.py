@@ -28,7 +28,7 @@ def _by_axis(call: NodeCall, given: Sequence[float], default: float) -> list[flo
     """The entries of all dimensions, of which `axes` names those that `given` is for."""
     rank = len(call.tensor(0).shape)
     entries = [default] * rank
-    for axis, entry in zip(call.attribute("axes", range(rank)), given, strict=True):
+    for axis, entry in zip(call.attribute("axes", range(len(given))), given, strict=True):
         entries[axis % rank] = entry
     return entries
 
@@ -39,8 +39,11 @@ def _scales(call: NodeCall) -> list[Fraction | float]:
     if found is not None and found.size:
         return list(_by_axis(call, [float(scale) for scale in found], 1.0))
     sizes = call.required(_SIZES, "sizes")
-    named = [axis % len(x.shape) for axis in call.attribute("axes", range(len(x.shape)))]
-    ratios = [Fraction(size, x.shape[axis]) for size, axis in zip(sizes, named, strict=True)]
+    named, extents = (
+        [axis % len(x.shape) for axis in call.attribute("axes", range(len(sizes)))],
+        call.input_type().extents,
+    )
+    ratios = [Fraction(size, extents[axis]) for size, axis in zip(sizes, named, strict=True)]
     policy = call.attribute("keep_aspect_ratio_policy")
     if policy != "stretch":
         ratios = [min(ratios) if policy == "not_larger" else max(ratios)] * len(ratios)

@@ -15,7 +15,7 @@ from vdla.compiler.graph.operators.inverse_functions import INVERSE_FUNCTIONS
 from vdla.compiler.graph.operators.movement import GATHERS, MOVEMENT
 from vdla.compiler.graph.operators.normalisations import NORMALISATIONS
 from vdla.compiler.graph.operators.products import EINSUM, PRODUCTS
-from vdla.compiler.graph.operators.quantised import QUANTISE_LINEAR, QUANTISED
+from vdla.compiler.graph.operators.quantised import PRODUCT_TERMS, QUANTISE_LINEAR, QUANTISED
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait
 from vdla.compiler.graph.operators.recurrent import RECURRENT
 from vdla.compiler.graph.operators.reductions import CUMULATIVE, REDUCTIONS
@@ -37,6 +37,7 @@ _FAMILIES = (
     MOVEMENT,
     NORMALISATIONS,
     PRODUCTS,
+    PRODUCT_TERMS,
     QUANTISE_LINEAR,
     QUANTISED,
     RECURRENT,

@@ -1,41 +1,131 @@
-"""Operators on windows of images: convolutions and pools, of floats, of integers, in blocks."""
+"""Operators on windows of images, convolutions and pools, and those that repack them."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from vdla.compiler import operators, te
 from vdla.compiler.graph.integer.pools import fuse_average_pool
 from vdla.compiler.graph.integer.products import fuse_conv, fuse_conv_transpose
-from vdla.compiler.graph.layouts import convolutions as conv_layouts
-from vdla.compiler.graph.layouts import pools as pool_layouts
-from vdla.compiler.graph.operators.record import OperatorRecord, Trait, of_rule
-from vdla.compiler.graph.rules.blocked import BLOCKED
-from vdla.compiler.graph.rules.convolutions import CONVOLUTIONS
-from vdla.compiler.graph.rules.patches import PATCHES
-from vdla.compiler.graph.rules.pools import POOLS
-from vdla.compiler.graph.rules.qlinear import QLINEAR
+from vdla.compiler.graph.layouts import windowed as layouts
+from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
+from vdla.compiler.graph.rules import convolutions, pools, qlinear, transposed
+from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
+from vdla.compiler.operators.roles import PLACED
 
-_RULES = {rule.op: rule for rule in (*CONVOLUTIONS, *POOLS, *BLOCKED, *QLINEAR, *PATCHES)}
-_LAYOUTS = {**conv_layouts.CONVOLUTIONS, **pool_layouts.POOLS}
 _MEAN = Trait.POOL | Trait.COMBINING | Trait.KEEPS_MAGNITUDE | Trait.HOMOGENEOUS
 
 
-def _record(name: str, traits: Trait, **fields: Any) -> OperatorRecord:  # noqa: ANN401  fields of the record
-    return of_rule(_RULES[name], traits, layout=_LAYOUTS.get(name), **fields)
+def _global_max_pool(call: NodeCall) -> te.Tensor:
+    return operators.global_max_pool(call.tensor(0), name=call.name())
 
 
-_DESCRIBED = (
-    _record("AveragePool", _MEAN, integer=fuse_average_pool),
-    _record("Conv", Trait.CONVOLUTION | Trait.BIASED, integer=fuse_conv, output_axis=0),
-    _record("ConvInteger", Trait.CONVOLUTION),
-    _record("ConvTranspose", Trait.TRANSPOSED_CONVOLUTION | Trait.BIASED, integer=fuse_conv_transpose, output_axis=1),
-    _record("GlobalAveragePool", _MEAN, integer=fuse_average_pool),
-    _record("GlobalMaxPool", Trait.POOL | Trait.SELECTION),
-    _record("MatMulInteger", Trait.MATRIX_PRODUCT),
-    _record("MaxPool", Trait.POOL | Trait.SELECTION | Trait.HOMOGENEOUS),
-    _record("QLinearConv", Trait.CONVOLUTION, weight=3),
-    _record("QLinearMatMul", Trait.MATRIX_PRODUCT, weight=3),
-    _record("vdla.BlockedConv", Trait.CONVOLUTION),
+def _global_lp_pool(call: NodeCall) -> te.Tensor:
+    return operators.global_lp_pool(call.tensor(0), call.attribute("p", 2), name=call.name())
+
+
+def _repack(call: NodeCall) -> te.Tensor:
+    """An image in the layout of the result's type."""
+    x, kind = call.tensor(0), call.result
+    if kind.lanes:
+        return operators.to_blocked(x, kind.lanes, name=call.name())
+    return operators.from_blocked(x, kind.extents[1], name=call.name())
+
+
+def _pack_patches(call: NodeCall) -> te.Tensor:
+    """The windows of an image as channels, which a 1x1 convolution reads.
+
+    Channel (ky * KW + kx) * C + c of a window is channel c of the image at kernel position (ky,
+    kx). The result [N / batch, KH * KW * C / block, OH, OW, batch, block] has the channels and the
+    images in blocks, with zeros behind the last ones. An image [N, C, W] is one row.
+    """
+    kernel, block, batch = (call.attribute(key) for key in ("kernel_shape", "block", "batch"))
+    (row_step, column_step), (row_gap, column_gap) = call.attribute("strides"), call.attribute("dilations")
+    image = _padded(call)
+    images, channels, taps = image.shape[0], image.shape[1], image.shape[1] * kernel[0] * kernel[1]
+
+    def value(n: te.Value, g: te.Value, i: te.Value, j: te.Value, m: te.Value, b: te.Value) -> te.Value:
+        c, number = g * block + b, n * batch + m
+        tap, channel = c // channels, c % channels
+        row, column = i * row_step + tap // kernel[1] * row_gap, j * column_step + tap % kernel[1] * column_gap
+        inside = te.all_of(c < taps, number < images)
+        return te.select(inside, image[number, channel, row, column], te.const(0, image.dtype))
+
+    return te.compute(call.result.extents, value, call.name())
+
+
+def _padded(call: NodeCall) -> te.Tensor:
+    """The image with its padding, a stage of its own: each of its elements is read many times."""
+    x, (top, left, bottom, right) = call.tensor(0), call.attribute("pads")
+    count, channels, *spatial = x.shape
+    height, width = (1, *spatial)[-2:]
+
+    def value(n: te.Value, c: te.Value, h: te.Value, w: te.Value) -> te.Value:
+        inside = te.all_of(h >= top, h < top + height, w >= left, w < left + width)
+        element = x[(n, c, *(h - top, w - left)[-len(spatial) :])]
+        return te.select(inside, element, te.const(call.attribute("padding"), x.dtype))
+
+    shape = (count, channels, top + height + bottom, left + width + right)
+    return te.compute(shape, value, f"{call.name()}_padded", PLACED)
+
+
+_PATCHES = {
+    "kernel_shape": tuple,
+    "strides": tuple,
+    "pads": tuple,
+    "dilations": tuple,
+    "padding": int,
+    "block": int,
+    "batch": int,
+}
+
+WINDOWED = (
+    OperatorRecord(
+        name="Conv",
+        fusion=FusionClass.COMPLEX,
+        expression=convolutions.conv,
+        traits=Trait.CONVOLUTION | Trait.BIASED,
+        layout=layouts.conv,
+        integer=fuse_conv,
+        output_axis=0,
+    ),
+    OperatorRecord(
+        name="ConvTranspose",
+        fusion=FusionClass.COMPLEX,
+        expression=transposed.conv_transpose,
+        traits=Trait.TRANSPOSED_CONVOLUTION | Trait.BIASED,
+        integer=fuse_conv_transpose,
+        output_axis=1,
+    ),
+    *records(FusionClass.COMPLEX, {"ConvInteger": qlinear.conv_integer}, Trait.CONVOLUTION),
+    *records(FusionClass.COMPLEX, {"QLinearConv": qlinear.qlinear_conv}, Trait.CONVOLUTION, weight=3),
+    *records(FusionClass.COMPLEX, {"MatMulInteger": qlinear.matmul_integer}, Trait.MATRIX_PRODUCT),
+    *records(FusionClass.COMPLEX, {"QLinearMatMul": qlinear.qlinear_matmul}, Trait.MATRIX_PRODUCT, weight=3),
+    *records(FusionClass.REDUCTION, {"DynamicQuantizeLinear": qlinear.dynamic_quantise}),
+    OperatorRecord(
+        name="AveragePool",
+        fusion=FusionClass.REDUCTION,
+        expression=pools.average_pool,
+        traits=_MEAN,
+        layout=layouts.pool,
+        integer=fuse_average_pool,
+    ),
+    OperatorRecord(
+        name="GlobalAveragePool",
+        fusion=FusionClass.REDUCTION,
+        expression=pools.global_average_pool,
+        traits=_MEAN,
+        layout=layouts.global_average_pool,
+        integer=fuse_average_pool,
+    ),
+    OperatorRecord(
+        name="MaxPool",
+        fusion=FusionClass.REDUCTION,
+        expression=pools.max_pool,
+        traits=Trait.POOL | Trait.SELECTION | Trait.HOMOGENEOUS,
+        layout=layouts.pool,
+    ),
+    *records(FusionClass.REDUCTION, {"GlobalMaxPool": _global_max_pool}, Trait.POOL | Trait.SELECTION),
+    *records(FusionClass.REDUCTION, {"GlobalLpPool": _global_lp_pool, "LpPool": pools.lp_pool}),
+    *records(FusionClass.INJECTIVE, {"vdla.Repack": _repack}, attributes={}),
+    # Not injective: an element is read many times, and must not be computed as often.
+    *records(FusionClass.COMPLEX, {"vdla.PackPatches": _pack_patches}, attributes=_PATCHES),
 )
-_OTHERS = _RULES.keys() - {record.name for record in _DESCRIBED}
-WINDOWED = (*_DESCRIBED, *(of_rule(_RULES[name]) for name in sorted(_OTHERS)))

@@ -6,14 +6,14 @@ from vdla.compiler.graph.passes.empties import settle_empties
 from vdla.compiler.graph.passes.fold_constants import Evaluate, InferNode, fold_constants, with_own_constants
 from vdla.compiler.graph.passes.fuse_qdq import FusedGraph, explain_fusion, fuse_qdq
 from vdla.compiler.graph.passes.fusion import fuse
-from vdla.compiler.graph.passes.layouts import REPACKS, choose_layouts
+from vdla.compiler.graph.passes.layouts import REPACK, choose_layouts
 from vdla.compiler.graph.passes.movements import is_movement
 from vdla.compiler.graph.passes.pipeline import GraphPass, Observer, changes, run_passes
 from vdla.compiler.graph.passes.simplify import simplify
 from vdla.compiler.graph.passes.tabular import expand_tabular
 
 __all__ = [
-    "REPACKS",
+    "REPACK",
     "Evaluate",
     "FusedGraph",
     "GraphPass",

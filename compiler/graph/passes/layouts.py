@@ -14,8 +14,8 @@ from vdla.compiler.target import Target
 
 _CONVERSIONS = {"int8": "vdla.ToInt8", "uint8": "vdla.ToUint8"}
 
-REPACKS = ("vdla.FromBlocked", "vdla.ToBlocked")
-"""Operators that only change the layout of a value."""
+REPACK = "vdla.Repack"
+"""The operator that only changes the layout of a value: both are those of the types."""
 
 
 def choose_layouts(graph: Graph, target: Target) -> Graph:
@@ -50,19 +50,20 @@ class _Writing:
 
     def add_plain(self, node: Node, form: BlockedForm | None) -> None:
         """A node with plain results, and before it the repacks of what it is the first to read."""
-        either = {} if form is None or form.plain_node is None else {at: node.inputs[at] for at in form.reads_either}
-        found = {at: self.blocked[name] for at, name in either.items() if self._only_in_blocks(name)}
-        kept = form.plain_node if found and form is not None and form.plain_node is not None else node
-        inputs = [found[at] if at in found else self._in_plain(name) for at, name in enumerate(node.inputs)]
-        self.nodes.append(replace(kept, inputs=tuple(inputs)))
+        either = form.reads_either if form is not None and form.is_plain_reader else frozenset()
+        inputs = [
+            self.blocked[name] if at in either and self._is_only_in_blocks(name) else self._in_plain(name)
+            for at, name in enumerate(node.inputs)
+        ]
+        self.nodes.append(replace(node, inputs=tuple(inputs)))
         self.plain.update((name, name) for name in node.outputs)
 
     def add_blocked(self, node: Node, form: BlockedForm) -> None:
         """A node in blocks, and before it the repacks of what it is the first to read."""
-        (y,) = form.node.outputs
-        inputs = tuple(self._read(node, form, at) for at in range(len(form.node.inputs)))
+        y = node.outputs[0]
+        inputs = tuple(self._read(node, form, at) for at in range(len(node.inputs)))
         made = self._blocked_result(node, y) if form.writes_blocks else y
-        self.nodes.append(replace(form.node, inputs=inputs, outputs=(made,), name=node.name or y))
+        self.nodes.append(replace(node, inputs=inputs, outputs=(made,), name=node.name or y))
         if not form.writes_blocks:
             self.plain[y] = y
         elif y in self.graph.outputs:
@@ -70,9 +71,9 @@ class _Writing:
 
     def _read(self, node: Node, form: BlockedForm, at: int) -> str:
         """An input of a node in blocks."""
-        name = form.node.inputs[at]
+        name = node.inputs[at]
         if at in form.constants:
-            return self._constant(f"{name}_blocked", form.constants[at])
+            return self._constant(name, form.constants[at])
         if at in form.reads or (at in form.reads_either and name in self.blocked):
             return self._in_blocks(node, name)
         return self._in_plain(name)
@@ -83,7 +84,7 @@ class _Writing:
         self.types[made], self.blocked[name] = kind, made
         return made
 
-    def _only_in_blocks(self, name: str) -> bool:
+    def _is_only_in_blocks(self, name: str) -> bool:
         return name in self.blocked and name not in self.plain
 
     def _in_plain(self, name: str) -> str:
@@ -93,18 +94,17 @@ class _Writing:
         if name not in self.plain:
             kind = self.graph.tensor(name)
             made = name if name in self.graph.outputs else self._value(f"{name}_plain", kind)
-            blocks, attributes = self._converted(self.blocked[name], kind.dtype), {"channels": kind.extents[1]}
-            self.nodes.append(Node("vdla.FromBlocked", (blocks,), (made,), attributes, made))
+            blocks = self._converted(self.blocked[name], kind.dtype)
+            self.nodes.append(Node(REPACK, (blocks,), (made,), {}, made))
             self.plain[name] = made
         return self.plain[name]
 
     def _in_blocks(self, node: Node, name: str) -> str:
         """The name of a value in blocks."""
         if name not in self.blocked:
-            call = LayoutCall(self.graph, node, self.target)
-            kind, attributes = call.in_blocks(name), {"lanes": call.lanes(name)}
+            kind = LayoutCall(self.graph, node, self.target).in_blocks(name)
             made, image = self._value(f"{name}_blocked", kind), self._converted(self.plain[name], kind.dtype)
-            self.nodes.append(Node("vdla.ToBlocked", (image,), (made,), attributes, made))
+            self.nodes.append(Node(REPACK, (image,), (made,), {}, made))
             self.blocked[name] = made
         return self.blocked[name]
 
@@ -117,10 +117,13 @@ class _Writing:
         self.nodes.append(Node(_CONVERSIONS[dtype], (name,), (made,), {}, made))
         return made
 
-    def _constant(self, base: str, value: Array) -> str:
-        name = self._value(base, TensorType(value.dtype.name, value.shape))
-        self.constants[name] = value
-        return name
+    def _constant(self, name: str, value: Array) -> str:
+        """A constant in blocks, of so many channels as the plain one."""
+        plain, (batch, _, *plane, lanes) = self.graph.tensor(name).extents, value.shape
+        channels = plain[-3] if len(plain) > len(plane) else 1
+        made = self._value(f"{name}_blocked", TensorType(value.dtype.name, (batch, channels, *plane), lanes))
+        self.constants[made] = value
+        return made
 
     def _value(self, base: str, kind: TensorType) -> str:
         """A name that no value has."""

@@ -1,5 +1,5 @@
 """Tensor expressions of operators on windows and of integers; what an expression is, `rule.py`."""
 
-from vdla.compiler.graph.rules.rule import DeclinedError, Expression, FusionClass, NodeCall, OperatorRule
+from vdla.compiler.graph.rules.rule import DeclinedError, Expression, FusionClass, NodeCall
 
-__all__ = ["DeclinedError", "Expression", "FusionClass", "NodeCall", "OperatorRule"]
+__all__ = ["DeclinedError", "Expression", "FusionClass", "NodeCall"]

@@ -1,44 +1,52 @@
-"""Rules of convolutions: 1-D ones are two-dimensional with one row."""
+"""Rules of convolutions, in the layouts of image and result or in another one.
+
+1-D convolutions are two-dimensional with one row. A kernel in another layout than its image and its
+result repacks them: a repacked image or result is a stage of its own, which reads and writes it
+once, as a repack between two kernels would. Weights in blocks are packed at compile time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from vdla.compiler import operators, te
-from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.rules.algorithm import ALGORITHM
-from vdla.compiler.graph.rules.conv_layouts import is_laid_out, laid_out_conv
-from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
-from vdla.compiler.graph.rules.windows import spatial_options, window_options
-from vdla.compiler.ir import SMALL_FLOATS
+from vdla.compiler.graph.graph import Array, Attribute
+from vdla.compiler.graph.rules.algorithm import ALGORITHM, GIVEN, IN_BLOCKS, IN_PLAIN, LANES, LAYOUT
+from vdla.compiler.graph.rules.rule import NodeCall
+from vdla.compiler.graph.rules.windows import WindowOptions, window_options
+from vdla.compiler.operators.conv2d import lanes_of
+from vdla.compiler.operators.roles import REPACKED
+from vdla.compiler.target import Target
 
 _PLANE = 2  # spatial dimensions of the fast forms
+_SPATIAL = slice(2, 4)
 
 
-def _conv(call: NodeCall) -> te.Tensor:
-    if is_laid_out(call):
-        return laid_out_conv(call)
+def conv(call: NodeCall) -> te.Tensor:
+    """The rule of Conv, in the layouts of image and result."""
+    if _is_laid_out(call):
+        return _laid_out_conv(call)
+    if call.is_in_blocks:
+        return _conv_in_blocks(call)
     return convolve(call, call.tensor(0), call.tensor(1), call.optional(2), call.name())
 
 
 def convolve(call: NodeCall, x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, name: str) -> te.Tensor:
     """A convolution with the options of a node."""
-    kernel, groups = weight.shape[2:], call.attribute("group", 1)
-    strides, pads, dilations = window_options(call.node.attributes, x.shape[2:], kernel)
-    known = call.constants[1] if weight is call.tensor(1) else None
+    kernel, known = weight.shape[2:], call.constants[1] if weight is call.tensor(1) else None
+    options = window_options(call.node.attributes, x.shape[2:], kernel)
     if len(kernel) == _PLANE:
-        return _plane(call, x, weight, known, bias, strides, pads, dilations, groups)(name=name)
+        return _plane(call, x, weight, known, bias, options, name)
     if len(kernel) == _PLANE + 1:
-        return _volume(call, x, weight, known, bias, strides, pads, dilations, groups, name)
+        return _volume(call, x, weight, known, bias, options, name)
+    strides, pads, dilations = options
     if len(kernel) > _PLANE:
-        return operators.convolution(x, weight, bias, strides, pads, dilations, groups, name=name)
+        return operators.convolution(x, weight, bias, *options, call.attribute("group", 1), name=name)
     row, taps = (operators.unsqueeze(t, 2, name=f"{name}_{what}") for t, what in ((x, "row"), (weight, "taps")))
     known = None if known is None else known[:, :, None]
-    flat = _plane(call, row, taps, known, bias, (1, *strides), (0, pads[0], 0, pads[1]), (1, *dilations), groups)
-    return operators.squeeze(flat(name=f"{name}_plane"), 2, name=name)
+    options = (1, *strides), (0, pads[0], 0, pads[1]), (1, *dilations)
+    return operators.squeeze(_plane(call, row, taps, known, bias, options, f"{name}_plane"), 2, name=name)
 
 
 def _volume(
@@ -47,15 +55,13 @@ def _volume(
     weight: te.Tensor,
     known: Array | None,
     bias: te.Tensor | None,
-    strides: Sequence[int],
-    pads: Sequence[int],
-    dilations: Sequence[int],
-    groups: int,
+    options: WindowOptions,
     name: str,
 ) -> te.Tensor:
     """A three-dimensional convolution: the slices under a window are channels of an image."""
+    strides, pads, dilations = options
     batch, channels, depth, *plane = x.shape
-    outputs, own, taps, *kernel = weight.shape
+    outputs, inputs, taps, *kernel = weight.shape
     slices = (depth + pads[0] + pads[3] - (taps - 1) * dilations[0] - 1) // strides[0] + 1
 
     def image(n: te.Value, c: te.Value, h: te.Value, w: te.Value) -> te.Value:
@@ -66,10 +72,10 @@ def _volume(
         return te.select((place >= 0) & (place < depth), element, te.const(0, x.dtype))
 
     images = te.compute((batch * slices, channels * taps, *plane), image, f"{name}_slices")
-    flat = operators.reshape(weight, (outputs, own * taps, *kernel), name=f"{name}_taps")
-    packed = None if known is None else known.reshape(outputs, own * taps, *kernel)
-    around = (pads[1], pads[2], pads[4], pads[5])
-    rows = _plane(call, images, flat, packed, bias, strides[1:], around, dilations[1:], groups)(name=f"{name}_plane")
+    flat = operators.reshape(weight, (outputs, inputs * taps, *kernel), name=f"{name}_taps")
+    packed = None if known is None else known.reshape(outputs, inputs * taps, *kernel)
+    around = strides[1:], (pads[1], pads[2], pads[4], pads[5]), dilations[1:]
+    rows = _plane(call, images, flat, packed, bias, around, f"{name}_plane")
 
     def value(n: te.Value, k: te.Value, d: te.Value, h: te.Value, w: te.Value) -> te.Value:
         return rows[n * slices + d, k, h, w]
@@ -83,113 +89,129 @@ def _plane(
     weight: te.Tensor,
     known: Array | None,
     bias: te.Tensor | None,
-    strides: Sequence[int],
-    pads: Sequence[int],
-    dilations: Sequence[int],
-    groups: int,
-) -> partial[te.Tensor]:
-    """A two-dimensional convolution, which lacks only its name; `known` is a constant weight."""
-    if groups == x.shape[1] and weight.shape[1] == 1 and groups > 1:
-        return partial(operators.depthwise_conv2d, x, weight, bias, strides, pads, dilations)
-    if known is not None:
-        plan = operators.plan_convolution(
-            x.shape,
-            weight.shape,
-            strides,
-            pads,
-            dilations,
-            groups,
-            weight.dtype,
-            call.target,
-            call.attribute(ALGORITHM, None),
-        )
-        return partial(plan.apply, x, call.pack("weight", plan.pack(known)), bias)
-    return partial(operators.conv2d, x, weight, bias, strides, pads, dilations, groups, target=call.target)
-
-
-def _conv_transpose(call: NodeCall) -> te.Tensor:
-    x, weight = call.tensor(0), call.tensor(1)
-    kernel, result = weight.shape[2:], call.extents[2:]
-    strides, dilations = spatial_options(call, len(kernel))
-    pads, extra = _transposed_pads(call, x.shape[2:], kernel, result)
-    groups, known, bias = call.attribute("group", 1), call.constants[1], call.optional(2)
-    if known is not None and len(kernel) <= _PLANE and set(dilations) == {1} and x.dtype not in SMALL_FLOATS:
-        if len(kernel) == _PLANE:
-            return _by_phases(call, x, known, bias, strides, pads, call.extents, call.name())
-        row, flat = operators.unsqueeze(x, 2, name=f"{call.name()}_row"), known[:, :, None]
-        shape, around = (*call.extents[:2], 1, *result), (0, pads[0], 0, pads[1])
-        plane = _by_phases(call, row, flat, bias, (1, *strides), around, shape, f"{call.name()}_plane")
-        return operators.squeeze(plane, 2, name=call.name())
-    return operators.conv_transpose(x, weight, bias, strides, pads, extra, dilations, groups, name=call.name())
-
-
-def _by_phases(
-    call: NodeCall,
-    x: te.Tensor,
-    weight: Array,
-    bias: te.Tensor | None,
-    strides: Sequence[int],
-    pads: Sequence[int],
-    shape: Sequence[int],
+    options: WindowOptions,
     name: str,
 ) -> te.Tensor:
-    """A transposed convolution as one convolution with the phases of its stride as channels.
+    """A two-dimensional convolution; `known` is a constant weight."""
+    groups = call.attribute("group", 1)
+    if groups == x.shape[1] and weight.shape[1] == 1 and groups > 1:
+        return operators.depthwise_conv2d(x, weight, bias, *options, name=name)
+    if known is None:
+        return operators.conv2d(x, weight, bias, *options, groups, target=call.target, name=name)
+    algorithm = call.attribute(ALGORITHM, None)
+    plan = operators.plan_convolution(x.shape, weight.shape, *options, groups, weight.dtype, call.target, algorithm)
+    return plan.apply(x, call.pack("weight", plan.pack(known)), bias, name)
 
-    Result q = o * stride + p sums the elements o - t times the taps p + t * stride.
+
+# --- blocks of channels ---------------------------------------------------------------------------
+
+
+def convolution_plan(
+    attributes: Mapping[str, Attribute],
+    x_shape: Sequence[int],
+    weight_shape: Sequence[int],
+    dtype: str,
+    target: Target,
+    *,
+    lanes: int,
+    into_blocks: bool,
+) -> operators.ConvolutionPlan:
+    """The plan of a convolution with a node's options; `lanes` are those of x, 0 if it is plain.
+
+    `x_shape` is that of the plain image.
+
+    Raises:
+        OperatorError: the algorithm that a node asks for does not apply.
     """
-    groups, result = call.attribute("group", 1), shape[2:]
-    phases, taps = strides[0] * strides[1], [-(-k // s) for k, s in zip(weight.shape[2:], strides, strict=True)]
-    counts = [(result[d] + pads[d] - 1) // strides[d] + 1 for d in range(_PLANE)]
-    after = [counts[d] - x.shape[2 + d] for d in range(_PLANE)]
-    kernel = _phase_weights(weight, strides, taps, groups)
-    around = (taps[0] - 1, taps[1] - 1, max(after[0], 0), max(after[1], 0))
-    plan = operators.plan_convolution(x.shape, kernel.shape, 1, around, 1, groups, x.dtype, call.target)
-    total = plan.apply(x, call.pack("weight", plan.pack(kernel)), None, f"{name}_phases")
-
-    def value(n: te.Value, k: te.Value, h: te.Value, w: te.Value) -> te.Value:
-        row, column = h + pads[0], w + pads[1]
-        channel = k * phases + row % strides[0] * strides[1] + column % strides[1]
-        element = total[n, channel, row // strides[0], column // strides[1]]
-        return element if bias is None else element + bias[k]
-
-    return te.compute(shape, value, name)
+    return operators.plan_convolution(
+        x_shape,
+        weight_shape,
+        *window_options(attributes, x_shape[_SPATIAL], weight_shape[_SPATIAL]),
+        attributes.get("group", 1),
+        dtype,
+        target,
+        attributes.get(ALGORITHM),
+        layout=f"NCHW{lanes}c" if lanes else "NCHW",
+        result_layout="blocks" if into_blocks else "NCHW",
+        weight_lanes=attributes.get(LANES),
+    )
 
 
-def _phase_weights(weight: Array, strides: Sequence[int], taps: Sequence[int], groups: int) -> Array:
-    """[CO * phases, C / groups, taps...]: the taps of each phase, turned around, zeros for none."""
-    channels, own = weight.shape[0] // groups, weight.shape[1]
-    short = [(0, t * s - k) for t, s, k in zip(taps, strides, weight.shape[2:], strict=True)]
-    whole = np.pad(weight, [(0, 0), (0, 0), *short])
-    apart = whole.reshape(groups, channels, own, taps[0], strides[0], taps[1], strides[1])
-    ordered = apart.transpose(0, 2, 4, 6, 1, 3, 5)[..., ::-1, ::-1]  # groups, CO, phases, C, taps
-    return np.ascontiguousarray(ordered.reshape(-1, channels, *taps))
+def _plan(call: NodeCall, weight: Array, lanes: int, *, into_blocks: bool) -> operators.ConvolutionPlan:
+    """The plan of a node, in a layout."""
+    image = call.input_type()
+    return convolution_plan(
+        call.node.attributes,
+        image.extents,
+        weight.shape,
+        image.dtype,
+        call.target,
+        lanes=lanes,
+        into_blocks=into_blocks,
+    )
 
 
-def _transposed_pads(
-    call: NodeCall, extents: Sequence[int], kernel: Sequence[int], result: Sequence[int]
-) -> tuple[Sequence[int], Sequence[int]]:
-    """Padding and output padding: those of the attributes, or such that the result is as large as
-    it is.
+def _conv_in_blocks(call: NodeCall) -> te.Tensor:
+    """The convolution of a node whose image or result is in blocks."""
+    x, weight, bias = call.tensor(0), call.constant(1, "weight"), call.constant(2, "bias")
+    if weight is None:
+        call.decline("have a weight")
+    plan = _plan(call, weight, call.input_type().lanes, into_blocks=bool(call.result.lanes))
+    added = None if bias is None else call.pack("bias", plan.pack_bias(bias))
+    return plan.apply(x, call.pack("weight", plan.pack(weight)), added, call.name())
+
+
+# --- another layout than that of the values -------------------------------------------------------
+
+
+def _is_laid_out(call: NodeCall) -> bool:
+    """Whether a node asks for a layout or for lanes."""
+    return LAYOUT in call.node.attributes or LANES in call.node.attributes
+
+
+def _laid_out_conv(call: NodeCall) -> te.Tensor:
+    """The convolution of a node with a layout or lanes.
+
+    Raises:
+        DeclinedError: its operands are not constant, or it is in this layout without repacking.
     """
-    rank, auto = len(kernel), call.attribute("auto_pad", "NOTSET")
-    none, extra = (0,) * (2 * rank), tuple(call.attribute("output_padding", (0,) * rank))
-    if auto == "NOTSET" and "output_shape" not in call.node.attributes:
-        return tuple(call.attribute("pads", none)), extra
-    if auto == "VALID":
-        return none, extra
-    strides, dilations = spatial_options(call, rank)
-    before, after, added = [], [], []
-    for d in range(rank):
-        total = strides[d] * (extents[d] - 1) + extra[d] + (kernel[d] - 1) * dilations[d] + 1 - result[d]
-        cut = max(total, 0)
-        half = cut // 2 if auto == "SAME_UPPER" else cut - cut // 2
-        before.append(half)
-        after.append(cut - half)
-        added.append(extra[d] + cut - total)
-    return (*before, *after), added
+    x, weight, bias = call.tensor(0), call.constant(1, "weight"), call.constant(2, "bias")
+    if weight is None or weight.ndim != 4:
+        call.decline("have a weight [CO, CI, KH, KW]")
+    image, lanes = _image(call, x)
+    layout, result_lanes = call.attribute(LAYOUT, GIVEN), call.result.lanes
+    plan = _plan(call, weight, lanes, into_blocks=bool(result_lanes) if layout == GIVEN else layout == IN_BLOCKS)
+    is_same = plan.is_blocked == bool(result_lanes) and result_lanes in (0, plan.lanes)
+    if is_same and image is x and plan.lanes == replace(plan, weight_lanes=None).lanes:
+        call.decline("be in another layout than its image and result")
+    added = None if bias is None else call.pack("bias", plan.pack_bias(bias))
+    packed = call.pack("weight", plan.pack(weight))
+    if is_same:
+        return plan.apply(image, packed, added, call.name())
+    return _result(call, plan.apply(image, packed, added, f"{call.name()}_inside"), plan)
 
 
-CONVOLUTIONS = (
-    OperatorRule("Conv", FusionClass.COMPLEX, _conv),
-    OperatorRule("ConvTranspose", FusionClass.COMPLEX, _conv_transpose),
-)
+def _image(call: NodeCall, x: te.Tensor) -> tuple[te.Tensor, int]:
+    """The image in the layout inside of the kernel, and its lanes, 0 for a plain one."""
+    layout, kind = call.attribute(LAYOUT, GIVEN), call.input_type()
+    channels = kind.extents[1]
+    if layout == IN_PLAIN and kind.lanes:
+        return _placed(operators.from_blocked(x, channels, name=f"{call.name()}_plain")), 0
+    if layout == IN_BLOCKS and not kind.lanes:
+        lanes = lanes_of(channels, x.dtype, call.target)
+        return _placed(operators.to_blocked(x, lanes, name=f"{call.name()}_blocks")), lanes
+    return x, kind.lanes
+
+
+def _result(call: NodeCall, inside: te.Tensor, plan: operators.ConvolutionPlan) -> te.Tensor:
+    """The result in the layout of its type."""
+    channels, whole = plan.weight_shape[0], _placed(inside)
+    if not call.result.lanes:
+        return operators.from_blocked(whole, channels, name=call.name())
+    plain = operators.from_blocked(whole, channels, name=f"{call.name()}_plain_result") if plan.is_blocked else whole
+    return operators.to_blocked(plain, call.result.lanes, name=call.name())
+
+
+def _placed(image: te.Tensor) -> te.Tensor:
+    """An image as a stage of its own."""
+    return te.compute(image.shape, lambda *i: image[i], f"{image.name}_repacked", REPACKED)

@@ -9,7 +9,7 @@ import numpy as np
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.rules.requantise import bounds, far, rescaled_sums, scales, zero_point
-from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
+from vdla.compiler.graph.rules.rule import NodeCall
 from vdla.compiler.ir import limits
 from vdla.compiler.operators.pool import reduce_windows
 from vdla.compiler.operators.quantisation import activation_shift, requantise
@@ -20,7 +20,8 @@ from vdla.support.window import Window
 _WINDOW = ("kernel_shape", "strides", "pads", "dilations")
 
 
-def _qadd(call: NodeCall) -> te.Tensor:
+def qadd(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QAdd."""
     tensors, (first, second) = (call.tensor(0), call.tensor(1)), call.attribute("factors")
     a_zero, b_zero = _zero_points(call, tensors)
     offset = -(first * a_zero + second * b_zero)
@@ -35,7 +36,8 @@ def _qadd(call: NodeCall) -> te.Tensor:
     return operators.combine_elements("vdla.QAdd", value, tensors, call.name())
 
 
-def _qmul(call: NodeCall) -> te.Tensor:
+def qmul(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QMul."""
     tensors = call.tensor(0), call.tensor(1)
     a_zero, b_zero = _zero_points(call, tensors)
     rescale = rescaled_sums(call, math.prod(_distances(call)))
@@ -57,7 +59,8 @@ def _distances(call: NodeCall) -> tuple[int, int]:
     return far(call.attribute("a_zero_point")), far(call.attribute("b_zero_point"))
 
 
-def _qrescale(call: NodeCall) -> te.Tensor:
+def qrescale(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QRescale."""
     return _rescaled(call, call.tensor(0), call.name())
 
 
@@ -67,7 +70,8 @@ def _rescaled(call: NodeCall, x: te.Tensor, name: str) -> te.Tensor:
     return operators.elementwise(x, lambda v: rescale(te.cast("int32", v) - zero, 0), name)
 
 
-def _qleaky_relu(call: NodeCall) -> te.Tensor:
+def qleaky_relu(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QLeakyRelu."""
     zero, factors = zero_point(call, "x_zero_point", call.tensor(0).dtype), call.attribute("factors")
     rescale = rescaled_sums(call, max(factors) * far(call.attribute("x_zero_point")))
 
@@ -78,7 +82,8 @@ def _qleaky_relu(call: NodeCall) -> te.Tensor:
     return operators.elementwise(call.tensor(0), value, call.name())
 
 
-def _qtable(call: NodeCall) -> te.Tensor:
+def qtable(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QTable."""
     x = call.tensor(0)
     table, least = _table(call, x.dtype), limits(x.dtype)[0]
     return operators.elementwise(x, lambda v: table[te.cast("int32", v) - int(least)], call.name())
@@ -90,20 +95,22 @@ def _table(call: NodeCall, dtype: str) -> te.Tensor:
     return call.pack("table", table.astype(dtype))
 
 
-def _to_int8(call: NodeCall) -> te.Tensor:
+def to_int8(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.ToInt8: uint8 numbers less 128."""
     return operators.elementwise(call.tensor(0), lambda v: te.cast("int8", te.cast("int32", v) - 128), call.name())
 
 
-def _to_uint8(call: NodeCall) -> te.Tensor:
+def to_uint8(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.ToUint8: int8 numbers plus 128."""
     return operators.elementwise(call.tensor(0), lambda v: te.cast("uint8", te.cast("int32", v) + 128), call.name())
 
 
 # --- pools ----------------------------------------------------------------------------------------
 
 
-def qmax_pool(call: NodeCall, layout: str = "NCHW") -> te.Tensor:
-    """The largest element of each window of an image in a layout, requantised."""
-    kernel, strides, pads, dilations = (call.attribute(key) for key in _WINDOW)
+def qmax_pool(call: NodeCall) -> te.Tensor:
+    """The largest element of each window, requantised."""
+    layout, kernel, strides, pads, dilations = call.input_type().layout, *(call.attribute(key) for key in _WINDOW)
     keeps_scale = _keeps_scale(call)
     name = call.name() if keeps_scale else f"{call.name()}_largest"
     largest = operators.max_pool(call.tensor(0), kernel, strides, pads, dilations, layout=layout, name=name)
@@ -119,14 +126,17 @@ def _keeps_scale(call: NodeCall) -> bool:
 def qaverage_pool(call: NodeCall) -> te.Tensor:
     """Sums, and a scale for each position, by the number of elements that it averages.
 
-    Dimensions behind the windows, the lanes of blocks, stay as they are.
+    Dimensions behind the windows, the lanes of blocks, stay as they are; the mean of whole images
+    in blocks is plain.
     """
     x = call.tensor(0)
+    if call.input_type().lanes and not call.result.lanes:
+        return _mean_of_blocks(call, x)
     kernel, strides, pads, dilations = (call.attribute(key) for key in _WINDOW)
     zero, last = zero_point(call, "x_zero_point", x.dtype), 2 + len(kernel)
     windows = windows_of(call.name(), x.shape[2:last], kernel, strides, pads, dilations)
     sums = reduce_windows(te.sum, x, windows, 0, f"{call.name()}_sum", lambda v: te.cast("int32", v) - zero)
-    scale = quotients(call, windows)
+    scale = _quotients(call, windows)
     factors = call.pack("scale", scale)
     greatest, added = math.prod(kernel) * far(call.attribute("x_zero_point")), zero_point(call, "y_zero_point", x.dtype)
 
@@ -137,7 +147,17 @@ def qaverage_pool(call: NodeCall) -> te.Tensor:
     return te.compute(sums.shape, value, call.name())
 
 
-def quotients(call: NodeCall, windows: Window) -> Array:
+def _mean_of_blocks(call: NodeCall, x: te.Tensor) -> te.Tensor:
+    """The mean of each channel of an image in blocks."""
+    kind, kernel = call.input_type(), call.attribute("kernel_shape")
+    [scale] = _quotients(call, windows_of(call.name(), kind.extents[2:], kernel, 1, 0, 1)).tolist()
+    zeros = zero_point(call, "x_zero_point", x.dtype), zero_point(call, "y_zero_point", call.result.dtype)
+    return operators.qglobal_average_pool(
+        x, kind.layout, kind.extents[1], scale, *zeros, call.result.dtype, bounds(call), call.name()
+    )
+
+
+def _quotients(call: NodeCall, windows: Window) -> Array:
     """The scale over the count of each window; one number if all counts are equal."""
     real = np.ldexp(call.attribute("multiplier").astype(np.float64), -call.attribute("shift"))
     counts = np.ones((), np.int64)
@@ -149,16 +169,3 @@ def quotients(call: NodeCall, windows: Window) -> Array:
         counts = counts.reshape(-1)[:1]
     multiplier, shift = scales_from_floats(real / np.maximum(counts, 1))
     return np.asarray(np.ldexp(multiplier.astype(np.float64), -shift), np.float32)
-
-
-INTEGER_ELEMENTWISE = (
-    OperatorRule("vdla.QAdd", FusionClass.INJECTIVE, _qadd),
-    OperatorRule("vdla.QMul", FusionClass.INJECTIVE, _qmul),
-    OperatorRule("vdla.QRescale", FusionClass.INJECTIVE, _qrescale),
-    OperatorRule("vdla.QLeakyRelu", FusionClass.INJECTIVE, _qleaky_relu),
-    OperatorRule("vdla.QTable", FusionClass.INJECTIVE, _qtable),
-    OperatorRule("vdla.ToInt8", FusionClass.INJECTIVE, _to_int8),
-    OperatorRule("vdla.ToUint8", FusionClass.INJECTIVE, _to_uint8),
-    OperatorRule("vdla.QMaxPool", FusionClass.REDUCTION, qmax_pool),
-    OperatorRule("vdla.QAveragePool", FusionClass.REDUCTION, qaverage_pool),
-)

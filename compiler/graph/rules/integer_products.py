@@ -1,7 +1,8 @@
 """Rules of quantised convolutions and matrix products.
 
 One group, depthwise convolutions and dense layers use dot-product instructions; other groups and
-products of two activations are summed in int32.
+products of two activations are summed in int32. Images of convolutions are plain or in blocks of
+channels, [N, C / lanes, H, W, lanes], whose elements are what the target's dot products read.
 """
 
 from __future__ import annotations
@@ -10,8 +11,17 @@ import numpy as np
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.rules.requantise import EXACT_SUM, bounds, centred, far, greatest_sum, rescaled, scales
-from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
+from vdla.compiler.graph.rules.requantise import (
+    EXACT_SUM,
+    bounds,
+    centred,
+    far,
+    greatest_sum,
+    rescaled,
+    scales,
+    zero_point,
+)
+from vdla.compiler.graph.rules.rule import NodeCall
 
 _PLANE = 2  # spatial dimensions of the fast forms
 _Options = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # strides, pads, dilations
@@ -34,10 +44,17 @@ def packed_inputs(call: NodeCall, packed: operators.PackedWeights) -> tuple[te.T
     return call.pack("weight", packed.weight), call.pack("bias", packed.bias), call.pack("scale", packed.scale)
 
 
+def zero_points(call: NodeCall) -> tuple[int, int]:
+    """Those of the image and of the result, in their dtypes."""
+    x, y = call.input_type().dtype, call.result.dtype
+    return zero_point(call, "x_zero_point", x), zero_point(call, "y_zero_point", y)
+
+
 # --- convolutions ---------------------------------------------------------------------------------
 
 
-def _qconv(call: NodeCall) -> te.Tensor:
+def qconv(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QConv, in the layouts of image and result."""
     x, (weight, bias) = call.tensor(0), weight_and_bias(call)
     strides, pads, dilations = (call.attribute(key) for key in ("strides", "pads", "dilations"))
     if weight.ndim == 2 + _PLANE:
@@ -51,28 +68,40 @@ def _qconv(call: NodeCall) -> te.Tensor:
 
 def _plane(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, options: _Options, name: str) -> te.Tensor:
     """A two-dimensional convolution by dot products where there is a form of them."""
-    groups, zero_point, result = (call.attribute(key) for key in ("group", "x_zero_point", "y_zero_point"))
-    depthwise = groups == x.shape[1] == len(weight) and groups > 1
-    if (groups > 1 and not depthwise) or _greatest(call, weight, bias) > EXACT_SUM:
+    groups, layout = call.attribute("group"), call.input_type().layout
+    is_depthwise = groups == len(weight) and weight.shape[1] == 1 and groups > 1
+    if _greatest(call, weight, bias) > EXACT_SUM:
         return _summed(call, x, weight, bias, options, name)
-    strides, pads, dilations = options
-    if depthwise:
-        packed = operators.pack_qdepthwise_conv2d(
-            weight, scales(call), call.target, bias, zero_point, "int8", strides, dilations
-        )
-        return operators.qdepthwise_conv2d(
-            x, *packed_inputs(call, packed), call.target, weight.shape[2:], zero_point, result, "int8",
-            strides, pads, dilations, packed.largest_sum, bounds(call), name=name,
-        )  # fmt: skip
-    packed = operators.pack_qconv2d(weight, scales(call), call.target, bias, zero_point, "int8")
+    if is_depthwise and layout == call.result.layout:
+        return _depthwise(call, x, weight, bias, options, name)
+    if groups > 1:
+        return _summed(call, x, weight, bias, options, name)
+    zero, result, dtype = *zero_points(call), call.result.dtype
+    channels = None if call.result.lanes else len(weight)
+    packed = operators.pack_qconv2d(weight, scales(call), call.target, bias, zero, x.dtype)
     return operators.qconv2d(
-        x, *packed_inputs(call, packed), call.target, len(weight), zero_point, result, "int8",
-        strides, pads, dilations, packed.largest_sum, bounds(call), name=name,
+        x, *packed_inputs(call, packed), call.target, channels, zero, result, dtype, *options,
+        packed.largest_sum, bounds(call, dtype), layout, "blocks" if call.result.lanes else "NCHW", name,
+    )  # fmt: skip
+
+
+def _depthwise(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, options: _Options, name: str) -> te.Tensor:
+    """A convolution with one kernel a channel, in one layout."""
+    zero, result, dtype, layout = *zero_points(call), call.result.dtype, call.result.layout
+    strides, _, dilations = options
+    packed = operators.pack_qdepthwise_conv2d(
+        weight, scales(call), call.target, bias, zero, x.dtype, strides, dilations, layout
+    )
+    return operators.qdepthwise_conv2d(
+        x, *packed_inputs(call, packed), call.target, weight.shape[2:], zero, result, dtype, *options,
+        packed.largest_sum, bounds(call, dtype), layout, name,
     )  # fmt: skip
 
 
 def _summed(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, options: _Options, name: str) -> te.Tensor:
-    """A convolution of int32."""
+    """A convolution of int32, of plain images."""
+    if call.is_in_blocks:
+        call.decline("have one group or one channel a group, and sums below 2**29, in blocks of channels")
     data = centred(call, x, call.attribute("x_zero_point"), "centred")
     wide, added, groups = weight.astype(np.int32), call.pack("bias", bias), call.attribute("group")
     if weight.ndim == 2 + _PLANE:
@@ -89,7 +118,8 @@ def _summed(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, options: _
 # --- matrices -------------------------------------------------------------------------------------
 
 
-def _qdense(call: NodeCall) -> te.Tensor:
+def qdense(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QDense."""
     x, (weight, bias) = call.tensor(0), weight_and_bias(call)
     name, is_matrix = call.name(), len(x.shape) == _PLANE
     rows = x if is_matrix else operators.reshape(x, (-1, x.shape[-1]), name=f"{name}_rows")
@@ -98,20 +128,21 @@ def _qdense(call: NodeCall) -> te.Tensor:
 
 
 def _dense(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, name: str) -> te.Tensor:
-    greatest, zero_point = _greatest(call, weight, bias), call.attribute("x_zero_point")
+    greatest, zero = _greatest(call, weight, bias), call.attribute("x_zero_point")
     if greatest > EXACT_SUM:
-        data = centred(call, x, zero_point, "centred")
+        data = centred(call, x, zero, "centred")
         wide = call.pack("weight", np.ascontiguousarray(weight.T.astype(np.int32)))
         total = operators.matmul(data, wide, call.pack("bias", bias), name=f"{name}_total")
         return rescaled(call, total, 1, greatest, name)
-    packed = operators.pack_qdense(weight, scales(call), call.target, bias, zero_point, "int8")
+    packed = operators.pack_qdense(weight, scales(call), call.target, bias, zero, "int8")
     return operators.qdense(
         x, *packed_inputs(call, packed), call.target, len(weight), call.attribute("y_zero_point"), "int8",
         packed.largest_sum, bounds(call), name,
     )  # fmt: skip
 
 
-def _qmatmul(call: NodeCall) -> te.Tensor:
+def qmatmul(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QMatMul."""
     zeros = call.attribute("a_zero_point"), call.attribute("b_zero_point")
     a, b = (centred(call, call.tensor(i), zeros[i], f"{i}_centred") for i in range(2))
     depth = a.shape[-1]
@@ -119,10 +150,3 @@ def _qmatmul(call: NodeCall) -> te.Tensor:
         call.decline("have a static number of terms")
     total = operators.matmul(a, b, name=f"{call.name()}_total")
     return rescaled(call, total, 0, depth * far(zeros[0]) * far(zeros[1]), call.name())
-
-
-INTEGER_PRODUCTS = (
-    OperatorRule("vdla.QConv", FusionClass.COMPLEX, _qconv),
-    OperatorRule("vdla.QDense", FusionClass.COMPLEX, _qdense),
-    OperatorRule("vdla.QMatMul", FusionClass.COMPLEX, _qmatmul),
-)

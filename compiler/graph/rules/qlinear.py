@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.rules.convolutions import convolve
-from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
+from vdla.compiler.graph.rules.rule import NodeCall
 
 _BYTES = ("int8", "uint8")
 _ZERO = te.const(0, "int32")
@@ -72,11 +72,13 @@ def _convolution(
     return convolve(call, image, kernel, bias, name)
 
 
-def _conv_integer(call: NodeCall) -> te.Tensor:
+def conv_integer(call: NodeCall) -> te.Tensor:
+    """The rule of ConvInteger."""
     return _convolution(call, (0, 2), (1, 3), None, call.name())
 
 
-def _qlinear_conv(call: NodeCall) -> te.Tensor:
+def qlinear_conv(call: NodeCall) -> te.Tensor:
+    """The rule of QLinearConv."""
     total = _convolution(call, (0, 2), (3, 5), call.optional(8), f"{call.name()}_total")
     return _requantised(call, total, (1, 4, 6), 7, (lambda i: _ZERO, lambda i: i[1]))
 
@@ -90,16 +92,18 @@ def _matrix(call: NodeCall, a: tuple[int, int], b: tuple[int, int], name: str) -
     return operators.matmul(left, right, name=name)
 
 
-def _matmul_integer(call: NodeCall) -> te.Tensor:
+def matmul_integer(call: NodeCall) -> te.Tensor:
+    """The rule of MatMulInteger."""
     return _matrix(call, (0, 2), (1, 3), call.name())
 
 
-def _qlinear_matmul(call: NodeCall) -> te.Tensor:
+def qlinear_matmul(call: NodeCall) -> te.Tensor:
+    """The rule of QLinearMatMul."""
     total = _matrix(call, (0, 2), (3, 5), f"{call.name()}_total")
     return _requantised(call, total, (1, 4, 6), 7, (lambda i: i[-2], lambda i: i[-1]))
 
 
-def _dynamic_quantise(call: NodeCall) -> tuple[te.Tensor, ...]:
+def dynamic_quantise(call: NodeCall) -> tuple[te.Tensor, ...]:
     """uint8 over the range of the data, 0 included."""
     x, names = call.tensor(0), [call.name(n) if call.wants(n) else f"{call.name()}_result{n}" for n in range(3)]
     low = operators.min(x, name=f"{names[0]}_low")
@@ -117,12 +121,3 @@ def _dynamic_quantise(call: NodeCall) -> tuple[te.Tensor, ...]:
         return te.cast("uint8", ratio + te.cast("float32", zero_point[_ZERO]))
 
     return te.compute(x.shape, value, names[0]), scale, zero_point
-
-
-QLINEAR = (
-    OperatorRule("ConvInteger", FusionClass.COMPLEX, _conv_integer),
-    OperatorRule("DynamicQuantizeLinear", FusionClass.REDUCTION, _dynamic_quantise),
-    OperatorRule("MatMulInteger", FusionClass.COMPLEX, _matmul_integer),
-    OperatorRule("QLinearConv", FusionClass.COMPLEX, _qlinear_conv),
-    OperatorRule("QLinearMatMul", FusionClass.COMPLEX, _qlinear_matmul),
-)

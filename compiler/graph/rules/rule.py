@@ -41,6 +41,9 @@ class NodeCall:
     A constant input has a placeholder in `tensors` as well; a rule that needs only the value leaves
     the placeholder out of its expressions.
 
+    `types` are those of the outputs, `input_types` those of the inputs. An image in blocks of
+    channels is a tensor of five dimensions, as its array.
+
     `packed` collects the constants that the rule makes at compile time, such as packed weights: the
     placeholders, which are inputs of the kernel behind those of the node, and their values.
     """
@@ -51,6 +54,7 @@ class NodeCall:
     types: tuple[TensorType | None, ...]
     target: Target
     packed: dict[te.Tensor, Array] = field(default_factory=dict)
+    input_types: tuple[TensorType | None, ...] = ()
 
     def pack(self, what: str, value: Array) -> te.Tensor:
         """A constant made at compile time, as an input of the kernel."""
@@ -111,12 +115,23 @@ class NodeCall:
             self.decline("have a result")
         return found
 
+    def input_type(self, index: int = 0) -> TensorType:
+        """The type of an input that is present."""
+        kind = self.input_types[index]
+        assert kind is not None
+        return kind
+
+    @property
+    def is_in_blocks(self) -> bool:
+        """Whether the first input or the first output is in blocks of channels."""
+        return any(kind is not None and kind.lanes for kind in (*self.input_types[:1], *self.types[:1]))
+
     @property
     def extents(self) -> tuple[int, ...]:
-        """The extents of the first output; a scalar has one of 1."""
+        """The extents of the tensor of the first output; a scalar has one of 1."""
         if not self.result.static:
             self.decline(f"have a result of static shape, got {self.result}")
-        return self.result.extents or (1,)
+        return self.result.array_shape or (1,)
 
     def wants(self, index: int) -> bool:
         """Whether the node has an output."""
@@ -128,15 +143,6 @@ class NodeCall:
 
 
 Expression = Callable[[NodeCall], te.Tensor | Sequence[te.Tensor]]
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorRule:
-    """The tensor expression of an operator, and how it fuses."""
-
-    op: str
-    fusion: FusionClass
-    expression: Expression
 
 
 # --- 16-bit floats --------------------------------------------------------------------------------

@@ -10,34 +10,16 @@ import numpy.typing as npt
 
 from vdla.compiler import te
 from vdla.compiler.operators.definitions.definition import DefinitionError, per_axis
+from vdla.support.window import Window
 
 _PLACES = ("z", "y", "x")  # the spatial axes, the last ones where there are fewer
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingWindow:
-    """A window over `size`: `taps` elements, `dilations` apart, `strides` from place to place; each
-    axis has padding `before` and `after` it.
+class SlidingWindow(Window):
+    """A window as the definitions need it: with names of its axes, and classes of its places by the
+    taps that read padding.
     """
-
-    size: tuple[int, ...]
-    taps: tuple[int, ...]
-    strides: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    dilations: tuple[int, ...]
-
-    @property
-    def span(self) -> tuple[int, ...]:
-        """Elements from the first to the last tap along each axis."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.taps, self.dilations, strict=True))
-
-    @property
-    def places(self) -> tuple[int, ...]:
-        """Windows along each axis."""
-        padded = (sum(each) for each in zip(self.size, self.before, self.after, strict=True))
-        each = zip(padded, self.span, self.strides, strict=True)
-        return tuple((extent - span) // step + 1 for extent, span, step in each)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -58,8 +40,8 @@ class SlidingWindow:
 
     def reads(self, places: Sequence[te.Value], taps: Sequence[te.ReduceAxis]) -> list[te.Value]:
         """The element of the padded input under each tap."""
-        each = zip(places, self.strides, taps, self.dilations, strict=True)
-        return [place * step + tap * d for place, step, tap, d in each]
+        pairs = enumerate(zip(places, taps, strict=True))
+        return [self.padded_position(axis, place, tap) for axis, (place, tap) in pairs]
 
     def border(self, axis: int) -> Border:
         """The places along an axis whose windows reach padding."""
@@ -79,9 +61,7 @@ class SlidingWindow:
 
     def reads_inside(self, axis: int) -> npt.NDArray[np.bool_]:
         """[class, tap]: whether the tap reads the input rather than padding, along an axis."""
-        place, tap = np.array(self.border(axis).firsts)[:, None], np.arange(self.taps[axis])
-        at = place * self.strides[axis] + tap * self.dilations[axis] - self.before[axis]
-        return np.asarray((at >= 0) & (at < self.size[axis]))
+        return np.asarray(self.reads_image(axis)[self.border(axis).firsts])
 
 
 @dataclass(frozen=True, slots=True)

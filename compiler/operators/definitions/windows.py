@@ -114,9 +114,8 @@ def pooling(
     if kind not in ("max", "average"):
         raise DefinitionError(f"{where}: kind must be max or average, got {kind!r}")
     window = sliding(where, size, kernel, strides, pads, dilations)
-    sides = (*window.before, *window.after)
-    if any(pad >= taps for pad, taps in zip(sides, window.taps * 2, strict=True)):
-        got = f"{list(sides)} for {list(window.taps)}"
+    if any(pad >= taps for pad, taps in zip(window.pads, window.taps * 2, strict=True)):
+        got = f"{list(window.pads)} for {list(window.taps)}"
         raise DefinitionError(f"{where}: pads must be less than the kernel, got {got}")
     data = te.placeholder((batch, channels, *window.size), dtype, "data")
     image, taps = window.padded(data, int(limits(dtype)[0]) if kind == "max" else fill), window.axes()

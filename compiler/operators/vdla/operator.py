@@ -37,12 +37,14 @@ from vdla.support.suggest import did_you_mean
 class Layout:
     """A layout by name, and its dimensions as the program's tensors describe them.
 
-    With `gaps`, sections of channels are not whole blocks, and have padding between them.
+    With `gaps`, sections of channels are not whole blocks, and have padding between them. A layout
+    that `holds_patches` has the elements of a window of the image in the place of its channels.
     """
 
     name: str
     dimensions: str
     gaps: bool = False
+    holds_patches: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -52,7 +54,7 @@ def in_sections(layout: Layout, at: int, *, gaps: bool = False) -> Layout:
     """The layout with a dimension G of sections of channels, of this place: 1 behind a batch."""
     sides = layout.dimensions.split(", ")
     dimensions = ", ".join([*sides[:at], "sections", *sides[at:]])
-    return Layout(f"{layout.name[:at]}G{layout.name[at:]}", dimensions, gaps)
+    return replace(layout, name=f"{layout.name[:at]}G{layout.name[at:]}", dimensions=dimensions, gaps=gaps)
 
 
 Array = npt.NDArray[Any]

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from vdla.compiler.graph import Graph, GraphError, Node, TensorType, check_graph
+from vdla.compiler.graph.accelerator import ACCELERATED
+from vdla.compiler.graph.grid import GRID
+from vdla.compiler.graph.groups import FUSED
 
 ROW, WEIGHT, RESULT = (TensorType("float32", shape) for shape in ((1, 2), (2, 3), (1, 3)))
 
@@ -112,6 +115,15 @@ def test_the_bytes_of_a_tensor_are_those_of_its_type(dtype: str, nbytes: int) ->
         ("Transpose", {"perm": 1}, "Transpose y: attribute perm must be a tuple of integers, got 1"),
         ("Concat", {}, "Concat y: attribute axis must be given, got none"),
         ("vdla.QDense", {}, "vdla.QDense y: attribute x_zero_point must be given, got none"),
+        ("vdla.Repack", {"lanes": 4}, "vdla.Repack y: attributes must be those of vdla.Repack (none), got lanes"),
+        ("vdla.RowTerms", {"factor": 1}, "vdla.RowTerms y: attribute count must be given, got none"),
+        (FUSED, {"body": "x"}, "vdla.Fused y: attribute body must be of the class Graph, got 'x'"),
+        (GRID, {}, "vdla.Grid y: attribute body must be given, got none"),
+        (
+            ACCELERATED,
+            {"region": 1},
+            "vdla.Accelerated y: attribute region must be of the class AcceleratedRegion, got 1",
+        ),
     ],
 )
 def test_attributes_are_those_of_the_operator(op, attributes, message):

@@ -57,8 +57,8 @@ def test_damage_is_refused(content):
     flipped[len(content) // 2] ^= 4
     with pytest.raises(ArtifactError, match=r"^f: checksum must be [0-9a-f]{12}, got [0-9a-f]{12} \(damaged\)$"):
         Artifact.from_bytes(bytes(flipped), "f")
-    newer = content[:8] + (3).to_bytes(4, "little") + content[12:]
-    refused(newer, "f: format version must be at most 2, got 3 (made by a newer vdla)")
+    newer = content[:8] + (4).to_bytes(4, "little") + content[12:]
+    refused(newer, "f: format version must be at most 3, got 4 (made by a newer vdla)")
 
 
 def _set(*path):

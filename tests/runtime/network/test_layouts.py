@@ -11,7 +11,9 @@ from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import choose_layouts, run_passes
 from vdla.compiler.target import Target
-from vdla.runtime.executor.plan import KernelStep
+from vdla.runtime.executor.artifact import Artifact
+from vdla.runtime.executor.model import Model
+from vdla.runtime.executor.plan import KernelStep, NumpyStep
 from vdla.runtime.native import threads
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluate_nodes import PREPARATION
@@ -66,7 +68,32 @@ def test_a_result_that_is_computed_in_blocks_has_the_reason_of_its_node():
     graph = Graph("g", ("image",), ("y",), nodes, {"w": weight}, types)
     artifact = compile_network(graph, "pynq_z1", cpu="x86-64-avx2").artifact
     placed = {op.name: op for step in artifact.plan.steps for op in step.placement.operators}
-    assert placed["last"].op == "vdla.BlockedConv"
+    assert placed["last"].op == "Conv"
     assert placed["last"].reason == "on the accelerator it must compute in integers; it is not quantised"
-    assert placed["y"].op == "vdla.FromBlocked"
+    assert placed["y"].op == "vdla.Repack"
     assert placed["y"].reason == ""
+
+
+def test_a_numpy_function_between_kernels_reads_and_writes_blocks(tmp_path):
+    """Pad has no kernel where its value is computed; its layouts are saved with the network."""
+    weight, around = np.random.default_rng(0).normal(0, 0.1, (20, 20, 3, 3)).astype(np.float32), np.zeros(8, np.int64)
+    around[[2, 7]] = 1, 2
+    nodes = [
+        Node("ReduceMax", ("x",), ("most",), {"keepdims": 0}),
+        Node("Conv", ("x", "w"), ("a",), {"pads": (1, 1, 1, 1)}),
+        Node("Pad", ("a", "around", "most"), ("b",)),
+        Node("Conv", ("b", "w"), ("c",), {"pads": (1, 1, 1, 1)}),
+        Node("GlobalAveragePool", ("c",), ("y",)),
+    ]
+    wide = dict.fromkeys("bc", (1, 20, 10, 11))
+    graph = small_graph(nodes, (1, 20, 9, 9), shapes={"most": (), **wide, "y": (1, 20, 1, 1)}, w=weight, around=around)
+    compile_network(graph, "host").artifact.save(tmp_path / "model")
+    artifact = Artifact.load(tmp_path / "model")
+    [step] = (step for step in artifact.plan.steps if isinstance(step, NumpyStep))
+    lanes = {name: layout.lanes for name, layout in step.layouts.items()}
+    assert (step.op, *lanes.keys()) == ("Pad", *step.inputs[:1], *step.outputs)
+    assert [artifact.plan.values[name].shape[4] for name in lanes] == list(lanes.values())
+    x = np.random.default_rng(1).normal(0, 1, (1, 20, 9, 9)).astype(np.float32)
+    (wanted,) = evaluate(graph, {"x": x}, prefer="numpy").values()
+    with Model(artifact) as model:
+        check_close(model(x), wanted)

@@ -15,8 +15,9 @@ from vdla.compiler.operators.quantised_weights import best_dot_layout
 from vdla.compiler.target import TARGETS, Target, host
 from vdla.hardware.numerics import scales_from_floats
 from vdla.runtime.native import build
+from vdla.runtime.network.evaluate_nodes import layouts_of
 from vdla.runtime.numpy_operators import FUNCTIONS
-from vdla.runtime.numpy_operators.blocked import from_blocked, to_blocked
+from vdla.runtime.numpy_operators.blocked import ChannelBlocks, call_in_layouts, from_blocked, to_blocked
 
 LANES = best_dot_layout(host()).lanes
 RESULT = {"y_zero_point": -3, "low": -100, "high": 90}
@@ -50,21 +51,56 @@ def numbers(x: np.ndarray, channels: int) -> np.ndarray:
     return values if values.dtype == np.int8 else (values ^ np.uint8(0x80)).view(np.int8)
 
 
-def run(op: str, inputs: list[np.ndarray], attributes: dict[str, Any], wanted: np.ndarray, data: int) -> np.ndarray:
+def type_of(array: np.ndarray, channels: int | None) -> TensorType:
+    """The type of an array; with five dimensions it is an image in blocks of channels."""
+    if channels is None or array.ndim != 5:
+        return TensorType(array.dtype.name, array.shape)
+    batch, _, *plane, lanes = array.shape
+    return TensorType(array.dtype.name, (batch, channels, *plane), lanes)
+
+
+def defined(
+    op: str, inputs: list[np.ndarray], attributes: dict[str, Any], channels: int, result: ChannelBlocks | None
+) -> np.ndarray:
+    """The result of the node's definition, for a first input of `channels`."""
+    layouts = layouts_of([type_of(array, channels if n == 0 else None) for n, array in enumerate(inputs)])
+    [made] = call_in_layouts(FUNCTIONS[op], attributes, inputs, layouts, [result])
+    return np.asarray(made)
+
+
+Channels = tuple[int | None, int | None]  # of image and result, in blocks where these are
+
+
+def run(
+    op: str,
+    inputs: list[np.ndarray],
+    attributes: dict[str, Any],
+    wanted: np.ndarray,
+    data: int,
+    channels: Channels = (None, None),
+) -> np.ndarray:
     """The result of the node's kernel; inputs behind the first `data` are constants."""
-    function = function_of(op, inputs, attributes, wanted, data, host())
+    function = function_of(op, inputs, attributes, wanted, data, host(), channels)
     kernel = build(default_schedule(function.function).fn)
     arrays = {f"i{k}": array for k, array in enumerate(inputs)}
     return kernel(*(arrays[name] for name in function.inputs), *function.constants.values())
 
 
 def function_of(
-    op: str, inputs: list[np.ndarray], attributes: dict[str, Any], wanted: np.ndarray, data: int, target: Target
+    op: str,
+    inputs: list[np.ndarray],
+    attributes: dict[str, Any],
+    wanted: np.ndarray,
+    data: int,
+    target: Target,
+    channels: Channels = (None, None),
 ) -> Any:
     names = [f"i{k}" for k in range(len(inputs))]
     constants = dict(zip(names[data:], inputs[data:], strict=True))
-    arrays = dict(zip(names, inputs, strict=True)) | {"y": wanted}
-    types = {name: TensorType(array.dtype.name, array.shape) for name, array in arrays.items()}
+    types = {
+        name: type_of(array, channels[0] if name == "i0" else None) for name, array in zip(names, inputs, strict=True)
+    }
+    types["y"] = type_of(wanted, channels[1])
     node = Node(op, tuple(names), ("y",), attributes)
     return graph_function(Graph("g", tuple(names[:data]), ("y",), (node,), constants, types), target)
 
@@ -98,7 +134,7 @@ def test_convolutions_of_blocks(name: str, dtype: str) -> None:
     options = options | factors(*random.uniform(1e-3, 4e-3, outputs))
     bias = biases(random, outputs)
     [expected] = FUNCTIONS["vdla.QConv"](options, x, weight, bias)
-    check_convolution(in_blocks(x, dtype), weight, bias, options | {"lanes": LANES, "dtype": dtype}, expected)
+    check_convolution(in_blocks(x, dtype), shape[1], weight, bias, options, dtype, expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -107,37 +143,38 @@ def test_a_plain_image_into_blocks(dtype: str) -> None:
     x, weight, bias = int8(random, 1, 3, 9, 11), int8(random, 20, 3, 3, 3), biases(random, 20)
     options = conv(strides=(2, 2)) | factors(*random.uniform(1e-3, 4e-3, 20))
     [expected] = FUNCTIONS["vdla.QConv"](options, x, weight, bias)
-    check_convolution(x, weight, bias, options | {"lanes": LANES, "dtype": dtype}, expected)
+    check_convolution(x, 3, weight, bias, options, dtype, expected)
 
 
 def check_convolution(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, attributes: dict[str, Any], expected: np.ndarray
+    x: np.ndarray,
+    channels: int,
+    weight: np.ndarray,
+    bias: np.ndarray,
+    attributes: dict[str, Any],
+    dtype: str,
+    expected: np.ndarray,
 ) -> None:
     """Definition and kernel both give the plain result."""
     assert np.unique(expected).size > 3
-    [wanted] = FUNCTIONS["vdla.BlockedQConv"](attributes, x, weight, bias)
-    got = run("vdla.BlockedQConv", [x, weight, bias], attributes, wanted, 1)
+    inputs, outputs = [x, weight, bias], len(weight)
+    wanted = defined("vdla.QConv", inputs, attributes, channels, ChannelBlocks(outputs, LANES, dtype))
+    got = run("vdla.QConv", inputs, attributes, wanted, 1, (channels, outputs))
     for result in (wanted, got):
-        assert result.dtype == attributes["dtype"]
+        assert result.dtype == dtype
         np.testing.assert_array_equal(numbers(result, len(weight)), expected)
 
 
-@pytest.mark.parametrize(
-    ("group", "factor", "rule"),
-    [
-        (2, 1, "have one group, or blocks with one channel a group"),
-        (1, 1 << 23, "have sums below 2**29"),
-    ],
-)
-def test_other_convolutions_are_declined(group: int, factor: int, rule: str) -> None:
+@pytest.mark.parametrize(("group", "factor"), [(2, 1), (1, 1 << 23)], ids=["groups", "great sums"])
+def test_other_convolutions_are_declined(group: int, factor: int) -> None:
     random = np.random.default_rng(0)
     x, weight = in_blocks(int8(random, 1, 32, 5, 5), "int8"), int8(random, 32, 32 // group, 3, 3)
-    attributes = conv(group=group) | factors(1e-3) | {"lanes": LANES, "dtype": "int8"}
-    bias = biases(random, 32) * factor
-    [wanted] = FUNCTIONS["vdla.BlockedQConv"](attributes, x, weight, bias)
+    inputs, attributes = [x, weight, biases(random, 32) * factor], conv(group=group) | factors(1e-3)
+    wanted = defined("vdla.QConv", inputs, attributes, 32, ChannelBlocks(32, LANES, "int8"))
     with pytest.raises(DeclinedError) as error:
-        run("vdla.BlockedQConv", [x, weight, bias], attributes, wanted, 1)
-    assert str(error.value) == f"vdla.BlockedQConv y: the node must {rule}"
+        run("vdla.QConv", inputs, attributes, wanted, 1, (32, 32))
+    rule = "have one group or one channel a group, and sums below 2**29, in blocks of channels"
+    assert str(error.value) == f"vdla.QConv y: the node must {rule}"
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -147,9 +184,9 @@ def test_every_target_has_kernels(name: str) -> None:
     dtype = "uint8" if layout.data == "uint8" else "int8"
     image = to_blocked(x, layout.lanes).astype(dtype)
     for kernel, group in ((weight, 1), (weight[:, :1], 20)):
-        attributes = conv(group=group) | factors(1e-3) | {"lanes": layout.lanes, "dtype": dtype}
-        [wanted] = FUNCTIONS["vdla.BlockedQConv"](attributes, image, kernel, bias)
-        function = function_of("vdla.BlockedQConv", [image, kernel, bias], attributes, wanted, 1, Target.named(name))
+        inputs, attributes = [image, kernel, bias], conv(group=group) | factors(1e-3)
+        wanted = defined("vdla.QConv", inputs, attributes, 20, ChannelBlocks(20, layout.lanes, dtype))
+        function = function_of("vdla.QConv", inputs, attributes, wanted, 1, Target.named(name), (20, 20))
         default_schedule(function.function, Target.named(name))
 
 
@@ -174,23 +211,23 @@ def test_transposed_convolutions(name: str, data: str) -> None:
     assert np.unique(expected).size > 3
     if data == "plain":
         np.testing.assert_array_equal(run("vdla.QConvTranspose", inputs, options, expected, 1), expected)
-    attributes = options | {"lanes": LANES, "dtype": "uint8" if data == "plain" else data}
+    dtype = "uint8" if data == "plain" else data
     inputs = [x if data == "plain" else in_blocks(x, data), *inputs[1:]]
-    [wanted] = FUNCTIONS["vdla.BlockedQConvTranspose"](attributes, *inputs)
-    for result in (wanted, run("vdla.BlockedQConvTranspose", inputs, attributes, wanted, 1)):
-        assert result.dtype == attributes["dtype"]
+    wanted = defined("vdla.QConvTranspose", inputs, options, shape[1], ChannelBlocks(outputs, LANES, dtype))
+    for result in (wanted, run("vdla.QConvTranspose", inputs, options, wanted, 1, (shape[1], outputs))):
+        assert result.dtype == dtype
         np.testing.assert_array_equal(numbers(result, outputs), expected)
 
 
 def test_other_transposed_convolutions_are_declined() -> None:
     random = np.random.default_rng(0)
     inputs = [in_blocks(int8(random, 1, 32, 5, 5), "int8"), int8(random, 32, 16, 3, 3), biases(random, 32)]
-    attributes = conv(group=2, output_padding=(0, 0)) | factors(1e-3) | {"lanes": LANES, "dtype": "int8"}
-    [wanted] = FUNCTIONS["vdla.BlockedQConvTranspose"](attributes, *inputs)
+    attributes = conv(group=2, output_padding=(0, 0)) | factors(1e-3)
+    wanted = defined("vdla.QConvTranspose", inputs, attributes, 32, ChannelBlocks(32, LANES, "int8"))
     with pytest.raises(DeclinedError) as error:
-        run("vdla.BlockedQConvTranspose", inputs, attributes, wanted, 1)
+        run("vdla.QConvTranspose", inputs, attributes, wanted, 1, (32, 32))
     rule = "have images, one group, and sums below 2**29"
-    assert str(error.value) == f"vdla.BlockedQConvTranspose y: the node must {rule}"
+    assert str(error.value) == f"vdla.QConvTranspose y: the node must {rule}"
 
 
 # --- pools ----------------------------------------------------------------------------------------
@@ -213,8 +250,8 @@ def test_pools_of_blocks(name: str, dtype: str) -> None:
     x = int8(np.random.default_rng(7), 2, 21, 8, 8)
     [expected] = FUNCTIONS[f"vdla.{op}"](attributes, x)
     image = in_blocks(x, dtype)
-    [wanted] = FUNCTIONS[f"vdla.Blocked{op}"](attributes, image)
-    for result in (wanted, run(f"vdla.Blocked{op}", [image], attributes, wanted, 1)):
+    wanted = defined(f"vdla.{op}", [image], attributes, 21, ChannelBlocks(21, LANES, dtype))
+    for result in (wanted, run(f"vdla.{op}", [image], attributes, wanted, 1, (21, 21))):
         assert result.dtype == dtype
         np.testing.assert_array_equal(numbers(result, 21), expected)
 
@@ -226,9 +263,9 @@ def test_the_mean_of_images_in_blocks_is_plain(dtype: str) -> None:
     attributes = options | RESULT | {"count_include_pad": 0, "low": -12} | factors(3.0)
     [expected] = FUNCTIONS["vdla.QAveragePool"](attributes, x)
     assert np.unique(expected).size > 3
-    image, attributes = in_blocks(x, dtype), attributes | {"channels": 21}
-    [wanted] = FUNCTIONS["vdla.BlockedQGlobalAveragePool"](attributes, image)
-    for result in (wanted, run("vdla.BlockedQGlobalAveragePool", [image], attributes, wanted, 1)):
+    image = in_blocks(x, dtype)
+    wanted = defined("vdla.QAveragePool", [image], attributes, 21, None)
+    for result in (wanted, run("vdla.QAveragePool", [image], attributes, wanted, 1, (21, None))):
         np.testing.assert_array_equal(result, expected)
 
 

@@ -5,14 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vdla.compiler.graph import Graph, TensorType, check_graph
+from vdla.compiler.graph import Graph, Node, TensorType, check_graph
+from vdla.compiler.graph.machine.call import MachineNode
+from vdla.compiler.graph.machine.convolution_calls import conv
 from vdla.compiler.graph.machine.matmul_call import FactorLayout, LanesLayout, row_terms
-from vdla.compiler.graph.machine.packing import Broadcast, Channels, InputLayout, PackedLayout
+from vdla.compiler.graph.machine.packing import Broadcast, Channels, InputLayout, PackedLayout, Patches
+from vdla.compiler.operators.vdla.operator import Layout
 from vdla.compiler.templates import batched_matmul
+from vdla.compiler.templates.conv2d import Conv2d
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, scale_from_float, unpack_scale
 from vdla.runtime.network.evaluator import evaluate
 from vdla.runtime.numpy_operators.integer import row_terms as row_terms_of
+from vdla.support.window import window_of
 
 IMAGES = [(1, 3, 5, 4), (3, 16, 2, 1), (2, 20), (1, 33, 7), (5, 8, 1, 1)]
 ROWS = [(7, 20), (1, 7, 16), (2, 3, 5), (4, 1)]
@@ -145,3 +150,22 @@ def test_which_layouts_have_the_same_bytes():
     assert not layout(matrices, (2, 5, 20)).same_bytes(layout(rows, (2, 5, 20)))
     assert not layout(image, (1, 16, 16)).same_bytes(layout(rows, (1, 16, 16)))
     assert not layout(image, (1, 32, 2, 2)).same_bytes(layout(image, (1, 32, 2, 2), 1, 8))
+
+
+@pytest.mark.parametrize("packing", ["channels", "patches"])
+def test_windows_are_laid_out_by_what_the_layout_holds_and_not_by_its_name(packing, monkeypatch):
+    config = Config()
+    monkeypatch.setattr(Layout, "__str__", lambda layout: "NPHW")
+    monkeypatch.setattr(Conv2d, "layout", lambda self, name, dimensions: Layout(f"NP{name}", dimensions))
+    monkeypatch.setattr(Conv2d, "packings", (packing,))
+    image, kernel = (1, 16, 8, 8), np.ones((16, 16, 3, 3), np.int8)
+    attributes = {"strides": (1, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1), "group": 1, "x_zero_point": 3}
+    attributes |= {"multiplier": np.array([1]), "shift": np.array([0]), "y_zero_point": 0, "low": -128, "high": 127}
+    node = Node("vdla.QConv", ("x", "w", "b"), ("y",), attributes)
+    types = {"x": TensorType("int8", image), "y": TensorType("int8", image)}
+    constants = {"w": kernel, "b": np.zeros(16, np.int32)}
+    types |= {name: TensorType(value.dtype.name, value.shape) for name, value in constants.items()}
+    call = conv(MachineNode(Graph("g", ("x",), ("y",), (node,), constants, types), node, config, {}))
+    _, layout = call.inputs["data"]
+    conversion = Patches(window_of(attributes, (8, 8), (3, 3)), 3) if packing == "patches" else None
+    assert layout.conversion == conversion

@@ -10,27 +10,23 @@ from vdla.compiler.graph.operators.macs import macs_of
 X, WIDE = (2, 20, 7, 9), (2, 24, 4, 5)  # the image, and the result of a convolution of stride 2
 
 
-def macs(op: str, x: tuple[int, ...], weight: tuple[int, ...], y: tuple[int, ...]) -> int:
-    kinds = {name: TensorType("int8", shape) for name, shape in (("x", x), ("w", weight), ("y", y))}
+def macs(op: str, x: TensorType, weight: tuple[int, ...], y: TensorType) -> int:
+    kinds = {"x": x, "w": TensorType("float32", weight), "y": y}
     node = Node(op, ("x", "w"), ("y",))
     return macs_of(Graph("g", ("x", "w"), ("y",), (node,), {}, kinds), node)
 
 
-def blocks(shape: tuple[int, ...]) -> tuple[int, ...]:
-    count, channels, *plane = shape
-    return (count, -(-channels // 16), *plane, 16)
-
-
 @pytest.mark.parametrize(
-    ("op", "plain", "x", "weight", "y", "count"),
+    ("op", "x", "weight", "y", "count"),
     [
-        ("vdla.BlockedQConv", "Conv", X, (24, 20, 3, 3), WIDE, 2 * 4 * 5 * 24 * 20 * 9),
-        ("vdla.BlockedConv", "Conv", X, (20, 1, 3, 3), X, 2 * 7 * 9 * 20 * 9),
-        ("vdla.BlockedQConvTranspose", "ConvTranspose", WIDE, (24, 20, 3, 3), X, 2 * 4 * 5 * 24 * 20 * 9),
+        ("Conv", X, (24, 20, 3, 3), WIDE, 2 * 4 * 5 * 24 * 20 * 9),
+        ("Conv", X, (20, 1, 3, 3), X, 2 * 7 * 9 * 20 * 9),
+        ("ConvTranspose", WIDE, (24, 20, 3, 3), X, 2 * 4 * 5 * 24 * 20 * 9),
     ],
 )
 def test_padding_channels_of_blocks_do_not_count(
-    op: str, plain: str, x: tuple[int, ...], weight: tuple[int, ...], y: tuple[int, ...], count: int
+    op: str, x: tuple[int, ...], weight: tuple[int, ...], y: tuple[int, ...], count: int
 ) -> None:
-    assert macs(plain, x, weight, y) == macs(op, blocks(x), weight, blocks(y)) == count
-    assert macs(op, x, weight, blocks(y)) == count
+    for lanes in ((0, 0), (16, 16), (0, 16), (16, 0)):
+        image, result = (TensorType("float32", shape, each) for shape, each in zip((x, y), lanes, strict=True))
+        assert macs(op, image, weight, result) == count

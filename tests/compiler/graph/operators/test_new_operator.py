@@ -143,7 +143,7 @@ def on_accelerator(model, **options):
 def test_a_float_operator_becomes_a_table_and_follows_layouts(load):
     load(FLOAT)
     assert after("fuse_qdq", network("Bump"), calibration=X) >= {"vdla.QConv", "vdla.QTable"}
-    in_blocks = {"vdla.ToBlocked", "vdla.BlockedConv", "example.Bump", "vdla.FromBlocked"}
+    in_blocks = {"vdla.Repack", "Conv", "example.Bump"}
     assert after("layouts", network("Bump")) == in_blocks
 
 

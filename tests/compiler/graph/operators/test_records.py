@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from vdla.compiler.graph.accelerator import ACCELERATED
+from vdla.compiler.graph.attributes import schema_of
+from vdla.compiler.graph.grid import GRID
+from vdla.compiler.graph.groups import FUSED
 from vdla.compiler.graph.operators import RECORDS, Trait, has_trait
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -96,3 +100,8 @@ def test_traits_of_functions() -> None:
 
 def test_an_unknown_operator_has_no_trait() -> None:
     assert not has_trait("example.Unknown", Trait.ELEMENTWISE)
+
+
+def test_every_operator_of_the_toolkit_declares_its_attributes() -> None:
+    names = [name for name in RECORDS if name.startswith("vdla.")]
+    assert [name for name in (*names, FUSED, ACCELERATED, GRID) if schema_of(name) is None] == []

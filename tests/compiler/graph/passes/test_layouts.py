@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.graphs import operators_of, small_graph
+from helpers.graphs import operators_in_layouts, small_graph
 
-from vdla.compiler.graph import Node, check_graph
+from vdla.compiler.graph import Node, TensorType, check_graph
 from vdla.compiler.graph.passes import choose_layouts
 from vdla.compiler.graph.passes.layouts import blocked_forms, in_blocks
 from vdla.compiler.target import Target
@@ -62,36 +62,38 @@ def test_a_chain_of_convolutions_stays_in_blocks():
     ]
     wide = dict.fromkeys("abcd", (1, 32, 14, 14))
     made = laid_out(nodes, (1, 3, 14, 14), shapes={**wide, "y": (1, 32, 1, 1)}, v=weight(32, 3), w=weight(32, 32))
-    assert operators_of(made) == [
-        "vdla.BlockedConv", "Relu", "vdla.BlockedConv", "Add", "vdla.BlockedGlobalAveragePool"
+    assert operators_in_layouts(made) == [
+        "Conv in blocks", "Relu in blocks", "Conv in blocks", "Add in blocks", "GlobalAveragePool in blocks"
     ]  # fmt: skip
     assert made.nodes[0].inputs[0] == "x"
-    assert [made.tensor(name).shape for name in "abcd"] == [(1, 2, 14, 14, 16)] * 4
+    assert [made.tensor(name) for name in "abcd"] == [TensorType("float32", (1, 32, 14, 14), 16)] * 4
+    assert made.tensor("a").array_shape == (1, 2, 14, 14, 16)
+    assert str(made.tensor("a")) == "float32[1, 32, 14, 14] NCHW16c"
     assert made.tensor("y").shape == (1, 32, 1, 1)
 
 
 def test_lanes_are_those_of_the_target():
     nodes = [conv("x", "a"), conv("a", "b"), Node("GlobalAveragePool", ("b",), ("y",))]
     shapes = {"y": (1, 32, 1, 1)}
-    assert laid_out(nodes, (1, 32, 14, 14), AVX2, w=weight(32, 32), shapes=shapes).tensor("a").shape[4] == 8
+    assert laid_out(nodes, (1, 32, 14, 14), AVX2, w=weight(32, 32), shapes=shapes).tensor("a").lanes == 8
     cortex = Target.named("cortex-a9")
-    assert laid_out(nodes, (1, 32, 14, 14), cortex, w=weight(32, 32), shapes=shapes).tensor("a").shape[4] == 4
+    assert laid_out(nodes, (1, 32, 14, 14), cortex, w=weight(32, 32), shapes=shapes).tensor("a").lanes == 4
 
 
 def test_one_convolution_stays_plain():
     made = laid_out([conv("x", "y")], (1, 32, 14, 14), w=weight(32, 32))
-    assert operators_of(made) == ["Conv"]
+    assert operators_in_layouts(made) == ["Conv"]
 
 
 def test_inputs_and_outputs_of_the_graph_are_plain():
     nodes = [conv("x", "a"), conv("a", "b"), conv("b", "c"), conv("c", "d"), Node("MaxPool", ("d",), ("y",), ONE)]
     made = laid_out(nodes, (1, 32, 14, 14), outputs=("y", "b"), w=weight(32, 32))
-    assert operators_of(made) == [
-        "vdla.ToBlocked", "vdla.BlockedConv", "vdla.BlockedConv", "vdla.FromBlocked", "vdla.BlockedConv",
-        "vdla.BlockedConv", "vdla.BlockedMaxPool", "vdla.FromBlocked",
+    assert operators_in_layouts(made) == [
+        "to blocks", "Conv in blocks", "Conv in blocks", "from blocks", "Conv in blocks",
+        "Conv in blocks", "MaxPool in blocks", "from blocks",
     ]  # fmt: skip
     assert made.outputs == ("y", "b")
-    assert made.tensor("b_blocked").shape == (1, 2, 14, 14, 16)
+    assert made.tensor("b_blocked").array_shape == (1, 2, 14, 14, 16)
 
 
 def test_a_value_is_repacked_once_for_all_readers():
@@ -110,9 +112,9 @@ def test_a_value_is_repacked_once_for_all_readers():
     ]
     shapes = {"y": (1, 32, 1, 1)}
     made = laid_out(nodes, (1, 32, 14, 14), shapes=shapes, w=weight(32, 32), v=weight(32, 32, seed=1))
-    assert operators_of(made).count("vdla.BlockedConv") == 5
-    assert operators_of(made).count("vdla.FromBlocked") == 1
-    assert operators_of(made).count("vdla.ToBlocked") == 2  # of x and e
+    assert operators_in_layouts(made).count("Conv in blocks") == 5
+    assert operators_in_layouts(made).count("from blocks") == 1
+    assert operators_in_layouts(made).count("to blocks") == 2  # of x and e
 
 
 def test_constants_are_repacked_at_compile_time():
@@ -132,10 +134,14 @@ def test_constants_are_repacked_at_compile_time():
     shapes = {**dict.fromkeys("abcde", (2, 20, 7, 7)), "f": (2, 32, 7, 7), "y": (2, 32, 1, 1)}
     constants = {name: np.asarray(value) for name, value in constants.items()}
     made = laid_out(nodes, (2, 32, 7, 7), shapes=shapes, **constants)
-    assert operators_of(made)[1:7] == ["vdla.BlockedConv", "Mul", "PRelu", "Add", "Clip", "vdla.BlockedConv"]
+    assert operators_in_layouts(made)[1:7] == [
+        f"{op} in blocks" for op in ("Conv", "Mul", "PRelu", "Add", "Clip", "Conv")
+    ]
     assert made.constants["scale_blocked"].shape == (1, 2, 1, 1, 16)
     assert made.constants["slope_blocked"].shape == (1, 2, 7, 7, 16)
     assert made.constants["row_blocked"].shape == (1, 1, 7, 1, 1)
+    assert made.tensor("slope_blocked") == TensorType("float32", (1, 20, 7, 7), 16)
+    assert made.tensor("row_blocked") == TensorType("float32", (1, 1, 7, 1), 1)
 
 
 def test_factors_of_an_image_or_of_its_channels_are_no_reason_to_repack_it():
@@ -150,8 +156,13 @@ def test_factors_of_an_image_or_of_its_channels_are_no_reason_to_repack_it():
     ]
     shapes = {"most": (), "c": (1, 20, 1, 1), "y": (1, 20, 1, 1)}
     made = laid_out(nodes, (1, 20, 9, 9), shapes=shapes, w=weight(20, 20))
-    assert operators_of(made)[3:7] == ["Mul", "vdla.BlockedGlobalAveragePool", "vdla.ToBlocked", "Mul"]
-    repacked = [node.inputs[0] for node in made.nodes if node.op in ("vdla.ToBlocked", "vdla.FromBlocked")]
+    assert operators_in_layouts(made)[3:7] == [
+        "Mul in blocks",
+        "GlobalAveragePool in blocks",
+        "to blocks",
+        "Mul in blocks",
+    ]
+    repacked = [node.inputs[0] for node in made.nodes if node.op == "vdla.Repack"]
     assert repacked == ["x", "c"]
 
 
@@ -176,7 +187,7 @@ def test_resized_images_stay_in_blocks(inputs, attributes, constants):
     ]
     shapes = {"a": (1, 20, 7, 7), "b": (1, 20, 14, 10), "c": (1, 64, 14, 10), "y": (1, 64, 1, 1)}
     made = laid_out(nodes, (1, 3, 7, 7), shapes=shapes, w=weight(20, 3), v=weight(64, 20), **constants)
-    assert operators_of(made)[:3] == ["vdla.BlockedConv", "Resize", "vdla.BlockedConv"]
+    assert operators_in_layouts(made)[:3] == ["Conv in blocks", "Resize in blocks", "Conv in blocks"]
 
 
 @pytest.mark.parametrize("attributes", [{}, {"mode": "reflect"}, {"mode": "edge"}])
@@ -190,7 +201,7 @@ def test_padded_images_stay_in_blocks(attributes):
     shapes = {"a": (1, 20, 7, 7), "b": (1, 20, 10, 9), "c": (1, 64, 10, 9), "y": (1, 64, 1, 1)}
     constants = {"pads": np.array([0, 0, 1, 2, 0, 0, 2, 0]), "value": np.array(0.5, np.float32)}
     made = laid_out(nodes, (1, 3, 7, 7), shapes=shapes, w=weight(20, 3), v=weight(64, 20), **constants)
-    assert operators_of(made)[:3] == ["vdla.BlockedConv", "Pad", "vdla.BlockedConv"]
+    assert operators_in_layouts(made)[:3] == ["Conv in blocks", "Pad in blocks", "Conv in blocks"]
 
 
 def test_concatenations_of_whole_blocks_stay_in_blocks():
@@ -206,15 +217,15 @@ def test_concatenations_of_whole_blocks_stay_in_blocks():
         whole = channels + 32
         shapes = {"b": (1, channels, 14, 14), "c": (1, whole, 14, 14), "y": (1, 32, 1, 1)}
         constants = {"w": weight(32, 32), "v": weight(channels, 32), "u": weight(32, whole)}
-        return operators_of(laid_out(nodes, (1, 32, 14, 14), shapes=shapes, **constants))
+        return operators_in_layouts(laid_out(nodes, (1, 32, 14, 14), shapes=shapes, **constants))
 
     assert joined(16) == [
-        "vdla.ToBlocked", "vdla.BlockedConv", "vdla.BlockedConv", "Concat", "vdla.BlockedConv", "vdla.BlockedConv",
-        "vdla.BlockedGlobalAveragePool",
+        "to blocks", "Conv in blocks", "Conv in blocks", "Concat in blocks", "Conv in blocks", "Conv in blocks",
+        "GlobalAveragePool in blocks",
     ]  # fmt: skip
     assert joined(17) == [
-        "Conv", "Conv", "Concat", "vdla.ToBlocked", "vdla.BlockedConv", "vdla.BlockedConv",
-        "vdla.BlockedGlobalAveragePool",
+        "Conv", "Conv", "Concat", "to blocks", "Conv in blocks", "Conv in blocks",
+        "GlobalAveragePool in blocks",
     ]  # fmt: skip
 
 
@@ -228,21 +239,21 @@ def test_a_depthwise_convolution_stays_in_blocks_between_others():
     shapes = {"a": (1, 24, 14, 14), "b": (1, 24, 7, 7), "c": (1, 40, 7, 7), "y": (1, 40, 1, 1)}
     constants = {"w": weight(24, 16, 1), "v": weight(24, 1), "u": weight(40, 24, 1)}
     made = laid_out(nodes, (1, 16, 14, 14), shapes=shapes, **constants)
-    assert operators_of(made) == [*["vdla.BlockedConv"] * 3, "vdla.BlockedGlobalAveragePool"]
+    assert operators_in_layouts(made) == [*["Conv in blocks"] * 3, "GlobalAveragePool in blocks"]
 
 
 def test_a_direct_convolution_reads_blocks_where_its_result_is_plain():
     nodes = [conv("x", "a"), conv("a", "b"), conv("b", "y", "v", strides=(2, 2))]
     made = laid_out(nodes, (1, 32, 14, 14), shapes={"y": (1, 128, 7, 7)}, w=weight(32, 32), v=weight(128, 32))
-    assert operators_of(made) == ["vdla.ToBlocked", *["vdla.BlockedConv"] * 3]
-    assert made.nodes[-1].inputs[0] == "b" and "lanes" not in made.nodes[-1].attributes
+    assert operators_in_layouts(made) == ["to blocks", *["Conv in blocks"] * 3]
+    assert made.nodes[-1].inputs[0] == "b" and not made.tensor("y").lanes
 
 
 def test_what_has_no_blocked_form_stays_plain():
     pooled = Node("MaxPool", ("x",), ("y", "where"), {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1)})
-    assert operators_of(laid_out([pooled], (1, 32, 14, 14), shapes={}, outputs=("y",))) == ["MaxPool"]
+    assert operators_in_layouts(laid_out([pooled], (1, 32, 14, 14), shapes={}, outputs=("y",))) == ["MaxPool"]
     several = [conv("x", "a", group=2), conv("a", "y", group=2)]
-    assert operators_of(laid_out(several, (1, 24, 9, 9), w=weight(24, 12))) == ["Conv", "Conv"]
+    assert operators_in_layouts(laid_out(several, (1, 24, 9, 9), w=weight(24, 12))) == ["Conv", "Conv"]
 
 
 # --- cost -----------------------------------------------------------------------------------------

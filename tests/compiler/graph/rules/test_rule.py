@@ -10,7 +10,8 @@ from vdla.compiler.target import host
 
 def test_packed_constants_are_inputs_behind_those_of_the_node():
     x = te.placeholder((2,), "float32", "x")
-    call = NodeCall(Node("vdla.Scaled", ("x",), ("y",)), (x,), (None,), (TensorType("float32", (2,)),), host())
+    node, kind = Node("vdla.Scaled", ("x",), ("y",)), TensorType("float32", (2,))
+    call = NodeCall(node=node, tensors=(x,), constants=(None,), types=(kind,), target=host())
     value = np.array([2, 3], np.float32)
     factors = call.pack("factors", value)
     assert (factors.name, factors.shape, factors.dtype) == ("y_factors", (2,), "float32")
