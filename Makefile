@@ -91,7 +91,7 @@ $(VENV)/.docs-installed: pyproject.toml | $(BIN)/python
 	@touch $@
 
 docs: $(VENV)/.docs-installed
-	@$(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "open build/site/index.html"
 
 clean:

@@ -87,6 +87,7 @@ def check_page(path: Path, folder: Path, update: bool) -> None:
     """Checks that a page shows the output of its code; with `update`, rewrites the page instead."""
     page = path.read_text(encoding="utf-8")
     now = printed(page, folder)
+    _check_pictures(page, path.parent, folder, update)
     if update:
         path.write_text(now, encoding="utf-8")
     else:
@@ -94,6 +95,15 @@ def check_page(path: Path, folder: Path, update: bool) -> None:
             page.splitlines(), now.splitlines(), path.name, "printed now", n=1, lineterm=""
         )
         assert now == page, "\n".join(difference)
+
+
+def _check_pictures(page: str, pages: Path, folder: Path, update: bool) -> None:
+    """A picture of the page that its commands draw is the one beside the page."""
+    for name in re.findall(r"!\[[^\]]*\]\(([\w.-]+)\)", page):
+        if (folder / name).exists():
+            if update:
+                shutil.copy(folder / name, pages / name)
+            assert (folder / name).read_bytes() == (pages / name).read_bytes(), name
 
 
 @contextlib.contextmanager
