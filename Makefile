@@ -91,7 +91,7 @@ $(VENV)/.docs-installed: pyproject.toml | $(BIN)/python
 	@touch $@
 
 docs: $(VENV)/.docs-installed
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # --quiet would hide its warnings from --strict
 	@echo "open build/site/index.html"
 
 clean:
