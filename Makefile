@@ -5,6 +5,8 @@
 # make test-board   virtual boards through the unmodified client of PYNQ, in the same environment
 # make lint    style, types, import rules, SystemVerilog
 # make bench   every benchmark, as JSON files under build/bench
+# make results docs/results.md with the figures of build/bench
+# make docs    the documentation as a site, under build/site
 # make clean   remove what make made
 #
 # PYTHON chooses the interpreter of .venv (3.10 or later); PYTEST_ARGS is handed to pytest.
@@ -28,7 +30,7 @@ WARM := $(BIN)/python -m vdla.simulator.warm_up
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-numpy1 test-board lint bench clean
+.PHONY: help demo test test-long test-numpy1 test-board lint bench results docs clean
 
 help:
 	@sed -n 's/^# make/  make/p' Makefile
@@ -80,6 +82,17 @@ lint: $(DEV)
 bench: $(DEV)
 	@mkdir -p build/bench
 	@for name in $(BENCHES); do $(BIN)/vdla bench $$name --json build/bench/$$name.json || exit 1; done
+
+results: $(BASE)
+	@$(BIN)/python -m vdla.benchmarks.results $(wildcard build/bench/*.json)
+
+$(VENV)/.docs-installed: pyproject.toml | $(BIN)/python
+	@$(BIN)/python $(PIP_INSTALL) --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs-installed
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # --quiet would hide its warnings from --strict
+	@echo "open build/site/index.html"
 
 clean:
 	rm -rf $(VENV) $(NUMPY1) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

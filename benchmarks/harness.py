@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from datetime import date
 from importlib.util import find_spec
 from math import exp, log
 from typing import Any, TypeVar
@@ -104,15 +105,17 @@ def total(rows: Iterable[Mapping[str, Any]], column: str) -> Any:  # noqa: ANN40
 
 
 def receipt(config: Config, programs: Iterable[Program], seed: int, command: str, libraries: Iterable[str] = ()) -> Row:
-    """Configuration, program hashes, versions, machine, seed and command."""
+    """Configuration, program hashes, versions, machine, date, seed and command."""
     hashes = {program.name: program.hash for program in programs}
     machine = {"config": config.name, "config_fingerprint": config.fingerprint, "programs": hashes}
     return machine | host_receipt(seed, command, libraries)
 
 
 def host_receipt(seed: int, command: str, libraries: Iterable[str] = (), **details: object) -> Row:
-    """The receipt of what runs on this machine: versions, machine, seed and command."""
-    return {"versions": versions(*libraries), "cpu": cpu_model(), **details, "seed": seed, "command": command}
+    """The receipt of what runs on this machine: versions, machine, date, seed and command."""
+    today = date.today().isoformat()
+    made = {"versions": versions(*libraries), "cpu": cpu_model(), "date": today}
+    return {**made, **details, "seed": seed, "command": command}
 
 
 def versions(*libraries: str) -> dict[str, str]:

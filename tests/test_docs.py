@@ -21,9 +21,10 @@ from vdla.networks.registry import NETWORKS
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "pynq-z2.md", "mapping.md", "tuning.md", "board-selftest.md", "boards.md", "overview.md", "commands.md",
-    "networks.md", "quantisation.md", "graph.md", "intrinsics.md", "extensions.md", "extension-int4.md",
-    "evaluating.md", "exploring.md", "extension-sad.md", "wider-block.md", "extension-softmax.md",
-    "extension-lut.md", "extension-depthwise.md", "grid-primitives.md",
+    "limits.md", "ir.md", "machine.md", "programs.md", "simulator.md", "networks.md", "quantisation.md",
+    "graph.md", "intrinsics.md", "extensions.md", "extension-int4.md", "evaluating.md", "exploring.md",
+    "extension-sad.md", "wider-block.md", "extension-softmax.md", "extension-lut.md", "extension-depthwise.md",
+    "grid-primitives.md",
 )  # fmt: skip
 
 

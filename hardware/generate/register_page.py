@@ -21,7 +21,14 @@ PREAMBLE = """\
 
 Generated from the register table by `python -m vdla.hardware.generate.register_page`. The machine
 has one AXI4-Lite port of 32 bits. Offsets are in bytes; unused bits read 0; byte writes are
-supported.
+supported. With the package `pynq`, on a real board or a virtual one:
+
+```python
+from pynq import Overlay
+
+accelerator = Overlay("pynq_z1.bit").vdla_0
+print(accelerator.register_map.STATUS)
+```
 
 A write to a read-only register, a write to the set-up or a start while the machine is busy, a value
 outside the limits of its register, and any access outside the registers are answered with SLVERR

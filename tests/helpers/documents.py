@@ -4,6 +4,9 @@ A `text` block after a `python` block holds its output. A `console` block holds 
 line that begins with `$ `, followed by their output. A `vdla` that begins a line runs in this
 process, which has imported everything already; what follows it on the line, such as a pipe, runs in
 the shell, as do all other commands.
+
+A block with `title="PATH"` shows that file of the repository, or an excerpt of it. A file of
+`examples` is copied into the folder in which the page runs; one of other folders is an excerpt.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,12 +33,27 @@ _ALONE = re.compile(r"vdla ((?:[^|;&<>$`*()2]|2(?!>))*)((?:2?>|\|).*)?")
 """A command that begins with `vdla`: its words, and redirections and pipes."""
 _PROGRESS = re.compile(r"^[^\n]+: [^\n]+ \(\d+(/\d+)?\)\n", re.MULTILINE)
 """The lines of progress that commands print without a terminal where they take longer."""
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r'^```(\w*)(?: title="([^"\n]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
+_LICENCE = re.compile(r"^.*SPDX-License-Identifier.*\n+", re.MULTILINE)
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def fences(page: str) -> list[tuple[str, str]]:
     """The fenced blocks of a page: language and text."""
-    return FENCE.findall(page)
+    return [(language, text) for language, _, text in FENCE.findall(page)]
+
+
+def plain_commands(path: Path = ROOT / "README.md") -> list[list[str]]:
+    """The arguments of `vdla` commands in a page's plain blocks, without comments and pipes."""
+    blocks = [text for language, text in fences(path.read_text(encoding="utf-8")) if not language]
+    lines = [line for text in blocks for line in text.splitlines() if line.startswith("vdla ")]
+    return [shlex.split(line.partition("|")[0], comments=True)[1:] for line in lines]
+
+
+def shown_file(title: str, text: str) -> str:
+    """What a block shows of a file: `text` if that is a part of it, else the whole."""
+    whole = _LICENCE.sub("", (ROOT / title).read_text(encoding="utf-8"))
+    return text if text in whole else whole
 
 
 def printed(page: str, folder: Path) -> str:
@@ -44,7 +63,11 @@ def printed(page: str, folder: Path) -> str:
 
     def run(match: re.Match[str]) -> str:
         nonlocal output
-        language, text = match.groups()
+        language, title, text = match.groups()
+        if title is not None:
+            if title.startswith("examples/"):
+                shutil.copy(ROOT / title, folder)
+            return f'```{language} title="{title}"\n{shown_file(title, text)}```'
         if language == "python":
             assert not output, f"the page must show the output {output!r}"
             output = _run_python(text, space)
@@ -64,6 +87,7 @@ def check_page(path: Path, folder: Path, update: bool) -> None:
     """Checks that a page shows the output of its code; with `update`, rewrites the page instead."""
     page = path.read_text(encoding="utf-8")
     now = printed(page, folder)
+    _check_pictures(page, path.parent, folder, update)
     if update:
         path.write_text(now, encoding="utf-8")
     else:
@@ -71,6 +95,15 @@ def check_page(path: Path, folder: Path, update: bool) -> None:
             page.splitlines(), now.splitlines(), path.name, "printed now", n=1, lineterm=""
         )
         assert now == page, "\n".join(difference)
+
+
+def _check_pictures(page: str, pages: Path, folder: Path, update: bool) -> None:
+    """A picture of the page that its commands draw is the one beside the page."""
+    for name in re.findall(r"!\[[^\]]*\]\(([\w.-]+)\)", page):
+        if (folder / name).exists():
+            if update:
+                shutil.copy(folder / name, pages / name)
+            assert (folder / name).read_bytes() == (pages / name).read_bytes(), name
 
 
 @contextlib.contextmanager

@@ -40,11 +40,12 @@ text { font: 13px system-ui, sans-serif } .small { font-size: 11px } .name { pai
 .roof, .curve { fill: none; stroke-width: 2; stroke-linejoin: round } .line { fill: none }
 .curve, .partial { stroke: currentColor } .later, .dashed { stroke-dasharray: 6 4 }
 .partial { fill-opacity: 0.15; stroke-dasharray: 4 3 } .beaten { opacity: 0.6 } .faint { opacity: 0.35 }
+.code { font-family: ui-monospace, monospace }
 """
 _CHART_COLOURS = Template("""
 text { fill: $text } .small { fill: $faint } .name { stroke: $back } .grid { stroke: $rule } .line { stroke: $faint }
 .track { fill: $track } .idle { fill: $rule } .roof, .whole { stroke: $text } .later { stroke: #d55e00 }
-.strong { fill: $text }
+.strong { fill: $text } .back { fill: $back } .slice { stroke: $back; stroke-width: 0.6 }
 """)
 _PAGE = """
 :root { color-scheme: light dark }
@@ -104,8 +105,9 @@ def chart_mark(shape: str, row: object, tip: str, **attributes: object) -> str:
 
 
 def chart_svg(height: float, parts: Iterable[str], label: str, *, alone: bool = False) -> str:
-    """A picture; one that may stand alone has its style with it, and its label as title."""
-    head = element("style", CHART_STYLE) + chart_text(LEFT, TITLE, label) if alone else ""
+    """A picture; one that may stand alone has its style, a background, and its label as title."""
+    back = element("rect", width=WIDTH, height=height, class_="back")
+    head = element("style", CHART_STYLE) + back + chart_text(LEFT, TITLE, label) if alone else ""
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img"'
     return f'{svg} aria-label="{escape(label)}">{head}{"".join(parts)}</svg>\n'
 

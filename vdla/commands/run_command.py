@@ -41,6 +41,7 @@ EXAMPLES = """\
   vdla run c2.vdla --timing-only --dram read_latency=200 beat_cycles=2
   vdla run c2.vdla --timing-only --lines 5   the lines that stall most
   vdla run c2.vdla --timing-only --trace c2.trace.json
+  vdla run c2.vdla --timing-only --picture c2.svg   over its schedule
 """
 
 
@@ -70,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--lines N": "list the N lines that stall compute most",
             "--trace FILE": "write a trace for ui.perfetto.dev",
+            "--picture FILE": "draw the run over its schedule as SVG",
             "--table FILE": "write start and end of every instruction as text",
             "--json": "JSON instead of tables",
         },
@@ -169,6 +171,11 @@ def _write(
     if arguments.trace:
         RunTrace(program, stats).write(arguments.trace)
         written.append(arguments.trace)
+    if arguments.picture:
+        from vdla.commands.run_picture import run_picture
+
+        write_text(arguments.picture, run_picture(program, stats))
+        written.append(arguments.picture)
     if arguments.table:
         write_text(arguments.table, RunTrace(program, stats).table())
         written.append(arguments.table)

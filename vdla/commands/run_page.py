@@ -77,15 +77,23 @@ def timeline(program: Program, stats: RunStats, begin: int, end: int) -> str:
     """The instructions of every unit in the cycles `begin` to `end`, a row a unit."""
     chart = RowChart(title="timeline", low=begin, high=max(begin + 1, end), unit="cycles")
     least = _MERGE_BELOW * (chart.high - begin) / (RIGHT - LEFT)
-    slices = {unit: _slices(program, stats, unit, begin, end) for unit in Unit}
-    return chart.draw([Row(unit.label, [_merged(blocks, least)]) for unit, blocks in slices.items()])
+    numbers = {unit: (program.columns[:, COL["unit"]] == unit).nonzero()[0].tolist() for unit in Unit}
+    blocks = {unit: instruction_blocks(program, stats, numbers[unit], begin, end, least) for unit in Unit}
+    return chart.draw([Row(unit.label, [lane]) for unit, lane in blocks.items()])
 
 
-def _slices(program: Program, stats: RunStats, unit: Unit, begin: int, end: int) -> Iterator[ChartBlock]:
-    columns = program.columns
-    chosen = (columns[:, COL["unit"]] == unit) & (stats.ends >= begin) & (stats.starts < end)
-    for number in chosen.nonzero()[0].tolist():
-        first, last, kind = int(stats.starts[number]), int(stats.ends[number]), _kind(columns[number])
+def instruction_blocks(
+    program: Program, stats: RunStats, numbers: Iterable[int], begin: int, end: int, least: float
+) -> list[ChartBlock]:
+    """Instructions of one unit between two cycles; those shorter than `least` are merged."""
+    return _merged(_slices(program, stats, numbers, begin, end), least)
+
+
+def _slices(program: Program, stats: RunStats, numbers: Iterable[int], begin: int, end: int) -> Iterator[ChartBlock]:
+    for number in numbers:
+        if stats.ends[number] < begin or stats.starts[number] >= end:
+            continue
+        first, last, kind = int(stats.starts[number]), int(stats.ends[number]), _kind(program.columns[number])
         tip = f"{kind}, instruction {number}: cycles {first:,} to {last:,}"
         yield ChartBlock(max(first, begin), min(last + 1, end), _class(kind), tip)
 

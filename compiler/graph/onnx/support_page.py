@@ -26,7 +26,12 @@ _INTRODUCTION = """\
 
 On this page you look up whether an operator of ONNX runs, and how. It is generated from the tables
 of the compiler by `python -m vdla.compiler.graph.onnx.support_page`, for the operators of onnx
-{version} (opset {opset}).
+{version} (opset {opset}). What becomes of the nodes of your model, and why:
+
+```sh
+vdla compile model.onnx --target pynq_z1 --calibration images.npy -o model.vdla
+vdla explain model.vdla
+```
 
 A model may have any opset from {oldest} to {opset}; nodes of older opsets are rewritten to the newest
 one at import. A node runs as

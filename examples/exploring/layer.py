@@ -1,0 +1,5 @@
+import vdla
+
+
+def dense():
+    return vdla.definitions.dense(rows=6, in_features=32, out_features=32).output
