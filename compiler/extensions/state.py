@@ -14,6 +14,7 @@ from vdla.compiler.ir import INTEGER_BITS
 from vdla.hardware.isa import PlugInState, StatePort
 from vdla.support.errors import Error
 from vdla.support.integers import is_int
+from vdla.support.keywords import checked_keywords
 
 
 class ExtensionError(Error, ValueError):
@@ -43,6 +44,7 @@ def _is_inside(file: str) -> bool:
 MOST_BITS = 32
 
 
+@checked_keywords(ExtensionError)
 @dataclass(frozen=True, eq=False)
 class State:
     """`rows` rows, each an array of `shape` and an integer `dtype` of at most 32 bits.

@@ -90,11 +90,23 @@ def read_program(path: Path) -> Program:
     from vdla.hardware.program import Program
 
     if path.suffix != ASSEMBLY:
+        _refuse_operator(path)
         return Program.load(path)
     try:
         return assemble(read_text(path), path.name)
     except AsmError as error:
         raise CommandError(f"{path}: {error}") from None
+
+
+def _refuse_operator(path: Path) -> None:
+    """Say how an operator becomes a program where its name stands in place of a file."""
+    if path.suffix or path.exists():
+        return
+    from vdla.commands.named_operators import layer_names, templates
+
+    name = next((name for name in layer_names() if name == str(path).upper()), str(path))
+    if name in (*layer_names(), *templates()):
+        raise CommandError(f"{path}: no such file; compile {name} first: vdla compile {name} -o {name.lower()}.vdla")
 
 
 def write_files(command: str, files: Mapping[Path, bytes]) -> None:
