@@ -24,7 +24,7 @@ examples:
   vdla run m.vdla --input x.npy       run it on the simulator
   vdla compile C2 -o c2.vdla          a program file from a named layer
   vdla run c2.vdla --random-inputs 0  run it on the simulator
-  vdla COMMAND --help                 more on one command
+  vdla help COMMAND                   more on one command
 """
 
 
@@ -48,7 +48,7 @@ class _Version(argparse.Action):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = _without_help(list(sys.argv[1:] if arguments is None else arguments))
     try:
         if "_ARGCOMPLETE" in os.environ:
             return _complete()
@@ -74,6 +74,11 @@ def _run(words: Sequence[str]) -> int:
     if unknown:
         commands[name].error(_unknown(unknown[0], commands[name]))
     return _execute(parsed)
+
+
+def _without_help(words: list[str]) -> list[str]:
+    """`help COMMAND ...` as `COMMAND ... --help`, `help` as `--help`."""
+    return [*words[1:], "--help"] if words[:1] == ["help"] else words
 
 
 def _command_of(words: Sequence[str]) -> str | None:

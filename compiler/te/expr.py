@@ -76,6 +76,10 @@ class _PythonOperators:
         hint = f"te.{ours} takes it" if hasattr(te, ours) else "te has functions of elements"
         raise TeError(f"np.{name}: operand must be an array, got an element of a tensor ({hint})")
 
+    def __array_function__(self, function: Callable[..., Any], *rest: Any) -> Any:  # noqa: ANN401
+        """No function of NumPy takes elements."""
+        raise TeError(f"np.{function.__name__}: operand must be an array, got an element of a tensor")
+
     __add__ = _operator("add")
     __radd__ = _reflected("add")
     __sub__ = _operator("sub")

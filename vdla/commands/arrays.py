@@ -44,7 +44,7 @@ def read_array(path: Path) -> Array:
     with path.open("rb") as file:
         start = file.read(len(_NPY_MAGIC))
         if start != _NPY_MAGIC:
-            raise CommandError(f"{path}: file must be an array in .npy format, got {described(path, start)}")
+            raise CommandError(f"{path}: file must be an array in .npy format, got {described(path, start, ('.npy',))}")
         file.seek(0)
         try:
             return np.asarray(np.load(file, allow_pickle=False))

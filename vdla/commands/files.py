@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.commands import CommandError
 from vdla.support.atomic import write_bytes, write_text, write_with
+from vdla.support.file_kind import described
 
 if TYPE_CHECKING:
     from vdla.hardware.program import Program
@@ -19,6 +20,12 @@ def calibration_data(path: Path) -> Any:  # noqa: ANN401  an array, or arrays by
     """Calibration data: the content of a .npy or .npz file; pickled objects are refused."""
     import numpy as np
 
+    with path.open("rb") as file:
+        start = file.read(8)
+    if not start.startswith((b"\x93NUMPY", b"PK")):
+        raise CommandError(
+            f"{path}: file must be arrays in .npy or .npz format, got {described(path, start, ('.npy', '.npz'))}"
+        )
     try:
         loaded = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:

@@ -59,17 +59,25 @@ KINDS = (
 )
 
 
-def file_kind(path: str | PathLike[str], content: bytes = b"") -> FileKind | None:
-    """The kind of a file, by its first bytes, else by its name; None of others."""
+def file_kind(path: str | PathLike[str], content: bytes | None = None) -> FileKind | None:
+    """The kind of a file, by its first bytes, else by its name; None of others, and of empty ones.
+
+    `content` is None where nothing is known of it.
+    """
+    if content == b"":
+        return None
     name = str(path).lower()
-    by_content = (kind for kind in KINDS if kind.magic and content[kind.offset :].startswith(kind.magic))
+    by_content = (kind for kind in KINDS if kind.magic and (content or b"")[kind.offset :].startswith(kind.magic))
     by_name = (kind for kind in KINDS if name.endswith(kind.suffixes))
     return next(by_content, next(by_name, None))
 
 
-def described(path: str | PathLike[str], content: bytes = b"") -> str:
-    """A file in messages, behind "got": its kind and the remedy, or how it begins."""
-    kind = file_kind(path, content)
+def described(path: str | PathLike[str], content: bytes | None = None, wanted: tuple[str, ...] = ()) -> str:
+    """A file in messages, behind "got": its kind and the remedy, or how it begins.
+
+    A suffix in `wanted` says nothing: that is what the file should have been.
+    """
+    kind = None if str(path).lower().endswith(wanted or ("\0",)) else file_kind(path, content)
     if kind is not None:
         return f"{kind.noun} ({remedy(kind, path)})"
     return f"one that begins with {content[:8]!r}" if content else "an empty file"
@@ -81,7 +89,10 @@ def remedy(kind: FileKind, path: str | PathLike[str]) -> str:
 
 
 def unreadable(path: str | PathLike[str], error: OSError) -> str:
-    """The message of a file that cannot be read."""
+    """The message of a file that cannot be opened."""
+    folder = Path(path).parent
+    if isinstance(error, FileNotFoundError) and not folder.is_dir():
+        return f"{path}: no such folder {folder}"
     if isinstance(error, FileNotFoundError):
         return f"{path}: no such file{_similar(Path(path))}"
     return f"{path}: file must be readable, got {error.strerror or error}"

@@ -28,7 +28,7 @@ def checked_keywords(error: type[Exception]) -> Callable[[type[T]], type[T]]:
                     raise error(f"{cls.__name__}: keyword must be {one_of(name, known)}")
             construct(self, *arguments, **keywords)
 
-        cls.__init__ = checked  # type: ignore[misc]  the constructor of a dataclass
+        setattr(cls, "__init__", checked)  # noqa: B010  type checkers refuse an assignment
         return cls
 
     return decorate

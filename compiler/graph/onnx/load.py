@@ -87,7 +87,7 @@ def _parsed(source: ModelProto | bytes | str | Path) -> tuple[ModelProto, Path |
     except OSError as error:
         raise OnnxError(unreadable(path, error)) from None
     kind = file_kind(path, content)
-    if kind is not None and kind.noun != "an ONNX model":
+    if not content or (kind is not None and kind.noun != "an ONNX model"):
         raise OnnxError(_none(content, str(path)))
     return _decoded(content, str(path)), path.resolve().parent, str(path)
 
@@ -95,12 +95,8 @@ def _parsed(source: ModelProto | bytes | str | Path) -> tuple[ModelProto, Path |
 def _none(content: bytes, place: str) -> str:
     """The message of a file that is no ONNX model."""
     kind = file_kind(place, content)
-    got = (
-        f"{len(content)} bytes that are none"
-        if kind is None or kind.suffixes == (".onnx",)
-        else described(place, content)
-    )
-    return f"{place}: the file must be an ONNX model, got {got}"
+    known = not content or (kind is not None and kind.suffixes != (".onnx",))
+    return f"{place}: the file must be an ONNX model, got {described(place, content) if known else 'another one'}"
 
 
 def _decoded(content: bytes, place: str) -> ModelProto:
