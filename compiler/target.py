@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vdla.support.errors import Error
+from vdla.support.keywords import checked_keywords
 from vdla.support.suggest import did_you_mean
 
 
@@ -32,6 +33,7 @@ class GridLimits:
     threads_along: tuple[int, int, int] | None = None
 
 
+@checked_keywords(TargetError)
 @dataclass(frozen=True, slots=True)
 class Target:
     """A CPU. `vector_bytes` and `vector_registers` describe its widest vectors.

@@ -22,7 +22,9 @@ from vdla.hardware.isa.formats import misfit
 from vdla.hardware.isa.instructions import Buffer
 from vdla.hardware.isa.plug_in import PlugIn, PlugInStage
 from vdla.hardware.presets import PRESET_FIELDS
+from vdla.support.file_kind import unreadable
 from vdla.support.integers import fields_to_python
+from vdla.support.keywords import checked_keywords
 from vdla.support.suggest import did_you_mean
 
 __all__ = ["MIN_COMMAND_DEPTH", "MIN_TOKEN_DEPTH", "PRESETS", "Buffer", "Config", "ConfigError", "Dram"]
@@ -62,6 +64,7 @@ _INTEGERS = {
 }
 
 
+@checked_keywords(ConfigError)
 @dataclass(frozen=True)
 class Config:
     """A machine; see `Config.preset` for known ones and `Config.load` for those of a JSON file."""
@@ -216,7 +219,7 @@ class Config:
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8-sig"))
         except OSError as error:
-            raise ConfigError(f"{path}: path must be a readable file, got {error.strerror}") from None
+            raise ConfigError(unreadable(path, error)) from None
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"{path}: file must be JSON, got {error}") from None
         try:

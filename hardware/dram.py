@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vdla.hardware.checks import require_integer
+from vdla.hardware.checks import ConfigError, require_integer
 from vdla.support.integers import fields_to_python
+from vdla.support.keywords import checked_keywords
 
 
+@checked_keywords(ConfigError)
 @dataclass(frozen=True, slots=True)
 class Dram:
     """Latencies and gaps in cycles of the accelerator's clock; outstanding requests in bursts."""

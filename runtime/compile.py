@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from vdla.runtime.network.targets import target_of
 from vdla.support.errors import Error
+from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -141,6 +143,10 @@ def _model(
 ) -> Model:
     from vdla.runtime.network.compile_network import compile_network
 
+    known = [*signature(compile_network).parameters][2:]
+    for name in options:
+        if name not in known:
+            raise CompileError(f"compile: option of a network must be {one_of(name, known)}")
     if tuned is None:
         _refuse_threads(threads, "without tuned")
         return compile_network(graph, target, **options)
@@ -250,5 +256,6 @@ def _function(what: object) -> ir.Function:
     if isinstance(what, Schedule):
         return what.fn
     if not isinstance(what, ir.Function):
-        raise CompileError(f"compile: what must be a Schedule or a Function, got {type(what).__name__}")
+        rule = "what must be a Schedule, a Function or a network (a path, bytes or a model)"
+        raise CompileError(f"compile: {rule}, got {type(what).__name__}")
     return what

@@ -41,6 +41,8 @@ from vdla.runtime.devices import DeviceError
 from vdla.runtime.devices.sim import SimDevice
 from vdla.simulator.support.errors import SimulationError
 
+WHAT = "compile: what must be a Schedule, a Function or a network (a path, bytes or a model), got "
+
 TINY = Config.preset("tiny")
 A = te.placeholder((16, 8), "int8", "a")
 FLOATS = te.placeholder((2,), "float32", "x")
@@ -93,9 +95,9 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: compile_for(3, TINY),
         CompileError,
-        "compile: what must be a Schedule or a Function, got int",
+        WHAT + "int",
     ),
-    (lambda: compile_for(None, "host"), CompileError, "compile: what must be a Schedule or a Function, got NoneType"),
+    (lambda: compile_for(None, "host"), CompileError, WHAT + "NoneType"),
     (
         lambda: compile_for(te.create_function([FLOATS], [te.compute((2,), lambda i: FLOATS[i], "y")], "f"), TINY),
         LoweringError,

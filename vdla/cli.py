@@ -24,7 +24,7 @@ examples:
   vdla run m.vdla --input x.npy       run it on the simulator
   vdla compile C2 -o c2.vdla          a program file from a named layer
   vdla run c2.vdla --random-inputs 0  run it on the simulator
-  vdla COMMAND --help                 more on one command
+  vdla help COMMAND                   more on one command
 """
 
 
@@ -48,7 +48,7 @@ class _Version(argparse.Action):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = _without_help(list(sys.argv[1:] if arguments is None else arguments))
     try:
         if "_ARGCOMPLETE" in os.environ:
             return _complete()
@@ -74,6 +74,11 @@ def _run(words: Sequence[str]) -> int:
     if unknown:
         commands[name].error(_unknown(unknown[0], commands[name]))
     return _execute(parsed)
+
+
+def _without_help(words: list[str]) -> list[str]:
+    """`help COMMAND ...` as `COMMAND ... --help`, `help` as `--help`."""
+    return [*words[1:], "--help"] if words[:1] == ["help"] else words
 
 
 def _command_of(words: Sequence[str]) -> str | None:
@@ -146,8 +151,20 @@ def _unknown(word: str, parser: argparse.ArgumentParser) -> str:
     option = word.split("=")[0]
     known = [string for action in parser._actions for string in action.option_strings]
     if option.startswith("-"):
-        return f"unknown option {option}{did_you_mean(option, known)}"
+        return f"unknown option {option}{_not_here(option, known) or did_you_mean(option, known)}"
+    if word.endswith((".npy", ".npz")) and "--input" in known:
+        return f"unexpected argument {word} (did you mean --input {word}?)"
     return f"unexpected argument {word}"
+
+
+_OF_COMPILATION = ("--preset", "--target", "--config")
+
+
+def _not_here(option: str, known: Sequence[str]) -> str:
+    """Why a command that reads a file has no option for the machine."""
+    if option not in _OF_COMPILATION or not any(each in known for each in ("--input", "--extension")):
+        return ""
+    return ": the file was compiled for its machine (vdla compile --target NAME compiles it for another one)"
 
 
 def _complete() -> int:
@@ -170,11 +187,19 @@ def _report(error: Exception, debug: bool) -> int:
     if isinstance(error, Error):
         return _complain(_one_line(str(error)), BAD_INPUT)
     if isinstance(error, OSError):
-        return _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", BAD_INPUT)
+        return _complain(_file_message(error), BAD_INPUT)
     if isinstance(error, MemoryError):
         return _complain(f"out of memory: {_one_line(str(error)) or 'an allocation failed'}", BAD_INPUT)
     hint = "" if debug else "; please report it with the output of the same command with --debug"
     return _complain(f"internal error: {type(error).__name__}: {_one_line(str(error))}{hint}", FAULT)
+
+
+def _file_message(error: OSError) -> str:
+    from vdla.support.file_kind import unreadable
+
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return unreadable(error.filename, error)
+    return f"{error.filename or 'input or output'}: {error.strerror or error}"
 
 
 def _warn(message: Warning | str, category: type[Warning], *place: object, **options: object) -> None:

@@ -17,8 +17,10 @@ from vdla.compiler.extensions.step_text import SUMS, StepText
 from vdla.hardware.config import Config
 from vdla.hardware.isa import DECLARED_SIZES, PlugInStage, StatePort
 from vdla.support.integers import is_int
+from vdla.support.keywords import checked_keywords
 
 
+@checked_keywords(ExtensionError)
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EmitStage:
     """What a machine does to results between requantisation and output buffer.

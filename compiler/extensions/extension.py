@@ -37,6 +37,7 @@ from vdla.hardware.isa import (
     PlugInField,
     PlugInUnit,
 )
+from vdla.support.keywords import checked_keywords
 
 MOST_FIELD_BITS = 31
 _TAKEN = tuple(f.name for f in FORMATS[Opcode.GEMM])  # fields that every compute instruction has
@@ -46,6 +47,7 @@ CPU_SCOPES = ("memory", "immediate", "condition")
 _NAME_RULE = f"name must be a lower-case identifier other than {', '.join(_MNEMONICS)}"
 
 
+@checked_keywords(ExtensionError)
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Extension:
     """An instruction that a machine can be given.

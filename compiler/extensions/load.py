@@ -24,6 +24,7 @@ from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.extensions import loaded, register
 from vdla.hardware.isa import PlugIn, PlugInStage, PlugInUnit
 from vdla.support.errors import Error
+from vdla.support.file_kind import unreadable
 
 Part = Extension | EmitStage
 Declared = Part | Sequence[Part]
@@ -229,7 +230,7 @@ def _declaration(source: str) -> Declaration:
         names = ", ".join(sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))) or "none"
         raise ExtensionError(f"extension: source must be a file that ends in .py or one of {names}, got {source}")
     if not path.is_file():
-        raise ExtensionError(f"extension: source must be a readable file, got {source}")
+        raise ExtensionError(f"extension: {unreadable(path, FileNotFoundError())}")
     module = _guarded(_module, path)
     if not callable(getattr(module, "declare", None)):
         raise ExtensionError(f"{source}:1: file must have a function declare(config), got none")

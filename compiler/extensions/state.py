@@ -12,8 +12,10 @@ from pathlib import Path
 
 from vdla.compiler.ir import INTEGER_BITS
 from vdla.hardware.isa import PlugInState, StatePort
+from vdla.support import keywords
 from vdla.support.errors import Error
 from vdla.support.integers import is_int
+from vdla.support.keywords import checked_keywords
 
 
 class ExtensionError(Error, ValueError):
@@ -36,13 +38,14 @@ def caller() -> str:
 
 
 def _is_inside(file: str) -> bool:
-    """Whether code is of this package, or the generated `__init__` of a dataclass."""
-    return file == "<string>" or file.startswith(_HERE)
+    """Whether code is of this package, or around the generated `__init__` of a dataclass."""
+    return file in ("<string>", keywords.__file__) or file.startswith(_HERE)
 
 
 MOST_BITS = 32
 
 
+@checked_keywords(ExtensionError)
 @dataclass(frozen=True, eq=False)
 class State:
     """`rows` rows, each an array of `shape` and an integer `dtype` of at most 32 bits.

@@ -41,10 +41,44 @@ def _reflected(op: str) -> Callable[[Any, Operand], Value]:
     return lambda own, other: binary(op, other, own)
 
 
+_REFLECTED = {
+    "add": "__radd__",
+    "subtract": "__rsub__",
+    "multiply": "__rmul__",
+    "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__",
+    "left_shift": "__rlshift__",
+    "right_shift": "__rrshift__",
+    "bitwise_and": "__rand__",
+    "bitwise_or": "__ror__",
+    "bitwise_xor": "__rxor__",
+    "less": "__gt__",
+    "less_equal": "__ge__",
+    "greater": "__lt__",
+    "greater_equal": "__le__",
+    "equal": "__eq__",
+    "not_equal": "__ne__",
+}
+"""The operators behind those of NumPy, by the name of its function."""
+
+
 class _PythonOperators:
     """Python's operators on elements."""
 
-    __array_ufunc__ = None  # NumPy scalars on the left defer to these operators
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:  # noqa: ANN401
+        """NumPy scalars on the left defer to these operators; its functions take no elements."""
+        name = ufunc.__name__
+        if name in _REFLECTED and method == "__call__" and len(inputs) == 2 and inputs[0] is not self:
+            return getattr(self, _REFLECTED[name])(np.asarray(inputs[0])[()])
+        from vdla.compiler import te
+
+        ours = {"absolute": "abs", "power": "pow"}.get(name, name)
+        hint = f"te.{ours} takes it" if hasattr(te, ours) else "te has functions of elements"
+        raise TeError(f"np.{name}: operand must be an array, got an element of a tensor ({hint})")
+
+    def __array_function__(self, function: Callable[..., Any], *rest: Any) -> Any:  # noqa: ANN401
+        """No function of NumPy takes elements."""
+        raise TeError(f"np.{function.__name__}: operand must be an array, got an element of a tensor")
 
     __add__ = _operator("add")
     __radd__ = _reflected("add")

@@ -16,6 +16,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.ir import expr_text
 from vdla.compiler.te import Stage
 from vdla.compiler.tensorize.fragment import Fragment, IntrinsicError
+from vdla.support.keywords import checked_keywords
 
 GLOBAL = "global"
 IMMEDIATE = "immediate"
@@ -41,6 +42,7 @@ class StepCycles:
     pause: int
 
 
+@checked_keywords(IntrinsicError)
 @dataclass(frozen=True, eq=False)
 class Intrinsic:
     """One tensor instruction of a machine: `target` is "vdla", "cpu" or "gpu".

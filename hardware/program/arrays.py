@@ -14,7 +14,7 @@ import numpy as np
 from vdla.hardware.numerics import pack_elements, unpack_elements
 from vdla.hardware.program.program import Program
 from vdla.hardware.program.tensor import ELEMENT_BITS, ProgramError, ProgramTensor
-from vdla.support.arrays import Array, Bytes
+from vdla.support.arrays import Array, Bytes, cast_hint
 
 
 def array_dtype(tensor: ProgramTensor) -> np.dtype[Any]:
@@ -66,7 +66,7 @@ def to_bytes(tensor: ProgramTensor, array: Array) -> Bytes:
     dtype = array_dtype(tensor)
     same_bits = dtype == np.int64 and array.dtype == np.uint64  # packed scales are bits, not numbers
     if array.dtype.newbyteorder("=") != dtype and not same_bits:
-        raise ProgramError(f"{where}: dtype must be {dtype}, got {array.dtype}")
+        raise ProgramError(f"{where}: dtype must be {dtype}, got {array.dtype}{cast_hint(tensor.name, array, dtype)}")
     dense = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))  # DRAM is little-endian
     if ELEMENT_BITS[tensor.dtype] < 8:
         return _packed(where, dense, ELEMENT_BITS[tensor.dtype])

@@ -26,7 +26,9 @@ from vdla.support.sealed_file import FileFormat, Payload
 
 UOPS = "uops"
 """The name of the constant that holds the micro-op table."""
-PROGRAM_FILE = FileFormat(magic=b"VDLAPROG", version=1, noun="program", error=ProgramError)
+PROGRAM_FILE = FileFormat(
+    magic=b"VDLAPROG", version=1, noun="program", made_by="vdla compile C6 -o c6.vdla", error=ProgramError
+)
 
 
 def _frozen_array(where: str, name: str, array: Array, dtype: type, shape: tuple[int, ...]) -> Array:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from types import MappingProxyType
 from typing import Any
 
 from numpy.typing import NDArray
@@ -21,7 +22,10 @@ Array = NDArray[Any]
 
 
 def run(
-    program: Program, inputs: Mapping[str, Array], device: str | Device = "sim", config: Config | None = None
+    program: Program,
+    inputs: Mapping[str, Array] = MappingProxyType({}),
+    device: str | Device = "sim",
+    config: Config | None = None,
 ) -> Result:
     """The result of one run: outputs, statistics and trace.
 

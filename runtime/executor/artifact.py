@@ -50,7 +50,13 @@ def check_variants(plans: Sequence[Plan]) -> None:
 
 
 Array = npt.NDArray[Any]
-ARTIFACT_FILE = FileFormat(magic=b"VDLAMODL", version=3, noun="model", error=ArtifactError)
+ARTIFACT_FILE = FileFormat(
+    magic=b"VDLAMODL",
+    version=3,
+    noun="compiled network",
+    made_by="vdla compile MODEL.onnx -o MODEL.vdla",
+    error=ArtifactError,
+)
 _STRINGS = "str"
 _ALIGNMENT = 64  # of the constants in memory
 

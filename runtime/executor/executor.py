@@ -24,6 +24,7 @@ from vdla.runtime.executor.plan_runner import Binders, BindKernel, NumpyFunction
 from vdla.runtime.executor.resident_program import ResidentDamage, ResidentProgram, activation_bytes
 from vdla.runtime.numpy_operators import Value
 from vdla.simulator.stats import RunStats
+from vdla.support.arrays import cast_hint
 
 Array = npt.NDArray[Any]
 Observe = Callable[[Step, Mapping[str, Value]], None]
@@ -176,8 +177,9 @@ class Executor:
         if not fits or (shape is not None and array.shape != shape):
             extents = " of any shape" if shape is None else str(list(shape))
             got = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
+            hint = cast_hint(name, array, numpy_dtype(dtype)) if isinstance(array, np.ndarray) else ""
             rule = f"{name} must be an array {dtype}{extents}"
-            raise ExecutorError(f"model {self.plan.name}: {rule}, got {got}")
+            raise ExecutorError(f"model {self.plan.name}: {rule}, got {got}{hint}")
 
     def damage(self, step: ProgramStep) -> ResidentDamage | None:
         """What changed in the device's memory of constants that the program of a step reads."""

@@ -29,6 +29,7 @@ from vdla.compiler.abi import (
     format_extent,
     format_shape,
 )
+from vdla.support.arrays import cast_hint
 from vdla.support.errors import Error
 from vdla.support.integers import is_int
 
@@ -154,7 +155,8 @@ class ArgumentPacker:
         if not isinstance(array, np.ndarray):
             raise NativeError(f"{where} must be a numpy array, got {type(array).__name__}")
         if array.dtype != expected.dtype:
-            raise NativeError(f"{where} must have the dtype {expected.dtype}, got {array.dtype}")
+            hint = cast_hint(expected.argument.name, array, expected.dtype)
+            raise NativeError(f"{where} must have the dtype {expected.dtype}, got {array.dtype}{hint}")
         if isinstance(array, np.ma.MaskedArray):
             raise NativeError(f"{where} must be an array without a mask, got a MaskedArray (call its filled() method)")
         if expected.shape not in (None, array.shape):

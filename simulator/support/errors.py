@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from os import PathLike
+
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN, Opcode
 from vdla.hardware.program import Program
@@ -16,9 +18,17 @@ class SimulationError(Error, ValueError):
 def require_program(where: str, program: object, config: object = None) -> None:
     """SimulationError unless `program` is a Program and `config` a Config or None."""
     if not isinstance(program, Program):
-        raise SimulationError(f"{where}: program must be a Program, got {type(program).__name__}")
+        raise SimulationError(f"{where}: program must be a Program, got {_named(program)}")
     if config is not None and not isinstance(config, Config):
         raise SimulationError(f"{where}: config must be a Config, got {type(config).__name__}")
+
+
+def _named(value: object) -> str:
+    """What was given in place of a program, and how to go on."""
+    if isinstance(value, str | PathLike):
+        return f'the path {value} (vdla.load("{value}") reads it)'
+    kind = type(value).__name__
+    return f"a {kind} (model.run(inputs) runs a compiled network)" if kind == "Model" else kind
 
 
 def name_of(columns: Ints, index: int) -> str:

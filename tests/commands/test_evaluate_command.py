@@ -95,7 +95,7 @@ def test_an_extension_that_applies_nowhere_is_a_finding(source: str, capsys: Cap
         (["--layers", "C3-C1"], "evaluate: a range of layers must be as C1-C12, D1-D9 or CT1-CT3, got C3-C1\n"),
         (["--layers", "mine.py"], "evaluate: FILE.py must be followed by the name of a function, as mine.py:NAME, "),
         (["--model", "resnet19"], "evaluate: --model must be one of resnet18, resnet50, "),
-        (["--model", "none.onnx"], "none.onnx: No such file or directory\n"),
+        (["--model", "none.onnx"], "none.onnx: no such file\n"),
         (["--picture", "x.gif"], "evaluate: --picture must end in .svg or .png, got x.gif\n"),
         (["--html", "nowhere/x.html"], "evaluate: folder of --html must exist, got nowhere\n"),
         (["--trials", "-1"], "evaluate: argument --trials: value must be an integer from 0, got '-1'"),
@@ -112,4 +112,4 @@ def test_bad_input_is_one_line(words: list[str], text: str, source: str, capsys:
 
 def test_a_missing_file_is_refused(capsys: Capture) -> None:
     assert main(["evaluate", "none.py", "--layers", "C5"]) == 2
-    assert capsys.readouterr().err == "vdla: extension: source must be a readable file, got none.py\n"
+    assert capsys.readouterr().err == "vdla: extension: none.py: no such file\n"

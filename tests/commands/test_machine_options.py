@@ -17,7 +17,7 @@ from vdla.runtime.executor.artifact import Artifact
 Capture = pytest.CaptureFixture[str]
 Parser = argparse.ArgumentParser
 
-FILES = {"--extension": "extension: source must be a readable file, got none.py", "--config": "none.py: No such file"}
+FILES = {"--extension": "extension: none.py: no such file", "--config": "none.py: no such file"}
 READERS = {"explain", "profile", "run", "compare", "verify", "asm", "disasm", "pack", "unpack"}
 """Commands that read files which may name extensions."""
 

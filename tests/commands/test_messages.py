@@ -54,8 +54,8 @@ CASES: list[tuple[str, str]] = [
         "isa --config line.json",
         "line.json: content must be JSON, got an error in line 2: Expecting ':' delimiter",
     ),
-    ("isa --config absent.json", "absent.json: No such file or directory"),
-    ("isa -o absent/isa.md", "absent/isa.md: No such file or directory"),
+    ("isa --config absent.json", "absent.json: no such file (did you mean list.json?)"),
+    ("isa -o absent/isa.md", "absent/isa.md: no such folder absent"),
     ("isa -o folder", "folder: Is a directory"),
     (
         "isa --datapath --datapath-test tests",
@@ -77,9 +77,9 @@ CASES: list[tuple[str, str]] = [
     ("native C2 --target arm", "target: name must be one of host, "),
     ("run --input", "run: argument --input: expected at least one argument (see vdla run --help)"),
     ("asm wrong.s", "wrong.s: line 2, column 1: instruction or directive must be one of load, "),
-    ("verify empty.vdla", "empty.vdla: file must be a VDLA program, got an empty file"),
+    ("verify empty.vdla", "empty.vdla: file must be a program (vdla compile C6 -o c6.vdla), got an empty file"),
     ("run relu.s --input x=empty.npy", "empty.npy: file must be an array in .npy format, got an empty file"),
-    ("verify field.json", "field.json: file must be a VDLA program, got one that begins with "),
+    ("verify field.json", "field.json: file must be a program (vdla compile C6 -o c6.vdla), got one that begins with "),
 ]
 
 
@@ -95,7 +95,8 @@ def test_bad_input_gives_its_exact_message(
     captured = capsys.readouterr()
     benchmarks = (
         "area, board, chain, compile, coverage, cpu, equality, evaluate, features, fusion, fuzz, gpu, hostile, layers, "
-        "map, memory, mutants, network, network_cpu, onnx, placement, quantise, rtl, rtl_mutants, simulator, tune"
+        "map, memory, messages, mutants, network, network_cpu, onnx, placement, quantise, rtl, rtl_mutants, "
+        "simulator, tune"
     )
     expected = f"vdla: {message.replace('{benchmarks}', benchmarks)}"
     assert (code, captured.out) == (BAD_INPUT, "")

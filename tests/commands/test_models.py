@@ -92,7 +92,7 @@ def test_explain_says_which_option_moves_an_operator(model: str, capsys: Capture
 
 @pytest.mark.parametrize(("words", "message"), [
     ("--shape rows=4", "compile: --shape must be left out for a model, got rows=4"),
-    ("--preset tiny", "compile: --preset must be left out for a model, got tiny"),
+    ("--preset tiny --target host", "compile: --preset must be left out with --target, got tiny"),
     ("--threads 2", "compile: --tuned must be given with --threads 2 of a model, got none"),
     ("--schedule s.txt", "compile: --schedule must be left out for a model, got s.txt"),
     ("--method mse", "compile: --calibration must be given with --method mse, got none"),
@@ -109,8 +109,33 @@ def test_wrong_options_of_compile(words: str, message: str, digits: Path, capsys
 
 
 def test_options_of_models_are_refused_for_operators(capsys: Capture) -> None:
-    said_ = refused(capsys, "compile", "C6", "--target", "tiny")
-    assert said_ == "compile: --target must be left out for an operator, got tiny"
+    said_ = refused(capsys, "compile", "C6", "--cpu", "board")
+    assert said_ == "compile: --cpu must be left out for an operator, got board"
+
+
+def test_the_machine_of_an_operator_is_a_target_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "C12 for tiny" in said(capsys, "compile", "C12", "--target", "tiny")
+    message = refused(capsys, "compile", "C12", "--target", "host")
+    assert message.startswith("compile: --target of an operator must be one of pynq_z1, ")
+    assert message.endswith(", got host; vdla native compiles operators for CPUs")
+
+
+def test_a_float_model_is_never_silently_on_the_cpu(digits: Path, tmp_path: Path, capsys: Capture) -> None:
+    words = ("compile", str(digits / "digits.onnx"), "-o", str(tmp_path / "m.vdla"))
+    last = said(capsys, *words, "--preset", "tiny").splitlines()[-1]
+    assert last == (
+        "Nothing is quantised, so nothing runs on tiny: --calibration DATA.npy, with inputs as the model takes them, "
+        "quantises it. --target host compiles for the CPU alone."
+    )
+    assert "Nothing is quantised" not in said(capsys, *words, "--target", "host")
+
+
+@pytest.mark.parametrize(("name", "what"), [("m.tflite", "a TensorFlow Lite model"), ("m.pt2", "a program of torch")])
+def test_models_of_other_formats_are_named(name: str, what: str, capsys: Capture) -> None:
+    assert f"must be an .onnx file, got {what}" in refused(capsys, "compile", name)
 
 
 def test_an_unknown_pass_is_refused(digits: Path, capsys: Capture) -> None:
@@ -231,7 +256,9 @@ def test_tables_fit_a_terminal_and_are_whole_in_a_pipe(
 def test_explain_refuses_a_program(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "x.vdla").write_bytes(b"VDLAPROG")
     message = refused(capsys, "explain", str(tmp_path / "x.vdla"))
-    assert message.endswith("file must be a VDLA model, got one that begins with b'VDLAPROG'")
+    assert message.endswith(
+        f"got a program (vdla run {tmp_path / 'x.vdla'} and vdla.run(program, inputs) run programs)"
+    )
 
 
 # --- profile --------------------------------------------------------------------------------------

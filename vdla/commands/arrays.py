@@ -15,6 +15,7 @@ from vdla.commands.console import table
 from vdla.commands.files import make_folder
 from vdla.commands.machine_options import key_and_value
 from vdla.support.atomic import write_with
+from vdla.support.file_kind import described
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,8 +44,7 @@ def read_array(path: Path) -> Array:
     with path.open("rb") as file:
         start = file.read(len(_NPY_MAGIC))
         if start != _NPY_MAGIC:
-            got = f"one that begins with {start!r}" if start else "an empty file"
-            raise CommandError(f"{path}: file must be an array in .npy format, got {got}")
+            raise CommandError(f"{path}: file must be an array in .npy format, got {described(path, start, ('.npy',))}")
         file.seek(0)
         try:
             return np.asarray(np.load(file, allow_pickle=False))

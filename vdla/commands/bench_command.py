@@ -53,6 +53,8 @@ _MUST_BE_ZERO = (
     "one_sided",
     "bitserial_error",
     "crashes",
+    "without_remedy",
+    "tracebacks",
     "failed",
     "device_tests_failed",
     "remote_wrong",

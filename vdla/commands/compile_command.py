@@ -14,6 +14,7 @@ from vdla.commands.console import progress
 from vdla.commands.machine_options import add_machine_arguments, machine
 from vdla.commands.options import add_options, refuse
 from vdla.support.atomic import write_text
+from vdla.support.file_kind import described, file_kind, unreadable
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _list()
     if (arguments.operator or "").lower().endswith(SUFFIX):
         return compile_model(arguments)
+    _refuse_other_files(arguments.operator or "")
+    _take_target(arguments)
     refuse("compile", arguments, FOR_MODELS, "for an operator")
     arguments.threads = arguments.threads or _THREADS
     from vdla.commands.named_operators import virtual_threads
@@ -96,6 +99,33 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _take_target(arguments: argparse.Namespace) -> None:
+    """A --target that is a machine is the --preset of an operator."""
+    if arguments.target is None:
+        return
+    from vdla.hardware.config import PRESETS
+
+    if arguments.preset or arguments.config:
+        raise CommandError(f"compile: --target must be left out with --preset or --config, got {arguments.target}")
+    if arguments.target not in PRESETS:
+        rule = f"--target of an operator must be {one_of(arguments.target, PRESETS)}"
+        raise CommandError(f"compile: {rule}; vdla native compiles operators for CPUs")
+    arguments.preset, arguments.target = arguments.target, None
+
+
+def _refuse_other_files(name: str) -> None:
+    """Say what to do with what is neither a model nor an operator."""
+    if not name:
+        usage = "a model (vdla compile MODEL.onnx -o MODEL.vdla), or an operator (vdla compile --list)"
+        raise CommandError(f"compile: the first word must be {usage}, got none")
+    path = Path(name)
+    content = path.open("rb").read(16) if path.is_file() else None
+    if path.is_file() or file_kind(name) is not None:
+        raise CommandError(f"compile: the model must be an .onnx file, got {described(name, content)}")
+    if path.suffix:
+        raise CommandError(f"compile: {unreadable(path, FileNotFoundError())}")
+
+
 def _operator(arguments: argparse.Namespace) -> Operator:
     from vdla.commands.named_operators import from_settings, from_workload, refuse_shape, templates
     from vdla.compiler.operators.workloads import workload, workloads
@@ -104,7 +134,7 @@ def _operator(arguments: argparse.Namespace) -> Operator:
     if name in templates():
         return from_settings("compile", name, config, arguments.shape, arguments.threads)
     if (name or "").upper() not in workloads():
-        raise CommandError(f"compile: operator must be {one_of(name or 'nothing', _names())}")
+        raise CommandError(f"compile: the first word must be a MODEL.onnx, or {one_of(name, _names())}")
     refuse_shape("compile", name, arguments.shape)
     return from_workload(workload(name), config, arguments.threads)
 

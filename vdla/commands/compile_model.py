@@ -14,6 +14,7 @@ from vdla.commands.console import output, progress
 from vdla.commands.files import calibration_data, require_folder
 from vdla.commands.machine_options import DEFAULT_PRESET, integer, name_and_value, read_config, with_extensions
 from vdla.commands.options import add_options, given, refuse
+from vdla.hardware.config import PRESETS
 from vdla.support.suggest import did_you_mean, one_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def best_known(source: str | None) -> Iterator[TunedSchedules]:
 
 
 SUFFIX = ".onnx"
-FOR_OPERATORS = ("shape", "schedule", "preset")
+FOR_OPERATORS = ("shape", "schedule")
 """Options that a model does not have, by their destination."""
 FOR_MODELS = ("target", "cpu", "gpu", "calibration", "method", "float", "place", "extent", "print_after")
 """Options that an operator does not have."""
@@ -63,6 +64,9 @@ def compile_model(arguments: argparse.Namespace) -> int:
     from vdla.runtime.network.compile_network import compile_network
 
     refuse("compile", arguments, FOR_OPERATORS, "for a model")
+    if arguments.preset and arguments.target:
+        raise CommandError(f"compile: --preset must be left out with --target, got {arguments.preset}")
+    arguments.target = arguments.target or arguments.preset
     _check_options(arguments)
     source = Path(arguments.operator)
     path = Path(arguments.output or source.with_suffix(".vdla").name)
@@ -88,7 +92,21 @@ def compile_model(arguments: argparse.Namespace) -> int:
     _show(model, path)
     if arguments.tuned:
         print(f"{len(schedules.used)} operators with their best schedule in {arguments.tuned}")
+    _warn_of_floats(model, arguments)
     return OK
+
+
+def _warn_of_floats(model: Model, arguments: argparse.Namespace) -> None:
+    """Say in the last line that a machine has nothing to do, and what to do about it."""
+    target = _target(arguments)
+    if (isinstance(target, str) and target not in PRESETS) or model.artifact.programs or arguments.calibration:
+        return
+    machine = target if isinstance(target, str) else target.name
+    output().print(
+        f"Nothing is quantised, so nothing runs on {machine}: --calibration DATA.npy, with inputs as the model takes "
+        "them, quantises it. --target host compiles for the CPU alone.",
+        soft_wrap=True,
+    )
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
@@ -111,8 +129,6 @@ def _target(arguments: argparse.Namespace) -> Config | str:
     target = read_config(arguments.config) if arguments.config else arguments.target or DEFAULT_PRESET
     if not arguments.extension:
         return target
-    from vdla.hardware.config import PRESETS
-
     if isinstance(target, str) and target not in PRESETS:
         rule = f"--target must be a machine ({', '.join(PRESETS)}) with --extension {arguments.extension[0]}"
         raise CommandError(f"compile: {rule}, got {target}{did_you_mean(target, PRESETS)}")

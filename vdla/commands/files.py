@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.commands import CommandError
 from vdla.support.atomic import write_bytes, write_text, write_with
+from vdla.support.file_kind import described
 
 if TYPE_CHECKING:
     from vdla.hardware.program import Program
@@ -19,6 +20,12 @@ def calibration_data(path: Path) -> Any:  # noqa: ANN401  an array, or arrays by
     """Calibration data: the content of a .npy or .npz file; pickled objects are refused."""
     import numpy as np
 
+    with path.open("rb") as file:
+        start = file.read(8)
+    if not start.startswith((b"\x93NUMPY", b"PK")):
+        raise CommandError(
+            f"{path}: file must be arrays in .npy or .npz format, got {described(path, start, ('.npy', '.npz'))}"
+        )
     try:
         loaded = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -90,11 +97,23 @@ def read_program(path: Path) -> Program:
     from vdla.hardware.program import Program
 
     if path.suffix != ASSEMBLY:
+        _refuse_operator(path)
         return Program.load(path)
     try:
         return assemble(read_text(path), path.name)
     except AsmError as error:
         raise CommandError(f"{path}: {error}") from None
+
+
+def _refuse_operator(path: Path) -> None:
+    """Say how an operator becomes a program where its name stands in place of a file."""
+    if path.suffix or path.exists():
+        return
+    from vdla.commands.named_operators import layer_names, templates
+
+    name = next((name for name in layer_names() if name == str(path).upper()), str(path))
+    if name in (*layer_names(), *templates()):
+        raise CommandError(f"{path}: no such file; compile {name} first: vdla compile {name} -o {name.lower()}.vdla")
 
 
 def write_files(command: str, files: Mapping[Path, bytes]) -> None:

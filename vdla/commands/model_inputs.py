@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from vdla.commands import CommandError
 from vdla.commands.arrays import read_array
 from vdla.commands.options import add_options, given
+from vdla.support.arrays import cast_hint
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
@@ -237,6 +238,6 @@ def _times(where: str, name: str, value: PlannedValue, array: Array) -> int:
     shape = value.shape or ()
     if fits and shape and array.shape[1:] == shape[1:] and shape[0] and len(array) and not len(array) % shape[0]:
         return len(array) // shape[0]
-    got = f"{array.dtype} {list(array.shape)}"
+    got = f"{array.dtype} {list(array.shape)}{cast_hint(name, array, numpy_dtype(value.dtype))}"
     rule = f"{name} must be {described(value)}" + (", or several of them in the first dimension" if shape else "")
     raise CommandError(f"{where}: {rule}, got {got}")

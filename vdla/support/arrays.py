@@ -1,4 +1,4 @@
-"""Names of the types of arrays."""
+"""Names of the types of arrays, and how to get one of another type."""
 
 from __future__ import annotations
 
@@ -11,3 +11,11 @@ Array = NDArray[Any]
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
+
+
+def cast_hint(name: str, array: Array, dtype: Any) -> str:  # noqa: ANN401  what names a type
+    """` (x.astype("float32") converts it)` where that keeps the kind of numbers, else empty."""
+    wanted = np.dtype(dtype)
+    if array.dtype == wanted or not np.can_cast(array.dtype, wanted, "same_kind"):
+        return ""
+    return f' ({name}.astype("{wanted.name}") converts it)'

@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 
 from vdla.support import atomic
+from vdla.support.file_kind import described, unreadable
 
 HEADER = struct.Struct("<8sIIQ")
 DIGEST_BYTES = 32
@@ -23,11 +24,14 @@ PREFIX_BYTES = HEADER.size + DIGEST_BYTES
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A kind of file: its magic, its newest version, what it is in messages, and its error."""
+    """A kind of file: its magic, its newest version, what it is in messages, the command that makes
+    one, and its error.
+    """
 
     magic: bytes
     version: int
     noun: str
+    made_by: str
     error: type[Exception]
 
     # --- content
@@ -44,8 +48,8 @@ class FileFormat:
     def unseal(self, content: bytes, where: str) -> tuple[bytes, Payload]:
         """The manifest and the members of a file's content; `where` names the file in errors."""
         if content[: len(self.magic)] != self.magic:
-            got = f"one that begins with {content[:8]!r}" if content else "an empty file"
-            raise self.error(f"{where}: file must be a VDLA {self.noun}, got {got}")
+            rule = f"file must be a {self.noun} ({self.made_by})"
+            raise self.error(f"{where}: {rule}, got {described(where, content)}")
         if len(content) < PREFIX_BYTES:
             size = len(content)
             raise self.error(f"{where}: length must be at least {PREFIX_BYTES} bytes, got {size} (truncated)")
@@ -86,7 +90,7 @@ class FileFormat:
                 raise self.error(f"{path}: path must be a regular file, got {kind}")
             return source.read_bytes()
         except OSError as error:
-            raise self.error(f"{path}: path must be a readable file, got {error.strerror}") from None
+            raise self.error(unreadable(path, error)) from None
 
     def _path(self, path: str | PathLike[str]) -> Path:
         if not isinstance(path, str | PathLike) or "\0" in str(path):

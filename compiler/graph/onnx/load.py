@@ -20,6 +20,7 @@ from vdla.compiler.graph.onnx.errors import OnnxError, OnnxWarning
 from vdla.compiler.graph.onnx.structure import check_functions, check_structure, check_types
 from vdla.compiler.graph.onnx.symbols import name_extents
 from vdla.compiler.graph.onnx.values import array_dtype, array_of, dense_of, dtype_code
+from vdla.support.file_kind import described, file_kind, unreadable
 
 LARGE = 1024  # elements; type inference reads the contents of smaller constants only
 
@@ -81,14 +82,28 @@ def _parsed(source: ModelProto | bytes | str | Path) -> tuple[ModelProto, Path |
     if isinstance(source, bytes):
         return _decoded(source, "model"), None, "model"
     path = Path(source)
-    return _decoded(path.read_bytes(), str(path)), path.resolve().parent, str(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise OnnxError(unreadable(path, error)) from None
+    kind = file_kind(path, content)
+    if not content or (kind is not None and kind.noun != "an ONNX model"):
+        raise OnnxError(_none(content, str(path)))
+    return _decoded(content, str(path)), path.resolve().parent, str(path)
+
+
+def _none(content: bytes, place: str) -> str:
+    """The message of a file that is no ONNX model."""
+    kind = file_kind(place, content)
+    known = not content or (kind is not None and kind.suffixes != (".onnx",))
+    return f"{place}: the file must be an ONNX model, got {described(place, content) if known else 'another one'}"
 
 
 def _decoded(content: bytes, place: str) -> ModelProto:
     try:
         return onnx.load_model_from_string(content)
     except DecodeError as error:
-        raise OnnxError(f"{place}: the file must be an ONNX model, got {len(content)} bytes that are none") from error
+        raise OnnxError(_none(content, place)) from error
 
 
 def _split(source: GraphProto, graph: GraphProto, folder: Path | None) -> dict[str, Array]:

@@ -72,7 +72,7 @@ def test_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_command_that_fails_is_an_error() -> None:
-    text = r"^evaluate: vdla evaluate must succeed, got exit code 2: vdla: extension: source must be a readable file, "
+    text = r"^evaluate: vdla evaluate must succeed, got exit code 2: vdla: extension: "
     with pytest.raises(examples.ExampleError, match=text):
         examples._seconds(["evaluate", "none.py"])
 

@@ -254,8 +254,8 @@ def test_errors_name_the_line_of_the_file(tmp_path, old, new, line, message):
 def test_sources_that_do_not_exist_are_refused(source):
     with pytest.raises(ExtensionError) as error:
         vdla.extend(TINY, source)
-    rule = "be a readable file" if source.endswith(".py") else "be a file that ends in .py or one of none"
-    assert str(error.value) == f"extension: source must {rule}, got {source}"
+    rule = f"source must be a file that ends in .py or one of none, got {source}"
+    assert str(error.value) == f"extension: {f'{source}: no such file' if source.endswith('.py') else rule}"
 
 
 @pytest.fixture

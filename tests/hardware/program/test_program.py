@@ -140,8 +140,11 @@ INPUT = {**TENSOR, "role": "input", "dtype": "uint8", "nbytes": 4, "shape": [32,
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"PK\3\4 a zip file", "f: file must be a VDLA program, got one that begins with b'PK\\x03\\x04 a z'"),
-        (b"", "f: file must be a VDLA program, got an empty file"),
+        (
+            b"PK\3\4 a zip file",
+            "f: file must be a program (vdla compile C6 -o c6.vdla), got one that begins with b'PK\\x03\\x04 a z'",
+        ),
+        (b"", "f: file must be a program (vdla compile C6 -o c6.vdla), got an empty file"),
         (b"VDLAPROG", "f: length must be at least 56 bytes, got 8 (truncated)"),
         (small().to_bytes()[:-1], f"f: length must be {LENGTH} bytes, got {LENGTH - 1}"),
         (sealed(GOOD, version=2), "f: format version must be at most 1, got 2 (made by a newer vdla)"),

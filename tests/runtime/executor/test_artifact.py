@@ -50,8 +50,9 @@ def test_round_trip(content, tmp_path):
 
 
 def test_damage_is_refused(content):
-    refused(b"", "f: file must be a VDLA model, got an empty file")
-    refused(b"PK\3\4" + content, "f: file must be a VDLA model, got one that begins with b'PK\\x03\\x04VDLA'")
+    rule = "f: file must be a compiled network (vdla compile MODEL.onnx -o MODEL.vdla)"
+    refused(b"", f"{rule}, got an empty file")
+    refused(b"PK\3\4" + content, f"{rule}, got one that begins with b'PK\\x03\\x04VDLA'")
     refused(content[:-1], f"f: length must be {len(content)} bytes, got {len(content) - 1}")
     flipped = bytearray(content)
     flipped[len(content) // 2] ^= 4

@@ -137,5 +137,8 @@ def test_without_a_device(monkeypatch):
 def test_what_a_device_does_not_run():
     with pytest.raises(CompileError, match=r"^compile: cached must be left out for the device opencl, got False$"):
         vdla.compile(scaled(8), "opencl", cached=False)
-    with pytest.raises(CompileError, match=r"^compile: what must be a Schedule or a Function, got int$"):
+    with pytest.raises(
+        CompileError,
+        match=r"^compile: what must be a Schedule, a Function or a network \(a path, bytes or a model\), got int$",
+    ):
         vdla.compile(8, "opencl")
