@@ -24,6 +24,7 @@ from vdla.runtime.executor.plan_runner import Binders, BindKernel, NumpyFunction
 from vdla.runtime.executor.resident_program import ResidentDamage, ResidentProgram, activation_bytes
 from vdla.runtime.numpy_operators import Value
 from vdla.simulator.stats import RunStats
+from vdla.support.html_repr import shown_by
 
 Array = npt.NDArray[Any]
 Observe = Callable[[Step, Mapping[str, Value]], None]
@@ -46,6 +47,8 @@ class NetworkResult:
     plan: Plan
     outputs: Mapping[str, Array]
     steps: tuple[StepRun, ...]
+
+    _repr_html_ = shown_by("networks", "network_result_html")
 
     @property
     def cycles(self) -> int:

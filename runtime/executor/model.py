@@ -19,6 +19,7 @@ from vdla.runtime.executor.plan import PlannedValue, Step
 from vdla.runtime.grid.protocol import GridDeviceError
 from vdla.runtime.grid.registry import open_grid_device
 from vdla.runtime.numpy_operators import FUNCTIONS
+from vdla.support.html_repr import shown_by
 
 Array = npt.NDArray[Any]
 
@@ -118,6 +119,8 @@ class Model:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    _repr_html_ = shown_by("networks", "model_html")
 
     def __repr__(self) -> str:
         return f"<Model {self.name}: {len(self.artifact.plan.steps)} steps>"

@@ -26,6 +26,7 @@ from vdla.runtime.studies.layers import EvaluatedLayer, EvaluateError, OperandTy
 from vdla.runtime.studies.measure import LayerCost, LayerOutcome, MeasureJob, measured
 from vdla.runtime.studies.written_program import largest_difference, written_programs
 from vdla.support.background import Background
+from vdla.support.html_repr import shown_by
 
 if TYPE_CHECKING:
     from vdla.runtime.studies.accuracy import AccuracyJob, NetworkAccuracy
@@ -114,6 +115,8 @@ class ExtensionVerdict:
     area: AddedArea
     layers: tuple[LayerVerdict, ...]
     network: NetworkAccuracy | None = None
+
+    _repr_html_ = shown_by("studies", "extension_verdict_html")
 
     @property
     def compared(self) -> tuple[LayerVerdict, ...]:

@@ -73,6 +73,24 @@ _FILLS = "\n".join(
 )
 CHART_STYLE = f"{_FILLS}{_CHART}{_themed(_CHART_COLOURS)}"
 _PAGE_STYLE = f"{_PAGE}{_themed(_PAGE_COLOURS)}{CHART_STYLE}"
+_FRAGMENT = """
+strong { display: block; margin: .25em 0 } p { margin: .25em 0; opacity: .75 }
+table { border: 0; border-collapse: collapse; margin: .5em 0; font-size: .9em; font-variant-numeric: tabular-nums }
+tr { background: none } th, td { border: 0; padding: .15em 1.2em .15em 0; text-align: left; font-weight: 400 }
+th { opacity: .75 } th.number, td.number { text-align: right } table.facts td { text-align: left }
+table.facts td:first-child { opacity: .75 } table.listing td, table.listing th { border-bottom: 1px solid #8885 }
+pre { margin: .5em 0; overflow-x: auto; font-size: .85em; line-height: 1.4; background: #8881; padding: .6em }
+details { margin: .5em 0 } summary { cursor: pointer }
+svg { display: block; width: 100%; max-width: 60em; height: auto }
+.legend { font-size: .85em; opacity: 1 } .legend span { margin-right: 1em; white-space: nowrap }
+.legend svg { display: inline; width: 12px; vertical-align: -1px }
+.word { color: #3b7dd8 } .type { color: #2a9187 } .note { opacity: .65 }
+text { fill: currentColor } .small { fill: currentColor; opacity: .75 } .strong { opacity: 1 }
+.grid { stroke: #8884 } .line { stroke: #888 } .track { fill: #8882 } .idle { fill: #8885 }
+.roof { stroke: currentColor } .whole { stroke: #888 } .later { stroke: #d55e00 }
+"""
+FRAGMENT_STYLE = f"{_FILLS}{_CHART}{_FRAGMENT}"
+"""For a part of somebody else's page: greys that suit light and dark, the text's own colour."""
 
 
 # --- elements -------------------------------------------------------------------------------------
