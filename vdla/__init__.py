@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vdla import definitions, devices, grid, intrinsics, isa, native, onnx_backend, operators, te, templates
+    from vdla import definitions, devices, graph, grid, intrinsics, isa, native, onnx_backend, operators, te, templates
     from vdla.compiler.extensions import EmitStage, Extension, LayerError, State, extend, load_extension
     from vdla.compiler.interpret import interpret
     from vdla.compiler.layer_programs import LayerProgram, ProgramBuilder
@@ -76,6 +76,7 @@ __all__ = [
     "definitions",
     "devices",
     "extend",
+    "graph",
     "grid",
     "interpret",
     "intrinsics",
@@ -99,7 +100,8 @@ __all__ = [
 ]
 
 _MODULES = (
-    "definitions", "devices", "grid", "intrinsics", "isa", "native", "onnx_backend", "operators", "te", "templates",
+    "definitions", "devices", "graph", "grid", "intrinsics", "isa", "native", "onnx_backend", "operators", "te",
+    "templates",
 )  # fmt: skip
 _HOMES = {
     "ArrayPort": "vdla.hardware.array_port",
