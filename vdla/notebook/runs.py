@@ -14,7 +14,7 @@ from vdla.hardware.program import Program
 from vdla.simulator.stats import UNKNOWN, Result, RunStats, RunTrace
 from vdla.support.arrays import Array
 
-MOST_INSTRUCTIONS = 400  # in a timeline
+MOST_INSTRUCTIONS = 300  # in a timeline
 
 
 def result_html(result: Result) -> str:

@@ -20,12 +20,10 @@ def shown_by(module: str, function: str) -> Callable[[Any], str | None]:
 
     def html_of(value: Any) -> str | None:  # noqa: ANN401  any object with this method
         try:
-            found = import_module(f"{_ROOM}.{module}")
-        except ModuleNotFoundError as error:
-            if error.name == _ROOM:
-                return None
-            raise
-        html: str = getattr(found, function)(value)
+            import_module(_ROOM)
+        except ModuleNotFoundError:
+            return None
+        html: str = getattr(import_module(f"{_ROOM}.{module}"), function)(value)
         return html
 
     return html_of
