@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from vdla.runtime.grid.bank_conflicts import bank_conflicts
     from vdla.runtime.native.kernel import Kernel
     from vdla.runtime.network.quantise import quantise
+    from vdla.runtime.studies.verdict import evaluate
     from vdla.runtime.tune.grid_runs import tune_grid
     from vdla.runtime.tune.mapping import map_expression
     from vdla.runtime.tune.network_kernels import tune_kernels
@@ -75,6 +76,7 @@ __all__ = [
     "default_schedule",
     "definitions",
     "devices",
+    "evaluate",
     "extend",
     "graph",
     "grid",
@@ -133,6 +135,7 @@ _HOMES = {
     "datapath_cycles": "vdla.runtime.checks.datapath_test",
     "datapath_sources": "vdla.runtime.checks.datapath_test",
     "default_schedule": "vdla.compiler.operators.cpu",
+    "evaluate": "vdla.runtime.studies.verdict",
     "extend": "vdla.compiler.extensions",
     "interpret": "vdla.compiler.interpret",
     "load": "vdla.runtime.executor.load",

@@ -89,6 +89,10 @@ class Schedule:
         """The Python function that rebuilds the schedule; `replay` reads it."""
         return self.trace.python()
 
+    def __repr__(self) -> str:
+        steps = len(self.trace)
+        return f"<Schedule of {self.fn.name}: {steps} primitive{'' if steps == 1 else 's'}>"
+
     def __str__(self) -> str:
         return str(self.fn)
 

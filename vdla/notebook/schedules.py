@@ -20,7 +20,7 @@ def _nest(function: ir.Function) -> str:
 
 def schedule_html(schedule: Schedule) -> str:
     """The loop nest, and the primitives so far as Python."""
-    steps = len(list(schedule.trace))
+    steps = len(schedule.trace)
     said = f"{steps} primitive{'' if steps == 1 else 's'} applied" if steps else "no primitive applied yet"
     python = html_folded("primitives", html_code(schedule.python().splitlines())) if steps else ""
     return html_fragment(f"schedule of {schedule.fn.name}", [html_text("p", said), _nest(schedule.fn), python])

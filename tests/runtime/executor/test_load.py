@@ -1,4 +1,4 @@
-"""`vdla.load` with a device: the same words and objects as elsewhere, and what it says of others."""
+"""`vdla.load` with a device: the words and objects of the rest of the API, and others."""
 
 from pathlib import Path
 
