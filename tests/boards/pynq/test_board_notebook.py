@@ -14,5 +14,4 @@ from vdla.benchmarks.board.virtual_client import free_address
 
 
 def test_the_notebook_shows_what_its_cells_give(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    address = {"VDLA_NOTEBOOK_BOARD": free_address()}
-    check_notebook("board", tmp_path, request.config.getoption("--update-golden"), address)
+    check_notebook("board", tmp_path, request.config.getoption("--update-golden"), free_address())
