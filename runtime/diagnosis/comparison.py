@@ -107,6 +107,10 @@ class Comparison:
 
     _repr_html_ = shown_by("verdicts", "comparison_html")
 
+    def __repr__(self) -> str:
+        where = " and ".join(run.device for run in self.runs)
+        return f"<Comparison of {self.program.name} on {where}: {'equal' if self.equal else 'different'}>"
+
     def __str__(self) -> str:
         """A line per difference; for equal runs, how much was compared."""
         stats = self.runs[0].statistics

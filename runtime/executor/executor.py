@@ -50,6 +50,9 @@ class NetworkResult:
 
     _repr_html_ = shown_by("networks", "network_result_html")
 
+    def __repr__(self) -> str:
+        return f"<NetworkResult of {self.plan.name}: outputs {', '.join(self.outputs)}; {self.cycles:,} cycles>"
+
     @property
     def cycles(self) -> int:
         """The cycles of all accelerator programs."""

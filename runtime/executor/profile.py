@@ -78,6 +78,9 @@ class NetworkProfile:
 
     _repr_html_ = shown_by("networks", "profile_html")
 
+    def __repr__(self) -> str:
+        return f"<NetworkProfile of {self.model}: {len(self.operators)} operators; {self.cycles:,} cycles>"
+
     @property
     def cycles(self) -> int:
         """The cycles of all programs."""

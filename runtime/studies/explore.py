@@ -172,6 +172,9 @@ class Exploration:
 
     _repr_html_ = shown_by("studies", "exploration_html")
 
+    def __repr__(self) -> str:
+        return f"<Exploration of {self.name} on {self.part.name}: {len(self.machines)} machines>"
+
     @cached_property
     def measured(self) -> list[ExploredMachine]:
         """Those with cycles, the fastest first."""

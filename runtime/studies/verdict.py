@@ -127,6 +127,10 @@ class ExtensionVerdict:
 
     _repr_html_ = shown_by("studies", "extension_verdict_html")
 
+    def __repr__(self) -> str:
+        names, helps = ", ".join(part.name for part in self.added), sum(layer.helps for layer in self.layers)
+        return f"<ExtensionVerdict on {names}, {self.before.name}: helps {helps} of {len(self.layers)} layers>"
+
     @property
     def compared(self) -> tuple[LayerVerdict, ...]:
         """The layers that both machines run, over which sums are made."""
