@@ -78,7 +78,8 @@ strong { display: block; margin: .25em 0 } p { margin: .25em 0; opacity: .75 }
 table { border: 0; border-collapse: collapse; margin: .5em 0; font-size: .9em; font-variant-numeric: tabular-nums }
 tr { background: none } th, td { border: 0; padding: .15em 1.2em .15em 0; text-align: left; font-weight: 400 }
 th { opacity: .75 } th.number, td.number { text-align: right } table.facts td { text-align: left }
-table.facts td:first-child { opacity: .75 } table.listing td, table.listing th { border-bottom: 1px solid #8885 }
+table.facts td:first-child { opacity: .75; white-space: nowrap }
+table.listing td, table.listing th { border-bottom: 1px solid #8885; white-space: nowrap }
 pre { margin: .5em 0; overflow-x: auto; font-size: .85em; line-height: 1.4; background: #8881; padding: .6em }
 details { margin: .5em 0 } summary { cursor: pointer }
 svg { display: block; width: 100%; max-width: 60em; height: auto }

@@ -34,7 +34,8 @@ _STYLE = element("style", _scoped(FRAGMENT_STYLE))
 
 def html_fragment(title: str, parts: Iterable[str]) -> str:
     """An output: a line of title, and parts below."""
-    return element("div", f"{_STYLE}{html_text('strong', shortened(title))}{''.join(parts)}", class_=_CLASS)
+    content = f"{_STYLE}{html_text('strong', shortened(title))}{''.join(parts)}"
+    return element("div", content, class_=_CLASS, style="overflow-x: auto")
 
 
 def shortened(text: str) -> str:
@@ -82,7 +83,7 @@ def html_folded(summary: str, *parts: str) -> str:
 
 # --- code -----------------------------------------------------------------------------------------
 
-_WORDS = "for|in|if|with|block|where|init|reduce|step|atomic|shuffle|barrier|prefetch|alloc|heap_alloc|def|return"
+_WORDS = "for|in|if|with|block(?= )|where|init|reduce|step|atomic|shuffle|barrier|prefetch|alloc|heap_alloc|def|return"
 _KINDS = "range|parallel|vectorized|unrolled|vthread|bind"
 _TYPES = "bool|str|(?:u?int|float|bfloat|complex)[0-9]+"
 _TOKEN = re.compile(rf"(?P<note>#.*)|\b(?P<type>{_TYPES})\b|\b(?P<word>{_WORDS}|{_KINDS})\b")
