@@ -76,11 +76,14 @@ _PAGE_STYLE = f"{_PAGE}{_themed(_PAGE_COLOURS)}{CHART_STYLE}"
 _FRAGMENT = """
 strong { display: block; margin: .25em 0 } p { margin: .25em 0; opacity: .75 }
 table { border: 0; border-collapse: collapse; margin: .5em 0; font-size: .9em; font-variant-numeric: tabular-nums }
-tr { background: none } th, td { border: 0; padding: .15em 1.2em .15em 0; text-align: left; font-weight: 400 }
-th { opacity: .75 } th.number, td.number { text-align: right } table.facts td { text-align: left }
-table.facts td:first-child { opacity: .75; white-space: nowrap }
-table.listing td, table.listing th { border-bottom: 1px solid #8885; white-space: nowrap }
-pre { margin: .5em 0; overflow-x: auto; font-size: .85em; line-height: 1.4; background: #8881; padding: .6em }
+table tr:nth-child(n) { background: none }
+table.facts td, table.listing th, table.listing td { border: 0; padding: .15em 1.2em .15em 0; font-weight: 400;
+  text-align: left; vertical-align: top }
+table.facts td:first-child, table.listing th { opacity: .75; white-space: nowrap }
+table.listing th.number, table.listing td.number { text-align: right }
+table.listing th:nth-child(n), table.listing td:nth-child(n) { border-bottom: 1px solid #8885; white-space: nowrap }
+pre { margin: .5em 0; overflow-x: auto; padding: .6em; background: #8881;
+  font-family: ui-monospace, monospace; font-size: .85em; line-height: 1.4 }
 details { margin: .5em 0 } summary { cursor: pointer }
 svg { display: block; width: 100%; max-width: 60em; height: auto }
 .legend { font-size: .85em; opacity: 1 } .legend span { margin-right: 1em; white-space: nowrap }

@@ -23,9 +23,10 @@ def result_html(result: Result) -> str:
     if not result.timed:
         return html_fragment(f"result of {result.program.name}, not timed", parts)
     stats = result.statistics
-    parts += _measured(stats)
+    parts += _shares(stats)
     if len(stats.starts) and (stats.starts != UNKNOWN).all():
-        parts[-1:-1] = _timeline(result.program, stats)
+        parts += _timeline(result.program, stats)
+    parts += _roofline(stats)
     return html_fragment(f"result of {result.program.name} on {stats.config.name}", parts)
 
 
@@ -36,22 +37,22 @@ def _outputs(outputs: Mapping[str, Array]) -> str:
 
 def statistics_html(stats: RunStats) -> str:
     """The figures of a run, the cycles of every unit, the roofline."""
-    return html_fragment(f"run of {stats.program} on {stats.config.name}", _measured(stats))
+    return html_fragment(f"run of {stats.program} on {stats.config.name}", [*_shares(stats), *_roofline(stats)])
 
 
-def _measured(stats: RunStats) -> list[str]:
-    figures = [(label, show(stats)) for label, show in FIGURES.items()]
-    roof = [(label, show(stats)) for label, show in ROOFLINE.items()]
-    parts = [html_facts(figures)]
+def _shares(stats: RunStats) -> Iterator[str]:
+    """The figures, and where the cycles of each unit went."""
+    yield html_facts((label, show(stats)) for label, show in FIGURES.items())
     if stats.total_cycles:
-        parts += [
-            html_text("p", "where the cycles of each unit went"),
-            html_legend({name: label for name, label in COUNTER_LABELS.items() if _occurs(stats, name)}),
-            cycle_shares(stats),
-        ]
+        yield html_text("p", "where the cycles of each unit went")
+        yield html_legend({name: label for name, label in COUNTER_LABELS.items() if _occurs(stats, name)})
+        yield cycle_shares(stats)
+
+
+def _roofline(stats: RunStats) -> Iterator[str]:
     if stats.macs and stats.total_cycles:
-        parts.append(html_folded("roofline", html_facts(roof), runs_roofline({stats.program: stats})))
-    return parts
+        figures = html_facts((label, show(stats)) for label, show in ROOFLINE.items())
+        yield html_folded("roofline", figures, runs_roofline({stats.program: stats}))
 
 
 def _occurs(stats: RunStats, counter: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vdla.charts.elements import html_text
+from vdla.charts.elements import html_legend, html_text
 from vdla.charts.fragment import html_folded, html_fragment, html_listing, shortened
 from vdla.commands.explore_page import exploration_picture
 from vdla.commands.explore_tables import columns_of, machine_cells, notes_of_exploration, reasons_against
@@ -23,7 +23,8 @@ def extension_verdict_html(verdict: ExtensionVerdict) -> str:
     if any(layer.helps for layer in verdict.compared):
         parts.append(html_folded("all layers", html_listing(("", "before", "after"), network_rows(verdict))))
     if len(verdict.layers) <= MOST_POINTS:
-        parts.append(html_folded("roofline", verdict_roofline(verdict, alone=False)))
+        legend = html_legend({"before": "before", "after": "after"})
+        parts.append(html_folded("roofline", legend, verdict_roofline(verdict, alone=False)))
     reasons = [(", ".join(names), reason) for reason, names in reasons_of(verdict).items()]
     if reasons:
         parts.append(html_folded("where it is not used", html_listing(("layers", "reason"), reasons)))
