@@ -85,7 +85,7 @@ def _layers_of(given: object) -> list[EvaluatedLayer]:
         case str():
             return layers_named([given])
         case Definition():
-            return [layer_of(given.output.name, given)]
+            return [layer_of(given.name, given)]
         case te.Tensor():
             return [layer_of(given.name, given)]
     raise EvaluateError(f"evaluate: a layer must be a name, a definition or a tensor, got {given!r}")

@@ -82,7 +82,7 @@ table.facts td, table.listing th, table.listing td { border: 0; padding: .15em 1
 table.facts td:first-child, table.listing th { opacity: .75; white-space: nowrap }
 table.listing th.number, table.listing td.number { text-align: right }
 table.listing th:nth-child(n), table.listing td:nth-child(n) { border-bottom: 1px solid #8885; white-space: nowrap }
-pre { margin: .5em 0; overflow-x: auto; padding: .6em; background: #8881;
+pre { white-space: pre; margin: .5em 0; overflow-x: auto; padding: .6em; background: #8881;
   font-family: ui-monospace, monospace; font-size: .85em; line-height: 1.4 }
 details { margin: .5em 0 } summary { cursor: pointer }
 svg { display: block; width: 100%; max-width: 60em; height: auto }
