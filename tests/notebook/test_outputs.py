@@ -116,8 +116,11 @@ def objects_inputs() -> dict[str, Any]:
 
 
 def test_texts_are_escaped() -> None:
-    program = replace(objects()["Program"], name="<b>&'x")
+    first, *others = objects()["Program"].tensors
+    tensors = (replace(first, layout="<i>&"), *others)
+    program = replace(objects()["Program"], name="<b>&'x", tensors=tensors)
     assert "program <b>&'x" in text_of(shown(program))
+    assert "<i>& 512" in text_of(shown(program))
     assert "<b>" not in shown(program)
     assert "< 3" in text_of(shown(objects()["Function"]))
 
