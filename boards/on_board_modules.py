@@ -38,6 +38,7 @@ ELSEWHERE: dict[str, str] = {
     "vdla.cli": "the command line",
     "vdla.definitions": "the compiler",
     "vdla.devices": "names parts of the simulator too, which load at their first use",
+    "vdla.graph": "the compiler",
     "vdla.intrinsics": "the compiler",
     "vdla.native": "names the compiler of object files too, which loads at its first use",
     "vdla.onnx_backend": "the compiler",

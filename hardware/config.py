@@ -23,6 +23,7 @@ from vdla.hardware.isa.instructions import Buffer
 from vdla.hardware.isa.plug_in import PlugIn, PlugInStage
 from vdla.hardware.presets import PRESET_FIELDS
 from vdla.support.file_kind import unreadable
+from vdla.support.html_repr import shown_by
 from vdla.support.integers import fields_to_python
 from vdla.support.keywords import checked_keywords
 from vdla.support.suggest import did_you_mean
@@ -173,6 +174,8 @@ class Config:
     def plain(self) -> Config:
         """The machine without its extensions."""
         return replace(self, extensions=(), stage=None) if self.extensions or self.stage else self
+
+    _repr_html_ = shown_by("programs", "config_html")
 
     # --- presets and files
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -149,15 +150,29 @@ def test_every_source_file_that_a_page_names_exists(path: Path) -> None:
 def test_pages_and_examples_import_the_public_surface_only() -> None:
     public = {
         "vdla",
-        "vdla.compiler.graph.operators",
-        *(f"vdla.{name}" for name in ("definitions", "devices", "grid", "intrinsics", "isa")),
+        *(f"vdla.{name}" for name in ("definitions", "devices", "graph", "grid", "intrinsics", "isa")),
         *(f"vdla.{name}" for name in ("native", "operators", "te", "templates")),
     }
-    texts = {path.name: path.read_text(encoding="utf-8") for path in (*MARKDOWN, *(ROOT / "examples").glob("*.py"))}
-    imports = {
-        (name, module)
-        for name, text in texts.items()
-        for module in re.findall(r"^(?:from|import) (vdla[\w.]*)", text, re.MULTILINE)
-    }
-    assert len(imports) > 10
-    assert {(name, module) for name, module in imports if module not in public} == set()
+    paths = (*MARKDOWN, *(ROOT / "docs").rglob("*.ipynb"), *(ROOT / "examples").glob("*.py"))
+    texts = {path.name: path.read_text(encoding="utf-8") for path in paths}
+    found = {(name, *each) for name, text in texts.items() for each in imports(text)}
+    assert len(found) > 10
+    assert {(name, module) for name, module, _ in found if module not in public} == set()
+    names = {(name, module, each) for name, module, every in found for each in every if not is_public(module, each)}
+    assert names == set()
+
+
+def imports(text: str) -> set[tuple[str, tuple[str, ...]]]:
+    """The modules of VDLA that lines import, and which names; indented lines and cells count."""
+    lines = re.findall(r'^[\s"]*(?:from (vdla[\w.]*) import \(?([\w, ]*)|import (vdla(?:\.\w+)*))', text, re.MULTILINE)
+    words = ((module or plain, re.sub(r" as \w+", "", names)) for module, names, plain in lines)
+    return {(module, tuple(filter(None, re.split(r"[, ]+", names)))) for module, names in words}
+
+
+def is_public(module: str, name: str) -> bool:
+    return name in import_module(module).__all__
+
+
+def test_imports_of_indented_blocks_and_cells_are_found() -> None:
+    text = 'x\n    from vdla.runtime.executor import a, b as c\n   "import vdla\\n",\nfrom vdla import compile\n'
+    assert imports(text) == {("vdla.runtime.executor", ("a", "b")), ("vdla", ()), ("vdla", ("compile",))}

@@ -272,6 +272,10 @@ ROOMS: dict[str, str] = {
     "commands.board": (
         "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis commands"
     ),
+    "notebook": (
+        "support hardware hardware.program compiler.ir compiler.schedule compiler.operators.vdla compiler.map "
+        "simulator.stats simulator.verify runtime.executor runtime.diagnosis charts runtime.studies commands"
+    ),
 }
 
 # Modules that import each other, each with the reason.

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vdla import definitions, devices, grid, intrinsics, isa, native, onnx_backend, operators, te, templates
+    from vdla import definitions, devices, graph, grid, intrinsics, isa, native, onnx_backend, operators, te, templates
     from vdla.compiler.extensions import EmitStage, Extension, LayerError, State, extend, load_extension
     from vdla.compiler.interpret import interpret
     from vdla.compiler.layer_programs import LayerProgram, ProgramBuilder
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from vdla.runtime.grid.bank_conflicts import bank_conflicts
     from vdla.runtime.native.kernel import Kernel
     from vdla.runtime.network.quantise import quantise
+    from vdla.runtime.studies.verdict import evaluate
     from vdla.runtime.tune.grid_runs import tune_grid
     from vdla.runtime.tune.mapping import map_expression
     from vdla.runtime.tune.network_kernels import tune_kernels
@@ -75,7 +76,9 @@ __all__ = [
     "default_schedule",
     "definitions",
     "devices",
+    "evaluate",
     "extend",
+    "graph",
     "grid",
     "interpret",
     "intrinsics",
@@ -99,7 +102,8 @@ __all__ = [
 ]
 
 _MODULES = (
-    "definitions", "devices", "grid", "intrinsics", "isa", "native", "onnx_backend", "operators", "te", "templates",
+    "definitions", "devices", "graph", "grid", "intrinsics", "isa", "native", "onnx_backend", "operators", "te",
+    "templates",
 )  # fmt: skip
 _HOMES = {
     "ArrayPort": "vdla.hardware.array_port",
@@ -131,6 +135,7 @@ _HOMES = {
     "datapath_cycles": "vdla.runtime.checks.datapath_test",
     "datapath_sources": "vdla.runtime.checks.datapath_test",
     "default_schedule": "vdla.compiler.operators.cpu",
+    "evaluate": "vdla.runtime.studies.verdict",
     "extend": "vdla.compiler.extensions",
     "interpret": "vdla.compiler.interpret",
     "load": "vdla.runtime.executor.load",

@@ -14,22 +14,28 @@ from vdla.hardware.program import STREAM, from_bytes, initial_contents, output_a
 from vdla.runtime.devices import ALIGNMENT, DEFAULT_BYTES, Device, DeviceError, MemoryDevice
 
 if TYPE_CHECKING:
+    from vdla.runtime.devices.driver import Driver
     from vdla.runtime.diagnosis.comparison import compare
     from vdla.runtime.diagnosis.network_comparison import compare_network
     from vdla.runtime.remote.credentials import Credentials
     from vdla.runtime.remote.limits import Limits
     from vdla.runtime.remote.server import RemoteServer
     from vdla.simulator.function.execute import Engine, execute, token_order
+    from vdla.simulator.stats import Times
     from vdla.simulator.timing import time_program
+    from vdla.simulator.verify import require_verified
 
 _HOMES = {
     "Credentials": "vdla.runtime.remote.credentials",
+    "Driver": "vdla.runtime.devices.driver",
     "Engine": "vdla.simulator.function",
     "Limits": "vdla.runtime.remote.limits",
     "RemoteServer": "vdla.runtime.remote.server",
+    "Times": "vdla.simulator.stats",
     "compare": "vdla.runtime.diagnosis.comparison",
     "compare_network": "vdla.runtime.diagnosis.network_comparison",
     "execute": "vdla.simulator.function",
+    "require_verified": "vdla.simulator.verify",
     "time_program": "vdla.simulator.timing",
     "token_order": "vdla.simulator.function",
 }
@@ -42,16 +48,19 @@ __all__ = [
     "Device",
     "DeviceError",
     "DramModel",
+    "Driver",
     "Engine",
     "Limits",
     "MemoryDevice",
     "RemoteServer",
+    "Times",
     "compare",
     "compare_network",
     "execute",
     "from_bytes",
     "initial_contents",
     "output_arrays",
+    "require_verified",
     "time_program",
     "to_bytes",
     "token_order",

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from vdla.compiler.ir.operators import COMPARE_OPS, LOGIC_OPS
 from vdla.support.errors import Error
+from vdla.support.html_repr import shown_by
 
 Scalar = int | float | bool
 MAX_EXTENT = (1 << 31) - 1  # loop variables and indices are int32
@@ -406,6 +407,8 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<Function {self.name}({', '.join(self.params)})>"
+
+    _repr_html_ = shown_by("schedules", "function_html")
 
     def __str__(self) -> str:
         from vdla.compiler.ir.printer import function_text

@@ -25,6 +25,7 @@ from vdla.compiler.operators.vdla.tiling import best_choice, estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
+from vdla.support.html_repr import shown_by
 
 Array = npt.NDArray[Any]
 
@@ -44,6 +45,8 @@ class MappedOperator:
     tiling: Tiling
     view: te.Tensor | None = None
     known_estimate: float | None = None
+
+    _repr_html_ = shown_by("programs", "mapped_operator_html")
 
     @property
     def form(self) -> PackedForm:

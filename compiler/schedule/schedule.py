@@ -54,6 +54,7 @@ from vdla.compiler.schedule.storage import strips as _strips
 from vdla.compiler.schedule.trace import ScheduleTrace, is_primitive, naming_primitive, parse_trace, primitive, recorded
 from vdla.compiler.tensorize import Intrinsic
 from vdla.compiler.tensorize import tensorize as _tensorize
+from vdla.support.html_repr import shown_by
 
 
 class Schedule:
@@ -88,8 +89,14 @@ class Schedule:
         """The Python function that rebuilds the schedule; `replay` reads it."""
         return self.trace.python()
 
+    def __repr__(self) -> str:
+        steps = len(self.trace)
+        return f"<Schedule of {self.fn.name}: {steps} primitive{'' if steps == 1 else 's'}>"
+
     def __str__(self) -> str:
         return str(self.fn)
+
+    _repr_html_ = shown_by("schedules", "schedule_html")
 
     def loops(self, block: str) -> list[str]:
         """The loops around a block, outermost first."""

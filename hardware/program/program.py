@@ -22,6 +22,7 @@ from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, wi
 from vdla.hardware.program.placement import BEATS, first_beats
 from vdla.hardware.program.tensor import UOP, ProgramError, ProgramTensor
 from vdla.support.arrays import Array, Ints
+from vdla.support.html_repr import shown_by
 from vdla.support.sealed_file import FileFormat, Payload
 
 UOPS = "uops"
@@ -108,6 +109,8 @@ class Program:
 
     def __repr__(self) -> str:
         return f"<Program {self.name} for {self.config.name}: {len(self)} instructions, hash {self.hash}>"
+
+    _repr_html_ = shown_by("programs", "program_html")
 
     def tensor(self, name: str) -> ProgramTensor:
         """The tensor called `name`."""

@@ -58,14 +58,19 @@ def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: A
     devices, `waves`, `assertions`, `stalls` and `start` of rtl, `bitstream`, `timeout_s`,
     `accept_build`, `download` and `target` of pynq, `tls`, `token` and `token_file` of an address.
     """
+    require_device_name(name)
+    if "://" in name:
+        return SCHEMES[name.partition("://")[0]](config, address=name, **options)
+    if name.endswith(FARM_SUFFIX):
+        return _FARM(config, path=name, **options)
+    return DEVICES[name](config, **options)
+
+
+def require_device_name(name: object) -> None:
+    """DeviceError unless `open_device` knows the name, the address's scheme or the file."""
     if isinstance(name, str) and "://" in name:
-        scheme = name.partition("://")[0]
-        if scheme not in SCHEMES:
+        if name.partition("://")[0] not in SCHEMES:
             known = ", ".join(f"{scheme}://HOST:PORT" for scheme in SCHEMES)
             raise DeviceError(f"device: address must be one of {known}, got {name}")
-        return SCHEMES[scheme](config, address=name, **options)
-    if isinstance(name, str) and name.endswith(FARM_SUFFIX):
-        return _FARM(config, path=name, **options)
-    if not isinstance(name, str) or name not in DEVICES:
+    elif not isinstance(name, str) or not (name.endswith(FARM_SUFFIX) or name in DEVICES):
         raise DeviceError(f"device: name must be {one_of(name, DEVICES)}")
-    return DEVICES[name](config, **options)

@@ -24,6 +24,7 @@ from vdla.simulator.stats import RunStats, Times
 from vdla.simulator.stats.times import EventDifference, first_difference
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.verify.accesses import program_accesses
+from vdla.support.html_repr import shown_by
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
@@ -103,6 +104,12 @@ class Comparison:
     def equal(self) -> bool:
         """Whether both runs ended and agree on everything."""
         return self.same_results and not (self.first_difference or self.statistics)
+
+    _repr_html_ = shown_by("verdicts", "comparison_html")
+
+    def __repr__(self) -> str:
+        where = " and ".join(run.device for run in self.runs)
+        return f"<Comparison of {self.program.name} on {where}: {'equal' if self.equal else 'different'}>"
 
     def __str__(self) -> str:
         """A line per difference; for equal runs, how much was compared."""

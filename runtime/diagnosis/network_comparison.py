@@ -26,6 +26,7 @@ from vdla.runtime.executor.resident_program import ResidentDamage
 from vdla.runtime.numpy_operators import FUNCTIONS, Value
 from vdla.simulator.support.errors import SimulationError
 from vdla.support.errors import Error
+from vdla.support.html_repr import shown_by
 
 Array = npt.NDArray[Any]
 
@@ -73,6 +74,8 @@ class NetworkComparison:
     def equal(self) -> bool:
         """Whether all steps gave the same values."""
         return self.difference is None
+
+    _repr_html_ = shown_by("verdicts", "network_comparison_html")
 
     def __str__(self) -> str:
         """A line per finding; for equal runs, how much was compared."""

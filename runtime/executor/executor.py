@@ -25,6 +25,7 @@ from vdla.runtime.executor.resident_program import ResidentDamage, ResidentProgr
 from vdla.runtime.numpy_operators import Value
 from vdla.simulator.stats import RunStats
 from vdla.support.arrays import cast_hint
+from vdla.support.html_repr import shown_by
 
 Array = npt.NDArray[Any]
 Observe = Callable[[Step, Mapping[str, Value]], None]
@@ -47,6 +48,11 @@ class NetworkResult:
     plan: Plan
     outputs: Mapping[str, Array]
     steps: tuple[StepRun, ...]
+
+    _repr_html_ = shown_by("networks", "network_result_html")
+
+    def __repr__(self) -> str:
+        return f"<NetworkResult of {self.plan.name}: outputs {', '.join(self.outputs)}; {self.cycles:,} cycles>"
 
     @property
     def cycles(self) -> int:

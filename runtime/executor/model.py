@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vdla.runtime.devices import Device, open_device
+from vdla.runtime.devices import Device, open_device, require_device_name
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.bind_kernels import KernelBinder
 from vdla.runtime.executor.errors import ModelError
@@ -19,23 +19,39 @@ from vdla.runtime.executor.plan import PlannedValue, Step
 from vdla.runtime.grid.protocol import GridDeviceError
 from vdla.runtime.grid.registry import open_grid_device
 from vdla.runtime.numpy_operators import FUNCTIONS
+from vdla.support.html_repr import shown_by
 
 Array = npt.NDArray[Any]
+_HOST = "host"
 
 
 class Model:
     """A compiled network, ready to run.
 
     `model(x)` takes the inputs in the model's order or by name, and returns the output, or a tuple
-    of outputs. Programs of the accelerator run on `device`: "sim", "rtl" or an open device. Kernels
-    of the CPU run on all processors; `vdla.native.set_threads` limits them.
+    of outputs. Programs of the accelerator run on `device`: an open device, or a name or an address
+    as `open_device` takes it; "host" for a network without programs. Kernels of the CPU run on all
+    processors; `vdla.native.set_threads` limits them.
     """
 
     def __init__(self, artifact: Artifact, device: str | Device = "sim") -> None:
         self.artifact = artifact
+        self._require(device)
         self._device_choice = device
         self._executor: Executor | None = None
         self._device: Device | None = None
+
+    def _require(self, device: str | Device) -> None:
+        """ModelError for the host as the device of programs, DeviceError for an unknown name."""
+        if isinstance(device, str) and device == _HOST:
+            if self.artifact.config is not None:
+                machine = self.artifact.config.name
+                raise ModelError(
+                    f"model {self.name}: device must be one that runs programs for {machine}, such as sim, got host; "
+                    f"to run on the CPU alone, compile it for host"
+                )
+        elif not isinstance(device, Device):
+            require_device_name(device)
 
     @property
     def name(self) -> str:
@@ -118,6 +134,8 @@ class Model:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    _repr_html_ = shown_by("networks", "model_html")
 
     def __repr__(self) -> str:
         return f"<Model {self.name}: {len(self.artifact.plan.steps)} steps>"

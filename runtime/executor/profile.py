@@ -22,6 +22,7 @@ from vdla.runtime.executor.operator_cycles import OperatorCycles, operator_cycle
 from vdla.runtime.executor.plan import Placement, Plan, ProgramStep
 from vdla.simulator.stats import UNKNOWN, RunStats, RunTrace
 from vdla.support.atomic import write_text
+from vdla.support.html_repr import shown_by
 
 ACCELERATOR = "vdla"
 
@@ -74,6 +75,11 @@ class NetworkProfile:
     cpu: str
     images: int
     operators: tuple[OperatorProfile, ...]
+
+    _repr_html_ = shown_by("networks", "profile_html")
+
+    def __repr__(self) -> str:
+        return f"<NetworkProfile of {self.model}: {len(self.operators)} operators; {self.cycles:,} cycles>"
 
     @property
     def cycles(self) -> int:

@@ -31,6 +31,7 @@ from vdla.runtime.tune.trial import Trial, TuningError
 from vdla.runtime.tune.tune import TuningProgress, tune
 from vdla.runtime.tune.workers import Workers
 from vdla.support.errors import Error
+from vdla.support.html_repr import shown_by
 
 _FEATURES = ("steps over the peak rate",)
 
@@ -168,6 +169,11 @@ class Exploration:
     base: Config
     part: FpgaPart
     machines: tuple[ExploredMachine, ...]
+
+    _repr_html_ = shown_by("studies", "exploration_html")
+
+    def __repr__(self) -> str:
+        return f"<Exploration of {self.name} on {self.part.name}: {len(self.machines)} machines>"
 
     @cached_property
     def measured(self) -> list[ExploredMachine]:

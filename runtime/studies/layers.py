@@ -69,6 +69,28 @@ def layers_named(names: Sequence[str]) -> list[EvaluatedLayer]:
     return [EvaluatedLayer(name, partial(_of_workload, workload(name))) for name in found]
 
 
+def given_layers(given: Sequence[EvaluatedLayer | Definition | te.Tensor | str]) -> list[EvaluatedLayer]:
+    """Layers as users give them: names as `layers_named` takes them, definitions and tensors too.
+
+    Raises:
+        EvaluateError: something else, or a range without a layer. WorkloadError: an unknown name.
+    """
+    return [layer for each in given for layer in _layers_of(each)]
+
+
+def _layers_of(given: object) -> list[EvaluatedLayer]:
+    match given:
+        case EvaluatedLayer():
+            return [given]
+        case str():
+            return layers_named([given])
+        case Definition():
+            return [layer_of(given.name, given)]
+        case te.Tensor():
+            return [layer_of(given.name, given)]
+    raise EvaluateError(f"evaluate: a layer must be a name, a definition or a tensor, got {given!r}")
+
+
 def layer_of(name: str, given: Definition | te.Tensor, baseline: te.Tensor | None = None) -> EvaluatedLayer:
     """A layer that a user defines, whose types are given; `baseline` is what the plain machine
     computes instead, from inputs of the same names.

@@ -13,8 +13,9 @@ from math import prod
 from os import fspath
 from typing import TYPE_CHECKING
 
-from vdla.compiler import ir
+from vdla.compiler import ir, te
 from vdla.compiler.extensions import Extension, Source, extend, extension_of
+from vdla.compiler.operators.definitions import Definition
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.parts import FpgaPart, part_of_preset
@@ -22,10 +23,19 @@ from vdla.hardware.isa import PlugIn, PlugInStage
 from vdla.runtime.studies.added_area import AddedArea, added_area
 from vdla.runtime.studies.layer_accuracy import Accuracy, accuracy_of
 from vdla.runtime.studies.layer_cycles import keep, kept, read_types, stages_of, types_of
-from vdla.runtime.studies.layers import EvaluatedLayer, EvaluateError, OperandTypes, least_cycles, steps_of, terms_of
+from vdla.runtime.studies.layers import (
+    EvaluatedLayer,
+    EvaluateError,
+    OperandTypes,
+    given_layers,
+    least_cycles,
+    steps_of,
+    terms_of,
+)
 from vdla.runtime.studies.measure import LayerCost, LayerOutcome, MeasureJob, measured
 from vdla.runtime.studies.written_program import largest_difference, written_programs
 from vdla.support.background import Background
+from vdla.support.html_repr import shown_by
 
 if TYPE_CHECKING:
     from vdla.runtime.studies.accuracy import AccuracyJob, NetworkAccuracy
@@ -115,6 +125,12 @@ class ExtensionVerdict:
     layers: tuple[LayerVerdict, ...]
     network: NetworkAccuracy | None = None
 
+    _repr_html_ = shown_by("studies", "extension_verdict_html")
+
+    def __repr__(self) -> str:
+        names, helps = ", ".join(part.name for part in self.added), sum(layer.helps for layer in self.layers)
+        return f"<ExtensionVerdict on {names}, {self.before.name}: helps {helps} of {len(self.layers)} layers>"
+
     @property
     def compared(self) -> tuple[LayerVerdict, ...]:
         """The layers that both machines run, over which sums are made."""
@@ -140,7 +156,7 @@ class ExtensionVerdict:
 
 def evaluate(
     source: Source,
-    layers: Sequence[EvaluatedLayer],
+    layers: Sequence[EvaluatedLayer | Definition | te.Tensor | str],
     config: Config,
     *,
     beside: Sequence[Source] = (),
@@ -153,6 +169,7 @@ def evaluate(
 ) -> ExtensionVerdict:
     """The verdict on an extension, given as `vdla.extend` takes it.
 
+    `layers` are names of the table of workloads, such as "C2" or "D1-D9", definitions, or tensors.
     `config` may have extensions already: those of `beside`, which both machines have. `trials`
     tunes both machines alike, each layer with so many. `workers` processes help this one. The area
     on `part`, by default that of the preset's board, is known from an earlier run, unless
@@ -162,7 +179,8 @@ def evaluate(
         EvaluateError: no layers, or the program of an extension does not compute a layer.
         ExtensionError: the declaration does not fit the machine, or its program fails.
     """
-    if not layers:
+    chosen = given_layers(layers)
+    if not chosen:
         raise EvaluateError("evaluate: layers must be at least one, got none")
     after = extend(config, source)
     plug_ins = after.extensions[len(config.extensions) :]
@@ -177,14 +195,14 @@ def evaluate(
         partial(MeasureJob, config=after, sources=_paths(sources), names=_names(added), trials=trials, seed=seed),
     )
     jobs = []
-    for layer in layers:
+    for layer in chosen:
         jobs.append(both[0](name=layer.name, output=layer.plain_expression(plain)))
         definition = layer.definition(own)
         written = written_programs(declared, definition, after)
         jobs.append(both[1](name=layer.name, output=definition.output, written=written))
     outcomes = _outcomes(jobs, 0 if any(map(callable, sources)) else workers, progress)
     pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
-    judged = [_judged(layer, *pair, plain, own, config, seed) for layer, pair in zip(layers, pairs, strict=True)]
+    judged = [_judged(layer, *pair, plain, own, config, seed) for layer, pair in zip(chosen, pairs, strict=True)]
     part = part or part_of_preset(config.name)
     rates = [_steps_a_cycle(*pair) for pair in zip(declared, plug_ins, strict=True)]
     return ExtensionVerdict(

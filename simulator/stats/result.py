@@ -9,6 +9,7 @@ from vdla.simulator.stats.run_stats import RunStats
 from vdla.simulator.stats.trace import RunTrace
 from vdla.simulator.support.errors import SimulationError
 from vdla.support.arrays import Array
+from vdla.support.html_repr import shown_by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,9 +28,16 @@ class Result:
         return self._statistics
 
     @property
+    def timed(self) -> bool:
+        """Whether there are statistics."""
+        return self._statistics is not None
+
+    @property
     def trace(self) -> RunTrace:
         """The times of the instructions; SimulationError where the device records none."""
         return RunTrace(self.program, self.statistics)
+
+    _repr_html_ = shown_by("runs", "result_html")
 
     def __repr__(self) -> str:
         outputs = ", ".join(self.outputs) or "none"

@@ -14,6 +14,7 @@ import numpy as np
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, COUNTERS, UNITS, Opcode
 from vdla.support.arrays import Ints
+from vdla.support.html_repr import shown_by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +36,8 @@ class RunStats:
 
     def __repr__(self) -> str:
         return f"<RunStats {self.program}: {self.total_cycles:,} cycles, utilisation {self.utilisation:.1%}>"
+
+    _repr_html_ = shown_by("runs", "statistics_html")
 
     @property
     def seconds(self) -> float:

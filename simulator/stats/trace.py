@@ -23,6 +23,7 @@ from vdla.simulator.stats.times import UNKNOWN
 from vdla.simulator.support.errors import SimulationError
 from vdla.support.arrays import Ints
 from vdla.support.atomic import write_text
+from vdla.support.html_repr import shown_by
 
 _Event = dict[str, Any]
 
@@ -46,6 +47,8 @@ class RunTrace:
 
     def __repr__(self) -> str:
         return f"<RunTrace {self.program.name}: {len(self.program)} instructions>"
+
+    _repr_html_ = shown_by("runs", "trace_html")
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the trace as JSON, atomically."""

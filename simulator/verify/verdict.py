@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from vdla.support.errors import Error
+from vdla.support.html_repr import shown_by
 
 WIDTH = 96
 """Characters of a schedule line in the text; the finding has the whole line."""
@@ -86,6 +87,8 @@ class Verdict:
         """VerifyError with all findings unless `ok`."""
         if not self.ok:
             raise VerifyError(self)
+
+    _repr_html_ = shown_by("verdicts", "verdict_html")
 
     def __str__(self) -> str:
         lines = [self._headline()]

@@ -74,6 +74,28 @@ _FILLS = "\n".join(
 )
 CHART_STYLE = f"{_FILLS}{_CHART}{_themed(_CHART_COLOURS)}"
 _PAGE_STYLE = f"{_PAGE}{_themed(_PAGE_COLOURS)}{CHART_STYLE}"
+_FRAGMENT = """
+strong { display: block; margin: .25em 0 } p { margin: .25em 0; opacity: .75 }
+table { border: 0; border-collapse: collapse; margin: .5em 0; font-size: .9em; font-variant-numeric: tabular-nums }
+table tr:nth-child(n) { background: none }
+table.facts td, table.listing th, table.listing td { border: 0; padding: .15em 1.2em .15em 0; font-weight: 400;
+  text-align: left; vertical-align: top }
+table.facts td:first-child, table.listing th { opacity: .75; white-space: nowrap }
+table.listing th.number, table.listing td.number { text-align: right }
+table.listing th:nth-child(n), table.listing td:nth-child(n) { border-bottom: 1px solid #8885; white-space: nowrap }
+pre { white-space: pre; margin: .5em 0; overflow-x: auto; padding: .6em; background: #8881;
+  font-family: ui-monospace, monospace; font-size: .85em; line-height: 1.4 }
+details { margin: .5em 0 } summary { cursor: pointer }
+svg { display: block; width: 100%; max-width: 60em; height: auto }
+.legend { font-size: .85em; opacity: 1 } .legend span { margin-right: 1em; white-space: nowrap }
+.legend svg { display: inline; width: 12px; vertical-align: -1px }
+.word { color: #3b7dd8 } .type { color: #2a9187 } .note { opacity: .65 }
+text { fill: currentColor } .small { fill: currentColor; opacity: .75 } .strong { opacity: 1 }
+.grid { stroke: #8884 } .line { stroke: #888 } .track { fill: #8882 } .idle { fill: #8885 }
+.roof { stroke: currentColor } .whole { stroke: #888 } .later { stroke: #d55e00 }
+"""
+FRAGMENT_STYLE = f"{_FILLS}{_CHART}{_FRAGMENT}"
+"""For a part of somebody else's page: greys that suit light and dark, the text's own colour."""
 
 
 # --- elements -------------------------------------------------------------------------------------

@@ -84,12 +84,16 @@ def roofline(roofs: Sequence[Roof], points: Sequence[ChartPoint], links: Sequenc
 # --- two figures ----------------------------------------------------------------------------------
 
 
-def scatter(title: str, axes: tuple[str, str], points: Sequence[ChartPoint], links: Sequence[Link] = ()) -> str:
+def scatter(
+    title: str, axes: tuple[str, str], points: Sequence[ChartPoint], links: Sequence[Link] = (), *, alone: bool = True
+) -> str:
     """Points of two figures, whose axes begin at 0."""
     x, y = (1.1 * max(values, default=0) or 1.0 for values in ([p.x for p in points], [p.y for p in points]))
     plot = Plot(Scale(0.0, x, LEFT, RIGHT), Scale(0.0, y, _BOTTOM, _TOP))
     lines = [ChartLine([plot.place(point.x, point.y) for point in link], "line") for link in links]
-    return chart_svg(_HEIGHT, [plot.grid(*axes, plot.x.ticks(8)), chart_points(plot, points, lines)], title, alone=True)
+    return chart_svg(
+        _HEIGHT, [plot.grid(*axes, plot.x.ticks(8)), chart_points(plot, points, lines)], title, alone=alone
+    )
 
 
 # --- convergence ----------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def exploration_page(exploration: Exploration) -> str:
     return html_page(f"{exploration.name} on {exploration.part.name}", parts)
 
 
-def exploration_picture(exploration: Exploration) -> str:
+def exploration_picture(exploration: Exploration, *, alone: bool = True) -> str:
     """One circle a machine; empty axes where none was measured."""
     title = f"{exploration.name} on {exploration.part.name}: frames a second against LUTs; the front is orange"
     if any(machine.area is not None and not machine.area.complete for machine in exploration.measured):
@@ -43,7 +43,7 @@ def exploration_picture(exploration: Exploration) -> str:
     most = max((machine.area.usage.dsp for machine in exploration.measured if machine.area), default=1)
     points = [_point(machine, machine in exploration.front, most) for machine in exploration.measured]
     links = [(_point(one, True, most), _point(other, True, most)) for one, other in pairwise(_stairs(exploration))]
-    return scatter(title, ("LUTs", "frames/s"), sorted(points, key=lambda point: bool(point.name)), links)
+    return scatter(title, ("LUTs", "frames/s"), sorted(points, key=lambda point: bool(point.name)), links, alone=alone)
 
 
 def _point(machine: ExploredMachine, on_front: bool, most_dsp: int) -> ChartPoint:

@@ -35,7 +35,7 @@ def run_page(title: str, notes: Sequence[str], first: Figures, runs: Mapping[str
         runs_roofline(stats),
         html_text("h2", "Timeline"),
         html_note("The instructions of each unit over time; hover over one for its cycles."),
-        _timeline_legend(program for program, _ in runs.values()),
+        timeline_legend(program for program, _ in runs.values()),
         *_timelines(runs, 0, longest),
         html_text("h2", "Timeline in detail"),
         *_timelines(runs, begin, begin + max(1, round(longest * _DETAIL))),
@@ -93,12 +93,17 @@ def _slices(program: Program, stats: RunStats, numbers: Iterable[int], begin: in
     for number in numbers:
         if stats.ends[number] < begin or stats.starts[number] >= end:
             continue
-        first, last, kind = int(stats.starts[number]), int(stats.ends[number]), _kind(program.columns[number])
+        first, last, kind = (
+            int(stats.starts[number]),
+            int(stats.ends[number]),
+            instruction_kind(program.columns[number]),
+        )
         tip = f"{kind}, instruction {number}: cycles {first:,} to {last:,}"
         yield ChartBlock(max(first, begin), min(last + 1, end), _class(kind), tip)
 
 
-def _kind(row: Sequence[int]) -> str:
+def instruction_kind(row: Sequence[int]) -> str:
+    """What an instruction is called in the legend."""
     opcode = int(row[COL["opcode"]])
     if opcode == EXTENSION:
         return "extension"
@@ -131,9 +136,9 @@ def _whole(group: Sequence[ChartBlock]) -> ChartBlock:
     return ChartBlock(first.start, last.end, first.class_, tip)
 
 
-def _timeline_legend(programs: Iterable[Program]) -> str:
+def timeline_legend(programs: Iterable[Program]) -> str:
     """The kinds of the programs' instructions."""
-    used = {_kind(row) for program in programs for row in program.columns}
+    used = {instruction_kind(row) for program in programs for row in program.columns}
     return html_legend({_class(kind): kind for kind in _KINDS if kind in used})
 
 

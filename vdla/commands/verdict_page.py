@@ -55,12 +55,12 @@ def _mappings(verdict: ExtensionVerdict) -> Iterable[Sequence[str]]:
         yield layer.name, *("-" if cost is None else cost.mapping.partition(" (")[0] for cost in costs)
 
 
-def verdict_roofline(verdict: ExtensionVerdict) -> str:
-    """The picture; a line leads from a layer before to the same after."""
+def verdict_roofline(verdict: ExtensionVerdict, *, alone: bool = True) -> str:
+    """The picture, with its title if alone; a line leads from a layer before to the same after."""
     pairs = list(_pairs(verdict))
     links = [(pair[0], pair[1]) for pair in pairs if len(pair) == 2]
     title = f"{title_of(verdict)}: before (blue) and after (orange)"
-    return roofline(_roofs(verdict), [point for pair in pairs for point in pair], links, title)
+    return roofline(_roofs(verdict), [point for pair in pairs for point in pair], links, title if alone else "")
 
 
 def _roofs(verdict: ExtensionVerdict) -> list[Roof]:

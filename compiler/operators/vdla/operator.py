@@ -29,6 +29,7 @@ from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.support.errors import Error
+from vdla.support.html_repr import shown_by
 from vdla.support.integers import to_python
 from vdla.support.suggest import did_you_mean
 
@@ -107,6 +108,8 @@ class Operator:
 
     def __repr__(self) -> str:
         return f"<Operator {self.name} for {self.config.name}: {self.description}>"
+
+    _repr_html_ = shown_by("programs", "operator_html")
 
     @property
     def dimensions(self) -> dict[str, str]:

@@ -1,0 +1,58 @@
+"""Notebooks as tests: their cells are executed, and must give the outputs that are committed."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from pathlib import Path
+from unittest import mock
+
+import nbformat
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
+TIMEOUT_S = 120  # of a cell
+LOOPBACK = "127.0.0.1"
+_HOST_CPU = re.compile(r"cpu \([\w.+-]+\)")
+"""The CPU of this machine, as tables name it."""
+
+
+def check_notebook(name: str, folder: Path, update: bool, address: str = LOOPBACK) -> None:
+    """Checks that a notebook shows what its cells give, in `folder`; with `update`, writes that.
+
+    `address` takes the place of the one that cells name, where a board is served.
+    """
+    path = FOLDER / f"{name}.ipynb"
+    committed = path.read_text(encoding="utf-8")
+    now = executed(committed.replace(LOOPBACK, address), folder).replace(address, LOOPBACK)
+    if update:
+        path.write_text(now, encoding="utf-8")
+    else:
+        lines = (text.splitlines() for text in (committed, now))
+        difference = difflib.unified_diff(*lines, path.name, "given now", n=1, lineterm="")
+        assert now == committed, "\n".join(line[:400] for line in difference)
+
+
+def executed(text: str, folder: Path) -> str:
+    """The notebook with the outputs of its cells, equal on every machine."""
+    notebook = nbformat.reads(text, as_version=4)
+    resources = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(
+        notebook, timeout=TIMEOUT_S, kernel_name="python3", resources=resources, record_timing=False
+    )
+    with mock.patch.dict(os.environ, {"NO_COLOR": "1"}):
+        client.execute()
+    notebook.metadata.language_info = {"name": "python"}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if not _of_pynq(output)]
+        for output in cell.get("outputs", ()):
+            assert output.output_type in ("execute_result", "stream"), output
+            assert output.get("name") != "stderr", output.text
+    return _HOST_CPU.sub("cpu (host)", nbformat.writes(notebook)) + "\n"
+
+
+def _of_pynq(output: nbformat.NotebookNode) -> bool:
+    """Whether an output is the script by which PYNQ, when imported, sets up cells of its own."""
+    return "application/javascript" in output.get("data", {})
