@@ -6,6 +6,7 @@ Shapes are aligned at their last dimension; missing dimensions and those of exte
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from vdla.compiler import te
 from vdla.compiler.ir import is_float, is_integer
@@ -74,6 +75,23 @@ def _binary(where: str, combine: _Combine, a: te.Tensor, b: te.Tensor, name: str
     return combine_elements(where, combine, (a, b), result_name(a, f"{b.name}_{where}", name))
 
 
+class Binary(Protocol):
+    """An element-wise operator on two tensors, which may name its result."""
+
+    def __call__(self, a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
+        """The operator on elements of `a` and `b`, broadcast."""
+
+
+def _operator(apply: Callable[..., te.Tensor], operator: str, combine: _Combine, formula: str) -> Binary:
+    """The operator that combines elements by `apply`; `formula` is its docstring."""
+
+    def combined(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
+        return apply(operator, combine, a, b, name)
+
+    combined.__name__, combined.__doc__ = operator, formula
+    return combined
+
+
 # --- arithmetic -----------------------------------------------------------------------------------
 
 
@@ -83,19 +101,11 @@ def _arithmetic(where: str, combine: _Combine, a: te.Tensor, b: te.Tensor, name:
     return _binary(where, combine, a, b, name)
 
 
-def add(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """a + b; integers wrap."""
-    return _arithmetic("add", lambda x, y: x + y, a, b, name)
+add = _operator(_arithmetic, "add", lambda x, y: x + y, "a + b; integers wrap.")
 
+subtract = _operator(_arithmetic, "subtract", lambda x, y: x - y, "a - b; integers wrap.")
 
-def subtract(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """a - b; integers wrap."""
-    return _arithmetic("subtract", lambda x, y: x - y, a, b, name)
-
-
-def multiply(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """a * b; integers wrap."""
-    return _arithmetic("multiply", lambda x, y: x * y, a, b, name)
+multiply = _operator(_arithmetic, "multiply", lambda x, y: x * y, "a * b; integers wrap.")
 
 
 def divide(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
@@ -104,14 +114,9 @@ def divide(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
     return _arithmetic("divide", (lambda x, y: x / y) if is_float(a.dtype) else _truncated_quotient, a, b, name)
 
 
-def maximum(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """The larger operand; NaN if either is NaN."""
-    return _arithmetic("maximum", te.maximum, a, b, name)
+maximum = _operator(_arithmetic, "maximum", te.maximum, "The larger operand; NaN if either is NaN.")
 
-
-def minimum(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """The smaller operand; NaN if either is NaN."""
-    return _arithmetic("minimum", te.minimum, a, b, name)
+minimum = _operator(_arithmetic, "minimum", te.minimum, "The smaller operand; NaN if either is NaN.")
 
 
 def power(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
@@ -142,30 +147,15 @@ def _truncated_quotient(x: te.Value, y: te.Value) -> te.Value:
 
 # --- comparisons and bools ------------------------------------------------------------------------
 
+equal = _operator(_binary, "equal", lambda x, y: x == y, "Whether a == b, as bool.")
 
-def equal(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """Whether a == b, as bool."""
-    return _binary("equal", lambda x, y: x == y, a, b, name)
+less = _operator(_arithmetic, "less", lambda x, y: x < y, "Whether a < b, as bool.")
 
+less_equal = _operator(_arithmetic, "less_equal", lambda x, y: x <= y, "Whether a <= b, as bool.")
 
-def less(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """Whether a < b, as bool."""
-    return _arithmetic("less", lambda x, y: x < y, a, b, name)
+greater = _operator(_arithmetic, "greater", lambda x, y: x > y, "Whether a > b, as bool.")
 
-
-def less_equal(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """Whether a <= b, as bool."""
-    return _arithmetic("less_equal", lambda x, y: x <= y, a, b, name)
-
-
-def greater(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """Whether a > b, as bool."""
-    return _arithmetic("greater", lambda x, y: x > y, a, b, name)
-
-
-def greater_equal(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """Whether a >= b, as bool."""
-    return _arithmetic("greater_equal", lambda x, y: x >= y, a, b, name)
+greater_equal = _operator(_arithmetic, "greater_equal", lambda x, y: x >= y, "Whether a >= b, as bool.")
 
 
 def _logical(where: str, combine: _Combine, a: te.Tensor, b: te.Tensor, name: str | None) -> te.Tensor:
@@ -176,19 +166,11 @@ def _logical(where: str, combine: _Combine, a: te.Tensor, b: te.Tensor, name: st
     return _binary(where, combine, a, b, name)
 
 
-def logical_and(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """a and b."""
-    return _logical("logical_and", lambda x, y: x & y, a, b, name)
+logical_and = _operator(_logical, "logical_and", lambda x, y: x & y, "a and b.")
 
+logical_or = _operator(_logical, "logical_or", lambda x, y: x | y, "a or b.")
 
-def logical_or(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """a or b."""
-    return _logical("logical_or", lambda x, y: x | y, a, b, name)
-
-
-def logical_xor(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """a xor b."""
-    return _logical("logical_xor", lambda x, y: x != y, a, b, name)
+logical_xor = _operator(_logical, "logical_xor", lambda x, y: x != y, "a xor b.")
 
 
 def where(condition: te.Tensor, a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
