@@ -24,14 +24,16 @@ def elementwise(x: te.Tensor, body: Body, name: str) -> te.Tensor:
     return te.compute(x.shape, lambda *i: body(x[i]), name)
 
 
-class Elementwise(Protocol):
+class ElementwiseOperator(Protocol):
     """An operator on each element of a tensor, which may name its result."""
 
     def __call__(self, x: te.Tensor, name: str | None = None) -> te.Tensor:
         """The operator on the elements of `x`."""
 
 
-def _operator(check: Callable[[str, str, te.Tensor], None], operator: str, body: Body, formula: str) -> Elementwise:
+def _operator(
+    check: Callable[[str, str, te.Tensor], None], operator: str, body: Body, formula: str
+) -> ElementwiseOperator:
     """The operator that applies `body`; `formula` is its docstring."""
 
     def apply(x: te.Tensor, name: str | None = None) -> te.Tensor:
@@ -42,11 +44,11 @@ def _operator(check: Callable[[str, str, te.Tensor], None], operator: str, body:
     return apply
 
 
-def _of_floats(operator: str, body: Body, formula: str = "") -> Elementwise:
+def _of_floats(operator: str, body: Body, formula: str = "") -> ElementwiseOperator:
     return _operator(check_float, operator, body, formula)
 
 
-def _of_numbers(operator: str, body: Body, formula: str = "") -> Elementwise:
+def _of_numbers(operator: str, body: Body, formula: str = "") -> ElementwiseOperator:
     return _operator(check_number, operator, body, formula)
 
 

@@ -83,7 +83,7 @@ def _function_of_sum(
     return elementwise(total, lambda v: te.cast(x.dtype, function(v)), name)
 
 
-class Reduction(Protocol):
+class ReductionOperator(Protocol):
     """A reduction along axes, which may name its result."""
 
     def __call__(self, x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
@@ -95,7 +95,7 @@ def _reduction(
     reduce: Callable[[te.Tensor, tuple[int, ...], bool, str], te.Tensor],
     formula: str,
     check: Callable[[str, str, te.Tensor], None] = check_number,
-) -> Reduction:
+) -> ReductionOperator:
     """The operator that reduces by a function; `formula` is its docstring."""
 
     def apply(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from vdla.runtime.numpy_operators.blocked import from_blocked, to_blocked
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
 from vdla.runtime.numpy_operators.integer import as_dtype, qconv, qconv_transpose, qmax_pool, signed
-from vdla.runtime.numpy_operators.integer_windows import qaverage_pool
 from vdla.runtime.numpy_operators.requantise import Int8
+from vdla.runtime.numpy_operators.windows import qaverage_pool
 
 
 def _conv(attributes: Attributes, x: Array, weight: Int8, bias: npt.NDArray[np.int32]) -> tuple[Array]:
