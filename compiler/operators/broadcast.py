@@ -75,14 +75,14 @@ def _binary(where: str, combine: _Combine, a: te.Tensor, b: te.Tensor, name: str
     return combine_elements(where, combine, (a, b), result_name(a, f"{b.name}_{where}", name))
 
 
-class BinaryOperator(Protocol):
+class BroadcastOperator(Protocol):
     """An element-wise operator on two tensors, which may name its result."""
 
     def __call__(self, a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
         """The operator on elements of `a` and `b`, broadcast."""
 
 
-def _operator(apply: Callable[..., te.Tensor], operator: str, combine: _Combine, formula: str) -> BinaryOperator:
+def _operator(apply: Callable[..., te.Tensor], operator: str, combine: _Combine, formula: str) -> BroadcastOperator:
     """The operator that combines elements by `apply`; `formula` is its docstring."""
 
     def combined(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:

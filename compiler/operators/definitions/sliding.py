@@ -10,34 +10,14 @@ import numpy.typing as npt
 
 from vdla.compiler import te
 from vdla.compiler.operators.definitions.definition import DefinitionError, per_axis
+from vdla.support.window import Window
 
 _PLACES = ("z", "y", "x")  # the spatial axes, the last ones where there are fewer
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingWindow:
-    """A window over `size`: `taps` elements, `dilations` apart, `strides` from place to place; each
-    axis has padding `before` and `after` it.
-    """
-
-    size: tuple[int, ...]
-    taps: tuple[int, ...]
-    strides: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    dilations: tuple[int, ...]
-
-    @property
-    def span(self) -> tuple[int, ...]:
-        """Elements from the first to the last tap along each axis."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.taps, self.dilations, strict=True))
-
-    @property
-    def places(self) -> tuple[int, ...]:
-        """Windows along each axis."""
-        padded = (sum(each) for each in zip(self.size, self.before, self.after, strict=True))
-        each = zip(padded, self.span, self.strides, strict=True)
-        return tuple((extent - span) // step + 1 for extent, span, step in each)
+class SlidingWindow(Window):
+    """A window with the named axes, the padded input and the borders of definitions."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -19,14 +19,20 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import loads, read_buffers, written_buffers
 from vdla.compiler.arith import linear, var_names
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES
-from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests, consumer_of, nominal_extent
+from vdla.compiler.operators.cpu.block_nest import (
+    BlockNest,
+    block_nest,
+    block_nests,
+    consumer_of,
+    loops_inside,
+    nominal_extent,
+)
 from vdla.compiler.operators.cpu.stage_schedule import attempt, operation_count
 from vdla.compiler.operators.gpu.group_loops import (
     bind_all,
     fetch_together,
     fuse_all,
     keep_in_registers,
-    loops_inside,
     split_tile,
 )
 from vdla.compiler.operators.gpu.tile_choice import TileProblem, divisors, padded_extent, powers

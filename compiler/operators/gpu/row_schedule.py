@@ -19,10 +19,17 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import Indices, leaves, loads, readers_of_any, written_buffers
 from vdla.compiler.arith import var_names
 from vdla.compiler.ir import storage_dtype
-from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests, iteration_count, nominal_extent
+from vdla.compiler.operators.cpu.block_nest import (
+    BlockNest,
+    block_nest,
+    block_nests,
+    iteration_count,
+    loops_inside,
+    nominal_extent,
+)
 from vdla.compiler.operators.cpu.stage_schedule import attempt
 from vdla.compiler.operators.gpu.flat_schedules import THREADS, bind_threads, groups_of, is_thread_enough, split_terms
-from vdla.compiler.operators.gpu.group_loops import fuse_all, loop_extent, loops_inside
+from vdla.compiler.operators.gpu.group_loops import fuse_all, loop_extent
 from vdla.compiler.operators.gpu.tile_choice import TileProblem, divisors, powers
 from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.schedule import Schedule, ScheduleError
