@@ -35,17 +35,17 @@ def broadcast_shape(where: str, *shapes: Sequence[te.Dim]) -> tuple[te.Dim, ...]
     for extents in zip(*aligned, strict=True):
         distinct = [extent for extent in extents if not is_one(extent)] or [1]
         if not all(same_extent(extent, distinct[0]) for extent in distinct):
-            found = " and ".join(shape_text(shape) for shape in shapes)
-            raise OperatorError(f"{where}: shapes must broadcast to one another, got {found}")
+            text = " and ".join(shape_text(shape) for shape in shapes)
+            raise OperatorError(f"{where}: shapes must broadcast to one another, got {text}")
         result.append(distinct[0])
     return tuple(result)
 
 
 def _element(x: te.Tensor, indices: Sequence[te.Value]) -> te.Value:
     """The element of `x` at an index of the shape that it is broadcast to."""
-    own = indices[len(indices) - len(x.shape) :]
+    trailing = indices[len(indices) - len(x.shape) :]
     zero = te.const(0, "int32")
-    return x[tuple(zero if is_one(extent) else index for index, extent in zip(own, x.shape, strict=True))]
+    return x[tuple(zero if is_one(extent) else index for index, extent in zip(trailing, x.shape, strict=True))]
 
 
 def combine_elements(

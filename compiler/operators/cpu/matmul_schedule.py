@@ -88,10 +88,10 @@ def _panel_operand(nest: BlockNest) -> str | None:
     """The operand that is contiguous along the columns and the same for all rows, if any."""
     column = nest.leaf.loops[-2].var
     streams = [load.buffer for load in loads(nest.leaf.block) if nest.stride(load, column) == 1]
-    own = {
+    row_operands = {
         load.buffer for load in loads(nest.leaf.block) if nest.stride(load, nest.leaf.loops[-3].var) not in (0, None)
     }
-    return next((name for name in streams if name not in own), None)
+    return next((name for name in streams if name not in row_operands), None)
 
 
 def _pack_panel(schedule: Schedule, block: str, operand: str, panels: str, lanes: int) -> None:
