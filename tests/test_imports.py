@@ -223,36 +223,12 @@ ROOMS: dict[str, str] = {
     "benchmarks.network_cpu": (
         "support compiler.graph.onnx runtime.native runtime.network networks benchmarks.harness benchmarks.cpu"
     ),
-    "benchmarks": (
-        "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
-        "compiler.schedule compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators "
-        "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates "
-        "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
-        "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.executor "
-        "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
-        "verification.adversary verification.fuzz verification.hostile runtime.diagnosis verification.programs "
-        "verification.coverage verification.rtl_mutants benchmarks.harness"
-    ),
     "charts": "hardware",
-    "benchmarks.tune": (
-        "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
-        "compiler.tune.searches compiler.tune.grid simulator.timing runtime.grid runtime.tune networks "
-        "benchmarks.harness benchmarks charts"
-    ),
-    "benchmarks.board": (
-        "support hardware hardware.program simulator.stats runtime.devices runtime.executor runtime.network "
-        "runtime.remote boards boards.virtual networks verification.hostile verification.programs benchmarks.harness"
-    ),
     "runtime.studies": (
         "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
         "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
         "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes compiler.graph.onnx "
         "simulator.verify simulator.timing simulator runtime.network runtime.tune"
-    ),
-    "benchmarks.evaluate": (
-        "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.extensions "
-        "simulator.timing runtime.devices runtime.tune verification.programs verification.coverage "
-        "verification.generated_tests benchmarks.harness benchmarks runtime.studies"
     ),
     "runtime.checks": (
         "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.interpret compiler.te "
@@ -268,6 +244,30 @@ ROOMS: dict[str, str] = {
         "simulator.verify simulator.timing simulator runtime.devices runtime.grid runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune networks runtime.diagnosis verification.programs "
         "verification.generated_tests benchmarks.harness charts runtime.studies runtime.checks"
+    ),
+    "benchmarks": (
+        "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
+        "compiler.schedule compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators "
+        "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates "
+        "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
+        "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.executor "
+        "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
+        "verification.adversary verification.fuzz verification.hostile runtime.diagnosis verification.programs "
+        "verification.coverage verification.rtl_mutants benchmarks.harness commands"
+    ),
+    "benchmarks.tune": (
+        "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
+        "compiler.tune.searches compiler.tune.grid simulator.timing runtime.grid runtime.tune networks "
+        "benchmarks.harness charts benchmarks"
+    ),
+    "benchmarks.board": (
+        "support hardware hardware.program simulator.stats runtime.devices runtime.executor runtime.network "
+        "runtime.remote boards boards.virtual networks verification.hostile verification.programs benchmarks.harness"
+    ),
+    "benchmarks.evaluate": (
+        "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.extensions "
+        "simulator.timing runtime.devices runtime.tune verification.programs verification.coverage "
+        "verification.generated_tests benchmarks.harness runtime.studies benchmarks"
     ),
     "commands.board": (
         "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis commands"

@@ -36,8 +36,7 @@ from vdla.compiler.operators.broadcast import (
 )
 from vdla.compiler.operators.checks import OperatorError
 from vdla.compiler.operators.conv2d import conv2d, pack_conv2d
-from vdla.compiler.operators.conv_transpose import conv_transpose
-from vdla.compiler.operators.convolution import convolution
+from vdla.compiler.operators.convolution import conv_transpose, convolution
 from vdla.compiler.operators.convolution_plan import ConvolutionPlan, plan_convolution
 from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d, pack_depthwise_conv2d
 from vdla.compiler.operators.elementwise import (

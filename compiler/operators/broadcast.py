@@ -6,6 +6,7 @@ Shapes are aligned at their last dimension; missing dimensions and those of exte
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from vdla.compiler import te
 from vdla.compiler.ir import is_float, is_integer
@@ -34,17 +35,17 @@ def broadcast_shape(where: str, *shapes: Sequence[te.Dim]) -> tuple[te.Dim, ...]
     for extents in zip(*aligned, strict=True):
         distinct = [extent for extent in extents if not is_one(extent)] or [1]
         if not all(same_extent(extent, distinct[0]) for extent in distinct):
-            found = " and ".join(shape_text(shape) for shape in shapes)
-            raise OperatorError(f"{where}: shapes must broadcast to one another, got {found}")
+            text = " and ".join(shape_text(shape) for shape in shapes)
+            raise OperatorError(f"{where}: shapes must broadcast to one another, got {text}")
         result.append(distinct[0])
     return tuple(result)
 
 
 def _element(x: te.Tensor, indices: Sequence[te.Value]) -> te.Value:
     """The element of `x` at an index of the shape that it is broadcast to."""
-    own = indices[len(indices) - len(x.shape) :]
+    trailing = indices[len(indices) - len(x.shape) :]
     zero = te.const(0, "int32")
-    return x[tuple(zero if is_one(extent) else index for index, extent in zip(own, x.shape, strict=True))]
+    return x[tuple(zero if is_one(extent) else index for index, extent in zip(trailing, x.shape, strict=True))]
 
 
 def combine_elements(
@@ -74,6 +75,23 @@ def _binary(where: str, combine: _Combine, a: te.Tensor, b: te.Tensor, name: str
     return combine_elements(where, combine, (a, b), result_name(a, f"{b.name}_{where}", name))
 
 
+class BroadcastOperator(Protocol):
+    """An element-wise operator on two tensors, which may name its result."""
+
+    def __call__(self, a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
+        """The operator on elements of `a` and `b`, broadcast."""
+
+
+def _operator(apply: Callable[..., te.Tensor], operator: str, combine: _Combine, formula: str) -> BroadcastOperator:
+    """The operator that combines elements by `apply`; `formula` is its docstring."""
+
+    def combined(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
+        return apply(operator, combine, a, b, name)
+
+    combined.__name__, combined.__doc__ = operator, formula
+    return combined
+
+
 # --- arithmetic -----------------------------------------------------------------------------------
 
 
@@ -83,19 +101,11 @@ def _arithmetic(where: str, combine: _Combine, a: te.Tensor, b: te.Tensor, name:
     return _binary(where, combine, a, b, name)
 
 
-def add(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """a + b; integers wrap."""
-    return _arithmetic("add", lambda x, y: x + y, a, b, name)
+add = _operator(_arithmetic, "add", lambda x, y: x + y, "a + b; integers wrap.")
 
+subtract = _operator(_arithmetic, "subtract", lambda x, y: x - y, "a - b; integers wrap.")
 
-def subtract(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """a - b; integers wrap."""
-    return _arithmetic("subtract", lambda x, y: x - y, a, b, name)
-
-
-def multiply(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """a * b; integers wrap."""
-    return _arithmetic("multiply", lambda x, y: x * y, a, b, name)
+multiply = _operator(_arithmetic, "multiply", lambda x, y: x * y, "a * b; integers wrap.")
 
 
 def divide(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
@@ -104,14 +114,9 @@ def divide(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
     return _arithmetic("divide", (lambda x, y: x / y) if is_float(a.dtype) else _truncated_quotient, a, b, name)
 
 
-def maximum(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """The larger operand; NaN if either is NaN."""
-    return _arithmetic("maximum", te.maximum, a, b, name)
+maximum = _operator(_arithmetic, "maximum", te.maximum, "The larger operand; NaN if either is NaN.")
 
-
-def minimum(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """The smaller operand; NaN if either is NaN."""
-    return _arithmetic("minimum", te.minimum, a, b, name)
+minimum = _operator(_arithmetic, "minimum", te.minimum, "The smaller operand; NaN if either is NaN.")
 
 
 def power(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
@@ -142,30 +147,15 @@ def _truncated_quotient(x: te.Value, y: te.Value) -> te.Value:
 
 # --- comparisons and bools ------------------------------------------------------------------------
 
+equal = _operator(_binary, "equal", lambda x, y: x == y, "Whether a == b, as bool.")
 
-def equal(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """Whether a == b, as bool."""
-    return _binary("equal", lambda x, y: x == y, a, b, name)
+less = _operator(_arithmetic, "less", lambda x, y: x < y, "Whether a < b, as bool.")
 
+less_equal = _operator(_arithmetic, "less_equal", lambda x, y: x <= y, "Whether a <= b, as bool.")
 
-def less(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """Whether a < b, as bool."""
-    return _arithmetic("less", lambda x, y: x < y, a, b, name)
+greater = _operator(_arithmetic, "greater", lambda x, y: x > y, "Whether a > b, as bool.")
 
-
-def less_equal(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """Whether a <= b, as bool."""
-    return _arithmetic("less_equal", lambda x, y: x <= y, a, b, name)
-
-
-def greater(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """Whether a > b, as bool."""
-    return _arithmetic("greater", lambda x, y: x > y, a, b, name)
-
-
-def greater_equal(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """Whether a >= b, as bool."""
-    return _arithmetic("greater_equal", lambda x, y: x >= y, a, b, name)
+greater_equal = _operator(_arithmetic, "greater_equal", lambda x, y: x >= y, "Whether a >= b, as bool.")
 
 
 def _logical(where: str, combine: _Combine, a: te.Tensor, b: te.Tensor, name: str | None) -> te.Tensor:
@@ -176,19 +166,11 @@ def _logical(where: str, combine: _Combine, a: te.Tensor, b: te.Tensor, name: st
     return _binary(where, combine, a, b, name)
 
 
-def logical_and(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """a and b."""
-    return _logical("logical_and", lambda x, y: x & y, a, b, name)
+logical_and = _operator(_logical, "logical_and", lambda x, y: x & y, "a and b.")
 
+logical_or = _operator(_logical, "logical_or", lambda x, y: x | y, "a or b.")
 
-def logical_or(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """a or b."""
-    return _logical("logical_or", lambda x, y: x | y, a, b, name)
-
-
-def logical_xor(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
-    """a xor b."""
-    return _logical("logical_xor", lambda x, y: x != y, a, b, name)
+logical_xor = _operator(_logical, "logical_xor", lambda x, y: x != y, "a xor b.")
 
 
 def where(condition: te.Tensor, a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:

@@ -127,10 +127,10 @@ def to_list(values: object) -> object:
 
 def sequence(where: str, what: str, values: object) -> Sequence[Any]:
     """A sequence; its entries are not checked."""
-    found = to_list(values)
-    if not isinstance(found, Sequence) or isinstance(found, str):
-        raise OperatorError(f"{where}: {what} must be a sequence, got {found!r}")
-    return found
+    entries = to_list(values)
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        raise OperatorError(f"{where}: {what} must be a sequence, got {entries!r}")
+    return entries
 
 
 def integers(where: str, what: str, values: object, count: int, least: int | None = None) -> tuple[int, ...]:
@@ -159,12 +159,12 @@ def axes_of(where: str, rank: int, axes: object) -> tuple[int, ...]:
         return tuple(range(rank))
     axes = to_list(axes)
     if isinstance(axes, Sequence) and not isinstance(axes, str):
-        found = [axis_of(where, rank, axis, "every axis") for axis in axes]
+        dimensions = [axis_of(where, rank, axis, "every axis") for axis in axes]
     else:
-        found = [axis_of(where, rank, axes)]
-    if len(set(found)) != len(found):
+        dimensions = [axis_of(where, rank, axes)]
+    if len(set(dimensions)) != len(dimensions):
         raise OperatorError(f"{where}: axes must name each dimension once, got {list(axes)!r}")  # type: ignore[call-overload]
-    return tuple(sorted(found))
+    return tuple(sorted(dimensions))
 
 
 # --- extents --------------------------------------------------------------------------------------

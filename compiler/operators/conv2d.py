@@ -243,11 +243,11 @@ def _is_blocked(result_layout: str | None, block: int | None, geometry: ConvGeom
     """Whether the result is in blocks: by default, if the image is."""
     if result_layout is None:
         return block is not None
-    found = block_size(_NAME, "result_layout", result_layout, "NCHW", "c")
-    if found is not None and found != geometry.lanes:
+    lanes = block_size(_NAME, "result_layout", result_layout, "NCHW", "c")
+    if lanes is not None and lanes != geometry.lanes:
         rule = f"result_layout must be NCHW or NCHW{geometry.lanes}c, by the lanes of weight"
         raise OperatorError(f"{_NAME}: {rule}, got {result_layout}")
-    return found is not None
+    return lanes is not None
 
 
 def _check_operands(

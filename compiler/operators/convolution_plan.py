@@ -74,8 +74,8 @@ class ConvolutionPlan:
         """The weight, an array of `weight_shape` and `dtype`, as the kernel reads it."""
         check_weights("plan_convolution", weight, "[CO, CI, KH, KW]")
         if weight.shape != self.weight_shape or weight.dtype != storage_dtype(self.dtype):
-            found = f"{weight.dtype}{list(weight.shape)}"
-            raise OperatorError(f"plan_convolution: weight must be {self.dtype}{list(self.weight_shape)}, got {found}")
+            text = f"{weight.dtype}{list(weight.shape)}"
+            raise OperatorError(f"plan_convolution: weight must be {self.dtype}{list(self.weight_shape)}, got {text}")
         match self.algorithm:
             case "depthwise":
                 return weight if self.block is None else pack_depthwise_conv2d(weight, self.block)

@@ -14,10 +14,10 @@ from vdla.compiler.operators.checks import OperatorError, check_rank, check_tens
 
 def block_size(where: str, what: str, layout: object, plain: str, blocked: str) -> int | None:
     """The lanes of a block in `layout`, None for `plain`; `blocked` is the letter of the blocks."""
-    found = re.fullmatch(rf"{plain}(?:([1-9][0-9]*){blocked})?", layout) if isinstance(layout, str) else None
-    if found is None:
+    match = re.fullmatch(rf"{plain}(?:([1-9][0-9]*){blocked})?", layout) if isinstance(layout, str) else None
+    if match is None:
         raise OperatorError(f"{where}: {what} must be {plain} or {plain}<lanes>{blocked}, got {layout!r}")
-    return None if found[1] is None else int(found[1])
+    return None if match[1] is None else int(match[1])
 
 
 def check_layout(where: str, what: str, tensor: te.Tensor, layout: str, block: int | None) -> None:

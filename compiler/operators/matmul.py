@@ -115,9 +115,9 @@ def _with_bias(
 
 def _batch_index(tensor: te.Tensor, at: Sequence[te.Value]) -> tuple[te.Operand, ...]:
     """The batch indices of an operand for those of the result."""
-    own = tensor.shape[:-2]
-    indices = at[len(at) - len(own) :]
-    return tuple(0 if is_one(extent) else index for extent, index in zip(own, indices, strict=True))
+    extents = tensor.shape[:-2]
+    indices = at[len(at) - len(extents) :]
+    return tuple(0 if is_one(extent) else index for extent, index in zip(extents, indices, strict=True))
 
 
 def _check_operands(
@@ -126,8 +126,8 @@ def _check_operands(
     """Refuse operands whose dtypes or extents do not fit together."""
     check_same_dtype(where, a, b, *([] if bias is None else [bias]))
     if not same_extent(k, other):
-        found = f"{dim_text(k)} and {dim_text(other)}"
-        raise OperatorError(f"{where}: both operands must have the same K, got {found}")
+        text = f"{dim_text(k)} and {dim_text(other)}"
+        raise OperatorError(f"{where}: both operands must have the same K, got {text}")
     check_bias(where, bias, features)
 
 

@@ -224,8 +224,8 @@ def _check_joinable(first: te.Tensor, other: te.Tensor, along: int) -> None:
     """Refuse a tensor whose other extents differ from those of the first one."""
     a, b = list(first.shape), list(other.shape)
     if len(a) != len(b) or not same_shape(a[:along] + a[along + 1 :], b[:along] + b[along + 1 :]):
-        found = f"{shape_text(a)} and {shape_text(b)}"
-        raise OperatorError(f"concat: shapes must be equal except along axis {along}, got {found}")
+        text = f"{shape_text(a)} and {shape_text(b)}"
+        raise OperatorError(f"concat: shapes must be equal except along axis {along}, got {text}")
 
 
 def split(
@@ -256,10 +256,10 @@ def split(
 def _part_lengths(extent: int, num_outputs: object) -> list[int]:
     """The lengths of equal parts; the last one has the remainder."""
     count = at_least("split", "num_outputs", num_outputs, 1)
-    each = -(-extent // count)
-    if each * (count - 1) >= extent:
+    length = -(-extent // count)
+    if length * (count - 1) >= extent:
         raise OperatorError(f"split: every part must have elements, got {count} parts of {extent}")
-    return [each] * (count - 1) + [extent - each * (count - 1)]
+    return [length] * (count - 1) + [extent - length * (count - 1)]
 
 
 def slice(

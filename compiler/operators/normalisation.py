@@ -226,7 +226,7 @@ def _check_parameter(where: str, what: str, parameter: te.Tensor, x: te.Tensor, 
     check_rank(where, what, parameter, len(axes), len(axes))
     expected = [x.shape[d] for d in axes]
     if not same_shape(parameter.shape, expected):
-        found = shape_text(parameter.shape)
-        raise OperatorError(f"{where}: {what} must have the shape {shape_text(expected)}, got {found}")
+        text = shape_text(parameter.shape)
+        raise OperatorError(f"{where}: {what} must have the shape {shape_text(expected)}, got {text}")
     if parameter.dtype != x.dtype:
         raise OperatorError(f"{where}: {what} must have the dtype {x.dtype} of x, got {parameter.dtype}")

@@ -257,8 +257,8 @@ def check_windows_cover_input(where: str, windows: Window) -> None:
     for d in range(len(windows.size)):
         covers = windows.reads_image(d).any(axis=1)
         if not covers.all():
-            found = f"none in window {covers.argmin()} along spatial dimension {d}"
-            raise OperatorError(f"{where}: every window must cover an element of x, got {found}")
+            text = f"none in window {covers.argmin()} along spatial dimension {d}"
+            raise OperatorError(f"{where}: every window must cover an element of x, got {text}")
 
 
 def reduce_windows(

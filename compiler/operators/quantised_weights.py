@@ -239,8 +239,8 @@ def _channel_scale(where: str, scale: Array, weight: Array, lanes: int) -> npt.N
     given = _finite_float32(where, scale)
     if given.shape not in ((), (1,), (len(weight),)):
         raise OperatorError(f"{where}: scale must be one number or {len(weight)}, got shape {list(given.shape)}")
-    each = np.broadcast_to(given.reshape(-1), (len(weight),))
-    return np.asarray(pad_to_multiples(each, (lanes,)), np.float32)
+    scales = np.broadcast_to(given.reshape(-1), (len(weight),))
+    return np.asarray(pad_to_multiples(scales, (lanes,)), np.float32)
 
 
 def _finite_float32(where: str, scale: Array) -> npt.NDArray[np.float32]:

@@ -10,6 +10,8 @@ shape (1,). float16 and bfloat16 are summed in float32; integers wrap in their o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
 
 from vdla.compiler import te
 from vdla.compiler.ir import SMALL_FLOATS, limits
@@ -81,79 +83,63 @@ def _function_of_sum(
     return elementwise(total, lambda v: te.cast(x.dtype, function(v)), name)
 
 
-def _axes_and_name(operator: str, x: te.Tensor, axes: Axes, name: str | None) -> tuple[tuple[int, ...], str]:
-    """The axes in ascending order, and the name of the result."""
-    check_number(operator, "x", x)
-    return axes_of(operator, len(x.shape), axes), result_name(x, operator, name)
+class ReductionOperator(Protocol):
+    """A reduction along axes, which may name its result."""
+
+    def __call__(self, x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
+        """The reduction of `x`."""
+
+
+def _reduction(
+    operator: str,
+    reduce: Callable[[te.Tensor, tuple[int, ...], bool, str], te.Tensor],
+    formula: str,
+    check: Callable[[str, str, te.Tensor], None] = check_number,
+) -> ReductionOperator:
+    """The operator that reduces by a function; `formula` is its docstring."""
+
+    def apply(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
+        check(operator, "x", x)
+        return reduce(x, axes_of(operator, len(x.shape), axes), keepdims, result_name(x, operator, name))
+
+    apply.__name__, apply.__doc__ = operator, formula
+    return apply
+
+
+def _mean(x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str) -> te.Tensor:
+    return _function_of_sum(x, axes, keepdims, name, lambda v: v / element_count(x, axes, v.dtype))
 
 
 # --- one pass -------------------------------------------------------------------------------------
 
 
-def sum(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The sum."""
-    reduced, result = _axes_and_name("sum", x, axes, name)
-    return _sum_with(x, reduced, keepdims, result)
-
-
-def prod(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The product."""
-    reduced, result = _axes_and_name("prod", x, axes, name)
-    return reduce_with(_product, x, reduced, keepdims, result)
-
-
-def max(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The largest element; NaN if any element is NaN."""
-    reduced, result = _axes_and_name("max", x, axes, name)
-    return reduce_with(te.max, x, reduced, keepdims, result)
-
-
-def min(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The smallest element; NaN if any element is NaN."""
-    reduced, result = _axes_and_name("min", x, axes, name)
-    return reduce_with(te.min, x, reduced, keepdims, result)
-
-
-def sum_square(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The sum of squares."""
-    reduced, result = _axes_and_name("sum_square", x, axes, name)
-    return _sum_with(x, reduced, keepdims, result, lambda v: v * v)
-
-
-def l1_norm(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The sum of absolute values."""
-    reduced, result = _axes_and_name("l1_norm", x, axes, name)
-    return _sum_with(x, reduced, keepdims, result, magnitude)
+sum = _reduction("sum", _sum_with, "The sum.")
+prod = _reduction("prod", partial(reduce_with, _product), "The product.")
+max = _reduction("max", partial(reduce_with, te.max), "The largest element; NaN if any element is NaN.")
+min = _reduction("min", partial(reduce_with, te.min), "The smallest element; NaN if any element is NaN.")
+sum_square = _reduction("sum_square", partial(_sum_with, body=lambda v: v * v), "The sum of squares.")
+l1_norm = _reduction("l1_norm", partial(_sum_with, body=magnitude), "The sum of absolute values.")
 
 
 # --- several passes -------------------------------------------------------------------------------
 
 
-def mean(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The arithmetic mean; floats only."""
-    check_float("mean", "x", x)
-    reduced, result = _axes_and_name("mean", x, axes, name)
-    return _function_of_sum(x, reduced, keepdims, result, lambda v: v / element_count(x, reduced, v.dtype))
-
-
-def l2_norm(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The square root of the sum of squares; floats only."""
-    check_float("l2_norm", "x", x)
-    reduced, result = _axes_and_name("l2_norm", x, axes, name)
-    return _function_of_sum(x, reduced, keepdims, result, te.sqrt, lambda v: v * v)
-
-
-def log_sum(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The logarithm of the sum; floats only."""
-    check_float("log_sum", "x", x)
-    reduced, result = _axes_and_name("log_sum", x, axes, name)
-    return _function_of_sum(x, reduced, keepdims, result, te.log)
+mean = _reduction("mean", _mean, "The arithmetic mean; floats only.", check_float)
+l2_norm = _reduction(
+    "l2_norm",
+    partial(_function_of_sum, function=te.sqrt, body=lambda v: v * v),
+    "The square root of the sum of squares; floats only.",
+    check_float,
+)
+log_sum = _reduction(
+    "log_sum", partial(_function_of_sum, function=te.log), "The logarithm of the sum; floats only.", check_float
+)
 
 
 def logsumexp(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
     """log(sum(exp(x))) without overflow: the maximum is subtracted first; floats only."""
     check_float("logsumexp", "x", x)
-    reduced, result = _axes_and_name("logsumexp", x, axes, name)
+    reduced, result = axes_of("logsumexp", len(x.shape), axes), result_name(x, "logsumexp", name)
     maximum = reduce_with(te.max, x, reduced, True, f"{result}_max")
 
     def exponential(*i: te.Value) -> te.Value:

@@ -47,8 +47,8 @@ def windows_of(
     padded = zip(size, window.before, window.after, window.span, strict=True)
     for d, (extent, before, after, span) in enumerate(padded):
         if extent + before + after < span:
-            found = f"a window of {span} over {extent + before + after} along spatial dimension {d}"
-            raise OperatorError(f"{where}: a window must not be longer than the padded input, got {found}")
+            text = f"a window of {span} over {extent + before + after} along spatial dimension {d}"
+            raise OperatorError(f"{where}: a window must not be longer than the padded input, got {text}")
     return window
 
 

@@ -132,8 +132,8 @@ def pack_winograd(weight: Array, tile: int = 4, target: Target | str = "host", l
     transform = _transform(where, tile)
     check_weights(where, weight, "[CO, CI, 3, 3]")
     if weight.shape[2:] != (WINDOW, WINDOW) or not is_float(str(weight.dtype)):
-        found = f"{weight.dtype}{list(weight.shape)}"
-        raise OperatorError(f"{where}: weight must be an array [CO, CI, 3, 3] of floats, got {found}")
+        text = f"{weight.dtype}{list(weight.shape)}"
+        raise OperatorError(f"{where}: weight must be an array [CO, CI, 3, 3] of floats, got {text}")
     lanes = lanes or lanes_of(len(weight), str(weight.dtype), target_of(where, target))
     matrix: NDArray[Any] = np.array(transform.weight)
     transformed = np.einsum("ir,ocrs,js->ijoc", matrix, weight.astype(np.float64), matrix)

@@ -19,8 +19,7 @@ from vdla.compiler.analysis import loads, written_buffers
 from vdla.compiler.graph.rules.algorithm import IN_BLOCKS, IN_PLAIN
 from vdla.compiler.ir import storage_dtype
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nests, nominal_extent
-from vdla.compiler.operators.cpu.choices import PARALLEL, THREADS, TILE, ScheduleChoice
-from vdla.compiler.operators.cpu.threads import INNER, MIDDLE, OUTER
+from vdla.compiler.operators.cpu.choices import INNER, MIDDLE, OUTER, PARALLEL, THREADS, TILE, ScheduleChoice
 from vdla.compiler.operators.roles import OPERATOR, PLACED, REPACKED
 from vdla.compiler.target import Target
 from vdla.compiler.tune.space import Columns

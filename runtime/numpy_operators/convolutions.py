@@ -28,14 +28,10 @@ def convolve(attributes: Attributes, x: Array, weight: Array, bias: Array | None
         place: Any = (..., *tap)
         total += np.matmul(kernels[place], under)
     result = total.reshape(batch, weight.shape[0], *windows.places)
-    return result if bias is None else result + _per_channel(bias, x.ndim)
+    return result if bias is None else result + bias.reshape(-1, *(1,) * (x.ndim - 2))
 
 
-def _per_channel(bias: Array, rank: int) -> Array:
-    return bias.reshape(bias.size, *(1,) * (rank - 2))
-
-
-def _conv_transpose(attributes: Attributes, x: Array, weight: Array, bias: Array | None = None) -> Array:
+def convolve_transposed(attributes: Attributes, x: Array, weight: Array, bias: Array | None = None) -> Array:
     """Each input element adds its multiple of the kernel to the result."""
     rank, groups = x.ndim - 2, attributes.get("group", 1)
     strides = attributes.get("strides", (1,) * rank)
@@ -47,16 +43,16 @@ def _conv_transpose(attributes: Attributes, x: Array, weight: Array, bias: Array
     parts = x.reshape(x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:]))
     kernels: Array = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
     for tap in np.ndindex(*weight.shape[2:]):
-        taken = kernels[(..., *tap)].transpose(0, 2, 1)
-        terms = np.matmul(taken, parts).reshape(x.shape[0], outputs, *x.shape[2:])
+        kernel = kernels[(..., *tap)].transpose(0, 2, 1)
+        terms = np.matmul(kernel, parts).reshape(x.shape[0], outputs, *x.shape[2:])
         places = [
             slice(t * gap, t * gap + max((extent - 1) * stride + 1, 0), stride)
             for t, gap, extent, stride in zip(tap, dilations, x.shape[2:], strides, strict=True)
         ]
         whole[(slice(None), slice(None), *places)] += terms
-    kept = tuple(slice(b, b + extent) for b, extent in zip(before, shape, strict=True))
-    result = whole[(slice(None), slice(None), *kept)]
-    return result if bias is None else result + _per_channel(bias, x.ndim)
+    inner = tuple(slice(b, b + extent) for b, extent in zip(before, shape, strict=True))
+    result = whole[(slice(None), slice(None), *inner)]
+    return result if bias is None else result + bias.reshape(-1, *(1,) * (x.ndim - 2))
 
 
 def _result(attributes: Attributes, x: Array, weight: Array) -> tuple[list[int], list[int]]:
@@ -116,5 +112,5 @@ CONVOLUTIONS: Mapping[str, Function] = {
     "CausalConvWithState": _causal_conv,
     "Conv": in_float32(convolve),
     "ConvInteger": _conv_integer,
-    "ConvTranspose": in_float32(_conv_transpose),
+    "ConvTranspose": in_float32(convolve_transposed),
 }

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from vdla.hardware.numerics import wrap32
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
 from vdla.runtime.numpy_operators.integer_products import conv_sums, conv_transpose_sums, dense_sums, matmul_sums
-from vdla.runtime.numpy_operators.integer_windows import max_pool_sums, pack_patches, qaverage_pool
 from vdla.runtime.numpy_operators.requantise import Int8, Int64, Ints, centred, requantised
+from vdla.runtime.numpy_operators.windows import max_pool_sums, pack_patches, qaverage_pool
 
 
 def add_sums(

@@ -1,4 +1,4 @@
-"""A block with the loops that contain no other block, and the strides of its accesses along them.
+"""A block with the loops that contain no other block, and the stages that produce and consume it.
 
 The stride of an access along a loop is the change of its row-major address in elements per
 iteration; None if it is not constant (division, data-dependent or symbolic).
@@ -8,32 +8,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.analysis import LeafBlock, leaves, loads, stores
+from vdla.compiler.analysis import Indices, LeafBlock, leaves, loads, read_buffers, stores, written_buffers
 from vdla.compiler.arith import Linear, var_names
 from vdla.compiler.ir import storage_dtype
+from vdla.compiler.operators.roles import Role
+from vdla.compiler.schedule import Schedule
 from vdla.compiler.schedule.loop_kinds import role
 
+_BLOCKED_RANK = 5  # of sums [N, C / lanes, H, W, lanes]
 _NOMINAL = 64  # the assumed extent of a symbolic loop when sizes are compared
 
 
 @dataclass(frozen=True, slots=True)
 class BlockNest:
-    """A leaf block of `fn`; `own` are the loops, outermost first, that contain no other block."""
+    """A leaf block of `fn`; `loops` are those, outermost first, that contain no other block."""
 
     fn: ir.Function
     leaf: LeafBlock
-    own: tuple[ir.For, ...]
+    loops: tuple[ir.For, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the block."""
+        return self.leaf.name
+
+    @property
+    def extents(self) -> list[int]:
+        """The extents of the axes of the block."""
+        return [nominal_extent(axis.extent) for axis in self.leaf.block.axes]
+
+    def stage(self, role: Role) -> str:
+        """The stage of a role around the sums that the block computes."""
+        return str(self.leaf.block.annotations[role])
 
     @property
     def is_alone(self) -> bool:
         """Whether no loop around the block contains another one."""
-        return len(self.own) == len(self.leaf.loops)
+        return len(self.loops) == len(self.leaf.loops)
 
-    def loops(self, kind: str) -> list[ir.For]:
-        """The own loops of a role: "spatial", "reduce", "mixed" or "unused"."""
-        return [loop for loop in self.own if role(self.leaf.block, loop.var) == kind]
+    def loops_of(self, kind: str) -> list[ir.For]:
+        """The `loops` of a role: "spatial", "reduce", "mixed" or "unused"."""
+        return [loop for loop in self.loops if role(self.leaf.block, loop.var) == kind]
 
     @property
     def element_bytes(self) -> int:
@@ -43,8 +61,8 @@ class BlockNest:
 
     def read_strides(self, var: str) -> list[int | None]:
         """The stride of each load along a loop, except loads of the block's own results."""
-        own = {store.buffer for store in stores(self.leaf.block)}
-        return [self.stride(load, var) for load in loads(self.leaf.block) if load.buffer not in own]
+        results = written_buffers(self.leaf.block)
+        return [self.stride(load, var) for load in loads(self.leaf.block) if load.buffer not in results]
 
     def write_strides(self, var: str) -> list[int | None]:
         """The stride of each store along a loop."""
@@ -72,18 +90,22 @@ def _coefficient(form: Linear, var: str) -> int | None:
 
 def block_nests(fn: ir.Function) -> list[BlockNest]:
     """Every leaf block, in program order."""
-    return [BlockNest(fn, leaf, _own_loops(leaf)) for leaf in leaves(fn)]
+    return [BlockNest(fn, leaf, _loops_without_other_blocks(leaf)) for leaf in leaves(fn)]
 
 
 def block_nest(fn: ir.Function, block: str) -> BlockNest:
     """The leaf block of that name."""
-    leaf = next(leaf for leaf in leaves(fn) if leaf.name == block)
-    return BlockNest(fn, leaf, _own_loops(leaf))
+    return next(nest for nest in block_nests(fn) if nest.name == block)
 
 
-def _own_loops(leaf: LeafBlock) -> tuple[ir.For, ...]:
-    """The loops around a leaf that contain no other block."""
+def _loops_without_other_blocks(leaf: LeafBlock) -> tuple[ir.For, ...]:
     return tuple(loop for loop in leaf.loops if sum(isinstance(stmt, ir.Block) for stmt in ir.walk(loop.body)) == 1)
+
+
+def loops_inside(schedule: Schedule, block: str, place: str) -> list[str]:
+    """The loops of a block inside of another loop."""
+    loops = schedule.loops(block)
+    return loops[loops.index(place) + 1 :]
 
 
 def nominal_extent(extent: ir.Extent) -> int:
@@ -93,7 +115,56 @@ def nominal_extent(extent: ir.Extent) -> int:
 
 def iteration_count(loops: Sequence[ir.For]) -> int:
     """The iterations of nested loops."""
-    total = 1
-    for loop in loops:
-        total *= nominal_extent(loop.extent)
-    return total
+    return prod(nominal_extent(loop.extent) for loop in loops)
+
+
+# --- the stages around a block --------------------------------------------------------------------
+
+
+def consumers(nest: BlockNest) -> list[BlockNest]:
+    """The other blocks that read results of a block."""
+    results = written_buffers(nest.leaf.block)
+    return [b for b in block_nests(nest.fn) if results & read_buffers(b.leaf.block) and b.name != nest.name]
+
+
+def producers(nest: BlockNest) -> list[BlockNest]:
+    """The other blocks whose results a block reads."""
+    operands = read_buffers(nest.leaf.block)
+    return [b for b in block_nests(nest.fn) if written_buffers(b.leaf.block) & operands and b.name != nest.name]
+
+
+def consumer_of(schedule: Schedule, block: str, ranks: tuple[int, ...], scope: str = "stack") -> str:
+    """The only consumer of a block if it reads in place with a rank in `ranks`, else a copy from a
+    buffer in `scope`."""
+    nest = block_nest(schedule.fn, block)
+    (buffer,) = written_buffers(nest.leaf.block)
+    match consumers(nest):
+        case [consumer] if _reads_in_place(consumer, buffer, ranks):
+            return consumer.name
+    return schedule.cache_write(block, scope)
+
+
+def _reads_in_place(consumer: BlockNest, buffer: str, ranks: tuple[int, ...]) -> bool:
+    """Whether a stage without reduction, of a rank in `ranks`, reads a buffer in place."""
+    axes = consumer.leaf.block.axes
+    plain = consumer.is_alone and len(axes) in ranks and all(axis.kind is ir.AxisKind.SPATIAL for axis in axes)
+    reads = [load.indices for load in loads(consumer.leaf.block) if load.buffer == buffer]
+    return plain and all(_is_in_place(indices, axes) for indices in reads)
+
+
+def _is_in_place(indices: Indices, axes: tuple[ir.Axis, ...]) -> bool:
+    """Whether each index is the axis of its dimension; channels may be in blocks and lanes."""
+    if len(indices) == _BLOCKED_RANK and len(axes) < _BLOCKED_RANK:
+        channel = axes[1].var
+        if any(var_names(index) - {channel} for index in (indices[1], indices[4])):
+            return False
+        indices = (indices[0], ir.Var(channel), *indices[2:4])
+    return all(axis.extent == 1 or index == ir.Var(axis.var) for index, axis in zip(indices, axes, strict=True))
+
+
+def padding_producer(schedule: Schedule, block: str) -> str | None:
+    """The producer of the padded image, if `block` is its only consumer."""
+    match producers(block_nest(schedule.fn, block)):
+        case [producer] if producer.is_alone and len(consumers(producer)) == 1:
+            return producer.name
+    return None

@@ -3,6 +3,9 @@
 A schedule asks `Choices` at each decision, with its own answer as default. `Choices` answers with
 the default, `RecordedChoices` also notes what may be chosen, `GivenChoices` answers from a point.
 What is legal depends on the function and the target only, never on other answers.
+
+Which loop over tiles is parallel, and in how many parts, is a choice of schedules for several
+threads. For one thread the schedule decides itself, so that its kernel runs on any number of them.
 """
 
 from __future__ import annotations
@@ -11,13 +14,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
+from vdla.compiler import ir
 from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.cpu.block_nest import nominal_extent
 from vdla.compiler.operators.cpu.register_tile import RegisterTile
+from vdla.compiler.schedule import Schedule
 
 Answer = int | str | bool
 _Answer = TypeVar("_Answer", int, str, bool)
 PARALLEL, THREADS = "parallel", "threads"
 """The names of the choice that schedules for several threads have."""
+OUTER, MIDDLE, INNER = "outer", "middle", "inner"
+"""Which loops over tiles are parallel: the fewest and longest iterations first."""
+_ALL = 0
 MOST_THREADS = 256
 """Of the pool."""
 TILE = ("tile_depth", "tile_columns", "tile_vectors")
@@ -62,13 +71,13 @@ class Choices:
 
     def tile(self, default: RegisterTile, legal: Iterable[RegisterTile], extents: tuple[int, int, int]) -> RegisterTile:
         """A register tile of `extents`: rows, columns, vectors."""
-        tiles = tuple(dict.fromkeys(map(_extents, (*legal, default))))
-        found = self.answer(ScheduleChoice(TILE, _extents(default), tiles, extents))
-        depth, columns, vectors = cast("tuple[int, int, int]", found)
+        tiles = tuple(dict.fromkeys(map(_tile_values, (*legal, default))))
+        values = self.answer(ScheduleChoice(TILE, _tile_values(default), tiles, extents))
+        depth, columns, vectors = cast("tuple[int, int, int]", values)
         return RegisterTile(depth * columns, vectors, depth)
 
 
-def _extents(tile: RegisterTile) -> tuple[int, int, int]:
+def _tile_values(tile: RegisterTile) -> tuple[int, int, int]:
     return tile.depth, tile.rows // tile.depth, tile.vectors
 
 
@@ -108,11 +117,11 @@ class GivenChoices(Choices):
         for name in choice.names:
             if name not in self._point:
                 raise OperatorError(f"schedule: point must have {name}, got {_listed(list(self._point))}")
-        found = tuple(self._point[name] for name in choice.names)
-        if found not in choice.legal:
+        values = tuple(self._point[name] for name in choice.names)
+        if values not in choice.legal:
             names = ", ".join(choice.names)
-            raise OperatorError(f"schedule: {names} must be one of {_listed(choice.legal)}, got {_shown(found)}")
-        return found
+            raise OperatorError(f"schedule: {names} must be one of {_listed(choice.legal)}, got {_shown(values)}")
+        return values
 
     def refused(self, operator: str) -> None:
         """Raises an OperatorError: the function would run with another schedule."""
@@ -130,3 +139,50 @@ def _listed(values: Sequence[object]) -> str:
 
 def _shown(value: object) -> str:
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+# --- threads --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPlan:
+    """The loops that are parallel, by their name, and on how many threads: in as many equal parts.
+
+    0 stands for all threads, which take small parts as they are free.
+    """
+
+    loops: str
+    count: int
+
+    def run(self, schedule: Schedule, *loops: str) -> None:
+        """Run each of some loops in parallel."""
+        for loop in loops if self.is_parallel else ():
+            schedule.parallel(self.in_parts(schedule, loop)[0])
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether there may be several threads."""
+        return self.count != 1
+
+    def in_parts(self, schedule: Schedule, loop: str) -> tuple[str, str]:
+        """Split a loop into the parts; the loops over parts and in them.
+
+        They are the same if all threads share it, or if no part has several iterations.
+        """
+        size = 1 if self.count == _ALL else -(-_extent(schedule, loop) // self.count)
+        return schedule.split(loop, factor=size) if self.is_parallel and size > 1 else (loop, loop)
+
+
+def thread_plan(choices: Choices, default: str = OUTER, *others: str, pays: bool = True) -> ThreadPlan:
+    """A plan with the `default` loops or `others`; if threads do not pay, by default for one."""
+    counts = range(choices.threads + 1)
+    legal: list[tuple[Answer, ...]] = [(loops, count) for loops in (default, *others) for count in counts if count != 1]
+    names, usual, alone = (PARALLEL, THREADS), (default, _ALL if pays else 1), (default, 1)
+    choice = ScheduleChoice(names, usual, (*legal, alone))
+    loops, count = choices.of_threads(choice)
+    return ThreadPlan(str(loops), int(count))
+
+
+def _extent(schedule: Schedule, var: str) -> int:
+    loops = (stmt for stmt in ir.walk(schedule.fn.body) if isinstance(stmt, ir.For) and stmt.var == var)
+    return nominal_extent(next(loops).extent)

@@ -7,14 +7,12 @@ all of its rows.
 from __future__ import annotations
 
 from vdla.compiler.codegen.llvm.intrinsics import bitserial
-from vdla.compiler.codegen.llvm.intrinsics.dot import dot_for_layout
 from vdla.compiler.operators.bitserial_dense import Coding
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
-from vdla.compiler.operators.cpu.choices import Choices
-from vdla.compiler.operators.cpu.reduction_steps import unroll_steps
+from vdla.compiler.operators.cpu.choices import Choices, thread_plan
 from vdla.compiler.operators.cpu.register_tile import best_register_tile, legal_tiles
-from vdla.compiler.operators.cpu.threads import thread_plan
-from vdla.compiler.operators.roles import CODING, DATA, RESULT, Role
+from vdla.compiler.operators.cpu.tile_sums import dot_of_sums, unroll_steps
+from vdla.compiler.operators.roles import CODING, DATA, RESULT
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 from vdla.compiler.tensorize import Intrinsic
@@ -24,19 +22,15 @@ _MOST_STREAMS = 4  # blocks read in parallel: the distances of their weights ten
 
 def schedule_qdense(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Tensorise with the dot product that the weight is packed for; unroll groups of the data."""
-    data = _stage(schedule, block, DATA)
-    leaf = block_nest(schedule.fn, block).leaf.block
-    lanes, group = nominal_extent(leaf.axes[2].extent), nominal_extent(leaf.axes[-1].extent)
-    intrinsic = dot_for_layout(target, lanes, group, schedule.fn.buffers[data].dtype)
-    _schedule_tiles(schedule, block, target, intrinsic, choices)
-    schedule.unroll(schedule.loops(data)[-1])
+    _schedule_tiles(schedule, block, target, dot_of_sums(schedule, block, target), choices)
+    schedule.unroll(schedule.loops(block_nest(schedule.fn, block).stage(DATA))[-1])
 
 
 def schedule_bitserial_dense(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Tensorise with bit-serial products, and split the data into bit planes a word at a time."""
-    data = _stage(schedule, block, DATA)
-    leaf = block_nest(schedule.fn, block).leaf.block
-    lanes, data_bits = nominal_extent(leaf.axes[2].extent), nominal_extent(schedule.fn.buffers[data].shape[2])
+    sums = block_nest(schedule.fn, block)
+    leaf, data, lanes = sums.leaf.block, sums.stage(DATA), sums.extents[2]
+    data_bits = nominal_extent(schedule.fn.buffers[data].shape[2])
     coding = Coding(leaf.annotations[CODING])
     if coding is Coding.BIPOLAR:
         intrinsic = bitserial.bipolar(lanes)
@@ -48,22 +42,17 @@ def schedule_bitserial_dense(schedule: Schedule, block: str, target: Target, cho
     schedule.tensorize(plane, bitserial.planes(data_bits))
 
 
-def _stage(schedule: Schedule, block: str, role: Role) -> str:
-    """The stage of a role around the sums."""
-    return str(block_nest(schedule.fn, block).leaf.block.annotations[role])
-
-
 def _schedule_tiles(schedule: Schedule, block: str, target: Target, intrinsic: Intrinsic, choices: Choices) -> None:
     """Tile the result and compute the sums of a tile inside, with `intrinsic`."""
-    leaf = block_nest(schedule.fn, block).leaf.block
-    rows, blocks, lanes = (nominal_extent(axis.extent) for axis in leaf.axes[:3])
+    sums = block_nest(schedule.fn, block)
+    rows, blocks, lanes = sums.extents[:3]
     best = best_register_tile(target, (1, rows, blocks), lambda t: t.depth == 1 and t.vectors <= _MOST_STREAMS)
-    result = _stage(schedule, block, RESULT)
+    result = sums.stage(RESULT)
     whole = nominal_extent(schedule.fn.buffers[result].shape[1]) >= lanes  # fewer outputs do not fill a vector
     if whole:
         tile = choices.tile(best, legal_tiles(target, (1, rows, blocks)), (1, rows, blocks))
         schedule.compute_at(block, _tile_result(schedule, result, tile.rows, tile.vectors, lanes, choices))
-    m, n, lane, depth, *entry = schedule.loops(block)[-len(leaf.axes) :]
+    m, n, lane, depth, *entry = schedule.loops(block)[-len(sums.extents) :]
     steps = unroll_steps(schedule, block, [depth], choices)
     schedule.reorder(*steps, m, n, lane, *entry)
     for loop in (m, n) if whole else ():

@@ -9,12 +9,10 @@ from __future__ import annotations
 from math import prod
 
 from vdla.compiler.analysis import loads
-from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, nominal_extent
-from vdla.compiler.operators.cpu.choices import Choices
-from vdla.compiler.operators.cpu.producers_consumers import consumer_of
+from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, consumer_of, loops_inside
+from vdla.compiler.operators.cpu.choices import INNER, OUTER, Choices, thread_plan
 from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile, legal_tiles, row_lanes
 from vdla.compiler.operators.cpu.stage_schedule import PARALLEL_ITERATIONS
-from vdla.compiler.operators.cpu.threads import INNER, OUTER, thread_plan
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
@@ -30,7 +28,7 @@ _PARALLEL_PANELS = 8  # the fewest panels to run in parallel
 def schedule_matmul(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Tile the consumer of the sums, and compute the sums of a tile inside."""
     nest = block_nest(schedule.fn, block)
-    *batch, rows, columns, depth = (nominal_extent(axis.extent) for axis in nest.leaf.block.axes)
+    *batch, rows, columns, depth = nest.extents
     lanes = row_lanes(columns, target, nest.element_bytes)
     best = _tile(target, nest, (rows, columns, depth), lanes)
     extents = 1, rows, -(-columns // lanes)
@@ -77,8 +75,7 @@ def _tile_consumer(schedule: Schedule, consumer: str, tile: RegisterTile, lanes:
 
 def _schedule_sums(schedule: Schedule, block: str, place: str, lanes: int, choices: Choices) -> None:
     """The loops of a tile: K outermost, rows and vectors unrolled, lanes innermost."""
-    loops = schedule.loops(block)
-    *batch, row, column, k = loops[loops.index(place) + 1 :]
+    *batch, row, column, k = loops_inside(schedule, block, place)
     vector, lane = schedule.split(column, factor=lanes)
     outer, inner = schedule.split(k, factor=choices.value("unrolled_steps", _UNROLLED_STEPS, _UNROLLED_CHOICES))
     schedule.reorder(*batch, outer, inner, row, vector, lane)
@@ -91,10 +88,10 @@ def _panel_operand(nest: BlockNest) -> str | None:
     """The operand that is contiguous along the columns and the same for all rows, if any."""
     column = nest.leaf.loops[-2].var
     streams = [load.buffer for load in loads(nest.leaf.block) if nest.stride(load, column) == 1]
-    own = {
+    row_operands = {
         load.buffer for load in loads(nest.leaf.block) if nest.stride(load, nest.leaf.loops[-3].var) not in (0, None)
     }
-    return next((name for name in streams if name not in own), None)
+    return next((name for name in streams if name not in row_operands), None)
 
 
 def _pack_panel(schedule: Schedule, block: str, operand: str, panels: str, lanes: int) -> None:

@@ -1,5 +1,9 @@
 """The schedule of a stage of no operator: lanes along contiguous elements, outer loops in parallel.
 
+Inlining saves the round trip of a stage through memory: a stage is inlined if each of its elements
+is read once, or if recomputing an element costs no more than loading it. Stages of operators and
+outputs are never inlined.
+
 A block that none of the rules improves stays as it is. Only `rfactor`, which gives each lane a
 partial result, changes the order of a reduction.
 """
@@ -7,13 +11,23 @@ partial result, changes the order of a reduction.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.analysis import loads
-from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, iteration_count, nominal_extent
+from vdla.compiler.analysis import loads, stores
+from vdla.compiler.operators.cpu.block_nest import (
+    BlockNest,
+    block_nest,
+    block_nests,
+    consumers,
+    iteration_count,
+    nominal_extent,
+)
+from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import Target
 
+_CHEAP = 3  # operations that cost less than an element's round trip through memory
 _NEAR = 4  # the largest stride in elements for which whole vectors are loaded and shuffled
 FEWEST_LANES = 2
 _VECTORS = 4  # of partial results of a long reduction
@@ -45,6 +59,56 @@ def schedule_stage(schedule: Schedule, block: str, target: Target) -> None:
         _parallelize(schedule, block)
 
 
+# --- inlining -------------------------------------------------------------------------------------
+
+
+def inline_stages(schedule: Schedule) -> None:
+    """Inline element-wise stages where that pays."""
+    done: set[str] = set()
+    while True:
+        candidates = [nest for nest in block_nests(schedule.fn) if nest.name not in done and _is_elementwise(nest)]
+        if not candidates:
+            return
+        done.add(candidates[0].name)
+        if _pays(candidates[0]):
+            attempt(schedule, lambda block=candidates[0].name: schedule.inline(block))  # type: ignore[misc]
+
+
+def _is_elementwise(nest: BlockNest) -> bool:
+    """Whether a block is an intermediate stage without reduction, and of no operator."""
+    block = nest.leaf.block
+    if OPERATOR in block.annotations or block.init is not None or not isinstance(block.body, ir.Store):
+        return False
+    spatial = all(axis.kind is ir.AxisKind.SPATIAL for axis in block.axes)
+    return nest.is_alone and spatial and block.body.buffer not in nest.fn.params
+
+
+def _pays(nest: BlockNest) -> bool:
+    """Whether inlining a stage saves more loads than it repeats operations."""
+    (store,) = stores(nest.leaf.block)
+    readers = consumers(nest)
+    if any(OPERATOR in reader.leaf.block.annotations for reader in readers):
+        return False
+    if operation_count(store.value) == 0:
+        return True
+    elements = prod(nominal_extent(extent) for extent in nest.fn.buffers[store.buffer].shape)
+    accesses = {r.name: sum(load.buffer == store.buffer for load in loads(r.leaf.block)) for r in readers}
+    times = sum(iteration_count(r.loops) * accesses[r.name] for r in readers)
+    return times <= elements or (operation_count(store.value) <= _CHEAP and times <= 2 * elements)
+
+
+def operation_count(value: ir.Expr) -> int:
+    """The operations of an expression without index arithmetic; a call counts as several."""
+    match value:
+        case ir.Load() | ir.Var() | ir.Const():
+            return 0
+        case ir.Select(cond=_, a=a, b=b):
+            return operation_count(a) + operation_count(b)
+        case ir.Call(args=args):
+            return 4 * _CHEAP + sum(operation_count(arg) for arg in args)
+    return (not isinstance(value, ir.Cast)) + sum(operation_count(operand) for operand in ir.operands(value))
+
+
 # --- lanes ----------------------------------------------------------------------------------------
 
 
@@ -52,7 +116,7 @@ def _vectorize(schedule: Schedule, block: str, target: Target) -> None:
     """Lanes along a spatial loop if the accesses allow it, else along the innermost reduction."""
     nest = block_nest(schedule.fn, block)
     lanes = target.lanes(nest.element_bytes)
-    spatial, reduced = nest.loops("spatial"), nest.loops("reduce")
+    spatial, reduced = nest.loops_of("spatial"), nest.loops_of("reduce")
     if not spatial and not reduced:
         return
     if reduced:
@@ -91,19 +155,19 @@ def _period(nest: BlockNest, loop: ir.For, lanes: int) -> int | None:
 
 def _periodic_lanes(schedule: Schedule, nest: BlockNest, period: int, lanes: int) -> None:
     """Lanes along one period, in which loads are contiguous."""
-    schedule.split(nest.loops("spatial")[-1].var, factor=period)
-    _lanes_along(schedule, block_nest(schedule.fn, nest.leaf.name).loops("spatial")[-1], lanes)
+    schedule.split(nest.loops_of("spatial")[-1].var, factor=period)
+    _lanes_along(schedule, block_nest(schedule.fn, nest.name).loops_of("spatial")[-1], lanes)
 
 
 def _flat_loops(nest: BlockNest) -> Sequence[ir.For]:
     """The longest run of inner loops over which every access is contiguous."""
     below = 1
-    for at, loop in reversed(list(enumerate(nest.own))):
+    for at, loop in reversed(list(enumerate(nest.loops))):
         strides = [*nest.read_strides(loop.var), *nest.write_strides(loop.var)]
         if not isinstance(loop.extent, int) or (loop.extent > 1 and any(stride != below for stride in strides)):
-            return nest.own[at + 1 :]
+            return nest.loops[at + 1 :]
         below *= loop.extent
-    return nest.own
+    return nest.loops
 
 
 def _flat_lanes(schedule: Schedule, nest: BlockNest, loops: Sequence[ir.For], lanes: int) -> None:
@@ -117,14 +181,12 @@ def _flat_lanes(schedule: Schedule, nest: BlockNest, loops: Sequence[ir.For], la
         _lanes_along(schedule, inner[0], lanes)
         return
     fused = schedule.fuse(*(loop.var for loop in inner))
-    _lanes_along(
-        schedule, next(loop for loop in block_nest(schedule.fn, nest.leaf.name).own if loop.var == fused), lanes
-    )
+    _lanes_along(schedule, next(loop for loop in block_nest(schedule.fn, nest.name).loops if loop.var == fused), lanes)
 
 
 def _transposed_loop(nest: BlockNest) -> ir.For | None:
     """The outer loop along which a load is contiguous, as in a transposition."""
-    *outer, last = nest.loops("spatial")
+    *outer, last = nest.loops_of("spatial")
     if all(stride is not None and abs(stride) <= _NEAR for stride in nest.read_strides(last.var)):
         return None
     return next((loop for loop in reversed(outer) if 1 in nest.read_strides(loop.var)), None)
@@ -151,7 +213,7 @@ def _block_inside(schedule: Schedule, loop: str) -> str:
 
 def _vectorize_reduction(schedule: Schedule, nest: BlockNest, lanes: int) -> None:
     """Lanes along the results if neighbours read neighbouring elements, else partial results."""
-    spatial, reduced = nest.loops("spatial"), nest.loops("reduce")
+    spatial, reduced = nest.loops_of("spatial"), nest.loops_of("reduce")
     along_results = bool(spatial) and _worth_lanes(nest, spatial[-1], lanes)
     if along_results and attempt(schedule, lambda: _lanes_of_results(schedule, spatial[-1], reduced, lanes)):
         return
@@ -167,7 +229,7 @@ def _worth_lanes(nest: BlockNest, loop: ir.For, lanes: int) -> bool:
 
 def _has_loads(nest: BlockNest) -> bool:
     """Whether a block reads anything but its own results."""
-    return any(load.buffer != nest.leaf.name for load in loads(nest.leaf.block))
+    return any(load.buffer != nest.name for load in loads(nest.leaf.block))
 
 
 def _lanes_of_results(schedule: Schedule, loop: ir.For, reduced: list[ir.For], lanes: int) -> None:
@@ -186,19 +248,19 @@ def _lanes_of_terms(schedule: Schedule, nest: BlockNest, loop: ir.For, lanes: in
     if nominal_extent(loop.extent) >= lanes * _VECTORS * _VECTORS:
         widths = [lanes * _VECTORS, lanes] + [_FEW_LANES] * (lanes > _FEW_LANES)
     for width in widths:
-        _partial_results(schedule, nest.leaf.name, width)
+        _partial_results(schedule, nest.name, width)
 
 
 def _partial_results(schedule: Schedule, block: str, lanes: int) -> None:
     """Partial results along the innermost reduction of a block, which combines them."""
     nest = block_nest(schedule.fn, block)
-    loop = nest.loops("reduce")[-1]
+    loop = nest.loops_of("reduce")[-1]
     inner = schedule.split(loop.var, factor=lanes)[1] if nominal_extent(loop.extent) > lanes else loop.var
     rank = sum(axis.kind is not ir.AxisKind.REDUCE for axis in nest.leaf.block.axes)
     partial = schedule.rfactor(inner, factor_axis=rank)
-    own = block_nest(schedule.fn, partial)
-    lane = own.loops("spatial")[-1]
-    schedule.reorder(*(r.var for r in own.loops("reduce")), lane.var)
+    sums = block_nest(schedule.fn, partial)
+    lane = sums.loops_of("spatial")[-1]
+    schedule.reorder(*(r.var for r in sums.loops_of("reduce")), lane.var)
     schedule.vectorize(lane.var)
 
 
@@ -209,9 +271,9 @@ def _parallelize(schedule: Schedule, block: str) -> None:
     """The outermost spatial loops of a block as one parallel loop."""
     nest = block_nest(schedule.fn, block)
     outer: list[ir.For] = []
-    for loop in nest.own:
+    for loop in nest.loops:
         serial = loop.kind is ir.LoopKind.SERIAL
-        if loop not in nest.loops("spatial") or not serial or iteration_count(outer) >= _PARALLEL_PARTS:
+        if loop not in nest.loops_of("spatial") or not serial or iteration_count(outer) >= _PARALLEL_PARTS:
             break
         outer.append(loop)
     if outer and iteration_count(outer) > 1:

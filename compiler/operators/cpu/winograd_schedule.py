@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vdla.compiler.analysis import read_buffers, written_buffers
-from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests, nominal_extent
-from vdla.compiler.operators.cpu.choices import Choices
-from vdla.compiler.operators.cpu.producers_consumers import consumer_of
-from vdla.compiler.operators.cpu.reduction_steps import unroll_steps
+from vdla.compiler.operators.cpu.block_nest import (
+    BlockNest,
+    block_nest,
+    consumer_of,
+    consumers,
+    loops_inside,
+    producers,
+)
+from vdla.compiler.operators.cpu.choices import INNER, OUTER, Choices, thread_plan
 from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile, candidates, legal_tiles
-from vdla.compiler.operators.cpu.threads import INNER, OUTER, thread_plan
-from vdla.compiler.operators.cpu.weight_prefetch import prefetch_weights
+from vdla.compiler.operators.cpu.tile_sums import prefetch_weights, unroll_steps
 from vdla.compiler.operators.winograd import WINDOW
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -38,8 +41,8 @@ class _Stages:
 def schedule_winograd_conv2d(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Tile the consumer into bands of tile rows, and compute all stages inside of a band."""
     nest = block_nest(schedule.fn, block)
-    stages = _stages_around(schedule, nest)
-    side, blocks, down, across, lanes = (nominal_extent(nest.leaf.block.axes[d].extent) for d in (1, 3, 4, 5, 6))
+    stages = _stages_around(nest)
+    side, _, blocks, down, across, lanes = nest.extents[1:7]
     best = _band_rows(nest)
     depth = choices.value("band_rows", best, range(1, down + 1))
     legal = legal_tiles(target, (1, across, blocks)) + list(candidates(target, (best, across, blocks)))
@@ -50,7 +53,7 @@ def schedule_winograd_conv2d(schedule: Schedule, block: str, target: Target, cho
     _transform_back(schedule, stages.columns, place, (2, 4))
     product = _schedule_products(schedule, block, band, depth, tile, choices)
     data = _transform_data(schedule, stages, band, target)
-    bands = -(-down // depth) * nominal_extent(nest.leaf.block.axes[0].extent)
+    bands = -(-down // depth) * nest.extents[0]
     loops = (OUTER, INNER) if bands >= _PARALLEL_BANDS else (INNER, OUTER)
     plan = thread_plan(choices, *loops)
     plan.run(schedule, *((band,) if plan.loops == OUTER else (channels, product, data)))
@@ -59,7 +62,7 @@ def schedule_winograd_conv2d(schedule: Schedule, block: str, target: Target, cho
 def _transform_back(schedule: Schedule, block: str, place: str, unrolled: tuple[int, int]) -> None:
     """Compute a stage after the product one tile at a time, unrolled, in lanes of channels."""
     schedule.compute_at(block, place)
-    loops = _loops_inside(schedule, block, place)
+    loops = loops_inside(schedule, block, place)
     for d in unrolled:
         schedule.unroll(loops[d])
     schedule.vectorize(loops[-1])
@@ -70,7 +73,7 @@ def _schedule_products(
 ) -> str:
     """Sum products of a band of `rows` in register tiles; the loop over positions in a tile."""
     schedule.compute_at(block, band)
-    n, i, j, channels, down, across, lane, ci = _loops_inside(schedule, block, band)
+    n, i, j, channels, down, across, lane, ci = loops_inside(schedule, block, band)
     channels_outer, channels = schedule.split(channels, factor=tile.vectors)
     down_outer, down = schedule.split(down, factor=min(tile.depth, rows))
     across_outer, across = schedule.split(across, factor=tile.rows // tile.depth)
@@ -85,7 +88,7 @@ def _schedule_products(
 
 def _band_rows(nest: BlockNest) -> int:
     """The tile rows of a band, which minimise memory traffic."""
-    side, _, blocks, down, across, lanes, channels = (nominal_extent(axis.extent) for axis in nest.leaf.block.axes[1:])
+    side, _, blocks, down, across, lanes, channels = nest.extents[1:]
     row_bytes = side * side * across * (blocks * lanes + channels) * nest.element_bytes
     weight_bytes = side * side * blocks * lanes * channels * nest.element_bytes
 
@@ -117,14 +120,14 @@ def _transform_data(schedule: Schedule, stages: _Stages, band: str, target: Targ
     Lanes lie along the row, or are those of the block.
     """
     schedule.compute_at(stages.data, band)
-    n, i, j, c, th, tw, *blocked = _loops_inside(schedule, stages.data, band)
+    n, i, j, c, th, tw, *blocked = loops_inside(schedule, stages.data, band)
     schedule.reorder(n, c, th, *([tw, i, j, *blocked] if blocked else [i, j, tw]))
     schedule.unroll(i)
     schedule.unroll(j)
     schedule.vectorize(blocked[0] if blocked else tw)
     schedule.compute_at(stages.rows, th)
     channels = c
-    n, c, row, i, w, *blocked = _loops_inside(schedule, stages.rows, th)
+    n, c, row, i, w, *blocked = loops_inside(schedule, stages.rows, th)
     factor = target.lanes(block_nest(schedule.fn, stages.rows).element_bytes)
     outer, lane = (w, *blocked) if blocked else schedule.split(w, factor=factor)
     schedule.reorder(n, c, row, outer, i, lane)
@@ -133,37 +136,8 @@ def _transform_data(schedule: Schedule, stages: _Stages, band: str, target: Targ
     return channels
 
 
-def _loops_inside(schedule: Schedule, block: str, place: str) -> list[str]:
-    """The loops of a block inside of another loop."""
-    loops = schedule.loops(block)
-    return loops[loops.index(place) + 1 :]
-
-
-def _stages_around(schedule: Schedule, product: BlockNest) -> _Stages:
+def _stages_around(product: BlockNest) -> _Stages:
     """The stages before and after the product."""
-    data = _producer(schedule, product)
-    columns = _consumer(schedule, product)
-    names = (
-        nest.leaf.name for nest in (_producer(schedule, data), data, product, columns, _consumer(schedule, columns))
-    )
-    return _Stages(*names)
-
-
-def _producer(schedule: Schedule, nest: BlockNest) -> BlockNest:
-    """A producer of another stage."""
-    read, own = read_buffers(nest.leaf.block), nest.leaf.name
-    return next(
-        other
-        for other in block_nests(schedule.fn)
-        if written_buffers(other.leaf.block) & read and other.leaf.name != own
-    )
-
-
-def _consumer(schedule: Schedule, nest: BlockNest) -> BlockNest:
-    """A consumer of another stage."""
-    results, own = written_buffers(nest.leaf.block), nest.leaf.name
-    return next(
-        other
-        for other in block_nests(schedule.fn)
-        if results & read_buffers(other.leaf.block) and other.leaf.name != own
-    )
+    data, columns = producers(product)[0], consumers(product)[0]
+    nests = producers(data)[0], data, product, columns, consumers(columns)[0]
+    return _Stages(*(nest.name for nest in nests))

@@ -19,16 +19,20 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import loads, read_buffers, written_buffers
 from vdla.compiler.arith import linear, var_names
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES
-from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests, nominal_extent
-from vdla.compiler.operators.cpu.inlining import operation_count
-from vdla.compiler.operators.cpu.producers_consumers import consumer_of
-from vdla.compiler.operators.cpu.stage_schedule import attempt
+from vdla.compiler.operators.cpu.block_nest import (
+    BlockNest,
+    block_nest,
+    block_nests,
+    consumer_of,
+    loops_inside,
+    nominal_extent,
+)
+from vdla.compiler.operators.cpu.stage_schedule import attempt, operation_count
 from vdla.compiler.operators.gpu.group_loops import (
     bind_all,
     fetch_together,
     fuse_all,
     keep_in_registers,
-    loops_inside,
     split_tile,
 )
 from vdla.compiler.operators.gpu.tile_choice import TileProblem, divisors, padded_extent, powers
@@ -270,11 +274,11 @@ def fetch_input(schedule: Schedule, buffer: str, tile: str, loop: str, threads: 
     schedule.compute_at(tile, loop)
     producer = next((nest for nest in block_nests(schedule.fn) if buffer in written_buffers(nest.leaf.block)), None)
     if producer is not None and _is_cheap(producer):
-        attempt(schedule, lambda: schedule.inline(producer.leaf.name))
+        attempt(schedule, lambda: schedule.inline(producer.name))
     fetch_together(schedule, tile, loop, threads)
 
 
 def _is_cheap(producer: BlockNest) -> bool:
     """Whether a stage is worth repeating for each group that reads it."""
     body = producer.leaf.block.body
-    return isinstance(body, ir.Store) and not producer.loops("reduce") and operation_count(body.value) <= _CHEAP
+    return isinstance(body, ir.Store) and not producer.loops_of("reduce") and operation_count(body.value) <= _CHEAP

@@ -17,8 +17,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import loads
 from vdla.compiler.arith import linear
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES
-from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, nominal_extent
-from vdla.compiler.operators.cpu.producers_consumers import consumer_of
+from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, consumer_of, nominal_extent
 from vdla.compiler.operators.gpu.conv2d_schedule import fetch_input, image_of
 from vdla.compiler.operators.gpu.group_loops import bind_all, fuse_all, keep_in_registers, split_tile
 from vdla.compiler.operators.gpu.tile_choice import TileProblem, divisors, padded_extent, powers

@@ -57,12 +57,12 @@ class ElementProblem(TileProblem):
         nest = block_nest(schedule.fn, block)
         return ElementProblem(
             **TileProblem.facts(nest, limits),
-            elements=iteration_count(nest.loops("spatial")),
+            elements=iteration_count(nest.loops_of("spatial")),
             contiguous=_contiguous_elements(nest),
-            terms=iteration_count(nest.loops("reduce")),
+            terms=iteration_count(nest.loops_of("reduce")),
             operands=len(set(loads(nest.leaf.block))),
             group_threads=min(threads, limits.threads),
-            reduces=bool(nest.loops("reduce")),
+            reduces=bool(nest.loops_of("reduce")),
         )
 
     @cached_property
@@ -85,7 +85,7 @@ class ElementProblem(TileProblem):
 
 def _contiguous_elements(nest: BlockNest) -> int:
     """The iterations of the innermost loop, if no access jumps along it; else 1."""
-    spatial = nest.loops("spatial")
+    spatial = nest.loops_of("spatial")
     if not spatial or not isinstance(spatial[-1].extent, int):
         return 1
     inner = spatial[-1].var
@@ -99,7 +99,7 @@ def schedule_elements(schedule: Schedule, block: str, tiles: ElementTiles) -> No
     Raises:
         ScheduleError: no loop is spatial.
     """
-    if block_nest(schedule.fn, block).loops("reduce"):
+    if block_nest(schedule.fn, block).loops_of("reduce"):
         copy = schedule.cache_write(block, "local")
         schedule.compute_at(block, _bind_elements(schedule, copy, tiles))
     else:
@@ -109,11 +109,11 @@ def schedule_elements(schedule: Schedule, block: str, tiles: ElementTiles) -> No
 def _bind_elements(schedule: Schedule, block: str, tiles: ElementTiles) -> str:
     """The fused spatial loops over groups and threads; the innermost loop bound."""
     nest = block_nest(schedule.fn, block)
-    spatial = [loop.var for loop in nest.loops("spatial")]
-    others = [loop.var for loop in nest.own if loop.var not in spatial]
+    spatial = [loop.var for loop in nest.loops_of("spatial")]
+    others = [loop.var for loop in nest.loops if loop.var not in spatial]
     if not spatial:
         raise ScheduleError(f"threads for {block}: a loop must be spatial, got none")
-    if [loop.var for loop in nest.own] != [*spatial, *others]:
+    if [loop.var for loop in nest.loops] != [*spatial, *others]:
         schedule.reorder(*spatial, *others)
     if tiles.lanes > 1:
         spatial[-1], lane = schedule.split(spatial[-1], factor=tiles.lanes)
@@ -124,7 +124,7 @@ def _bind_elements(schedule: Schedule, block: str, tiles: ElementTiles) -> str:
 def bind_threads(schedule: Schedule, block: str, loop: str, threads: int) -> str:
     """Split a loop over groups of `threads` threads, or one group if that is enough; the loop over
     the threads."""
-    extent = next(found.extent for found in block_nest(schedule.fn, block).own if found.var == loop)
+    extent = next(nest_loop.extent for nest_loop in block_nest(schedule.fn, block).loops if nest_loop.var == loop)
     if isinstance(extent, int) and extent <= threads:
         schedule.bind(loop, "threadIdx.x")
         return loop
@@ -165,7 +165,7 @@ class ReductionProblem(TileProblem):
             ScheduleError: results are so many, or terms so few, that a thread for each is as good.
         """
         nest = block_nest(schedule.fn, block)
-        terms, results = iteration_count(nest.loops("reduce")), iteration_count(nest.loops("spatial"))
+        terms, results = iteration_count(nest.loops_of("reduce")), iteration_count(nest.loops_of("spatial"))
         if is_thread_enough(results, terms):
             raise ScheduleError(f"reduction of {block}: a few results must have many terms, got {results} of {terms}")
         return ReductionProblem(
@@ -221,8 +221,8 @@ def schedule_reduction(schedule: Schedule, block: str, tiles: ReductionTiles) ->
 def reduce_in_group(schedule: Schedule, block: str, threads: int) -> None:
     """A group of threads for each result: a part of the terms for each, combined in a tree."""
     nest = block_nest(schedule.fn, block)
-    reduced = nest.loops("reduce")
-    outer = [loop.var for loop in nest.own if loop not in reduced]
+    reduced = nest.loops_of("reduce")
+    outer = [loop.var for loop in nest.loops if loop not in reduced]
     terms = _fused_terms(schedule, nest)
     part = split_terms(schedule, terms, threads)
     schedule.bind(fuse_all(schedule, outer), "blockIdx.x")
@@ -238,7 +238,7 @@ def split_terms(schedule: Schedule, terms: str, threads: int) -> str:
 
 def _fused_terms(schedule: Schedule, nest: BlockNest) -> str:
     """The reduce loops of a nest as one, inside the others."""
-    reduced = [loop.var for loop in nest.loops("reduce")]
-    outer = [loop.var for loop in nest.own if loop.var not in reduced]
+    reduced = [loop.var for loop in nest.loops_of("reduce")]
+    outer = [loop.var for loop in nest.loops if loop.var not in reduced]
     schedule.reorder(*outer, *reduced)
     return fuse_all(schedule, reduced)

@@ -15,8 +15,7 @@ from functools import partial
 from vdla.compiler import ir
 from vdla.compiler.ir import THREAD
 from vdla.compiler.operators.cpu.block_nest import block_nest, block_nests, iteration_count
-from vdla.compiler.operators.cpu.inlining import inline_stages
-from vdla.compiler.operators.cpu.stage_schedule import attempt
+from vdla.compiler.operators.cpu.stage_schedule import attempt, inline_stages
 from vdla.compiler.operators.gpu.conv2d_schedule import Conv2dProblem, schedule_conv2d
 from vdla.compiler.operators.gpu.depthwise_schedule import DepthwiseProblem, schedule_depthwise
 from vdla.compiler.operators.gpu.flat_schedules import (
@@ -72,7 +71,7 @@ def grid_problems(fn: ir.Function, limits: GridLimits) -> dict[str, TileProblem]
     schedule, choices = Schedule(fn), TileChoices({})
     inline_stages(schedule)
     _schedule(fn, limits, THREADS, choices)
-    names = {nest.leaf.name for nest in block_nests(schedule.fn)}
+    names = {nest.name for nest in block_nests(schedule.fn)}
     return {block: problem for block, problem in choices.asked.items() if block in names}
 
 
@@ -82,10 +81,10 @@ def _schedule(fn: ir.Function, device: GridLimits, threads: int, choices: TileCh
     inline_stages(schedule)
     for nest in block_nests(schedule.fn):
         if OPERATOR in nest.leaf.block.annotations:
-            _schedule_operator(schedule, nest.leaf.name, device, choices)
-        elif device.tensor_cores and nest.loops("reduce"):
-            _use_tensor_cores(schedule, nest.leaf.name, device, choices)
-    for name in reversed([nest.leaf.name for nest in block_nests(schedule.fn)]):
+            _schedule_operator(schedule, nest.name, device, choices)
+        elif device.tensor_cores and nest.loops_of("reduce"):
+            _use_tensor_cores(schedule, nest.name, device, choices)
+    for name in reversed([nest.name for nest in block_nests(schedule.fn)]):
         if not _is_bound(schedule, name):
             _bind_stage(schedule, name, device, threads, choices)
     return schedule
@@ -134,7 +133,7 @@ def _bind_stage(schedule: Schedule, block: str, limits: GridLimits, threads: int
             return
     if attempt(schedule, lambda: _bind_reduction(schedule, block, limits, choices)):
         return
-    if iteration_count(block_nest(schedule.fn, block).loops("spatial")) > 1:
+    if iteration_count(block_nest(schedule.fn, block).loops_of("spatial")) > 1:
         attempt(schedule, lambda: _bind_elements(schedule, block, limits, threads, choices))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from vdla.compiler import ir
 from vdla.compiler.analysis import LeafBlock, loads, stores, written_buffers
-from vdla.compiler.operators.cpu.block_nest import block_nest
+from vdla.compiler.operators.cpu.block_nest import block_nest, loops_inside
 from vdla.compiler.schedule import Schedule
 
 _FETCH_LANES = (4, 2)
@@ -18,13 +18,7 @@ def loop_extent(schedule: Schedule, block: str, loop: str) -> int:
     Raises:
         SymbolicError: it is not a number.
     """
-    return next(found.size for found in block_nest(schedule.fn, block).leaf.loops if found.var == loop)
-
-
-def loops_inside(schedule: Schedule, block: str, loop: str) -> list[str]:
-    """The loops around a block inside `loop`, outermost first."""
-    around = schedule.loops(block)
-    return around[around.index(loop) + 1 :]
+    return next(outer.size for outer in block_nest(schedule.fn, block).leaf.loops if outer.var == loop)
 
 
 def fuse_all(schedule: Schedule, loops: Sequence[str]) -> str:
@@ -68,12 +62,12 @@ def fetch_together(schedule: Schedule, block: str, loop: str, threads: Mapping[s
     `threads` are the extents of the axes, "threadIdx.x" first. Neighbours fetch neighbours, each up
     to `lanes` of them at once where they are contiguous in both buffers.
     """
-    own = loops_inside(schedule, block, loop)
-    width = _vector_width(schedule, block, own, lanes)
+    loops = loops_inside(schedule, block, loop)
+    width = _vector_width(schedule, block, loops, lanes)
     if width > 1:
-        own[-1], lane = schedule.split(own[-1], factor=width)
+        loops[-1], lane = schedule.split(loops[-1], factor=width)
         schedule.vectorize(lane)
-    rest = fuse_all(schedule, own)
+    rest = fuse_all(schedule, loops)
     shares = []
     for extent in threads.values():
         rest, share = schedule.split(rest, factor=extent)
@@ -82,12 +76,12 @@ def fetch_together(schedule: Schedule, block: str, loop: str, threads: Mapping[s
         schedule.bind(share, axis)
 
 
-def _vector_width(schedule: Schedule, block: str, own: Sequence[str], lanes: int) -> int:
+def _vector_width(schedule: Schedule, block: str, loops: Sequence[str], lanes: int) -> int:
     """The elements that a thread can fetch at once."""
     nest = block_nest(schedule.fn, block)
-    if not is_copy(nest.leaf) or {*nest.read_strides(own[-1]), *nest.write_strides(own[-1])} != {1}:
+    if not is_copy(nest.leaf) or {*nest.read_strides(loops[-1]), *nest.write_strides(loops[-1])} != {1}:
         return 1
-    extent = loop_extent(schedule, block, own[-1])
+    extent = loop_extent(schedule, block, loops[-1])
     return next((width for width in _FETCH_LANES if width <= lanes and extent % width == 0), 1)
 
 

@@ -18,8 +18,7 @@ from typing import ClassVar
 from vdla.compiler import ir
 from vdla.compiler.analysis import read_buffers, written_buffers
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES
-from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
-from vdla.compiler.operators.cpu.producers_consumers import consumer_of
+from vdla.compiler.operators.cpu.block_nest import block_nest, consumer_of, nominal_extent
 from vdla.compiler.operators.gpu.group_loops import bind_all, fetch_together, fuse_all, keep_in_registers, split_tile
 from vdla.compiler.operators.gpu.tile_choice import TileProblem, padded_extent, powers
 from vdla.compiler.schedule import Schedule, ScheduleError

@@ -19,10 +19,17 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import Indices, leaves, loads, readers_of_any, written_buffers
 from vdla.compiler.arith import var_names
 from vdla.compiler.ir import storage_dtype
-from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests, iteration_count, nominal_extent
+from vdla.compiler.operators.cpu.block_nest import (
+    BlockNest,
+    block_nest,
+    block_nests,
+    iteration_count,
+    loops_inside,
+    nominal_extent,
+)
 from vdla.compiler.operators.cpu.stage_schedule import attempt
 from vdla.compiler.operators.gpu.flat_schedules import THREADS, bind_threads, groups_of, is_thread_enough, split_terms
-from vdla.compiler.operators.gpu.group_loops import fuse_all, loop_extent, loops_inside
+from vdla.compiler.operators.gpu.group_loops import fuse_all, loop_extent
 from vdla.compiler.operators.gpu.tile_choice import TileProblem, divisors, powers
 from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.schedule import Schedule, ScheduleError
@@ -48,7 +55,7 @@ class RowTiles:
 
 def row_producers(schedule: Schedule, block: str) -> list[str]:
     """The stages before a block whose results it alone needs, in order; none is of an operator."""
-    order = [nest.leaf.name for nest in block_nests(schedule.fn)]
+    order = [nest.name for nest in block_nests(schedule.fn)]
     found: list[str] = []
     for name in reversed(order[: order.index(block)]):
         nest = block_nest(schedule.fn, name)
@@ -64,12 +71,12 @@ def row_loops(nest: BlockNest, producers: Sequence[BlockNest]) -> dict[str, int]
     """The spatial loops of a consumer along which all that it reads of its producers changes, and
     for each the iterations after which it does: 4 if a row is read at `i // 4`."""
     made = {buffer for producer in producers for buffer in written_buffers(producer.leaf.block)}
-    found = {loop.var: 1 for loop in nest.loops("spatial") if loop.extent != 1}
+    found = {loop.var: 1 for loop in nest.loops_of("spatial") if loop.extent != 1}
     for load in loads(nest.leaf.block):
         if load.buffer in made:
             steps = _steps_of(nest, load.indices)
             found = {loop: max(step, steps[loop]) for loop, step in found.items() if loop in steps}
-    return {loop.var: found[loop.var] for loop in nest.own if loop.var in found}
+    return {loop.var: found[loop.var] for loop in nest.loops if loop.var in found}
 
 
 def _steps_of(nest: BlockNest, indices: Indices) -> dict[str, int]:
@@ -108,7 +115,7 @@ class RowProblem(TileProblem):
         """Of a block and the stages before it."""
         nest, *stages = nests = [block_nest(schedule.fn, name) for name in (block, *producers)]
         steps = row_loops(nest, stages)
-        counts = [nominal_extent(loop.extent) // steps[loop.var] for loop in nest.own if loop.var in steps]
+        counts = [nominal_extent(loop.extent) // steps[loop.var] for loop in nest.loops if loop.var in steps]
         rows = prod(counts)
         iterations = sum(iteration_count(stage.leaf.loops) for stage in nests)
         return RowProblem(
@@ -116,8 +123,8 @@ class RowProblem(TileProblem):
             block=block,
             rows=rows,
             last=counts[-1] if counts else 1,
-            length=max(iteration_count(stage.own) for stage in nests) // rows,
-            elements=iteration_count(nest.loops("spatial")) // rows,
+            length=max(iteration_count(stage.loops) for stage in nests) // rows,
+            elements=iteration_count(nest.loops_of("spatial")) // rows,
             stages=len(nests),
             group_threads=min(threads, limits.threads),
         )
@@ -191,7 +198,7 @@ def _row_loop(schedule: Schedule, block: str, tiles: RowTiles, producers: Sequen
     steps = row_loops(nest, [block_nest(schedule.fn, name) for name in producers])
     rows = [schedule.split(loop, factor=step)[0] if step > 1 else loop for loop, step in steps.items()]
     if not rows:
-        rows = [schedule.split(nest.own[0].var, factor=nest.own[0].size)[0]]
+        rows = [schedule.split(nest.loops[0].var, factor=nest.loops[0].size)[0]]
     rest = [loop for loop in schedule.loops(block) if loop not in rows]
     schedule.reorder(*rows, *rest)
     if tiles.threads == 1:
@@ -211,9 +218,9 @@ def _share_stage(schedule: Schedule, block: str, place: str, threads: int) -> No
     """Deal a stage of a row out over the threads."""
     nest = block_nest(schedule.fn, block)
     inside = set(loops_inside(schedule, block, place))
-    own = [loop for loop in nest.own if loop.var in inside]
-    spatial = [loop.var for loop in nest.loops("spatial") if loop in own and loop.extent != 1]
-    reduced = [loop.var for loop in nest.loops("reduce") if loop in own]
+    own = [loop for loop in nest.loops if loop.var in inside]
+    spatial = [loop.var for loop in nest.loops_of("spatial") if loop in own and loop.extent != 1]
+    reduced = [loop.var for loop in nest.loops_of("reduce") if loop in own]
     if spatial:
         schedule.reorder(*spatial, *(loop.var for loop in own if loop.var not in spatial))
         _share_elements(schedule, block, spatial, threads)
@@ -256,7 +263,7 @@ def _row_bytes(schedule: Schedule, block: str, place: str) -> int:
     """The shared memory of a stage for one row."""
     nest = block_nest(schedule.fn, block)
     inside = set(loops_inside(schedule, block, place))
-    elements = iteration_count([loop for loop in nest.loops("spatial") if loop.var in inside])
+    elements = iteration_count([loop for loop in nest.loops_of("spatial") if loop.var in inside])
     dtypes = [schedule.fn.buffers[buffer].dtype for buffer in written_buffers(nest.leaf.block)]
     return elements * sum(storage_dtype(dtype).itemsize for dtype in dtypes)
 

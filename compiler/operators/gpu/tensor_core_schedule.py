@@ -19,8 +19,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis import loads, stores
 from vdla.compiler.codegen.llvm.intrinsics.mma import SUMS, RowsOfB, mma
 from vdla.compiler.ir import storage_dtype
-from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
-from vdla.compiler.operators.cpu.producers_consumers import consumer_of
+from vdla.compiler.operators.cpu.block_nest import block_nest, consumer_of, nominal_extent
 from vdla.compiler.operators.gpu.tile_choice import TileProblem, powers
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
@@ -285,9 +284,9 @@ def _fetch(schedule: Schedule, block: str, operand: str, step: str, tiles: Tenso
     """
     tile = schedule.cache_read(block, operand, "shared")
     schedule.compute_at(tile, step)
-    row, column = (loop.var for loop in block_nest(schedule.fn, tile).own[-2:])
+    row, column = (loop.var for loop in block_nest(schedule.fn, tile).loops[-2:])
     lanes = VECTOR_BYTES // storage_dtype(schedule.fn.buffers[tile].dtype).itemsize
-    extents = [loop.size for loop in block_nest(schedule.fn, tile).own[-2:]]
+    extents = [loop.size for loop in block_nest(schedule.fn, tile).loops[-2:]]
     vector, lane = schedule.split(column, factor=lanes)
     schedule.vectorize(lane)
     if extents[1] // lanes < _PHASE and extents[0] % _PHASE == 0:
