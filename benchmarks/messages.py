@@ -33,7 +33,7 @@ _COMMAND, _CALL = "$ ", ">>> "
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class MessageCase:
     """What a user types, and the message; `words` is a command line or an expression."""
 
     words: str
@@ -46,12 +46,12 @@ class Case:
         return re.fullmatch(pattern, got, re.DOTALL) is not None
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[MessageCase]:
     """The table."""
     lines = files("vdla.benchmarks").joinpath("messages.txt").read_text(encoding="utf-8").splitlines()
     rows = [line for line in lines if line and not line.startswith("#")]
     for words, message in zip(rows[::2], rows[1::2], strict=True):
-        yield Case(words.removeprefix(_COMMAND).removeprefix(_CALL), words.startswith(_COMMAND), message)
+        yield MessageCase(words.removeprefix(_COMMAND).removeprefix(_CALL), words.startswith(_COMMAND), message)
 
 
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
@@ -83,7 +83,7 @@ def _inside(folder: str) -> Iterator[None]:
         os.chdir(before)
 
 
-def _row(case: Case) -> Row:
+def _row(case: MessageCase) -> Row:
     got, is_traceback = _command(case.words) if case.is_command else _call(case.words)
     return {"words": case.words, "expected": case.fits(got), "traceback": is_traceback, "message": got}
 

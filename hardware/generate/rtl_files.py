@@ -24,7 +24,7 @@ def rtl_files(folder: Path = FOLDER) -> list[Path]:
     files = sorted(path for path in folder.glob("*.sv") if path.name != PACKAGE)
     packages = {path.stem: path for path in files if path.stem.endswith("_pkg")}
     used = {name: re.findall(r"\b(\w+_pkg)::", path.read_text(encoding="utf-8")) for name, path in packages.items()}
-    order = TopologicalSorter({name: (set(uses) & set(packages)) - {name} for name, uses in used.items()})
+    order = TopologicalSorter({name: sorted((set(uses) & set(packages)) - {name}) for name, uses in used.items()})
     return [packages[name] for name in order.static_order()] + [path for path in files if path.stem not in packages]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from vdla.benchmarks import messages
-from vdla.benchmarks.messages import Case, cases
+from vdla.benchmarks.messages import MessageCase, cases
 from vdla.commands import COMMANDS
 
 
@@ -24,15 +24,15 @@ def test_the_table_has_every_command():
     [("a (b)", "a (b)", True), ("a ... c", "a b c", True), ("a ... c", "a b d", False), ("a", "a b", False)],
 )
 def test_dots_stand_for_any_text(message, got, fits):
-    assert Case("x", True, message).fits(got) is fits
+    assert MessageCase("x", True, message).fits(got) is fits
 
 
 def test_other_messages_and_internal_errors_are_counted(monkeypatch):
     table = [
-        Case("dem", True, "command must be ..."),
-        Case("--version", True, "no such option"),
-        Case("vdla.load(3)", False, "another sentence"),
-        Case("1 / 0", False, "ZeroDivisionError: division by zero"),
+        MessageCase("dem", True, "command must be ..."),
+        MessageCase("--version", True, "no such option"),
+        MessageCase("vdla.load(3)", False, "another sentence"),
+        MessageCase("1 / 0", False, "ZeroDivisionError: division by zero"),
     ]
     monkeypatch.setattr(messages, "cases", lambda: iter(table))
     assert messages.run().figures == {"cases": 4, "without_remedy": 2, "tracebacks": 2}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from vdla.commands import OK, CommandError
-from vdla.commands.files import ASSEMBLY, read_program
 from vdla.commands.machine_options import add_extension_argument
 from vdla.commands.options import add_options
+from vdla.commands.program_file import ASSEMBLY, read_program
 
 EXAMPLES = """\
   vdla asm kernel.s -o kernel.vdla

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.arrays import read_inputs, with_random
 from vdla.commands.console import output, progress, table
-from vdla.commands.files import is_model, read_program
+from vdla.commands.files import is_model
 from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, with_dram
 from vdla.commands.model_inputs import model_inputs
 from vdla.commands.options import add_options
+from vdla.commands.program_file import read_program
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config

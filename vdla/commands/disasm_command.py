@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from vdla.commands import OK
-from vdla.commands.files import read_program
 from vdla.commands.machine_options import add_extension_argument
 from vdla.commands.options import add_options
+from vdla.commands.program_file import read_program
 from vdla.support.atomic import write_text
 
 EXAMPLES = """\

@@ -6,14 +6,11 @@ import argparse
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vdla.commands import CommandError
 from vdla.support.atomic import write_bytes, write_text, write_with
 from vdla.support.file_kind import described
-
-if TYPE_CHECKING:
-    from vdla.hardware.program import Program
 
 
 def calibration_data(path: Path) -> Any:  # noqa: ANN401  an array, or arrays by name
@@ -34,9 +31,6 @@ def calibration_data(path: Path) -> Any:  # noqa: ANN401  an array, or arrays by
         return loaded
     with loaded:
         return dict(loaded)
-
-
-ASSEMBLY = ".s"
 
 
 def read_text(path: Path) -> str:
@@ -89,31 +83,6 @@ def is_model(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(len(ARTIFACT_FILE.magic)) == ARTIFACT_FILE.magic
-
-
-def read_program(path: Path) -> Program:
-    """The program in a program file, or in assembly text when the name ends in .s."""
-    from vdla.hardware.asm import AsmError, assemble
-    from vdla.hardware.program import Program
-
-    if path.suffix != ASSEMBLY:
-        _refuse_operator(path)
-        return Program.load(path)
-    try:
-        return assemble(read_text(path), path.name)
-    except AsmError as error:
-        raise CommandError(f"{path}: {error}") from None
-
-
-def _refuse_operator(path: Path) -> None:
-    """Say how an operator becomes a program where its name stands in place of a file."""
-    if path.suffix or path.exists():
-        return
-    from vdla.commands.named_operators import layer_names, templates
-
-    name = next((name for name in layer_names() if name == str(path).upper()), str(path))
-    if name in (*layer_names(), *templates()):
-        raise CommandError(f"{path}: no such file; compile {name} first: vdla compile {name} -o {name.lower()}.vdla")
 
 
 def write_files(command: str, files: Mapping[Path, bytes]) -> None:

@@ -6,9 +6,9 @@ import argparse
 
 from vdla.commands import OK
 from vdla.commands.arrays import read_inputs, write_outputs
-from vdla.commands.files import read_program
 from vdla.commands.machine_options import add_extension_argument
 from vdla.commands.options import add_options
+from vdla.commands.program_file import read_program
 
 EXAMPLES = """\
   vdla pack conv.vdla --input data=x.npy weight=w.npy -o packed

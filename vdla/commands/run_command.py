@@ -20,10 +20,11 @@ from vdla.commands.arrays import (
 )
 from vdla.commands.console import output, progress
 from vdla.commands.device_options import add_device_arguments, device_options
-from vdla.commands.files import is_model, read_program
+from vdla.commands.files import is_model
 from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, with_dram
 from vdla.commands.model_inputs import add_input_arguments
 from vdla.commands.options import add_options, refuse
+from vdla.commands.program_file import read_program
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:

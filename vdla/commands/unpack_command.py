@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from vdla.commands import OK, CommandError
 from vdla.commands.arrays import read_inputs, write_outputs
-from vdla.commands.files import read_program
 from vdla.commands.machine_options import add_extension_argument, integer, key_and_value
 from vdla.commands.options import add_options
+from vdla.commands.program_file import read_program
 
 EXAMPLES = """\
   vdla unpack conv.vdla --input output=packed/output.npy -o plain

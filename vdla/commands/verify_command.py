@@ -6,9 +6,9 @@ import argparse
 
 from vdla.commands import FINDING, OK
 from vdla.commands.console import progress
-from vdla.commands.files import read_program
 from vdla.commands.machine_options import add_extension_argument
 from vdla.commands.options import add_options
+from vdla.commands.program_file import read_program
 from vdla.hardware.config import Config
 
 EXAMPLES = """\
