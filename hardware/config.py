@@ -22,6 +22,7 @@ from vdla.hardware.isa.formats import misfit
 from vdla.hardware.isa.instructions import Buffer
 from vdla.hardware.isa.plug_in import PlugIn, PlugInStage
 from vdla.hardware.presets import PRESET_FIELDS
+from vdla.support.file_kinds import reason
 from vdla.support.integers import fields_to_python
 from vdla.support.suggest import did_you_mean
 
@@ -216,7 +217,7 @@ class Config:
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8-sig"))
         except OSError as error:
-            raise ConfigError(f"{path}: path must be a readable file, got {error.strerror}") from None
+            raise ConfigError(f"{path}: {reason(error)}") from None
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"{path}: file must be JSON, got {error}") from None
         try:

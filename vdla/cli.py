@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from vdla.commands import BAD_INPUT, COMMANDS, EXIT_CODES, FAULT, INTERRUPTED, OK, Command, load
 from vdla.support.errors import Error, Notice
+from vdla.support.file_kinds import reason
 from vdla.support.suggest import did_you_mean
 
 EXAMPLES = """\
@@ -24,7 +25,7 @@ examples:
   vdla run m.vdla --input x.npy       run it on the simulator
   vdla compile C2 -o c2.vdla          a program file from a named layer
   vdla run c2.vdla --random-inputs 0  run it on the simulator
-  vdla COMMAND --help                 more on one command
+  vdla help COMMAND                   more on one command
 """
 
 
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
+    words = _help(words)
     name = _command_of(words)
     if name is not None and name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS)
@@ -74,6 +76,11 @@ def _run(words: Sequence[str]) -> int:
     if unknown:
         commands[name].error(_unknown(unknown[0], commands[name]))
     return _execute(parsed)
+
+
+def _help(words: Sequence[str]) -> Sequence[str]:
+    """`help COMMAND` as `COMMAND --help`, and `help` alone as `--help`."""
+    return [*words[1:], "--help"] if words[:1] == ["help"] else words
 
 
 def _command_of(words: Sequence[str]) -> str | None:
@@ -170,7 +177,7 @@ def _report(error: Exception, debug: bool) -> int:
     if isinstance(error, Error):
         return _complain(_one_line(str(error)), BAD_INPUT)
     if isinstance(error, OSError):
-        return _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", BAD_INPUT)
+        return _complain(f"{error.filename or 'input or output'}: {reason(error)}", BAD_INPUT)
     if isinstance(error, MemoryError):
         return _complain(f"out of memory: {_one_line(str(error)) or 'an allocation failed'}", BAD_INPUT)
     hint = "" if debug else "; please report it with the output of the same command with --debug"

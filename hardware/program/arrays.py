@@ -66,7 +66,7 @@ def to_bytes(tensor: ProgramTensor, array: Array) -> Bytes:
     dtype = array_dtype(tensor)
     same_bits = dtype == np.int64 and array.dtype == np.uint64  # packed scales are bits, not numbers
     if array.dtype.newbyteorder("=") != dtype and not same_bits:
-        raise ProgramError(f"{where}: dtype must be {dtype}, got {array.dtype}")
+        raise ProgramError(f"{where}: dtype must be {dtype}, got {array.dtype}; convert it with .astype(np.{dtype})")
     dense = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))  # DRAM is little-endian
     if ELEMENT_BITS[tensor.dtype] < 8:
         return _packed(where, dense, ELEMENT_BITS[tensor.dtype])

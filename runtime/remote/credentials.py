@@ -13,6 +13,7 @@ from pathlib import Path
 
 from vdla.runtime.remote.address import Address
 from vdla.runtime.remote.errors import RemoteError
+from vdla.support.file_kinds import reason
 
 CA, SERVER, SERVER_KEY, CLIENT, CLIENT_KEY = "ca.pem", "server.pem", "server.key", "client.pem", "client.key"
 _LEAST_TOKEN = 16
@@ -96,4 +97,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise RemoteError(f"credentials: {path} must be a readable file, got {error.strerror}") from None
+        raise RemoteError(f"credentials: {path}: {reason(error)}") from None

@@ -25,6 +25,7 @@ from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.errors import RemoteError
 from vdla.runtime.remote.messages import BoardStatus
 from vdla.runtime.remote.remote_device import RemoteDevice
+from vdla.support import file_kinds
 
 _LOG = logging.getLogger(__name__)
 _FIELDS = ("name", "address", "tls", "token_file")
@@ -53,7 +54,7 @@ def read_farm(path: str | Path) -> tuple[FarmBoard, ...]:
     try:
         document = _toml().loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise RemoteError(f"{path}: farm must be a readable file, got {error.strerror}") from None
+        raise RemoteError(f"{path}: {file_kinds.reason(error)}") from None
     except ValueError as error:
         raise RemoteError(f"{path}: farm must be TOML, got {error}") from None
     entries = document.get("board")

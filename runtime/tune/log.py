@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.runtime.tune.trial import Trial, TuningError
+from vdla.support.file_kinds import reason
 
 LOG_VERSION = 1
 SUFFIX = ".jsonl"
@@ -150,7 +151,7 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise TuningError(f"{path}: log must be a readable file, got {error.strerror}") from None
+        raise TuningError(f"{path}: {reason(error)}") from None
 
 
 def _entries(path: Path, content: bytes) -> Iterator[LoggedTrial]:

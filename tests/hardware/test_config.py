@@ -200,7 +200,7 @@ def test_configurations_are_loaded_from_files(tmp_path):
     path.write_text("{")
     with pytest.raises(ConfigError, match=r"file must be JSON, got Expecting property name"):
         Config.load(path)
-    with pytest.raises(ConfigError, match=r"path must be a readable file, got No such file or directory$"):
+    with pytest.raises(ConfigError, match=r": no such file$"):
         Config.load(tmp_path / "none.json")
 
 

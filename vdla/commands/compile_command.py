@@ -13,7 +13,9 @@ from vdla.commands.compile_model import FOR_MODELS, SUFFIX, add_model_arguments,
 from vdla.commands.console import progress
 from vdla.commands.machine_options import add_machine_arguments, machine
 from vdla.commands.options import add_options, refuse
+from vdla.hardware.config import PRESETS
 from vdla.support.atomic import write_text
+from vdla.support.file_kinds import of_another_framework
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _list()
     if (arguments.operator or "").lower().endswith(SUFFIX):
         return compile_model(arguments)
-    refuse("compile", arguments, FOR_MODELS, "for an operator")
+    _check_operator(arguments)
     arguments.threads = arguments.threads or _THREADS
     from vdla.commands.named_operators import virtual_threads
     from vdla.simulator.verify import verify
@@ -96,6 +98,21 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _check_operator(arguments: argparse.Namespace) -> None:
+    """Refuse a missing operator, models of other formats, and options of models."""
+    name = arguments.operator
+    if name is None:
+        raise CommandError(
+            "compile: a model or an operator must be given, got nothing; "
+            "vdla compile MODEL.onnx compiles a network, vdla compile --list shows the operators"
+        )
+    if (other := of_another_framework(name)) is not None:
+        raise CommandError(f"{name}: model must be an ONNX file, got {other}")
+    if arguments.target in PRESETS and not arguments.preset:
+        arguments.preset, arguments.target = arguments.target, None
+    refuse("compile", arguments, FOR_MODELS, "for an operator")
+
+
 def _operator(arguments: argparse.Namespace) -> Operator:
     from vdla.commands.named_operators import from_settings, from_workload, refuse_shape, templates
     from vdla.compiler.operators.workloads import workload, workloads
@@ -103,8 +120,8 @@ def _operator(arguments: argparse.Namespace) -> Operator:
     name, config = arguments.operator, machine(arguments)
     if name in templates():
         return from_settings("compile", name, config, arguments.shape, arguments.threads)
-    if (name or "").upper() not in workloads():
-        raise CommandError(f"compile: operator must be {one_of(name or 'nothing', _names())}")
+    if name.upper() not in workloads():
+        raise CommandError(f"compile: operator must be {one_of(name, _names())}")
     refuse_shape("compile", name, arguments.shape)
     return from_workload(workload(name), config, arguments.threads)
 

@@ -36,7 +36,7 @@ def best_known(source: str | None) -> Iterator[TunedSchedules]:
 
 
 SUFFIX = ".onnx"
-FOR_OPERATORS = ("shape", "schedule", "preset")
+FOR_OPERATORS = ("shape", "schedule")
 """Options that a model does not have, by their destination."""
 FOR_MODELS = ("target", "cpu", "gpu", "calibration", "method", "float", "place", "extent", "print_after")
 """Options that an operator does not have."""
@@ -85,7 +85,7 @@ def compile_model(arguments: argparse.Namespace) -> int:
         )
         show("write", 1, 1)
         model.save(path)
-    _show(model, path)
+    _show(model, path, for_machine=_is_machine(arguments), calibrated=data is not None)
     if arguments.tuned:
         print(f"{len(schedules.used)} operators with their best schedule in {arguments.tuned}")
     return OK
@@ -95,6 +95,9 @@ def _check_options(arguments: argparse.Namespace) -> None:
     """Refuse options that need another one, or exclude it, before the work starts."""
     from vdla.runtime.network.compile_network import PASSES
 
+    if arguments.preset and arguments.target:
+        raise CommandError(f"compile: --preset must be left out with --target, got {arguments.preset}")
+    arguments.target = arguments.target or arguments.preset
     if arguments.config and arguments.target:
         raise CommandError(f"compile: --target must be left out with --config, got {arguments.target}")
     if arguments.threads and not arguments.tuned:
@@ -154,7 +157,20 @@ def _printer(chosen: str | None) -> Callable[[str, Graph, Graph], None] | None:
     return show
 
 
-def _show(model: Model, path: Path) -> None:
+_NOT_QUANTISED = (
+    "nothing is quantised, so nothing runs on the accelerator: give inputs of the model, "
+    "--calibration FILE.npy, or compile a quantised model"
+)
+
+
+def _is_machine(arguments: argparse.Namespace) -> bool:
+    """Whether the target is a machine with the accelerator."""
+    from vdla.hardware.config import PRESETS
+
+    return arguments.config is not None or (arguments.target or DEFAULT_PRESET) in PRESETS
+
+
+def _show(model: Model, path: Path, *, for_machine: bool, calibrated: bool) -> None:
     from vdla.commands.placement_tables import device_table, sentence, why_cpu
 
     console: Any = output()
@@ -166,3 +182,5 @@ def _show(model: Model, path: Path) -> None:
             console.print(f"  {line}", soft_wrap=True)
     size = path.stat().st_size
     console.print(f"{path}: {len(model.artifact.plan.steps)} steps, {size:,} bytes", soft_wrap=True)
+    if for_machine and not calibrated and not model.artifact.programs:
+        console.print(_NOT_QUANTISED, soft_wrap=True)

@@ -89,12 +89,24 @@ def read_program(path: Path) -> Program:
     from vdla.hardware.asm import AsmError, assemble
     from vdla.hardware.program import Program
 
+    _require_compiled(path)
     if path.suffix != ASSEMBLY:
         return Program.load(path)
     try:
         return assemble(read_text(path), path.name)
     except AsmError as error:
         raise CommandError(f"{path}: {error}") from None
+
+
+def _require_compiled(path: Path) -> None:
+    """Refuse the name of a layer or template, which has no file of this name."""
+    if path.suffix or path.exists():
+        return
+    from vdla.commands.named_operators import layer_names, templates
+
+    name = str(path)
+    if name in templates() or name.upper() in layer_names():
+        raise CommandError(f"{name}: no such file; compile {name} first: vdla compile {name} -o {name.lower()}.vdla")
 
 
 def write_files(command: str, files: Mapping[Path, bytes]) -> None:

@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 
 from vdla.support import atomic
+from vdla.support.file_kinds import kind_of, reason
 
 HEADER = struct.Struct("<8sIIQ")
 DIGEST_BYTES = 32
@@ -44,8 +45,7 @@ class FileFormat:
     def unseal(self, content: bytes, where: str) -> tuple[bytes, Payload]:
         """The manifest and the members of a file's content; `where` names the file in errors."""
         if content[: len(self.magic)] != self.magic:
-            got = f"one that begins with {content[:8]!r}" if content else "an empty file"
-            raise self.error(f"{where}: file must be a VDLA {self.noun}, got {got}")
+            raise self.error(f"{where}: file must be a VDLA {self.noun}, got {kind_of(content, where)}")
         if len(content) < PREFIX_BYTES:
             size = len(content)
             raise self.error(f"{where}: length must be at least {PREFIX_BYTES} bytes, got {size} (truncated)")
@@ -86,7 +86,7 @@ class FileFormat:
                 raise self.error(f"{path}: path must be a regular file, got {kind}")
             return source.read_bytes()
         except OSError as error:
-            raise self.error(f"{path}: path must be a readable file, got {error.strerror}") from None
+            raise self.error(f"{path}: {reason(error)}") from None
 
     def _path(self, path: str | PathLike[str]) -> Path:
         if not isinstance(path, str | PathLike) or "\0" in str(path):

@@ -20,6 +20,7 @@ from vdla.compiler.graph.onnx.errors import OnnxError, OnnxWarning
 from vdla.compiler.graph.onnx.structure import check_functions, check_structure, check_types
 from vdla.compiler.graph.onnx.symbols import name_extents
 from vdla.compiler.graph.onnx.values import array_dtype, array_of, dense_of, dtype_code
+from vdla.support.file_kinds import of_another_framework, reason
 
 LARGE = 1024  # elements; type inference reads the contents of smaller constants only
 
@@ -81,7 +82,13 @@ def _parsed(source: ModelProto | bytes | str | Path) -> tuple[ModelProto, Path |
     if isinstance(source, bytes):
         return _decoded(source, "model"), None, "model"
     path = Path(source)
-    return _decoded(path.read_bytes(), str(path)), path.resolve().parent, str(path)
+    if (other := of_another_framework(path)) is not None:
+        raise OnnxError(f"{path}: model must be an ONNX file, got {other}")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise OnnxError(f"{path}: {reason(error)}") from None
+    return _decoded(content, str(path)), path.resolve().parent, str(path)
 
 
 def _decoded(content: bytes, place: str) -> ModelProto:

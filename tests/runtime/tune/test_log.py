@@ -106,7 +106,7 @@ def test_paths_that_cannot_be_used(tmp_path: Path) -> None:
     absent = tmp_path / "absent"
     with pytest.raises(TuningError) as raised:
         read_logs(absent)
-    assert str(raised.value) == f"{absent}: log must be a readable file, got No such file or directory"
+    assert str(raised.value) == f"{absent}: no such file"
     with pytest.raises(TuningError) as raised:
         TuningLog(absent / "log.jsonl")
     assert str(raised.value) == f"{absent / 'log.jsonl'}: log must be a writable file, got No such file or directory"
