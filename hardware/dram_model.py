@@ -16,6 +16,7 @@ from typing import Any
 from vdla.hardware.config import ConfigError, Dram
 from vdla.support.atomic import write_text
 from vdla.support.errors import Error
+from vdla.support.file_kind import unreadable
 
 FORMAT, VERSION = "vdla-dram", 1
 KEYS = ("format", "version", "dram", "measured")
@@ -49,8 +50,9 @@ class DramModel:
         except (OSError, ValueError) as error:
             if isinstance(error, DramModelError):
                 raise
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise DramModelError(f"{path}: file must be readable, got {reason}") from None
+            if isinstance(error, OSError):
+                raise DramModelError(unreadable(path, error)) from None
+            raise DramModelError(f"{path}: file must be readable, got {error}") from None
 
     @staticmethod
     def from_text(text: str, where: str) -> DramModel:

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine_arguments(parser)
     parser.add_argument("--part", metavar="NAME", help="the FPGA (default: that of the preset's board, else xc7z020)")
     parser.add_argument("--paths", type=natural, default=0, metavar="N", help="list the N longest paths")
-    add_options(parser, {"--json FILE": "write the result as JSON; - is standard output"})
+    add_options(parser, {"--json": "write JSON to FILE, or to standard output in place of tables"})
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -57,8 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     part = PARTS[arguments.part] if arguments.part else part_of_preset(config.name)
     with progress(f"area of {config.name}") as show:
         result = area(config, part, _with_estimate(config.name, show))
-    write_json(arguments.json, result.to_dict())
-    if not arguments.json:
+    if not write_json(arguments.json, result.to_dict()):
         _show(result)
         if arguments.paths:
             output().print(_paths(result, arguments.paths))

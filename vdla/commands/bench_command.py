@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--list": "list the benchmarks",
-            "--json FILE": "write the result as JSON; - is standard output",
+            "--json": "write JSON to FILE, or to standard output in place of tables",
             "--seed SEED = 0": "seed of all random data (default 0)",
             "--preset NAME": "the machine (area; layers, default pynq_z1)",
             "--picture FILE": "draw the result as SVG (tune)",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from rich.table import Table
 
 from vdla.commands import OK
 from vdla.commands.console import output, table
+from vdla.commands.files import write_json
 from vdla.commands.options import add_options
 from vdla.hardware.config import PRESETS, Config
 
@@ -22,16 +22,14 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One optional preset."""
     add_options(parser, {"preset PRESET": "one preset in full (default: a line each)"}, nargs="?")
-    add_options(parser, {"--json": "JSON instead of a table"})
+    add_options(parser, {"--json": "write JSON to FILE, or to standard output in place of tables"})
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the presets."""
     chosen = [Config.preset(arguments.preset)] if arguments.preset else list(PRESETS.values())
-    if arguments.json:
-        documents = [{**config.to_dict(), "fingerprint": config.fingerprint} for config in chosen]
-        print(json.dumps(documents[0] if arguments.preset else documents, indent=2))
-    else:
+    documents = [{**config.to_dict(), "fingerprint": config.fingerprint} for config in chosen]
+    if not write_json(arguments.json, documents[0] if arguments.preset else documents):
         output().print(_details(chosen[0]) if arguments.preset else _overview(chosen))
     return OK
 

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--all": "show every reason",
             "--html FILE": "write a page with tables and roofline there",
             "--picture FILE": "draw the roofline, as .svg or .png",
-            "--json FILE": "write all figures as JSON; - is standard output",
+            "--json": "write JSON to FILE, or to standard output in place of tables",
         },
     )
     add_machine_arguments(parser)

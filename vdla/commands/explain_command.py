@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK
 from vdla.commands.console import output
+from vdla.commands.files import write_json
 from vdla.commands.machine_options import add_extension_argument
 from vdla.commands.options import add_options
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model."""
     add_options(parser, {"model MODEL": "a compiled network, made by vdla compile"})
     add_extension_argument(parser, "an extension that the network needs")
-    add_options(parser, {"--json": "JSON instead of tables"})
+    add_options(parser, {"--json": "write JSON to FILE, or to standard output in place of tables"})
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,8 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.runtime.executor.artifact import Artifact
 
     artifact = Artifact.load(arguments.model)
-    if arguments.json:
-        print(json.dumps(document(artifact), indent=2))
+    if write_json(arguments.json, document(artifact)):
         return OK
     console = output()
     console.print(operator_table(artifact))

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--all": "show every machine and every reason",
             "--html FILE": "write a page with table and picture there",
             "--picture FILE": "draw speed against area, as .svg or .png",
-            "--json FILE": "write all machines as JSON; - is standard output",
+            "--json": "write JSON to FILE, or to standard output in place of tables",
         },
     )
     add_machine_arguments(parser)

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             f"--measured N = {_SHOWN}": "time the first N (default 8)",
             "--all": "show every mapping and every reason",
             "-o --output FILE": "write the program of the first mapping",
-            "--json FILE": "write the mappings as JSON; - is standard output",
+            "--json": "write JSON to FILE, or to standard output in place of tables",
         },
     )
     add_machine_arguments(parser)

@@ -68,7 +68,7 @@ def add_options(
         usage, _, default = written.partition(" = ")
         names = [word for word in usage.split() if word[0] == "-" or word[0].islower()]
         value = usage.removeprefix(" ".join(names)).strip()
-        kind = _TYPES.get(value.removesuffix("...").partition(".")[0], str) if names[-1] != "--json" else str
+        kind = _TYPES.get(value.removesuffix("...").partition(".")[0], str)
         settings: dict[str, Any] = {"action": "store_true"}
         if value:
             settings = {"metavar": value.removesuffix("..."), "type": kind}
@@ -76,6 +76,8 @@ def add_options(
             settings |= {"nargs": "+", "default": []}
         if default:
             settings["default"] = default
+        if names[-1] == "--json":
+            settings = {"metavar": "FILE", "nargs": "?", "const": "-"}
         action = parser.add_argument(*names, help=text, **{**settings, **more})
         words = complete or _COMPLETIONS.get(names[-1])
         if words is not None:  # argcomplete looks for it there

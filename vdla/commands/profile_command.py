@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from itertools import cycle
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK
 from vdla.commands.console import output, progress
 from vdla.commands.device_options import add_device_arguments, device_options, opened
-from vdla.commands.files import require_folders
+from vdla.commands.files import require_folders, write_json
 from vdla.commands.machine_options import add_extension_argument
 from vdla.commands.model_inputs import add_input_arguments, read_model_inputs
 from vdla.commands.options import add_options
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--html FILE": "write a page with charts there",
             "--trace FILE": "write a trace for ui.perfetto.dev",
-            "--json": "JSON instead of tables",
+            "--json": "write JSON to FILE, or to standard output in place of tables",
         },
     )
 
@@ -63,8 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
             write_network_trace(model.artifact, results[-1], arguments.trace)
         if arguments.html:
             write_text(arguments.html, profile_page(model.artifact, profile))
-    if arguments.json:
-        print(json.dumps(profile.to_dict(), indent=2))
+    if write_json(arguments.json, profile.to_dict()):
         return OK
     console = output()
     console.print(operator_table(profile))

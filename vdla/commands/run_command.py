@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from vdla.commands.arrays import (
 )
 from vdla.commands.console import output, progress
 from vdla.commands.device_options import add_device_arguments, device_options
-from vdla.commands.files import is_model
+from vdla.commands.files import is_model, write_json
 from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, with_dram
 from vdla.commands.model_inputs import add_input_arguments
 from vdla.commands.options import add_options, refuse
@@ -74,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--trace FILE": "write a trace for ui.perfetto.dev",
             "--picture FILE": "draw the run over its schedule as SVG",
             "--table FILE": "write start and end of every instruction as text",
-            "--json": "JSON instead of tables",
+            "--json": "write JSON to FILE, or to standard output in place of tables",
         },
     )
 
@@ -94,9 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         show("simulating" if arguments.device == "sim" else f"on {arguments.device}", 0, 1)
         outputs, stats = _execute(program, arguments)
     written = _write(program, outputs, stats, arguments)
-    if arguments.json:
-        print(json.dumps(_document(outputs, stats, written), indent=2))
-    else:
+    if not write_json(arguments.json, _document(outputs, stats, written)):
         _show(program, outputs, stats, arguments.lines or 0)
         for path in written:
             output().print(f"wrote {path}", soft_wrap=True)

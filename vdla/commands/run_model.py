@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from vdla.commands import OK, CommandError
 from vdla.commands.arrays import Array, outputs_document, outputs_table, write_outputs
 from vdla.commands.console import output, progress, table
 from vdla.commands.device_options import device_options, opened
+from vdla.commands.files import write_json
 from vdla.commands.machine_options import with_dram
 from vdla.commands.model_inputs import ModelRuns, read_model_inputs
 from vdla.commands.options import given
@@ -43,9 +43,8 @@ def run_model(arguments: argparse.Namespace) -> int:
         results = run_all(model, inputs)
     outputs = joined([result.outputs for result in results])
     written = write_outputs(arguments.output, outputs) if arguments.output else []
-    if arguments.json:
-        document = {**_document(model, results), "outputs": outputs_document(outputs)}
-        print(json.dumps({**document, "written": [str(path) for path in written]}, indent=2))
+    document = {**_document(model, results), "outputs": outputs_document(outputs)}
+    if write_json(arguments.json, {**document, "written": [str(path) for path in written]}):
         return OK
     console = output()
     console.print(_steps_table(model, results))

@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--device NAME = sim": "the device that measures (default sim)",
             "-o --output FILE": "write the best program of one operator",
             "--picture FILE.svg": "draw the best so far against trials",
-            "--json FILE": "write the results as JSON; - is standard output",
+            "--json": "write JSON to FILE, or to standard output in place of tables",
         },
     )
     add_machine_arguments(parser)

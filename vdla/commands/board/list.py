@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK
 from vdla.commands.console import output, table
+from vdla.commands.files import write_json
 from vdla.commands.options import add_options
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The form."""
-    add_options(parser, {"--json": "JSON instead of a table"})
+    add_options(parser, {"--json": "write JSON to FILE, or to standard output in place of tables"})
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,8 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.boards.board import board_names, load_board
 
     boards = [load_board(name) for name in board_names()]
-    if arguments.json:
-        print(json.dumps([asdict(board) for board in boards], indent=2))
+    if write_json(arguments.json, [asdict(board) for board in boards]):
         return OK
     shown = table("boards", "name", "part", "MHz", "port", "control at", "presets")
     for board in boards:

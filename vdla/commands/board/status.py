@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK
 from vdla.commands.console import output, table
+from vdla.commands.files import write_json
 from vdla.commands.options import add_options
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "address ADDRESS": "an address (pynq://HOST:PORT), or the file of a farm",
             "--tls DIR": "certificates of a single address",
             "--token-file FILE": "the secret of a single address",
-            "--json": "JSON instead of a table",
+            "--json": "write JSON to FILE, or to standard output in place of tables",
         },
     )
 
@@ -50,9 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
         found = [boards[0].status()]
     answers = [(board, status) for board, status in zip(boards, found, strict=True) if isinstance(status, BoardStatus)]
     silent = [(board, error) for board, error in zip(boards, found, strict=True) if not isinstance(error, BoardStatus)]
-    if arguments.json:
-        document = {board.name: asdict(status) for board, status in answers}
-        print(json.dumps(document | {board.name: {"error": str(error)} for board, error in silent}, indent=2))
+    document = {board.name: asdict(status) for board, status in answers}
+    if write_json(arguments.json, document | {board.name: {"error": str(error)} for board, error in silent}):
         return FINDING if silent else OK
     if answers:
         output().print(_table(answers))
