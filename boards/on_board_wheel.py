@@ -1,6 +1,6 @@
 """A wheel of what runs on a board: the package `vdla` without compiler, simulator and command line.
 
-    pip install vdla_board-0.1.0-py3-none-any.whl
+    pip install vdla_board-VERSION-py3-none-any.whl
 
 It needs NumPy 1.21 or later only, and the PYNQ of the board's image for the device `pynq`. Its
 bytes depend on the sources alone.

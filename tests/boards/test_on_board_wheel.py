@@ -22,7 +22,7 @@ SCRIPT = """
 import importlib
 import importlib.util
 import sys
-from importlib.metadata import distributions, requires
+from importlib.metadata import distributions, requires, version
 
 import numpy as np
 
@@ -37,7 +37,7 @@ for module in modules:
 assert sorted({each.metadata["Name"] for each in distributions()} - {"pip", "setuptools", "wheel"}) == [
     "numpy", "vdla-board"
 ]
-assert requires("vdla-board") == ["numpy>=1.21"] and vdla.__version__ != "0+uninstalled"
+assert requires("vdla-board") == ["numpy>=1.21"] and vdla.__version__ == version("vdla-board")
 for absent in ("numba", "llvmlite", "onnx", "rich", "pynq", "vdla.cli", "vdla.compiler.te", "vdla.simulator.timing"):
     try:
         found = importlib.util.find_spec(absent)
