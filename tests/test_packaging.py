@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from vdla.support.version import VERSION, version_text
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -86,7 +88,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_sdist_holds_the_sources_once(distributions: Path) -> None:
     with tarfile.open(next(distributions.glob("*.tar.gz"))) as archive:
         names = [name.split("/", 1)[1] for name in archive.getnames() if "/" in name]
-    assert "hardware/config.py" in names
+    assert {"hardware/config.py", "LICENSE", "CHANGELOG.md", "vdla/support/commit.txt"} <= set(names)
     assert "compiler/operators/workloads.csv" in names
     assert len(names) == len(set(names))
 
@@ -97,13 +99,14 @@ def test_the_wheel_works_without_the_repository(distributions: Path, tmp_path: P
     wheel = next(distributions.glob("*.whl"))
     names = zipfile.ZipFile(wheel).namelist()
     assert {"vdla/py.typed", "vdla/hardware/rtl/vdla.sv", "vdla/runtime/devices/harness/waves/lz4.h"} <= set(names)
+    assert {"vdla/LICENSE", f"vdla-{VERSION}.dist-info/licenses/LICENSE"} <= set(names)
     assert {"vdla/boards/pynq_z1/board.json", "vdla/boards/vivado/build.tcl"} <= set(names)
     venv.create(tmp_path / "venv")
     scripts = tmp_path / "venv" / "bin"
     pip = (sys.executable, "-m", "pip", "--python", scripts / "python")
     run(*pip, "install", "--no-deps", "--no-index", "--no-compile", "--quiet", wheel)
     borrow_libraries(tmp_path / "venv")
-    assert run(scripts / "vdla", "--version", cwd=tmp_path).startswith("vdla 0.")
+    assert run(scripts / "vdla", "--version", cwd=tmp_path) == f"vdla {version_text()}\n"
     where = "import vdla.hardware; print(vdla.hardware.__file__)"
     assert str(tmp_path) in run(scripts / "python", "-c", where, cwd=tmp_path)
     assert "self-test" in run(scripts / "vdla", "doctor", COLUMNS="120", cwd=tmp_path)
