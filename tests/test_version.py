@@ -44,9 +44,15 @@ def test_released_versions_descend_with_their_dates(changelog: list[re.Match[str
     assert len(changelog) - len(released) <= 1
 
 
-def test_the_package_and_its_metadata_have_the_version() -> None:
+def test_the_package_has_the_version_of_the_sources() -> None:
     assert vdla.__version__ == VERSION
-    assert Version(VERSION).public == VERSION
+    assert str(Version(VERSION)) == VERSION  # as the names of a wheel and an sdist have it
+
+
+def test_the_citation_is_that_of_the_newest_release(root: Path, changelog: list[re.Match[str]]) -> None:
+    text = (root / "CITATION.cff").read_text(encoding="utf-8")
+    newest = next(each for each in changelog if each["version"])
+    assert f"\nversion: {newest['version']}\ndate-released: {newest['date']}\n" in text
 
 
 def git(folder: Path, *words: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-VERSION = "0.1.0"
+VERSION = "0.2.0.dev0"
 COMMIT_FILE = "commit.txt"
 _PACKAGE = Path(__file__).resolve().parent.parent
 _DIGITS = 12
