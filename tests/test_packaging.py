@@ -12,9 +12,11 @@ import venv
 import zipfile
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from vdla.support.version import VERSION, version_text
 
@@ -74,6 +76,30 @@ def test_modules_and_paths_in_the_makefile_exist() -> None:
     modules, tests = re.findall(r"-m (vdla[\w.]*)", text), re.findall(r"tests/[\w/.]+", text)
     assert modules and all(find_spec(module) for module in modules)
     assert tests and all((ROOT / path).exists() for path in tests)
+
+
+@pytest.fixture(scope="module")
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_the_development_tools_have_the_bounds_of_the_extras(project: dict) -> None:
+    """A distribution that two extras name has one bound, or an old pip may resolve one only."""
+    bounds: dict[str, set[str]] = {}
+    for line in chain(project["dependencies"], *project["optional-dependencies"].values()):
+        requirement = Requirement(line)
+        bounds.setdefault(requirement.name, set()).add(str(requirement.specifier))
+    assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
+
+
+def test_every_requirement_has_a_lower_bound_and_a_reason(project: dict) -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    seen: set[str] = set()
+    for line in chain(project["dependencies"], *project["optional-dependencies"].values()):
+        assert any(one.operator in (">=", "==", "<") for one in Requirement(line).specifier), line
+        written = next(each for each in text.splitlines() if f'"{line}"' in each)
+        assert "#" in written or Requirement(line).name in seen, line
+        seen.add(Requirement(line).name)
 
 
 @pytest.fixture(scope="module")
