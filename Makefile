@@ -33,7 +33,7 @@ WARM := $(BIN)/python -m vdla.simulator.warm_up
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-long test-all numpy1 test-numpy1 test-board lint bench clean
+.PHONY: help demo check check-style check-types check-rules test test-long test-all numpy1 test-numpy1 test-board lint bench clean
 
 help:
 	@sed -n 's/^# make/  make/p' Makefile
@@ -59,11 +59,17 @@ $(DEV): pyproject.toml | $(BIN)/python
 demo: $(BASE)
 	@$(BIN)/vdla demo
 
-check: $(DEV)
+check: check-style check-types check-rules
+
+check-style: $(DEV)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --quiet --check . || { echo "make: $(BIN)/ruff format . would change files" >&2; exit 1; }
+
+check-types: $(DEV)
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -q --no-header -n 2 $(CHECKS)
+
+check-rules: $(DEV)
+	@$(BIN)/python -m pytest -q --no-header $(CHECKS)
 
 test: $(DEV)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
