@@ -65,7 +65,7 @@ def test_package_links_lead_to_the_folders(folder: str) -> None:
 
 def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:
     arguments = [str(part) for part in command]
-    everything = {**os.environ, **environment}
+    everything = {**os.environ, "PYTHONPATH": "", **environment}  # what is installed, not these sources
     done = subprocess.run(arguments, capture_output=True, text=True, env=everything, timeout=300, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
