@@ -1,9 +1,11 @@
 # make demo    install into .venv and run the main job
+# make check   what takes less than a minute: style, types, the rules on imports, names and pages
 # make test    install with the development tools and run the tests
 # make test-long  what takes too long for every day: equality, planted defects, further seeds
+# make test-all   both in one run, as CI has them
 # make test-numpy1  the tests that numpy 1.26 could break, in an environment of its own
 # make test-board   virtual boards through the unmodified client of PYNQ, in the same environment
-# make lint    style, types, import rules, SystemVerilog
+# make lint    the SystemVerilog in two front ends
 # make bench   every benchmark, as JSON files under build/bench
 # make results docs/results.md with the figures of build/bench
 # make docs    the documentation as a site, under build/site
@@ -21,6 +23,9 @@ NUMPY1_TESTS ?= tests/hardware tests/simulator tests/runtime/native/test_kernel.
 # PYNQ pins numpy below 2. In one process: its client keeps its state in a file of the installation.
 BOARD_TESTS ?= tests/boards tests/runtime/devices/test_device.py tests/runtime/devices/test_pynq_device.py tests/runtime/devices/test_pynq_virtual.py tests/runtime/devices/test_pynq_network.py
 
+# What holds for the whole tree and needs neither a build nor a simulation.
+CHECKS ?= tests/test_imports.py tests/test_on_board.py tests/test_names.py tests/test_map.py tests/test_docstrings.py tests/test_packaging.py tests/test_version.py tests/test_docs.py::test_pages_and_examples_import_the_public_surface_only tests/test_docs.py::test_every_source_file_that_a_page_names_exists
+
 BIN := $(VENV)/bin
 BASE := $(VENV)/.base-installed
 DEV := $(VENV)/.dev-installed
@@ -30,7 +35,7 @@ WARM := $(BIN)/python -m vdla.simulator.warm_up
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-numpy1 test-board lint bench results docs clean
+.PHONY: help demo check check-style check-types check-rules test test-long test-all numpy1 test-numpy1 test-board lint bench results docs clean
 
 help:
 	@sed -n 's/^# make/  make/p' Makefile
@@ -56,11 +61,28 @@ $(DEV): pyproject.toml | $(BIN)/python
 demo: $(BASE)
 	@$(BIN)/vdla demo
 
+check: check-style check-types check-rules
+
+check-style: $(DEV)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --quiet --check . || { echo "make: $(BIN)/ruff format . would change files" >&2; exit 1; }
+
+check-types: $(DEV)
+	@$(BIN)/mypy
+
+check-rules: $(DEV)
+	@$(BIN)/python -m pytest -q --no-header $(CHECKS)
+
 test: $(DEV)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-long: $(DEV)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) --long -m long
+
+test-all: $(DEV)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) --long
+
+numpy1: $(NUMPY1)/.installed
 
 $(NUMPY1)/.installed: pyproject.toml
 	@$(PYTHON) -m venv $(NUMPY1)
@@ -74,9 +96,6 @@ test-board: $(NUMPY1)/.installed
 	@$(NUMPY1)/bin/python -m pytest -m 'not slow' $(BOARD_TESTS)
 
 lint: $(DEV)
-	@$(BIN)/ruff check .
-	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -q --no-header tests/test_imports.py
 	@$(BIN)/python .ci/lint_systemverilog.py
 
 bench: $(DEV)

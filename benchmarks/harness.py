@@ -26,6 +26,7 @@ from vdla.hardware.program import Program
 from vdla.support.errors import Error
 from vdla.support.processor import cpu_model
 from vdla.support.suggest import did_you_mean
+from vdla.support.version import version_text
 
 Row = dict[str, Any]
 Figures = dict[str, float]
@@ -120,8 +121,8 @@ def host_receipt(seed: int, command: str, libraries: Iterable[str] = (), **detai
 
 def versions(*libraries: str) -> dict[str, str]:
     """The versions of vdla, of Python and of the libraries that the figures depend on."""
-    installed = {name: _installed_version(name) for name in ("vdla", "numpy", "numba")}
-    return {**installed, "python": platform.python_version(), **{name: _installed_version(name) for name in libraries}}
+    installed = {name: _installed_version(name) for name in ("numpy", "numba", *libraries)}
+    return {"vdla": version_text(), "python": platform.python_version(), **installed}
 
 
 def _installed_version(distribution: str) -> str:

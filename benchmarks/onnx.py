@@ -7,6 +7,8 @@ apart. `declined` are models that the importer refuses, with the reason for each
 
 from __future__ import annotations
 
+import hashlib
+import json
 import multiprocessing
 import time
 import unittest
@@ -17,8 +19,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from pathlib import Path
 
 from vdla.benchmarks.harness import BenchmarkResult, Figures, host_receipt
+from vdla.support.cache import build_once, user_cache
 from vdla.support.progress import Progress, silent
 
 _WORKERS = 2
@@ -138,13 +142,26 @@ def _suites() -> Mapping[str, type[unittest.TestCase]]:
 
 @cache
 def case_names() -> tuple[tuple[str, str], ...]:
-    """Category and name of every case."""
-    return tuple(
+    """Category and name of every case; they are kept, since the suite computes its expected values
+    when it is loaded, which takes many seconds.
+    """
+    from onnx import __version__
+
+    digest = hashlib.sha256(repr((__version__, _CATEGORIES, _DEVICE)).encode()).hexdigest()[:16]
+    path = build_once(user_cache("onnx") / f"cases-{digest}.json", _write_case_names)
+    return tuple((category, name) for category, name in json.loads(path.read_text(encoding="utf-8")))
+
+
+def _write_case_names(folder: Path) -> Path:
+    names = [
         (category, name.removesuffix(_DEVICE))
         for category, suite in _suites().items()
         for name in sorted(vars(suite))
         if name.startswith("test_") and name.endswith(_DEVICE)
-    )
+    ]
+    path = folder / "cases.json"
+    path.write_text(json.dumps(names), encoding="utf-8")
+    return path
 
 
 def run_case(category: str, name: str) -> SuiteOutcome:

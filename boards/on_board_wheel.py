@@ -1,6 +1,6 @@
 """A wheel of what runs on a board: the package `vdla` without compiler, simulator and command line.
 
-    pip install vdla_board-0.1.0-py3-none-any.whl
+    pip install vdla_board-VERSION-py3-none-any.whl
 
 It needs NumPy 1.21 or later only, and the PYNQ of the board's image for the device `pynq`. Its
 bytes depend on the sources alone.
@@ -16,9 +16,10 @@ from pathlib import Path
 
 import vdla
 from vdla.boards.on_board_modules import PACKAGE, packed, path_of
+from vdla.support.licence import LICENCE_FILE, licence_text
 
 NAME = "vdla-board"
-_DATA = ("py.typed", "boards/*/board.json")
+_DATA = ("py.typed", LICENCE_FILE, "boards/*/board.json")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o644 << 16
 _WHEEL = "Wheel-Version: 1.0\nGenerator: vdla\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -29,8 +30,10 @@ def build_wheel(folder: Path) -> Path:
     version = vdla.__version__
     stem = f"vdla_board-{version}"
     contents = dict(_modules()) | dict(_data())
-    contents |= {f"{stem}.dist-info/METADATA": _metadata(version).encode(), f"{stem}.dist-info/WHEEL": _WHEEL.encode()}
-    record = f"{stem}.dist-info/RECORD"
+    info = f"{stem}.dist-info"
+    contents |= {f"{info}/METADATA": _metadata(version).encode(), f"{info}/WHEEL": _WHEEL.encode()}
+    contents |= {f"{info}/licenses/{LICENCE_FILE}": licence_text().encode()}
+    record = f"{info}/RECORD"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{stem}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -60,7 +63,7 @@ def _metadata(version: str) -> str:
     return (
         f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version}\n"
         "Summary: The part of VDLA that runs on a board: the driver, compiled networks and the verifier\n"
-        "License: Apache-2.0\nRequires-Python: >=3.10\nRequires-Dist: numpy>=1.21\n"
+        f"License: Apache-2.0\nLicense-File: {LICENCE_FILE}\nRequires-Python: >=3.10\nRequires-Dist: numpy>=1.21\n"
     )
 
 

@@ -12,9 +12,13 @@ import venv
 import zipfile
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from vdla.support.version import VERSION, version_text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -61,7 +65,7 @@ def test_package_links_lead_to_the_folders(folder: str) -> None:
 
 def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:
     arguments = [str(part) for part in command]
-    everything = {**os.environ, **environment}
+    everything = {**os.environ, "PYTHONPATH": "", **environment}  # what is installed, not these sources
     done = subprocess.run(arguments, capture_output=True, text=True, env=everything, timeout=300, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -72,6 +76,30 @@ def test_modules_and_paths_in_the_makefile_exist() -> None:
     modules, tests = re.findall(r"-m (vdla[\w.]*)", text), re.findall(r"tests/[\w/.]+", text)
     assert modules and all(find_spec(module) for module in modules)
     assert tests and all((ROOT / path).exists() for path in tests)
+
+
+@pytest.fixture(scope="module")
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_the_development_tools_have_the_bounds_of_the_extras(project: dict) -> None:
+    """A distribution that two extras name has one bound, or an old pip may resolve one only."""
+    bounds: dict[str, set[str]] = {}
+    for line in chain(project["dependencies"], *project["optional-dependencies"].values()):
+        requirement = Requirement(line)
+        bounds.setdefault(requirement.name, set()).add(str(requirement.specifier))
+    assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
+
+
+def test_every_requirement_has_a_lower_bound_and_a_reason(project: dict) -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    seen: set[str] = set()
+    for line in chain(project["dependencies"], *project["optional-dependencies"].values()):
+        assert any(one.operator in (">=", "==", "<") for one in Requirement(line).specifier), line
+        written = next(each for each in text.splitlines() if f'"{line}"' in each)
+        assert "#" in written or Requirement(line).name in seen, line
+        seen.add(Requirement(line).name)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +114,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_sdist_holds_the_sources_once(distributions: Path) -> None:
     with tarfile.open(next(distributions.glob("*.tar.gz"))) as archive:
         names = [name.split("/", 1)[1] for name in archive.getnames() if "/" in name]
-    assert "hardware/config.py" in names
+    assert {"hardware/config.py", "LICENSE", "CHANGELOG.md", "vdla/support/commit.txt"} <= set(names)
     assert "compiler/operators/workloads.csv" in names
     assert len(names) == len(set(names))
 
@@ -97,13 +125,14 @@ def test_the_wheel_works_without_the_repository(distributions: Path, tmp_path: P
     wheel = next(distributions.glob("*.whl"))
     names = zipfile.ZipFile(wheel).namelist()
     assert {"vdla/py.typed", "vdla/hardware/rtl/vdla.sv", "vdla/runtime/devices/harness/waves/lz4.h"} <= set(names)
+    assert {"vdla/LICENSE", f"vdla-{VERSION}.dist-info/licenses/LICENSE"} <= set(names)
     assert {"vdla/boards/pynq_z1/board.json", "vdla/boards/vivado/build.tcl"} <= set(names)
     venv.create(tmp_path / "venv")
     scripts = tmp_path / "venv" / "bin"
     pip = (sys.executable, "-m", "pip", "--python", scripts / "python")
     run(*pip, "install", "--no-deps", "--no-index", "--no-compile", "--quiet", wheel)
     borrow_libraries(tmp_path / "venv")
-    assert run(scripts / "vdla", "--version", cwd=tmp_path).startswith("vdla 0.")
+    assert run(scripts / "vdla", "--version", cwd=tmp_path) == f"vdla {version_text()}\n"
     where = "import vdla.hardware; print(vdla.hardware.__file__)"
     assert str(tmp_path) in run(scripts / "python", "-c", where, cwd=tmp_path)
     assert "self-test" in run(scripts / "vdla", "doctor", COLUMNS="120", cwd=tmp_path)

@@ -153,12 +153,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  any public object
-    if name == "__version__":
-        return _version()
     if name in _MODULES:
         value: Any = import_module(f"vdla.{name}")
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
+    elif name == "__version__":
+        value = import_module("vdla.support.version").VERSION
     else:
         from vdla.support.suggest import did_you_mean
 
@@ -166,17 +166,6 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401  any public object
         raise AttributeError(f"module 'vdla' has no attribute {name!r}; it has {known}{did_you_mean(name, __all__)}")
     globals()[name] = value  # the next use does not come here
     return value
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    for name in ("vdla", "vdla-board"):
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            continue
-    return "0+uninstalled"  # the sources on a path, without an installation
 
 
 def __dir__() -> list[str]:

@@ -37,12 +37,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """`--version`; looking up the version takes longer than the rest of a start."""
+    """`--version`; in a checkout it asks Git for the commit."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from vdla import __version__
+        from vdla.support.version import version_text
 
-        print(f"vdla {__version__}")
+        print(f"vdla {version_text()}")
         parser.exit(OK)
 
 
@@ -124,7 +124,7 @@ def parsers(loaded: Mapping[str, Command]) -> tuple[_Parser, dict[str, _Parser]]
         epilog=f"{EXAMPLES}\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show the version with its commit and exit")
     subparsers = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
     commands = {}
     for name, text in COMMANDS.items():

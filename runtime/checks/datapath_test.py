@@ -18,6 +18,7 @@ from vdla.runtime.checks.datapath_bench import bench_module, datapath_files
 from vdla.runtime.checks.datapath_steps import LATER, DatapathStep, RandomSteps, packed, result_port
 from vdla.runtime.devices.datapath_faults import FAULTS
 from vdla.support.atomic import write_text
+from vdla.support.licence import write_licence
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,8 @@ def render_datapath_test(unit: PlugInUnit, machine: str, sources: str) -> str:
 
 def datapath_sources(config: Config, name: str, folder: Path) -> list[Path]:
     """Writes the SystemVerilog of the datapath `ext_<name>` of a machine into a folder, the package
-    with its sizes first; one that uses the array of multipliers has the array around it.
+    with its sizes first, and VDLA's licence; one that uses the array of multipliers has the array
+    around it.
 
     ConfigError where the machine has no such datapath.
     """
@@ -187,4 +189,5 @@ def datapath_sources(config: Config, name: str, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():
         write_text(folder / file, text)
+    write_licence(folder)
     return [folder / file for file in texts]

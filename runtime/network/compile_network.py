@@ -38,6 +38,7 @@ from vdla.runtime.network.place_on_grid import GridChoices
 from vdla.runtime.network.targets import Extents, combinations, target_of
 from vdla.runtime.numpy_operators import CONTROL_FLOW
 from vdla.support.background import Background
+from vdla.support.version import VERSION
 
 if TYPE_CHECKING:
     import onnx
@@ -283,7 +284,7 @@ def _check_places(graph: Graph, place: Mapping[str, str], devices: Sequence[str]
 
 def _origin(source: Any) -> dict[str, str]:  # noqa: ANN401  a file, its content, or a model
     """Where a model comes from, and what compiled it."""
-    made = {package: version(package) for package in ("vdla", "numpy", "llvmlite")}
+    made = {"vdla": VERSION, "numpy": version("numpy"), "llvmlite": version("llvmlite")}
     if isinstance(source, str | Path):
         made["source"] = Path(source).name
     return made

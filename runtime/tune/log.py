@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from vdla.runtime.tune.trial import Trial, TuningError
 from vdla.support.file_kind import unreadable
+from vdla.support.version import VERSION
 
 LOG_VERSION = 1
 SUFFIX = ".jsonl"
@@ -255,8 +256,8 @@ class TuningLog:
 
 def _versions() -> dict[str, str]:
     """The versions of what costs depend on, beside the machine."""
-    found = {"python": platform.python_version()}
-    for name in ("vdla", "numpy", "llvmlite"):
+    found = {"python": platform.python_version(), "vdla": VERSION}
+    for name in ("numpy", "llvmlite"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

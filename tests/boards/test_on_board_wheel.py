@@ -17,12 +17,13 @@ from vdla.boards.on_board_modules import packed
 from vdla.boards.on_board_wheel import build_wheel
 from vdla.cli import main
 from vdla.hardware.config import Config
+from vdla.support.version import VERSION
 
 SCRIPT = """
 import importlib
 import importlib.util
 import sys
-from importlib.metadata import distributions, requires
+from importlib.metadata import distributions, requires, version
 
 import numpy as np
 
@@ -37,7 +38,7 @@ for module in modules:
 assert sorted({each.metadata["Name"] for each in distributions()} - {"pip", "setuptools", "wheel"}) == [
     "numpy", "vdla-board"
 ]
-assert requires("vdla-board") == ["numpy>=1.21"] and vdla.__version__ != "0+uninstalled"
+assert requires("vdla-board") == ["numpy>=1.21"] and vdla.__version__ == version("vdla-board")
 for absent in ("numba", "llvmlite", "onnx", "rich", "pynq", "vdla.cli", "vdla.compiler.te", "vdla.simulator.timing"):
     try:
         found = importlib.util.find_spec(absent)
@@ -127,7 +128,8 @@ def test_the_wheel_has_the_modules_of_a_board_and_the_same_bytes_each_time(tmp_p
     assert [module.replace("/", ".") for module in modules] == list(packed())
     others = {name for name in names if not name.endswith(".py") and "dist-info" not in name}
     assert {"vdla/py.typed", "vdla/boards/pynq_z2/board.json"} <= others
-    assert {name.rpartition("/")[2] for name in others} == {"py.typed", "board.json"}
+    assert {name.rpartition("/")[2] for name in others} == {"py.typed", "board.json", "LICENSE"}
+    assert f"vdla_board-{VERSION}.dist-info/licenses/LICENSE" in names
 
 
 def test_the_command_writes_the_wheel(tmp_path, capsys):

@@ -35,11 +35,12 @@ def test_the_folder_has_scripts_and_rtl(tmp_path: Path, capsys: Capture) -> None
     folder = tmp_path / "out"
     assert main(["board", "vivado", "pynq_z1", "--preset", "pynq_z1_512x2", "-o", str(folder)]) == 0
     assert {"README.md", "build.tcl", "settings.tcl", "constraints.xdc", "rtl"} < {one.name for one in folder.iterdir()}
-    files = sum(path.is_file() for path in folder.rglob("*"))
+    files = sum(path.is_file() and path.name != "LICENSE" for path in folder.rglob("*"))
     assert capsys.readouterr().out == (
         f"{folder}: {files} files for pynq_z1_512x2 on PYNQ-Z1\n"
         f"next, with Vivado 2022.1 or later: cd {folder} && vivado -mode batch -source build.tcl\n"
     )
+    assert "Apache License" in (folder / "LICENSE").read_text()
     assert "multipliers at 200 MHz" in (folder / "README.md").read_text()
     assert "never been run" in (folder / "README.md").read_text()
 

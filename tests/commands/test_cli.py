@@ -16,12 +16,12 @@ import pytest
 from rich.console import Console
 
 import vdla as package
-from vdla import __version__
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, COMMANDS, EXIT_CODES, FAULT, OK, config_command, console
 from vdla.compiler.operators.workloads import workloads
 from vdla.hardware.config import PRESETS, Config
 from vdla.support import atomic
+from vdla.support.version import version_text
 
 Capture = pytest.CaptureFixture[str]
 
@@ -81,10 +81,10 @@ def test_vdla_alone_prints_the_help(capsys: Capture, monkeypatch: pytest.MonkeyP
     assert capsys.readouterr() == (text, "")
 
 
-def test_the_version_is_that_of_the_package(capsys: Capture) -> None:
+def test_the_version_is_printed_with_the_commit(capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
-    assert capsys.readouterr().out == f"vdla {__version__}\n"
+    assert capsys.readouterr().out == f"vdla {version_text()}\n"
 
 
 def test_an_unknown_option_without_a_command_is_refused(capsys: Capture) -> None:

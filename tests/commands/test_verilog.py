@@ -16,7 +16,7 @@ def test_the_folder_has_the_packages_the_modules_and_the_wrapper(tmp_path: Path,
     folder = tmp_path / "rtl"
     assert main(["verilog", "--preset", "tiny", "--address-bits", "32", "-o", str(folder)]) == 0
     listed = (folder / "files.f").read_text().split()
-    assert sorted(listed) == sorted(path.name for path in folder.iterdir() if path.name != "files.f")
+    assert sorted(listed) == sorted(path.name for path in folder.iterdir() if path.name not in ("files.f", "LICENSE"))
     assert listed[0] == "vdla_pkg.sv"
     assert listed[-1] == "vdla_ip.v"
     assert {path.name for path in rtl_files()} < set(listed)
@@ -24,6 +24,14 @@ def test_the_folder_has_the_packages_the_modules_and_the_wrapper(tmp_path: Path,
     assert "[31:0]  m_axi_araddr" in (folder / "vdla_ip.v").read_text()
     out = capsys.readouterr().out
     assert out == f"{folder}: {len(listed)} files, in order in files.f; the top for block designs is vdla_ip\n"
+
+
+def test_the_licence_is_beside_the_files_and_the_users_own_stays(root: Path, tmp_path: Path) -> None:
+    assert main(["verilog", "--preset", "tiny", "-o", str(tmp_path)]) == 0
+    assert (tmp_path / "LICENSE").read_bytes() == (root / "LICENSE").read_bytes()
+    (tmp_path / "LICENSE").write_text("mine")
+    assert main(["verilog", "--preset", "tiny", "-o", str(tmp_path)]) == 0
+    assert (tmp_path / "LICENSE").read_text() == "mine"
 
 
 def test_an_output_that_is_a_file_is_refused(tmp_path: Path, capsys: Capture) -> None:

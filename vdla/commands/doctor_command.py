@@ -97,10 +97,10 @@ def _show(title: str, findings: list[DoctorFinding]) -> None:
 
 
 def _installed() -> list[DoctorFinding]:
-    from vdla import __version__
+    from vdla.support.version import version_text
 
     python = DoctorFinding("python", platform.python_version(), sys.version_info >= (3, 10))
-    own = [python, DoctorFinding("vdla", __version__), _command()]
+    own = [python, DoctorFinding("vdla", version_text()), _command()]
     return [*own, *(_needed(requirement) for requirement in _requirements(""))]
 
 

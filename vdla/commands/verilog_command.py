@@ -9,6 +9,7 @@ from vdla.commands.files import make_folder
 from vdla.commands.machine_options import add_machine_arguments, machine
 from vdla.commands.options import add_options
 from vdla.support.atomic import write_text
+from vdla.support.licence import write_licence
 
 EXAMPLES = """\
   vdla verilog --preset pynq_z1 --address-bits 32 -o build/pynq_z1
@@ -51,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     for name, text in files.items():
         write_text(arguments.output / name, text)
     write_text(arguments.output / LIST, "".join(f"{name}\n" for name in files))
+    write_licence(arguments.output)
     top = f"{arguments.prefix}{WRAPPER}"
     print(f"{arguments.output}: {len(files)} files, in order in {LIST}; the top for block designs is {top}")
     return OK

@@ -99,7 +99,7 @@ class _Entry:
         values = [*data, *(self.scalars[scalar] for scalar in self.signature.scalars)]
         result = self.builder.call(body, values)
         succeeded = self.builder.icmp_signed("==", result, I32(0))
-        self.builder.ret(self.builder.select(succeeded, I32(KernelStatus.OK), I32(KernelStatus.MEMORY)))
+        self.builder.ret(self.builder.select(succeeded, I32(int(KernelStatus.OK)), I32(int(KernelStatus.MEMORY))))
 
     # --- checks
 

@@ -7,15 +7,38 @@ from vdla.benchmarks.board.clients import _figures, clients
 from vdla.benchmarks.board.faults import DeviceFaults, NetworkFaults
 from vdla.benchmarks.board.hostile_messages import hostile_messages
 from vdla.benchmarks.board.remote_overhead import remote_overhead
-from vdla.runtime.remote.channel import board_status
+from vdla.runtime.remote.channel import Channel, board_status
 from vdla.runtime.remote.server import RemoteServer
 
 
-def test_the_overhead_of_a_remote_run_is_a_few_milliseconds():
+@pytest.fixture
+def messages(monkeypatch):
+    """The name of every call of a server, with the bytes that are sent and received."""
+    function, seen = Channel.function, []
+
+    def recorded(channel, name):
+        call = function(channel, name)
+
+        def answer(frame, timeout_s):
+            reply = call(frame, timeout_s)
+            seen.append((name, len(frame), len(reply)))
+            return reply
+
+        return answer
+
+    monkeypatch.setattr(Channel, "function", recorded)
+    return seen
+
+
+def test_a_remote_run_is_one_message_with_its_input_and_one_with_its_output(messages):
+    """The weights go once; how long a run takes is the benchmark's to say."""
     found = remote_overhead(calls=10)
-    assert found["wrong"] == 0
-    assert 0.9 < found["accelerator_ms"] < 1.2
-    assert 0 < found["remote_overhead_ms"] < 50  # the bar is 5 on a machine that does nothing else
+    assert (found["wrong"], found["calls"]) == (0, 10)
+    assert 0.9 < found["accelerator_ms"] < 1.2 and found["remote_overhead_ms"] > 0
+    names = [name for name, _, _ in messages]
+    assert names[-12:] == ["Submit"] * 11 + ["Close"]  # the end of the first run, ten runs
+    assert len(names) <= 11 + 12 and names.count("Upload") == 2
+    assert all(66_000 < sent < 167_000 and 155_000 < received < 156_000 for _, sent, received in messages[-11:-1])
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Trials on devices that are elsewhere: a farm's boards measure the cycles of the simulator."""
+"""Trials on remote devices: a farm's boards measure the cycles of the simulator."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from vdla.commands.files import make_folder
 from vdla.commands.machine_options import add_extension_argument, read_config, with_extensions
 from vdla.commands.options import add_options
 from vdla.support.atomic import write_text
+from vdla.support.licence import write_licence
 
 EXAMPLES = """\
   vdla board vivado pynq_z2 -o build/pynq_z2
@@ -47,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         path = arguments.output / name
         make_folder(path.parent)
         write_text(path, text)
+    write_licence(arguments.output)
     print(f"{arguments.output}: {len(files)} files for {config.name} on {board.title}")
     print(f"next, with Vivado 2022.1 or later: cd {arguments.output} && vivado -mode batch -source {SCRIPTS[0]}")
     return OK
