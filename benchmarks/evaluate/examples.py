@@ -1,13 +1,14 @@
 """The worked examples of extensions: how long their files are, how fast they are judged, what they
 reach.
 
-Their files are in the pages of the documentation, which begin with blank ones, so this part needs
+Their files lie under `examples`, and the pages of the documentation show them, so this part needs
 the repository.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,10 +32,8 @@ from vdla.simulator.timing import time_program
 from vdla.support.errors import Error
 from vdla.support.progress import Progress, numbered, silent, steps
 
-DOCS = Path(vdla.__file__).resolve().parent.parent / "docs"
-_FILE = re.compile(
-    r'Path\("(?P<name>\w+\.(?:py|sv))"\)\.write_text\(\s*r?(?P<quote>"""|\'\'\')(?P<text>.*?)(?P=quote)', re.DOTALL
-)
+ROOT = Path(vdla.__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 _PRESET = "pynq_z1"
 _SECONDS = 600.0
 _WINDOW = 143  # of the search, long enough for a steady state: 128 x 128 places
@@ -69,7 +68,7 @@ def measured(progress: Progress) -> Section:
 
 
 def pages() -> list[str]:
-    """The examples that have a page: NAME of each docs/extension-NAME.md that writes NAME.py."""
+    """The examples that have a page: NAME of each docs/extension-NAME.md, which shows a NAME.py."""
     found = [path.stem.removeprefix("extension-") for path in sorted(DOCS.glob("extension-*.md"))]
     if not found:
         raise ExampleError(f"evaluate: the pages of the examples must be in {DOCS}, got none; run it in the repository")
@@ -77,13 +76,14 @@ def pages() -> list[str]:
 
 
 def write_file(name: str, folder: Path) -> Path:
-    """The extension of a page as a file in `folder`, beside all others that the page writes."""
+    """The extension of a page as a file in `folder`, beside all others of its example."""
     page = (DOCS / f"extension-{name}.md").read_text(encoding="utf-8")
-    texts = {match["name"]: match["text"] for match in _FILE.finditer(page)}
-    if f"{name}.py" not in texts:
-        raise ExampleError(f"evaluate: page extension-{name}.md must write {name}.py, got {', '.join(texts) or 'none'}")
-    for each, text in texts.items():
-        (folder / each).write_text(text.lstrip("\n"), encoding="utf-8")
+    shown = re.search(rf'title="(examples/\w+)/{name}\.py"', page)
+    if shown is None:
+        raise ExampleError(f"evaluate: page extension-{name}.md must show {name}.py, got none")
+    for path in (ROOT / shown[1]).iterdir():
+        if path.is_file():
+            shutil.copy(path, folder)
     return folder / f"{name}.py"
 
 

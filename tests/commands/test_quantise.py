@@ -85,7 +85,7 @@ def test_notes_and_warnings_follow_the_table(capsys: Capture) -> None:
             "--data images.npy --method best",
             "quantise: method must be one of minmax, percentile, mse, entropy, got 'best'",
         ),
-        ("--data text.npy", "text.npy: content must be arrays in .npy or .npz format, got "),
+        ("--data text.npy", "text.npy: file must be arrays in .npy or .npz format, got one that begins with "),
     ],
 )
 def test_wrong_arguments_are_refused(words: str, message: str, folder: Path, capsys: Capture) -> None:

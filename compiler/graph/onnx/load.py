@@ -96,7 +96,8 @@ def _none(content: bytes, place: str) -> str:
     """The message of a file that is no ONNX model."""
     kind = file_kind(place, content)
     known = not content or (kind is not None and kind.suffixes != (".onnx",))
-    return f"{place}: the file must be an ONNX model, got {described(place, content) if known else 'another one'}"
+    got = described(place, content) if known else f"{len(content)} bytes that are none"
+    return f"{place}: the file must be an ONNX model, got {got}"
 
 
 def _decoded(content: bytes, place: str) -> ModelProto:

@@ -72,7 +72,8 @@ def test_other_shapes_are_refused_with_those_there_are(model):
     message = f"model digits: inputs must have the shapes {shapes}, got image[5, 1, 8, 8]"
     with pytest.raises(ExecutorError, match=f"^{re.escape(message)}$"):
         model(images(5))
-    message = "model digits: image must be an array float32 of any shape, got float64[1, 1, 8, 8]"
+    message = "model digits: image must be an array float32 of any shape, got float64[1, 1, 8, 8] "
+    message += '(image.astype("float32") converts it)'
     with pytest.raises(ExecutorError, match=f"^{re.escape(message)}$"):
         model(images(1).astype(np.float64))
 
