@@ -133,8 +133,8 @@ def _sets(values: Array | None) -> list[Array]:
 
 def _either(attributes: Attributes, name: str) -> Sequence[float]:
     """A list that may be a tensor instead."""
-    found = attributes.get(name)
-    return tuple(found) if found else tuple(attributes.get(f"{name}_as_tensor", ()))
+    entry = attributes.get(name)
+    return tuple(entry) if entry else tuple(attributes.get(f"{name}_as_tensor", ()))
 
 
 def _old_ensemble(attributes: Attributes, kind: str) -> _Ensemble:

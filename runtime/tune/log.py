@@ -254,10 +254,10 @@ class TuningLog:
 
 def _versions() -> dict[str, str]:
     """The versions of what costs depend on, beside the machine."""
-    found = {"python": platform.python_version()}
+    result = {"python": platform.python_version()}
     for name in ("vdla", "numpy", "llvmlite"):
         try:
-            found[name] = version(name)
+            result[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+            result[name] = "absent"
+    return result
