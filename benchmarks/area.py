@@ -38,8 +38,8 @@ def run(progress: Progress = silent, seed: int = 0, preset: str | None = None, l
         results.append(area(config, _part(config.name, boards.get(config.name)), show))
     progress("done", len(configs), len(configs))
     rows = [row(result, boards.get(result.config.name)) for result in results]
-    figures = {f"{each['machine']}_{name}": each[name] for each in rows for name in FIGURES}
-    figures["fits"] = int(all(each["fits"] for each in rows))
+    figures = {f"{item['machine']}_{name}": item[name] for item in rows for name in FIGURES}
+    figures["fits"] = int(all(item["fits"] for item in rows))
     form = f" --preset {preset}" if preset else " --long" if long else ""
     about = {
         **receipt(configs[0], [], seed, f"vdla bench area{form} --json -"),

@@ -77,7 +77,7 @@ def _measure(subject: Network, config: Config, seed: int) -> tuple[Figures, list
     wanted = Evaluator(integers, prefer="definition").run(data[0])
     exact = all(np.array_equal(array, wanted[name]) for name, array in result.outputs.items())
     placed = [node for node in graphs["fuse"].nodes if node.op == ACCELERATED]
-    statistics = [each.statistics for each in result.steps if each.statistics is not None]
+    statistics = [step.statistics for step in result.steps if step.statistics is not None]
     rows: list[Row] = []
     for node, stats in zip(placed, statistics, strict=True):
         region: AcceleratedRegion = node.attributes[REGION]
@@ -102,7 +102,7 @@ def _accelerator_seconds(model: Model, inputs: Row) -> float:
     start = time.process_time()
     run = model.run(inputs)
     seconds = time.process_time() - start
-    return seconds - sum(each.seconds for each in run.steps if each.statistics is None)
+    return seconds - sum(step.seconds for step in run.steps if step.statistics is None)
 
 
 def _rows(region: AcceleratedRegion, body: Graph, stats: RunStats) -> Iterator[Row]:
@@ -120,8 +120,8 @@ def _rows(region: AcceleratedRegion, body: Graph, stats: RunStats) -> Iterator[R
 
 def _bound(body: Graph, node: Node) -> int:
     """The cycles that a product needs at least: for its multiplications or for its tensors."""
-    if node.op == "vdla.QConv" and (found := _bound_of_conv(body, node)):
-        return found
+    if node.op == "vdla.QConv" and (result := _bound_of_conv(body, node)):
+        return result
     read, written = (
         sum(prod(body.tensor(name).extents) for name in names) for names in (node.inputs[:2], node.outputs)
     )

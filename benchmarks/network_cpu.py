@@ -93,7 +93,7 @@ def _measure(model: bytes, image: Array, rounds: int) -> tuple[Array, Row, Array
     """Our result, the row of a network, and the result of ONNX Runtime."""
     ours, theirs = CompiledNetwork(model, image), rivals(model, image)
     seconds = times_in_turns([ours, *(call for call, _ in theirs.values())], rounds, _ROUND_S, warm=True)
-    our_ms, *their_ms = (1e3 * each for each in seconds)
+    our_ms, *their_ms = (1e3 * second for second in seconds)
     times = NetworkTimes(our_ms, dict(zip(theirs, their_ms, strict=True)))
     milliseconds = {f"{name}_ms": round(value, 3) for name, value in times.theirs.items()}
     row = {"ours_ms": round(times.ours, 3), **milliseconds, "ratio": round(times.ratio, 4)}
@@ -164,10 +164,10 @@ RivalCall = tuple[Callable[[], object], Callable[[], Array]]  # runs the model; 
 
 def rivals(model: bytes, image: Array) -> Mapping[str, RivalCall]:
     """A call of the model by each library that is installed."""
-    found = {"onnxruntime": _onnxruntime(model, image)}
+    result = {"onnxruntime": _onnxruntime(model, image)}
     if find_spec("openvino") is not None:
-        found["openvino"] = _openvino(model, image)
-    return found
+        result["openvino"] = _openvino(model, image)
+    return result
 
 
 def exact_result(model: bytes, image: Array) -> Array:

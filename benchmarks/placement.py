@@ -111,7 +111,7 @@ def printed_time(graph: Graph, config: Config, choice: Choice, alone: float) -> 
     stats = time_program(region.chain.program)
     spent = operator_cycles(region.chain.program, stats, region.lines)
     assert spent is not None
-    cycles = sum(each.cycles for each in spent)
+    cycles = sum(item.cycles for item in spent)
     return PrintedTime(seconds_of(cycles, config), seconds_of(stats.total_cycles, config))
 
 

@@ -65,14 +65,14 @@ def path_of(module: str) -> Path | None:
 
 def listed() -> list[str]:
     """The modules of ON_BOARD, one by one, without those that run elsewhere."""
-    found = []
+    result = []
     for name in ON_BOARD:
         path = path_of(name)
         assert path is not None, name
-        found.append(name)
+        result.append(name)
         if path.name == "__init__.py":
-            found += [f"{name}.{module.stem}" for module in sorted(path.parent.glob("*.py")) if module != path]
-    return [name for name in found if name not in ELSEWHERE]
+            result += [f"{name}.{module.stem}" for module in sorted(path.parent.glob("*.py")) if module != path]
+    return [name for name in result if name not in ELSEWHERE]
 
 
 def imports(source: str, *, inside_functions: bool = True) -> Iterator[str]:

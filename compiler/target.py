@@ -118,10 +118,10 @@ PTX_ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_1
 def architecture_of(triple: str) -> str:
     """The architecture of a target triple, one of ARCHITECTURES, or GPU_ARCHITECTURE."""
     first = triple.split("-")[0]
-    found = "arm" if first.startswith("arm") and not first.startswith("arm64") else first.replace("arm64", "aarch64")
-    if found not in (*ARCHITECTURES, GPU_ARCHITECTURE):
+    result = "arm" if first.startswith("arm") and not first.startswith("arm64") else first.replace("arm64", "aarch64")
+    if result not in (*ARCHITECTURES, GPU_ARCHITECTURE):
         raise TargetError(f"target: architecture must be one of {', '.join(ARCHITECTURES)}, got {first}")
-    return found
+    return result
 
 
 def host() -> Target:

@@ -195,7 +195,7 @@ class Config:
         """
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("extensions", "stage")}
         values["dram"] = asdict(self.dram)
-        values |= {"extensions": [each.label for each in self.extensions]} if self.extensions else {}
+        values |= {"extensions": [extension.label for extension in self.extensions]} if self.extensions else {}
         return values | ({"stage": self.stage.label} if self.stage else {})
 
     @staticmethod

@@ -37,14 +37,14 @@ def find_plug_in(label: str, config: Any) -> PlugIn:  # noqa: ANN401  a plain co
 
     ConfigError where its extension is not loaded, or is another version of it.
     """
-    found: PlugIn = _find(label, config, lambda unit: unit.plug_ins)
-    return found
+    result: PlugIn = _find(label, config, lambda unit: unit.plug_ins)
+    return result
 
 
 def find_stage(label: str, config: Any) -> PlugInStage:  # noqa: ANN401  a plain configuration
     """The stage of a label, as `find_plug_in` finds plug-ins."""
-    found: PlugInStage = _find(label, config, lambda unit: (unit.stage,) if unit.stage is not None else ())
-    return found
+    result: PlugInStage = _find(label, config, lambda unit: (unit.stage,) if unit.stage is not None else ())
+    return result
 
 
 def _find(label: str, config: Any, parts: Callable[[PlugInUnit], tuple[Any, ...]]) -> Any:  # noqa: ANN401  as above
@@ -80,7 +80,7 @@ def _loaded_parts(
 def require_plug_ins(where: str, config: Any) -> None:  # noqa: ANN401  a configuration that is being made
     """ConfigError unless the plug-ins and the stage of a configuration fit it and each other."""
     plug_ins, stage = config.extensions, config.stage
-    if not isinstance(plug_ins, tuple) or not all(isinstance(each, PlugIn) for each in plug_ins):
+    if not isinstance(plug_ins, tuple) or not all(isinstance(part, PlugIn) for part in plug_ins):
         raise ConfigError(
             f"{where}: extensions must be a tuple of plug-ins as vdla.extend makes them, got {plug_ins!r}"
         )
@@ -89,7 +89,7 @@ def require_plug_ins(where: str, config: Any) -> None:  # noqa: ANN401  a config
     if len(plug_ins) > MOST_PLUG_INS:
         raise ConfigError(f"{where}: extensions must be at most {MOST_PLUG_INS}, got {len(plug_ins)}")
     parts = (*plug_ins, *([stage] if stage is not None else []))
-    names = [each.name for each in parts]
+    names = [part.name for part in parts]
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"{where}: names of extensions must differ, got {name} twice")
@@ -98,21 +98,21 @@ def require_plug_ins(where: str, config: Any) -> None:  # noqa: ANN401  a config
 
 
 def _require_sizes(where: str, config: Any, parts: tuple[PlugIn | PlugInStage, ...]) -> None:  # noqa: ANN401  as above
-    for each in parts:
+    for part in parts:
         sizes = {name: getattr(config, name) for name in DECLARED_SIZES}
-        for name, declared in each.sizes:
+        for name, declared in part.sizes:
             if declared != sizes[name]:
-                rule = f"extension {each.name} must be declared for {name}={sizes[name]}"
+                rule = f"extension {part.name} must be declared for {name}={sizes[name]}"
                 raise ConfigError(f"{where}: {rule}, got {declared}; extend the final configuration")
 
 
 def _require_written(where: str, plug_ins: tuple[PlugIn, ...], parts: tuple[PlugIn | PlugInStage, ...]) -> None:
     """A state that no instruction writes would be undefined for ever."""
     written = {state for plug_in in plug_ins for state in plug_in.written_states}
-    for each in parts:
-        for port in each.states:
+    for part in parts:
+        for port in part.states:
             if port.state not in written:
-                rule = f"extension {each.name} must have an instruction that writes its state {port.state.name}"
+                rule = f"extension {part.name} must have an instruction that writes its state {port.state.name}"
                 raise ConfigError(f"{where}: {rule}, got none; Config.plain is the machine without extensions")
 
 

@@ -105,8 +105,8 @@ class Fuzzer:
     def _batch(self, attacker: Attacker, operations: list[Any]) -> Mapping[str, Any]:
         attacker.request += 1
         header = self._header(attacker, operations)
-        found: Mapping[str, Any] = unpack(self._calls["Submit"](frame(header), timeout=_CALL_S))[0]
-        return found
+        result: Mapping[str, Any] = unpack(self._calls["Submit"](frame(header), timeout=_CALL_S))[0]
+        return result
 
     @staticmethod
     def _header(attacker: Attacker, operations: list[Any]) -> Row:

@@ -97,5 +97,5 @@ def _differing(ours: Any, theirs: Any) -> int:  # noqa: ANN401  arrays
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return int(ours.size)
     width = ours.dtype.itemsize
-    bits = [np.ascontiguousarray(each).reshape(-1).view(np.uint8).reshape(-1, width) for each in (ours, theirs)]
+    bits = [np.ascontiguousarray(item).reshape(-1).view(np.uint8).reshape(-1, width) for item in (ours, theirs)]
     return int((bits[0] != bits[1]).any(axis=1).sum())

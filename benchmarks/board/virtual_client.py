@@ -60,8 +60,8 @@ def on_virtual_board(preset: str, fabric: str, function: Callable[[str], Row], t
                 raise VirtualClientError("bench board: client must answer, got the end of its process") from None
     if kind == "error":
         raise VirtualClientError(f"bench board: client must end without an error, got {value}")
-    found: Row = value
-    return found
+    result: Row = value
+    return result
 
 
 @contextmanager
@@ -140,7 +140,7 @@ def device_tests(fabric: str = "rtl") -> dict[str, int]:
         if not report.exists():
             raise VirtualClientError(f"bench board: pytest must write a report, got exit code {done.returncode}")
         suite = ElementTree.parse(report).getroot()
-    counts = {name: sum(int(each.get(name, 0)) for each in suite.iter("testsuite")) for name in _COUNTS}
+    counts = {name: sum(int(item.get(name, 0)) for item in suite.iter("testsuite")) for name in _COUNTS}
     ran = counts["tests"] - counts["skipped"]
     if not ran:
         raise VirtualClientError("bench board: device tests must run, got none")

@@ -77,18 +77,18 @@ def run(
 def _agreement(progress: Progress, config: Config, seed: int, programs: int) -> Section:
     """Random programs on which all views must agree with the declarations, and what they cover."""
     tests, coverage = GeneratedTests(config), Coverage()
-    found = []
+    result = []
     for number in range(programs):
         progress("programs", number, programs)
         case = tests.case(seed * MOST_PROGRAMS + number)
         coverage.add(case.program, time_program(case.program))
         disagreement = tests.check(case.seed)
-        found += [] if disagreement is None else [str(disagreement)]
+        result += [] if disagreement is None else [str(disagreement)]
     goals = plug_ins.bins(config)
     missing = [name for name in goals if not coverage.counts[name]]
-    figures = {"programs": programs, "disagreements": len(found)}
+    figures = {"programs": programs, "disagreements": len(result)}
     figures |= {"bins": len(goals), "bins_covered": len(goals) - len(missing)}
-    return Section(figures, details={"disagreements": found, "bins_missing": missing})
+    return Section(figures, details={"disagreements": result, "bins_missing": missing})
 
 
 def _mutants(progress: Progress, config: Config, seed: int, count: int) -> Section:
@@ -112,8 +112,8 @@ def _planted(
         first = seed * MOST_PROGRAMS
         found = plant(fault, first, places=places) if isinstance(fault, Fault) else [plant_in_rtl(fault, first)]
         outcomes.append(found)
-    caught = sum(bool(found) and all(each.caught for each in found) for found in outcomes)
-    rows = [_row(each) for found in outcomes for each in found]
+    caught = sum(bool(found) and all(item.caught for item in found) for found in outcomes)
+    rows = [_row(item) for found in outcomes for item in found]
     return Section({"planted": len(outcomes), "caught": caught, "survivors": len(outcomes) - caught}, rows)
 
 

@@ -72,7 +72,7 @@ def pages() -> list[str]:
     found = [path.stem.removeprefix("extension-") for path in sorted(DOCS.glob("extension-*.md"))]
     if not found:
         raise ExampleError(f"evaluate: the pages of the examples must be in {DOCS}, got none; run it in the repository")
-    return found
+    return result
 
 
 def write_file(name: str, folder: Path) -> Path:
@@ -150,8 +150,8 @@ def _search(source: Path, window: int) -> Tensor:
     exec(compile(source.read_text(encoding="utf-8"), str(source), "exec"), names)
     matching = names["matching"]
     assert callable(matching), "the page defines it"
-    found: Tensor = matching(blocks=16, size=16, window=window)
-    return found
+    result: Tensor = matching(blocks=16, size=16, window=window)
+    return result
 
 
 # --- depthwise ------------------------------------------------------------------------------------

@@ -182,19 +182,19 @@ def run_batches(
 ) -> list[tuple[RtlBatch, RtlBatchOutcome, bool]]:
     """Each batch with its outcome, and whether that is one of an earlier run; 0 workers: here."""
     paths = {batch: _path(batch) for batch in batches}
-    found = [(batch, outcome, True) for batch in batches if (outcome := _kept(paths[batch])) is not None]
-    kept = {batch for batch, _, _ in found}
+    result = [(batch, outcome, True) for batch in batches if (outcome := _kept(paths[batch])) is not None]
+    kept = {batch for batch, _, _ in result}
     missing = [batch for batch in batches if batch not in kept]
     total, bad = sum(batch.count * len(batch.memories) for batch in batches), 0
-    done = sum(outcome.runs for _, outcome, _ in found)
+    done = sum(outcome.runs for _, outcome, _ in result)
     progress("start", done, total)
     for batch, outcome in finished(partial(_with_batch, opened=opened), missing, workers):
         if not outcome.mismatches:
             _keep(paths[batch], outcome)
-        found.append((batch, outcome, False))
+        result.append((batch, outcome, False))
         done, bad = done + outcome.runs, bad + len(outcome.mismatches)
         progress(f"{batch.config.name}, {bad} mismatches", done, total)
-    return found
+    return result
 
 
 def _with_batch(batch: RtlBatch, opened: Open) -> tuple[RtlBatch, RtlBatchOutcome]:

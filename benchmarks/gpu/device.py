@@ -119,6 +119,6 @@ class _PlainProduct:
     def result(self) -> Array:
         """The product."""
         self.seconds()
-        found = np.empty(self._shape, np.float32)
-        pyopencl().enqueue_copy(self._queue, found, self._memory[-1])
-        return found
+        results = np.empty(self._shape, np.float32)
+        pyopencl().enqueue_copy(self._queue, results, self._memory[-1])
+        return results

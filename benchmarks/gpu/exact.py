@@ -80,12 +80,12 @@ def compare_cases(
     progress: Progress, seed: int, cases: Iterable[ExactCase], build_grid: Callable[[ir.Function], DeviceKernel]
 ) -> dict[str, bool]:
     """Whether the device that `build_grid` compiles for and the CPU agree, by case."""
-    found = {}
+    result = {}
     for case in steps(progress, list(cases)):
         fn, arrays = case.function(), case.arrays(seed)
         expected = np.asarray(build(fn, contract=False)(*arrays))
-        found[case.name] = _agree(np.asarray(build_grid(fn)(*arrays)), expected, case.ulps)
-    return found
+        result[case.name] = _agree(np.asarray(build_grid(fn)(*arrays)), expected, case.ulps)
+    return result
 
 
 def _agree(got: Array, expected: Array, ulps: int) -> bool:

@@ -105,8 +105,8 @@ def _runs(pool: Pool, others: Sequence[Pool], seed: int) -> Runs:
     """Every search with every seed."""
     task, prior = PoolTask(pool), [_group(other, seed) for other in others]
     seeds = range(seed, seed + SEEDS)
-    found = {name: [replay(name, task, each) for each in seeds] for name in (*MODELS, *BASELINES)}
-    return found | {transferred(name): [replay(name, task, each, prior) for each in seeds] for name in MODELS}
+    result = {name: [replay(name, task, item) for item in seeds] for name in (*MODELS, *BASELINES)}
+    return result | {transferred(name): [replay(name, task, item, prior) for item in seeds] for name in MODELS}
 
 
 def transferred(name: str) -> str:

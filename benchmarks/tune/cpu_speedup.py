@@ -63,12 +63,12 @@ def largest_kernels(name: str, count: int, seed: int = 0, **parameters: object) 
 
 def measure_cpu_speedup(request: SectionRequest) -> Section:
     """Tune every kernel; with a step for each, of minutes."""
-    found = []
+    result = []
     for name, count in KERNELS.items():
         for kernel in largest_kernels(name, count, request.seed):
             request.report(kernel.task.name)
-            found.append(kernel_speedup(kernel, request.seed))
-    return Section(speedup_figures(found), [speedup.row for speedup in found])
+            result.append(kernel_speedup(kernel, request.seed))
+    return Section(speedup_figures(result), [speedup.row for speedup in result])
 
 
 def kernel_speedup(

@@ -78,7 +78,7 @@ def measure_optima(request: SectionRequest) -> Section:
                 found.append(optimum(layer, Config.preset(preset), known, workers))
     finally:
         workers.close()
-    return Section(optimum_figures(found), [each.row for each in found])
+    return Section(optimum_figures(found), [item.row for item in found])
 
 
 def optimum(
@@ -99,9 +99,9 @@ def optimum(
         machine=config.name,
         space=task.space.size,
         measured=len(trials),
-        failed=sum(not each.ok for each in trials),
+        failed=sum(not item.ok for item in trials),
         untuned=untuned,
-        best=round(min([untuned, *(each.cost for each in (*logged, *trials))])),
+        best=round(min([untuned, *(item.cost for item in (*logged, *trials))])),
         bound=layer.bound(config),
     )
 
@@ -117,9 +117,9 @@ def _measured(task: VdlaTask, workers: Workers, search: str, count: int) -> Tuni
 
 def optimum_figures(found: Sequence[Optimum]) -> Figures:
     """The spaces measured whole, and how far the worst untuned choice is from its optimum."""
-    whole = [each for each in found if each.measured == each.space]
+    whole = [item for item in found if item.measured == item.space]
     return {
         "optima": len(whole),
-        "optimum_failed": sum(each.failed for each in found),
-        "untuned_over_optimum": round(max((each.untuned / each.best for each in whole), default=1.0), 4),
+        "optimum_failed": sum(item.failed for item in found),
+        "untuned_over_optimum": round(max((item.untuned / item.best for item in whole), default=1.0), 4),
     }

@@ -177,17 +177,17 @@ def replay(name: str, task: PoolTask, seed: int, prior: Sequence[Group] = ()) ->
     A batch is proposed before the one before it has been told, as for workers that never wait.
     """
     search, goal = new_search(name, task, seed, prior), task.pool.best / CLOSE
-    found: list[float] = []
+    result: list[float] = []
     waiting = deque([search.propose(BATCH)])
     while points := waiting.popleft():
         waiting.append(search.propose(BATCH))
         costs = [task.pool.cost(point) for point in points]
         for cost in costs:
-            found.append(cost)
+            result.append(cost)
             if cost <= goal:
-                return found
+                return result
         search.tell(points, costs)
-    return found
+    return result
 
 
 def median_trials(runs: Sequence[Sequence[float]]) -> float:

@@ -119,12 +119,12 @@ class _Round:
 def _scaling(start: Start, seed: int, report: ReportStep) -> Scaling:
     task = layer_task(workload(_LAYER), Config.preset("pynq_z1"))
     points = task.space.sample(np.random.default_rng(seed), _POINTS)
-    found = []
+    result = []
     for _ in range(ROUNDS):
         report("rounds")
         one, two = (_round(start(count), task, points) for count in (1, 2))
-        found.append((one.cpu_s / two.cpu_s, two.under_way / one.under_way, one.wall_s / two.wall_s))
-    cpu, under_way, wall = (round(statistics.median(ratios), 3) for ratios in zip(*found, strict=True))
+        result.append((one.cpu_s / two.cpu_s, two.under_way / one.under_way, one.wall_s / two.wall_s))
+    cpu, under_way, wall = (round(statistics.median(ratios), 3) for ratios in zip(*result, strict=True))
     return Scaling(cpu, under_way, wall)
 
 

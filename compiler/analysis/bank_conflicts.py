@@ -53,7 +53,7 @@ class SharedAccess:
 
 def shared_accesses(kernel: GridKernel) -> tuple[SharedAccess, ...]:
     """The accesses of shared memory in a kernel, alike ones once, in program order."""
-    found: dict[tuple[str, bool, int, int, int], SharedAccess] = {}
+    result: dict[tuple[str, bool, int, int, int], SharedAccess] = {}
     passes_of: dict[_Pattern, int] = {}
     for access in ThreadProgram.of(kernel).accesses:
         if kernel.buffers[access.buffer].scope != "shared":
@@ -62,13 +62,13 @@ def shared_accesses(kernel: GridKernel) -> tuple[SharedAccess, ...]:
             passes = passes_of.setdefault(pattern, 0) or pattern.passes(kernel)
             passes_of[pattern] = passes
             key = (access.buffer, access.is_write, pattern.bytes, passes, pattern.least)
-            known = found.get(key)
-            found[key] = (
+            known = result.get(key)
+            result[key] = (
                 SharedAccess(access.buffer, _text(access), pattern.bytes, passes, pattern.least)
                 if known is None
                 else replace(known, count=known.count + 1)
             )
-    return tuple(found.values())
+    return tuple(result.values())
 
 
 def _text(access: ThreadAccess) -> str:

@@ -133,7 +133,7 @@ class Meeting:
         ranges = self.first.ranges(), self.second.ranges()
         both = {t for t in known if row[0].terms.get(t, 0) == row[1].terms.get(t)}
         a, b = (Linear({t: f for t, f in form.terms.items() if t not in both}, form.const) for form in row)
-        found: list[ir.Expr] = []
+        result: list[ir.Expr] = []
         while a.terms and b.terms:
             (one, factor), (two, other) = (max(form.terms.items(), key=lambda item: abs(item[1])) for form in (a, b))
             a, b = a + Linear({one: -factor}), b + Linear({two: -other})
@@ -141,8 +141,8 @@ class Meeting:
             if factor != other or max(high - least, most - low) >= abs(factor):
                 break
             if one == two:
-                found.append(one)
-        return found
+                result.append(one)
+        return result
 
     # --- comparison of elements
 

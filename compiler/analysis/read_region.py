@@ -143,14 +143,14 @@ def within_limits(
     spans = accesses_region(reader, accesses, buffer, outer, ranges)
     if not limits:
         return spans
-    found = []
+    result = []
     for dimension, span in enumerate(spans):
         forms = [index_form(reader, indices[dimension], ranges) for indices in accesses]
         edges = [limited_bounds(form, ranges, limits) for form in forms]
         low, high = reduce(lambda a, b: (smaller(a[0], b[0], ranges), larger(a[1], b[1], ranges)), edges)
         floor, ceil = larger(span.floor, low, ranges), smaller(span.ceil, high, ranges)
-        found.append(replace(span, floor=floor, ceil=ceil))
-    return found
+        result.append(replace(span, floor=floor, ceil=ceil))
+    return result
 
 
 def index_form(leaf: LeafBlock, index: ir.Expr, ranges: Ranges) -> Linear:

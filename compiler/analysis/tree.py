@@ -44,11 +44,11 @@ class Tree:
 
     def path(self, index: int) -> Path:
         """The path of a statement."""
-        found: list[ir.Stmt] = []
+        result: list[ir.Stmt] = []
         while index >= 0:
-            found.append(self.statements[index])
+            result.append(self.statements[index])
             index = self.parents[index]
-        return tuple(reversed(found))
+        return tuple(reversed(result))
 
 
 @by_identity(most=64)

@@ -40,13 +40,13 @@ def region_written(leaf: LeafBlock, buffer: ir.Buffer, outer: set[str], ranges: 
     forms = [_inner_form(index_form(leaf, index, ranges), outer, ranges) for index in indices]
     spans = access_region(leaf, indices, buffer, outer, ranges)
     conditions = _inner_conditions(leaf, forms, outer)
-    found = _proven(forms, conditions, spans, outer, ranges)
-    if not isinstance(found, str):
-        return found
+    result = _proven(forms, conditions, spans, outer, ranges)
+    if not isinstance(result, str):
+        return result
     listed = _listed(leaf, [index_form(leaf, index, ranges) for index in indices], conditions, spans, outer)
     if listed is None:
         rule = f"{where} must read a region of {buffer.name} that is computed without gaps"
-        raise ScheduleError(f"{rule}, got {found}")
+        raise ScheduleError(f"{rule}, got {result}")
     return listed
 
 

@@ -28,16 +28,16 @@ def loop_ranges(stmt: ir.Stmt, known: Ranges | None = None, *, axes: bool = Fals
     variables outside `known` has none.
     """
     scalars = known or {}
-    found = dict(scalars)
+    result = dict(scalars)
     for inner in ir.walk(stmt):
         headers: tuple[ir.For | ir.Axis, ...] = (inner,) if isinstance(inner, ir.For) else ()
         if axes and isinstance(inner, ir.Block):
             headers = inner.axes
         for header in headers:
             if isinstance(header.extent, int) or var_names(header.extent) <= scalars.keys():
-                low, high = found.get(header.var, (0, 0))
-                found[header.var] = (low, max(high, last_value(header.extent, scalars)))
-    return found
+                low, high = result.get(header.var, (0, 0))
+                result[header.var] = (low, max(high, last_value(header.extent, scalars)))
+    return result
 
 
 def last_value(extent: ir.Extent, ranges: Ranges) -> int:

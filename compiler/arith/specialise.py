@@ -110,16 +110,16 @@ def scalars_of(fn: ir.Function, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
     Raises:
         SpecialiseError: two dimensions disagree, or no dimension determines a symbol.
     """
-    found: dict[str, tuple[int, str]] = {}
+    result: dict[str, tuple[int, str]] = {}
     for name in (name for name in fn.params if name in shapes):
         for extent, size in zip(fn.buffers[name].shape, shapes[name], strict=False):
             if isinstance(extent, ir.Var):
-                value, first = found.setdefault(extent.name, (size, name))
+                value, first = result.setdefault(extent.name, (size, name))
                 if value != size:
                     got = f"{value} in {first} and {size} in {name}"
                     raise SpecialiseError(f"{fn.name}: {extent.name} must be the same everywhere, got {got}")
     for symbol in fn.scalars:
-        if symbol not in found:
+        if symbol not in result:
             rule = f"{symbol} must be a dimension of an array that is given"
             raise SpecialiseError(f"{fn.name}: {rule}, got none; call specialise(fn, {{{symbol!r}: ...}}) first")
-    return {symbol: found[symbol][0] for symbol in fn.scalars}
+    return {symbol: result[symbol][0] for symbol in fn.scalars}

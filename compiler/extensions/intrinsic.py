@@ -99,22 +99,22 @@ def machine_intrinsics(config: Config) -> list[Intrinsic]:
 
     ExtensionError where the extension of a plug-in is not loaded.
     """
-    found = []
+    result = []
     for plug_in in config.extensions:
         try:
-            found.append(extension_intrinsic(extension_of(config, plug_in), config.plain))
+            result.append(extension_intrinsic(extension_of(config, plug_in), config.plain))
         except IntrinsicError:
             continue
-    return found
+    return result
 
 
 def _class_of(config: Config, plug_in: PlugIn) -> type[isa.Instruction]:
     """The class of the plug-in's instructions; LoweringError where the machine lacks it."""
-    found = isa_of(config).format_named(plug_in.name)
-    if found is None or found.plug_in is None or replace(plug_in, unit=found.plug_in.unit) != found.plug_in:
-        got = ", ".join(each.label for each in config.extensions) or "none"
+    result = isa_of(config).format_named(plug_in.name)
+    if result is None or result.plug_in is None or replace(plug_in, unit=result.plug_in.unit) != result.plug_in:
+        got = ", ".join(extension.label for extension in config.extensions) or "none"
         raise LoweringError(f"extension {plug_in.name}: machine must have {plug_in.label}, got {got}; extend it first")
-    return found.cls
+    return result.cls
 
 
 # --- instructions of CPUs -------------------------------------------------------------------------

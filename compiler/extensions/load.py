@@ -40,7 +40,7 @@ class ExtensionUnit:
 
     def plug_ins(self, config: Config) -> PlugInUnit:
         """What a plain machine gets; ExtensionError where it does not fit."""
-        made = tuple(each.plug_in(config, self.name) for each in self.instructions)
+        made = tuple(instruction.plug_in(config, self.name) for instruction in self.instructions)
         stage = self.stage.plug_in_stage(config, self.name) if self.stage is not None else None
         unit = self._with_datapath(PlugInUnit(made, stage))
         check_datapath(config, unit)
@@ -85,7 +85,7 @@ def unit_of(where: str, declared: Declared) -> ExtensionUnit:
 
 def _check_states(parts: Sequence[Part], instructions: Sequence[Extension]) -> None:
     """Names of states differ, and each state that is read is written somewhere."""
-    written = [state for each in instructions for state in each.updates]
+    written = [state for instruction in instructions for state in instruction.updates]
     known: dict[str, State] = {}
     for state in (*written, *(state for part in parts for state in _read(part))):
         if known.setdefault(state.name, state) is not state:
@@ -153,9 +153,9 @@ def load_extension(source: Source) -> LoadedExtension:
     """Make an extension known to this process, which can then read what names it: programs and
     configurations.
     """
-    found = LoadedExtension(source if callable(source) else _declaration(str(source)))
-    register(source if callable(source) else str(source), found.plug_ins)
-    return found
+    result = LoadedExtension(source if callable(source) else _declaration(str(source)))
+    register(source if callable(source) else str(source), result.plug_ins)
+    return result
 
 
 def extension_of(config: Config, plug_in: PlugIn) -> Extension:

@@ -96,7 +96,7 @@ def check_operand(where: str, operand: str, state: State, dtype: str, shape: Seq
     """ExtensionError unless an operand is a row of the state or the whole state."""
     shapes = [state.row_shape] + ([state.whole_shape] if state.rows > 1 else [])
     if dtype != state.dtype or tuple(shape) not in shapes:
-        choices = " or ".join(f"{state.dtype}{list(each)}" for each in shapes)
+        choices = " or ".join(f"{state.dtype}{list(item)}" for item in shapes)
         raise ExtensionError(f"{where}: {operand} must be {choices} of state {state.name}, got {dtype}{list(shape)}")
 
 

@@ -119,8 +119,8 @@ class StepText:
         indent = _INDENT * depth
         match stmt:
             case ir.Seq(stmts=stmts):
-                for each in stmts:
-                    yield from self._statement(each, depth)
+                for item in stmts:
+                    yield from self._statement(item, depth)
             case ir.For(var=var, body=body):
                 self._known[var] = (0, stmt.size - 1)
                 yield f"{indent}for {_variable(var)} in range({stmt.size}):"

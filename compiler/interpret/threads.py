@@ -190,16 +190,16 @@ class _Launch:
 
     def pass_warps(self, threads: list[_Thread]) -> bool:
         """Lets the warps whose threads wait at a barrier of their own pass it; whether any did."""
-        found = False
+        result = False
         for number in {thread.warp for thread in threads}:
             warp = [thread for thread in threads if thread.warp == number]
             if any(not thread.done and thread.stop and thread.stop[1] is not ir.BarrierScope.BLOCK for thread in warp):
                 self.check_meeting(warp)
-                found = True
+                result = True
                 for thread in warp:
                     orders = thread.stop is not None and thread.stop[1] is ir.BarrierScope.WARP
                     thread.stop, thread.passed = None, thread.passed + orders
-        return found
+        return result
 
     def thread(self, block: tuple[int, ...], index: tuple[int, ...], shared: _Arrays, notes: _Notes) -> _Thread:
         """A thread at its beginning."""

@@ -265,9 +265,9 @@ def _intrinsic_call(nest: ir.For) -> ir.Stmt:
     first: Substitution = {loop.var: ir.Const(0) for loop in own}  # an entry begins where its loops do
     values = {axis: ir.substitute(value, first) for axis, value in _axis_values(block).items()}
     body = _remove_blocks(_drop_predicates(replace(nest, annotations={})))
-    found = ir.IntrinsicCall(map_match(match, lambda expr: ir.substitute(expr, values)), body)
+    result = ir.IntrinsicCall(map_match(match, lambda expr: ir.substitute(expr, values)), body)
     predicate = predicate_of(conjuncts(block.predicate))
-    return found if predicate is None else ir.If(predicate, found)
+    return result if predicate is None else ir.If(predicate, result)
 
 
 def _entry_size(match: Match) -> int:

@@ -157,9 +157,9 @@ class _Checker:
         known = self.types.get(id(expr))
         if known is not None and known[1][1] <= bound | live:
             return known[1]
-        found = self.checked(expr, bound, live)
-        self.types[id(expr)] = (expr, found)
-        return found
+        result = self.checked(expr, bound, live)
+        self.types[id(expr)] = (expr, result)
+        return result
 
     def checked(self, expr: ir.Expr, bound: _Bound, live: _Bound) -> _Seen:
         """The type of an expression and the names it uses, its operands checked."""

@@ -46,19 +46,19 @@ def deal_fragments(fn: ir.Function) -> ir.Function:
 
 def _layouts(fn: ir.Function) -> dict[str, Fragment]:
     """The fragment that each buffer in "warp" consists of, by the steps that access it."""
-    found: dict[str, Fragment] = {}
+    result: dict[str, Fragment] = {}
     for call in ir.find(fn.body, ir.IntrinsicCall):
         for operand, name in call.match.buffers.items():
             if fn.buffers[name].scope != WARP:
                 continue
             fragment = call.match.intrinsic.fragments[operand]
-            if found.setdefault(name, fragment) != fragment:
+            if result.setdefault(name, fragment) != fragment:
                 raise PassError(f"{fn.name}: the buffer {name} in warp must have one layout, got that of several steps")
     for name, buffer in fn.buffers.items():
-        if buffer.scope == WARP and name not in found:
+        if buffer.scope == WARP and name not in result:
             rule = "must be the operand of a tensorized step, which says which lane holds what"
             raise PassError(f"{fn.name}: the buffer {name} in warp {rule}, got none")
-    return found
+    return result
 
 
 def _dealt_buffer(buffer: ir.Buffer, fragment: Fragment) -> ir.Buffer:

@@ -64,16 +64,16 @@ def axis_of(loop: ir.For) -> str | None:
 
 def accessed_buffers(stmt: ir.Stmt) -> list[str]:
     """The buffers that a statement reads or writes, in the order of their first access."""
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     for inner in ir.walk(stmt):
         exprs: tuple[ir.Expr, ...] = ()
         match inner:
             case ir.Store(buffer=buffer, indices=indices, value=value):
-                exprs, found[buffer] = (*indices, value), None
+                exprs, result[buffer] = (*indices, value), None
             case ir.If(cond=cond):
                 exprs = (cond,)
-        found |= {e.buffer: None for expr in exprs for e in ir.find(expr, ir.Load)}
-    return list(found)
+        result |= {e.buffer: None for expr in exprs for e in ir.find(expr, ir.Load)}
+    return list(result)
 
 
 def _top_allocs(body: ir.Stmt) -> tuple[list[str], ir.Stmt]:
@@ -135,16 +135,16 @@ def _launch(fn: ir.Function, nest: ir.Stmt, own: list[str]) -> ir.Stmt:
 
 def _extents(fn: ir.Function, nest: ir.Stmt) -> dict[str, ir.Extent]:
     """The extent of each axis of the grid that a nest uses."""
-    found: dict[str, ir.For] = {}
+    result: dict[str, ir.For] = {}
     for loop in (stmt for stmt in ir.find(nest, ir.For) if axis_of(stmt)):
         axis = str(axis_of(loop))
-        first = found.setdefault(axis, loop)
+        first = result.setdefault(axis, loop)
         if first.extent != loop.extent:
             rule = f"the loops of {axis} must have one extent, {extent_text(first.extent)} as {first.var}"
             raise PassError(f"{fn.name}: {rule}, got {extent_text(loop.extent)} for {loop.var}")
         if axis in THREAD_AXES and not isinstance(loop.extent, int):
             raise PassError(f"{fn.name}: the extent of {axis} must be a number, got {extent_text(loop.extent)}")
-    return {axis: loop.extent for axis, loop in found.items()}
+    return {axis: loop.extent for axis, loop in result.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +199,14 @@ def _axes_inside(stmt: ir.Stmt) -> set[str]:
 
 def _variables(stmt: ir.Stmt) -> set[str]:
     """The variables in the expressions of a statement."""
-    found: set[str] = set()
+    result: set[str] = set()
     for inner in ir.walk(stmt):
         match inner:
             case ir.Store(indices=indices, value=value):
-                found |= set().union(*(var_names(expr) for expr in (*indices, value)))
+                result |= set().union(*(var_names(expr) for expr in (*indices, value)))
             case ir.If(cond=cond):
-                found |= var_names(cond)
-    return found
+                result |= var_names(cond)
+    return result
 
 
 # --- launches -------------------------------------------------------------------------------------

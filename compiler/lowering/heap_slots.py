@@ -83,15 +83,15 @@ def _place_in_parallel(stmt: ir.Stmt, buffers: _Buffers) -> ir.Stmt:
 
 def _own_allocs(stmt: ir.Stmt) -> Iterator[str]:
     """The buffers allocated in `stmt` outside its parallel loops."""
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     pending = [stmt]
     while pending:
         inner = pending.pop()
         if isinstance(inner, ir.Alloc):
-            found.update(dict.fromkeys(inner.buffers))
+            result.update(dict.fromkeys(inner.buffers))
         if not (isinstance(inner, ir.For) and inner.kind is ir.LoopKind.PARALLEL):
             pending.extend(ir.children(inner))
-    return iter(found)
+    return iter(result)
 
 
 def _spilled(names: Iterable[str], buffers: _Buffers) -> list[str]:
@@ -132,33 +132,33 @@ def _sequence(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
 
 def _accessed(stmt: ir.Stmt) -> set[str]:
     """The buffers that a statement reads, writes or prefetches."""
-    found: set[str] = set()
+    result: set[str] = set()
     seen: set[int] = set()
     for inner in ir.walk(stmt):
         match inner:
             case ir.Store(buffer=buffer, indices=indices, value=value):
-                found.add(buffer)
-                found |= _loaded((*indices, value), seen)
+                result.add(buffer)
+                result |= _loaded((*indices, value), seen)
             case ir.Prefetch(buffer=buffer, indices=indices):
-                found.add(buffer)
-                found |= _loaded(indices, seen)
+                result.add(buffer)
+                result |= _loaded(indices, seen)
             case ir.If(cond=cond):
-                found |= _loaded((cond,), seen)
-    return found
+                result |= _loaded((cond,), seen)
+    return result
 
 
 def _loaded(exprs: Iterable[ir.Expr], seen: set[int]) -> set[str]:
     """The buffers that expressions load; nodes in `seen`, by identity, are skipped."""
-    found: set[str] = set()
+    result: set[str] = set()
     pending = list(exprs)
     while pending:
         expr = pending.pop()
         if id(expr) not in seen:
             seen.add(id(expr))
             if isinstance(expr, ir.Load):
-                found.add(expr.buffer)
+                result.add(expr.buffer)
             pending.extend(ir.operands(expr))
-    return found
+    return result
 
 
 # --- slots ----------------------------------------------------------------------------------------

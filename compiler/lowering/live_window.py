@@ -70,17 +70,17 @@ def _narrowed(limits: Iterable[Limit], outer: Collection[str], ranges: Ranges) -
 
     A fused loop that is split over threads has such a limit: `o * 256 + ty * 16 + tx < 64`.
     """
-    found = dict(ranges)
+    result = dict(ranges)
     for part, _, most in limits:
         if most is None or most.terms:
             continue
         least = linear_bounds(part, ranges)[0]
         for term, factor in part.terms.items():
             if isinstance(term, ir.Var) and factor > 0 and term.name not in outer:
-                low, high = found[term.name]
+                low, high = result[term.name]
                 room = (most.const - least) // factor + bounds(term, ranges)[0]
-                found[term.name] = low, max(low, min(high, room))
-    return found
+                result[term.name] = low, max(low, min(high, room))
+    return result
 
 
 def _last_index(extent: ir.Extent, ranges: Ranges) -> int:

@@ -89,5 +89,5 @@ def _check_arguments(fn: ir.Function, target: Target) -> None:
             f"lower of {fn.name}: target must be a Target (Target.named gives one), got {type(target).__name__}"
         )
     lowered = (s for s in ir.walk(fn.body) if isinstance(s, ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall | ir.Prefetch))
-    if (found := next(lowered, None)) is not None:
-        raise PassError(f"lower of {fn.name}: fn must not be lowered already, got {type(found).__name__}")
+    if (candidate := next(lowered, None)) is not None:
+        raise PassError(f"lower of {fn.name}: fn must not be lowered already, got {type(candidate).__name__}")

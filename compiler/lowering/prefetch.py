@@ -88,12 +88,12 @@ def _prefetch_sites(fn: ir.Function) -> Iterator[_PrefetchSite]:
 def _prefetches(fn: ir.Function, site: _PrefetchSite, ranges: Domains, names: Names) -> Iterator[ir.Stmt]:
     """The prefetches at the start of an iteration; none of regions that do not move."""
     buffer = fn.buffers[site.buffer]
-    found: list[_Region] = []
+    result: list[_Region] = []
     for indices in read_indices(site.leaf.block, buffer.name):
         region = access_region(site.leaf, indices, buffer, site.outer, ranges)
         if any(site.loop.var in var_names(term) for span in region for term in span.offset.terms):
-            _merge_into(found, region, ranges)
-    for region in found:
+            _merge_into(result, region, ranges)
+    for region in result:
         whole = [span.clamped(ranges).full(ranges) for span in region]
         tables = {e.buffer for s in whole for t in s.offset.terms for e in ir.find(t, ir.Load)}
         if all(site.persists(name) for name in tables):

@@ -71,18 +71,18 @@ def candidates(
     request = PackedRequest(result, view, config, threads, name)
     cores = machine_cores(config) if intrinsics is None else of_intrinsics(intrinsics)
     others: dict[str, list[str]] = {}
-    found: list[MappedOperator] = []
+    results: list[MappedOperator] = []
     refused: list[Refusal] = []
     for core, computation in _computations(sums_of(result), cores, others):
         for mapping in mappings(computation, core):
-            _try(found, refused, mapping, request)
+            _try(results, refused, mapping, request)
     named = [Refusal(", ".join(names), reason) for reason, names in others.items()]
-    if not found and not refused:
+    if not results and not refused:
         why = "; ".join(map(str, named))
         raise MapError(f"map {name}: some intrinsic must cover the expression, got none; {why}", others=tuple(named))
-    if not found:
+    if not results:
         raise MapError(f"map {name}: some mapping must be legal, got none; {refused[0]}", refused=tuple(refused))
-    ordered = sorted(found, key=lambda operator: operator.rough_cost)
+    ordered = sorted(results, key=lambda operator: operator.rough_cost)
     return MappingCandidates(tuple(ordered), tuple(refused), tuple(named))
 
 
@@ -167,7 +167,7 @@ def applications(output: te.Tensor, intrinsic: Intrinsic) -> Applications:
         computations = list(contractions(sums, core)) if core.is_only_step else [element_wise(sums, [core])[1]]
     except MapError as error:
         return Applications((), str(error))
-    found = [Mapping(each, groups) for each in computations for groups in _groups(each, core)]
+    found = [Mapping(computation, groups) for computation in computations for groups in _groups(computation, core)]
     return Applications(tuple(sorted(found, key=lambda mapping: -mapping.used)))
 
 

@@ -196,11 +196,11 @@ def _of_dtypes(
     """The bindings whose tensors have the types of the entries; MapError if there are none."""
     types = [{name: _dtype(part, tensors) for name, part in binding.items()} for binding in bindings]
     wanted = {name: entries[name].dtype for name in types[0]}
-    found = [binding for binding, own in zip(bindings, types, strict=True) if own == wanted]
-    if not found:
+    result = [binding for binding, own in zip(bindings, types, strict=True) if own == wanted]
+    if not result:
         rule = f"{', '.join(wanted)} must be {', '.join(wanted.values())}"
         raise MapError(f"{rule}, got {', '.join(types[0].values())}")
-    return found
+    return result
 
 
 def _dtype(part: ir.Expr, tensors: Mapping[str, te.Tensor]) -> str:
@@ -273,10 +273,10 @@ def _simplified_indices(expr: ir.Expr, ranges: Mapping[str, Range]) -> ir.Expr:
 
 def _divisors(value: ir.Expr, extents: Mapping[str, int]) -> dict[str, int]:
     """The constant by which each axis is divided, where it divides the extent."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for e in ir.walk_expr(value):
         match e:
             case ir.Binary(op="floordiv" | "mod", a=ir.Var(name=axis), b=ir.Const(value=divisor)):
                 if 1 < int(divisor) < extents[axis] and extents[axis] % int(divisor) == 0:
-                    found.setdefault(axis, int(divisor))
-    return found
+                    result.setdefault(axis, int(divisor))
+    return result

@@ -70,7 +70,7 @@ def _is_step(tensor: te.Tensor) -> bool:
 def _shared(sums: te.Tensor) -> dict[str, te.Tensor]:
     """The stages below `sums` that are read several times, each after those that it reads."""
     counts: dict[str, int] = {}
-    found: dict[str, te.Tensor] = {}
+    result: dict[str, te.Tensor] = {}
     moved: dict[str, ir.Load] = {}
 
     def visit(tensor: te.Tensor) -> None:
@@ -83,12 +83,12 @@ def _shared(sums: te.Tensor) -> dict[str, te.Tensor]:
             counts[load.buffer] = counts.get(load.buffer, 0) + 1
             moved.update({load.buffer: load} if load.indices != here else {})
         for source in inner.values():
-            if source.name not in found:
+            if source.name not in result:
                 visit(source)
-                found[source.name] = source
+                result[source.name] = source
 
     visit(sums)
-    shared = {name: tensor for name, tensor in found.items() if counts[name] > 1}
+    shared = {name: tensor for name, tensor in result.items() if counts[name] > 1}
     for name in shared:
         if name in moved:
             rule = f"{name}, which is read several times, must be read at the index of its reader"
@@ -249,11 +249,11 @@ class _Plan:
 
 def _inputs(stage: Stage) -> list[te.Tensor]:
     """The tensors below a stage that are no steps, in the order in which they are read."""
-    found: list[te.Tensor] = []
+    result: list[te.Tensor] = []
     for tensor in stage.reads:
         inner = tensor.stage
-        found += _inputs(inner) if _is_step(tensor) and isinstance(inner, Stage) else [tensor]
-    return list(te.expr.merge_unique(tuple(found)))
+        result += _inputs(inner) if _is_step(tensor) and isinstance(inner, Stage) else [tensor]
+    return list(te.expr.merge_unique(tuple(result)))
 
 
 def _entry_dtype(core: Core, name: str) -> str:

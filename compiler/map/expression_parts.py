@@ -66,8 +66,8 @@ class Table:
 
     def packed(self, name: str) -> te.Tensor:
         """The entry as a computation over the plain tensor."""
-        found: te.Tensor = te.compute(self.entry, lambda *at: self.source[self._indices(at)], name)
-        return found
+        result: te.Tensor = te.compute(self.entry, lambda *at: self.source[self._indices(at)], name)
+        return result
 
     def _indices(self, at: tuple[te.Value, ...]) -> tuple[te.Value, ...]:
         shape = tuple(map(int, self.source.shape))

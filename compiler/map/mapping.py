@@ -85,10 +85,10 @@ def _plain(axes: tuple[str, ...]) -> list[str]:
 def intrinsic_extents(intrinsic: Intrinsic) -> dict[str, int]:
     """The extents of the axes of an intrinsic, spatial ones first."""
     stage = _stage(intrinsic)
-    found = dict(zip(map(axis_name, stage.axes), stage.shape, strict=True))
+    result = dict(zip(map(axis_name, stage.axes), stage.shape, strict=True))
     if stage.reduction is not None:
-        found |= {axis_name(axis.name): axis.extent for axis in stage.reduction.axes}
-    return found
+        result |= {axis_name(axis.name): axis.extent for axis in stage.reduction.axes}
+    return result
 
 
 def _stage(intrinsic: Intrinsic) -> Stage:
@@ -99,11 +99,11 @@ def _stage(intrinsic: Intrinsic) -> Stage:
 
 def signatures(computation: Computation) -> dict[str, Signature]:
     """The operands that each axis indexes."""
-    found = {}
+    result = {}
     for axis in computation.extents:
         reads = {name for name, access in computation.operands.items() if axis in access.axes}
-        found[axis] = frozenset(reads | ({RESULT} if axis in computation.spatial else set()))
-    return found
+        result[axis] = frozenset(reads | ({RESULT} if axis in computation.spatial else set()))
+    return result
 
 
 def mappings(computation: Computation, core: Core) -> Iterator[Mapping]:
@@ -188,7 +188,7 @@ class OuterLoops:
 
     @cached_property
     def _parts(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {"sections": [], "phases": [], "free": [], "taps": []}
+        result: dict[str, list[str]] = {"sections": [], "phases": [], "free": [], "taps": []}
         computation = self.mapping.computation
         divided = {
             axis for name in computation.streamed for f in computation.operands[name].forms for axis in f.divided_axes
@@ -197,13 +197,13 @@ class OuterLoops:
             if axis in self.mapping.mapped:
                 continue
             if RESULT not in signature:
-                found["taps"].append(axis)
+                result["taps"].append(axis)
             elif computation.held not in signature:
-                found["free"].append(axis)
+                result["free"].append(axis)
             else:
                 alone = signature == {RESULT, computation.held}
-                found["phases" if alone or axis in divided else "sections"].append(axis)
-        return found
+                result["phases" if alone or axis in divided else "sections"].append(axis)
+        return result
 
     @property
     def sections(self) -> list[str]:

@@ -145,21 +145,21 @@ def _indices(form: PackedForm, operand: PackedOperand, named: dict[str, Any]) ->
     if terms is not None:
         blocks[terms], entry[terms] = named["ci"], named["i"]
     places = {axis: named[form.name(axis)] for axis in form.computation.extents if form.name(axis) in named}
-    found: list[Any] = []
+    result: list[Any] = []
     vector: list[Any] = []
     for dimension in operand.dimensions:
         match dimension:
             case BlockDim(axis):
-                found.append(blocks[axis])
+                result.append(blocks[axis])
             case LoopDim(axis):
-                found.append(places[axis])
+                result.append(places[axis])
             case VectorDim(axes, count):
                 fused = _fused(form, axes, places)
-                found.append(fused // count)
+                result.append(fused // count)
                 vector.append(fused % count)
             case WindowDim():
-                found.append(value_of(dimension.moves, places))
-    return (*found, *vector, *(entry[axis] for axis in operand.entry))
+                result.append(value_of(dimension.moves, places))
+    return (*result, *vector, *(entry[axis] for axis in operand.entry))
 
 
 def _fused(form: PackedForm, axes: tuple[str, ...], places: MappingOf[str, Any]) -> Any:  # noqa: ANN401  an index

@@ -90,12 +90,12 @@ class PackedForm:
     @cached_property
     def window_buffers(self) -> MappingOf[str, Buffer]:
         """The buffer of each streamed operand's window."""
-        found = {}
+        result = {}
         for step in self.computation.steps:
             for operand, read in step.reads.items():
                 if isinstance(read, FromOperand) and read.name != self.computation.held:
-                    found[read.name] = Buffer[step.intrinsic.scopes[operand].upper()]
-        return found
+                    result[read.name] = Buffer[step.intrinsic.scopes[operand].upper()]
+        return result
 
     def require_whole_entries(self) -> None:
         """MapError where an operand of the input buffer is a vector that is less than an entry."""
@@ -139,13 +139,13 @@ class PackedForm:
             rule = f"{self.output.name} looks results up in {', '.join(tables)}, so the machine must have a stage"
             raise MapError(f"{rule} on the way out, got none")
         try:
-            found = stage_intrinsic(self.config)
+            result = stage_intrinsic(self.config)
         except IntrinsicError as error:
             raise MapError(str(error)) from None
-        if len(tables) != 1 or len(found.tables) != 1:
-            got = f"{', '.join(tables)} for {', '.join(sorted(found.tables)) or 'none'}"
-            raise MapError(f"{self.output.name} and stage {found.name} must have one table, got {got}")
-        return found
+        if len(tables) != 1 or len(result.tables) != 1:
+            got = f"{', '.join(tables)} for {', '.join(sorted(result.tables)) or 'none'}"
+            raise MapError(f"{self.output.name} and stage {result.name} must have one table, got {got}")
+        return result
 
     @cached_property
     def result_table(self) -> tuple[str, Table] | None:

@@ -242,13 +242,13 @@ def axis_values(
 
 def _digits(fused: te.Value, extents: MappingOf[str, int]) -> dict[str, te.Value]:
     """The value of each fused axis, the last of which varies fastest."""
-    found: dict[str, te.Value] = {}
+    result: dict[str, te.Value] = {}
     members = list(extents)
     for place, member in enumerate(members):
         below = prod(extents[later] for later in members[place + 1 :])
         value = fused // below if below > 1 else fused
-        found[member] = value % extents[member] if place else value
-    return found
+        result[member] = value % extents[member] if place else value
+    return result
 
 
 def value_of(form: IndexForm, values: MappingOf[str, Index]) -> te.Value:

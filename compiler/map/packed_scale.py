@@ -62,7 +62,7 @@ class PackedScale:
             MapError: lanes and positions index one dimension together.
         """
         lanes = {*self.form.loops.sections, *self.form.mapping.groups[self.form.axes[1]]}
-        found = []
+        result = []
         for dimension, index in enumerate(self._index):
             axes = var_names(index)
             if axes and axes <= lanes:
@@ -70,8 +70,8 @@ class PackedScale:
             if axes & (lanes | self.form.mapping.mapped):
                 got = f"{self.plain.name}[{', '.join(map(ir.expr_text, self._index))}]"
                 raise MapError(f"{self.plain.name} must have one element for each lane of results, got {got}")
-            found.append(dimension)
-        return found
+            result.append(dimension)
+        return result
 
     @property
     def classes(self) -> int:
@@ -82,13 +82,13 @@ class PackedScale:
         """The places along an axis of the result from which on the elements of a lane follow one
         another in another step.
         """
-        found: set[int] = set()
+        result: set[int] = set()
         for dimension in self.kept:
             index = IndexForm({}, 0, self._index[dimension])
             if axis in index.axes:
                 extents = {other: self.form.computation.extents[other] if other == axis else 1 for other in index.axes}
-                found |= _breaks(np.diff(form_values(index, extents).reshape(-1)))
-        return found
+                result |= _breaks(np.diff(form_values(index, extents).reshape(-1)))
+        return result
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -132,12 +132,12 @@ class PackedScale:
 
 def _breaks(steps: npt.NDArray[np.int64]) -> set[int]:
     """Where runs of equal steps end, the longest one first."""
-    found: set[int] = set()
+    result: set[int] = set()
     first = 0
     while (changes := np.flatnonzero(steps[first:] != steps[first : first + 1])).size:
         first += int(changes[0]) + 1
-        found.add(first)
-    return found
+        result.add(first)
+    return result
 
 
 def whole_axes(form: PackedForm) -> list[ir.Expr]:

@@ -25,12 +25,12 @@ def share_read(form: PackedForm) -> float:
 
 def borders(form: PackedForm, axis: str | None) -> set[int]:
     """The places along an axis of the result from which on other terms are left out."""
-    found: set[int] = set()
+    result: set[int] = set()
     for window in _windows(form):
         inside, results = _reads_inside(form, window)
         if axis in results:
-            found = set((1 + np.flatnonzero((inside[1:] != inside[:-1]).any(axis=1))).tolist())
-    return found
+            result = set((1 + np.flatnonzero((inside[1:] != inside[:-1]).any(axis=1))).tolist())
+    return result
 
 
 def _windows(form: PackedForm) -> tuple[WindowDim, ...]:
@@ -98,14 +98,14 @@ def tiling_problem(form: PackedForm, scale: PackedScale | None) -> TilingProblem
 
 def _cycles(form: PackedForm) -> StepCycles:
     """The cost of all steps of a term; one cycle where the machine's own units compute it."""
-    found: list[StepCycles] = []
+    result: list[StepCycles] = []
     for step in form.computation.steps:
         immediates = {name: int(read.value) for name, read in step.reads.items() if isinstance(read, ir.Const)}
-        found += [step.intrinsic.cycles(immediates)] if step.intrinsic.cycles else []
-    if not found:
+        result += [step.intrinsic.cycles(immediates)] if step.intrinsic.cycles else []
+    if not result:
         return StepCycles(1, 0)
-    plain = len(form.computation.steps) - len(found)
-    return StepCycles(plain + sum(cost.step for cost in found), sum(cost.pause for cost in found))
+    plain = len(form.computation.steps) - len(result)
+    return StepCycles(plain + sum(cost.step for cost in result), sum(cost.pause for cost in result))
 
 
 def _window(form: PackedForm) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _window(form: PackedForm) -> dict[str, Any]:
 def _window_of(form: PackedForm, name: str) -> dict[str, int]:
     operand = form.streamed[name]
     taps = {axis: form.computation.extents[axis] for axis in form.loops.taps if axis != form.mapping.chunk}
-    found: dict[str | None, tuple[int, int]] = {}
+    result: dict[str | None, tuple[int, int]] = {}
     unit = _entries(form, operand, form.window_buffers[name])
     unit *= prod(form.computation.extents[axis] for axis in operand.loops if axis in (*taps, *form.loops.phases))
     for window in operand.windows:
@@ -127,10 +127,10 @@ def _window_of(form: PackedForm, name: str) -> dict[str, int]:
         span = 1 + window.reach
         span += sum(stride * (taps[axis] - 1) for axis, stride in window.strides.items() if axis in taps)
         if moving is not None:
-            found[moving] = window.strides[moving], span
+            result[moving] = window.strides[moving], span
         else:
             unit *= span
-    rows, cols = (found.get(axis, (1, 1)) if axis else (1, 1) for axis in form.loops.tiled)
+    rows, cols = (result.get(axis, (1, 1)) if axis else (1, 1) for axis in form.loops.tiled)
     return dict(zip(("row_step", "row_span", "col_step", "col_span", "unit"), (*rows, *cols, unit), strict=True))
 
 

@@ -145,12 +145,12 @@ def _copy_block(name: str, axes: list[str], buffer: ir.Buffer, source: str, targ
 def _axis_names(fn: ir.Function, indices: Indices) -> list[str]:
     """Names for the axes of a copy: those of the buffer's index axes, never a symbol's."""
     names, symbols = Names(fn.scalars), set(fn.scalars)
-    found: list[str] = []
+    result: list[str] = []
     for dimension, index in enumerate(indices):
         own = [name for term in linear(index).terms if isinstance(term, ir.Var) and (name := term.name) not in symbols]
         name = own[0] if own else f"vi{dimension}"
-        found.append(names.fresh(name if name not in names else f"{name}{dimension}", "v"))
-    return found
+        result.append(names.fresh(name if name not in names else f"{name}{dimension}", "v"))
+    return result
 
 
 def _reading(old: str, new: str, at: Indices | None = None) -> Change:

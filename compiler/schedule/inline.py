@@ -136,7 +136,7 @@ def reverse_inline(fn: ir.Function, block: str) -> ir.Function:
 def _only_producer(fn: ir.Function, consumer: LeafBlock, where: str) -> tuple[LeafBlock, Indices]:
     """The producer of the consumer's operand, and the indices of the consumer's read."""
     axes = {axis.var for axis in consumer.block.axes}
-    found: list[str] = []
+    result: list[str] = []
     for buffer, domain in fn.buffers.items():
         accesses, order = read_indices(consumer.block, buffer), leaves(fn)
         for writer in writers_of(order, buffer):
@@ -145,9 +145,9 @@ def _only_producer(fn: ir.Function, consumer: LeafBlock, where: str) -> tuple[Le
                 extents = tuple(consumer.axis_of(i.name).extent for i in accesses[0] if isinstance(i, ir.Var))
                 if extents == domain.shape and [r.name for r in readers_of(order, buffer)] == [consumer.name]:
                     return writer, accesses[0]
-            found += [f"{buffer}[{index_text(indices)}]" for indices in accesses]
+            result += [f"{buffer}[{index_text(indices)}]" for indices in accesses]
     rule = "one computed buffer must be read by this block alone, all of it, at its own axes"
-    raise ScheduleError(f"{where}: {rule}, got {', '.join(found) or 'none'}")
+    raise ScheduleError(f"{where}: {rule}, got {', '.join(result) or 'none'}")
 
 
 def _check_producer(fn: ir.Function, producer: LeafBlock, consumer: LeafBlock, where: str) -> None:

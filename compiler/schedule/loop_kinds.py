@@ -43,11 +43,11 @@ def role(block: ir.Block, var: str) -> str:
 @by_identity(most=64)
 def _kinds_of(block: ir.Block) -> Mapping[str, frozenset[ir.AxisKind]]:
     """The kinds of the axes that each loop drives."""
-    found: dict[str, frozenset[ir.AxisKind]] = {}
+    result: dict[str, frozenset[ir.AxisKind]] = {}
     for axis, value in block.bindings:
         for var in var_names(value):
-            found[var] = found.get(var, frozenset()) | {axis.kind}
-    return found
+            result[var] = result.get(var, frozenset()) | {axis.kind}
+    return result
 
 
 def content_text(loop: ir.For) -> str:

@@ -96,9 +96,9 @@ def reducer(
     """
     check_name("te.reducer", name)
     _check_arity(f"te.reducer {name}", "combine must be a function of two values", combine, 2)
-    for each in identity if isinstance(identity, tuple) else (identity,):
-        if callable(each):
-            _check_arity(f"te.reducer {name}", "identity must be a number or a function of a dtype", each, 1)
+    for item in identity if isinstance(identity, tuple) else (identity,):
+        if callable(item):
+            _check_arity(f"te.reducer {name}", "identity must be a number or a function of a dtype", item, 1)
     return TupleReducer(combine, identity, name) if isinstance(identity, tuple) else Reducer(combine, identity, name)
 
 

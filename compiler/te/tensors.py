@@ -133,8 +133,8 @@ def compute(
     names = (name,) if isinstance(name, str) else tuple(name) if isinstance(name, Sequence) else (name,)
     if not names:
         raise TeError("te.compute: the names must be at least one, got ()")
-    for each in names:
-        check_name("te.compute", each)
+    for item in names:
+        check_name("te.compute", item)
     where = f"te.compute {', '.join(names)}"
     extents = check_shape(where, shape)
     axes = _axis_names(where, body, len(extents))

@@ -76,12 +76,12 @@ class ChannelSections:
         if self.groups == 1:
             return weight
         inputs, outputs = self.channels
-        found = np.zeros((self.count, outputs, inputs, *weight.shape[2:]), weight.dtype)
+        result = np.zeros((self.count, outputs, inputs, *weight.shape[2:]), weight.dtype)
         for group in range(self.groups):
             section, at = divmod(group, self.merged)
             rows, columns = (slice(at * n, (at + 1) * n) for n in (self.outputs, self.inputs))
-            found[section, rows, columns] = weight[group * self.outputs : (group + 1) * self.outputs]
-        return found.reshape(-1, *found.shape[2:])
+            result[section, rows, columns] = weight[group * self.outputs : (group + 1) * self.outputs]
+        return result.reshape(-1, *result.shape[2:])
 
 
 def best_sections(groups: int, inputs: int, outputs: int, lanes: tuple[int, int]) -> ChannelSections:

@@ -137,10 +137,10 @@ def cpu_features(problem: CpuProblem, columns: Columns) -> NDArray[np.float32]:
     """[point, feature], in the order of CPU_FEATURES."""
     count = len(next(iter(columns.values())))
     known = {**_of_problem(problem), **_of_tiles(problem, columns), **_of_choices(columns)}
-    found = np.zeros((count, len(CPU_FEATURES)), np.float32)
+    result = np.zeros((count, len(CPU_FEATURES)), np.float32)
     for place, name in enumerate(CPU_FEATURES):
-        found[:, place] = known[name]
-    return found
+        result[:, place] = known[name]
+    return result
 
 
 def draft_costs(problem: CpuProblem, columns: Columns) -> Floats:
@@ -213,15 +213,15 @@ def _is(columns: Columns, knob: str, value: str) -> Floats | float:
 
 
 def _of_choices(columns: Columns) -> dict[str, Floats | float]:
-    found: dict[str, Floats | float] = {}
+    result: dict[str, Floats | float] = {}
     for name in _FLAGS:
-        found[name] = columns[name].astype(np.float64) if name in columns else 0.0
+        result[name] = columns[name].astype(np.float64) if name in columns else 0.0
     for name in _SIZES:
-        found[name] = np.log2(1 + columns[name].astype(np.float64)) if name in columns else 0.0
+        result[name] = np.log2(1 + columns[name].astype(np.float64)) if name in columns else 0.0
     for name in _ORDERS:
-        found[f"{name}_outside"] = _is(columns, "order", name)
+        result[f"{name}_outside"] = _is(columns, "order", name)
     for name in _LAYOUTS:
-        found[f"{name}_inside"] = _is(columns, "layout", name)
+        result[f"{name}_inside"] = _is(columns, "layout", name)
     for name in _PARALLEL:
-        found[f"{name}_parallel"] = _is(columns, PARALLEL, name)
-    return found
+        result[f"{name}_parallel"] = _is(columns, PARALLEL, name)
+    return result

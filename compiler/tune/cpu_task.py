@@ -198,22 +198,22 @@ class CpuTask(FunctionTask):
     def features(self, indices: Ints) -> NDArray[np.float32]:
         """[point, feature]."""
         columns = self.space.columns(indices)
-        found = np.zeros((len(indices), len(CPU_FEATURES)), np.float32)
+        result = np.zeros((len(indices), len(CPU_FEATURES)), np.float32)
         for key, chosen in self._by_form(columns):
-            found[chosen] = cpu_features(self._problems[key], _rows(columns, chosen))
-        return found
+            result[chosen] = cpu_features(self._problems[key], _rows(columns, chosen))
+        return result
 
     def _by_form(self, columns: Columns) -> list[tuple[FormKey, NDArray[np.bool_]]]:
         """The forms, and which points have them."""
         count = len(next(iter(columns.values())))
-        found = []
+        result = []
         for key in self.forms:
             chosen = np.ones(count, np.bool_)
             for name, value in key._asdict().items():
                 if name in columns:
                     chosen &= columns[name] == value
-            found.append((key, chosen))
-        return [(key, chosen) for key, chosen in found if chosen.any()]
+            result.append((key, chosen))
+        return [(key, chosen) for key, chosen in result if chosen.any()]
 
 
 def kernel_task(graph: Graph, target: Target, name: str = "", threads: int = 1) -> CpuTask:

@@ -74,9 +74,9 @@ class Knobs:
                 raise TuneError(f"knob {name}: {what} must be an integer from {least}, got {value!r}")
         names = [name] if parts == 2 else [f"{name}.{number}" for number in range(1, parts)]
         factors = [size for size in range(1, min(extent, limit) + 1) if extent % size == 0]
-        inner = [self.choice(each, factors) for each in names]
+        inner = [self.choice(item, factors) for item in names]
         if parts > 2:
-            self.require(lambda columns: np.asarray(extent % prod(columns[each] for each in names) == 0))
+            self.require(lambda columns: np.asarray(extent % prod(columns[item] for item in names) == 0))
         return extent // prod(inner), *inner
 
     def require(self, rule: Rule) -> None:
@@ -109,17 +109,17 @@ class Knobs:
 def knob_features(space: Space, columns: Columns) -> tuple[tuple[str, ...], list[np.ndarray]]:
     """Names and columns of features: log2 of integers, 1 or 0 for flags and for each word."""
     names: list[str] = []
-    found: list[np.ndarray] = []
+    result: list[np.ndarray] = []
     for knob in space.knobs:
         column = columns[knob.name]
         if knob.is_ordered:
             names.append(f"log2 {knob.name}")
-            found.append(np.log2(np.maximum(column, 0) + 1.0))
+            result.append(np.log2(np.maximum(column, 0) + 1.0))
             continue
         for value in _words(knob):
             names.append(f"{knob.name} is {value}")
-            found.append((column == value).astype(float))
-    return tuple(names), found
+            result.append((column == value).astype(float))
+    return tuple(names), result
 
 
 def _words(knob: Knob) -> tuple[Value, ...]:

@@ -113,11 +113,11 @@ class Space:
             raise TuneError(
                 f"space {name}: a rule must judge at most {_MOST_ENUMERATED:,} combinations, got {whole.combinations:,}"
             )
-        found = []
+        result = []
         for start in range(0, whole.combinations, _MOST_AT_ONCE):
             codes = np.arange(start, min(start + _MOST_AT_ONCE, whole.combinations))
-            found.append(codes[rule(whole.columns(codes))])
-        return Space(name, whole.knobs, np.concatenate(found))
+            result.append(codes[rule(whole.columns(codes))])
+        return Space(name, whole.knobs, np.concatenate(result))
 
     @property
     def combinations(self) -> int:
@@ -201,10 +201,10 @@ class Space:
         Raises:
             TuneError: it lacks a knob or has another one, a value is unknown, or it is not legal.
         """
-        found = int(self.indices(self._digits(point))[0])
-        if found < 0:
+        result = int(self.indices(self._digits(point))[0])
+        if result < 0:
             raise TuneError(f"space {self.name}: point must be legal, got {dict(point)}")
-        return found
+        return result
 
     def is_legal(self, point: Point) -> bool:
         """Whether a point of these knobs is one of the space."""

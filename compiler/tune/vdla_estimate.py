@@ -77,14 +77,14 @@ class TileEstimate:
     def cycles(self, indices: Ints) -> Floats:
         """[point]."""
         run = self._run
-        found = np.zeros(len(indices))
+        result = np.zeros(len(indices))
         for form, chosen, tiles in self.by_form(indices):
             closed = estimated(self.config, form.problem, tiles)
-            found[chosen] = run.scales[form.label] * closed + form.overhead
+            result[chosen] = run.scales[form.label] * closed + form.overhead
         if not len(run.indices):
-            return found
+            return result
         at = np.minimum(np.searchsorted(run.indices, indices), len(run.indices) - 1)
-        return np.where(run.indices[at] == indices, run.cycles[at], found)
+        return np.where(run.indices[at] == indices, run.cycles[at], result)
 
     def by_form(self, indices: Ints) -> Iterator[tuple[Form, Bools, Candidates]]:
         """Each form, which of the points have it, and their tiles."""

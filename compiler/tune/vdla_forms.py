@@ -161,7 +161,7 @@ class TemplateSource:
         if self.template is not conv2d or options.get("groups", 1) > 1 or not several:
             return [TemplateForm(self.template, config, options)]
         packings = Conv2d(config, **options).packings
-        every = [TemplateForm(conv2d, config, {**options, "packing": each}, each) for each in packings]
+        every = [TemplateForm(conv2d, config, {**options, "packing": packing}, packing) for packing in packings]
         found = [form for form in every if _fits(form)] or every[:1]
         return [*found[: 1 if options["in_channels"] >= config.block_in else None]]
 
@@ -173,7 +173,7 @@ def _spelled(key: str, value: object) -> object:
     """
     values = [*value] if isinstance(value, tuple | list) else [value]
     if key.startswith("input_zero_point"):
-        values = [bool(each) for each in values]
+        values = [bool(item) for item in values]
     return values[0] if len(set(values)) == 1 else values
 
 

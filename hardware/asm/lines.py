@@ -90,7 +90,7 @@ def integer(word: Word, what: str, text: str | None) -> int:
 def choice(word: Word, what: str, text: str | None, choices: Iterable[str]) -> str:
     """The choice that `text` names, ignoring case; `word` locates errors."""
     names = tuple(choices)
-    found = {name.lower(): name for name in names}.get((text or "").lower())
-    if found is None:
+    result = {name.lower(): name for name in names}.get((text or "").lower())
+    if result is None:
         raise word.error(f"{what} must be one of {', '.join(names)}, got {text or 'nothing'}")
-    return found
+    return result

@@ -82,13 +82,13 @@ def _luts(config: Config, of: AreaCoefficients, lanes: int, ultra: bool) -> floa
 
 def _block_rams(config: Config, ultra: bool) -> float:
     """Block RAMs of 36 Kibit; where there is UltraRAM, of weights and micro-ops alone."""
-    found = _block_ram(config.wgt_kib, config.wgt_entry_bytes, config.wgt_depth)
+    result = _block_ram(config.wgt_kib, config.wgt_entry_bytes, config.wgt_depth)
     if not ultra:
-        found += _block_ram(config.inp_kib, config.inp_entry_bytes, config.inp_depth)
-        found += _block_ram(config.acc_kib, config.acc_entry_bytes, config.acc_depth)
-        found += _block_ram(config.out_kib, config.acc_entry_bytes, config.out_slots)
-        found += _block_ram(config.scl_kib, config.scl_entry_bytes, config.scl_depth)
-    return found + max(0.5, 5 * config.uop_depth / 4096)
+        result += _block_ram(config.inp_kib, config.inp_entry_bytes, config.inp_depth)
+        result += _block_ram(config.acc_kib, config.acc_entry_bytes, config.acc_depth)
+        result += _block_ram(config.out_kib, config.acc_entry_bytes, config.out_slots)
+        result += _block_ram(config.scl_kib, config.scl_entry_bytes, config.scl_depth)
+    return result + max(0.5, 5 * config.uop_depth / 4096)
 
 
 def _block_ram(kib: int, entry_bytes: int, depth: int) -> float:

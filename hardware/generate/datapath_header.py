@@ -48,15 +48,15 @@ def check_header(config: Config, unit: PlugInUnit) -> None:
     assert unit.datapath is not None, "called for a datapath"
     text = _without_comments(unit.datapath.text)
     name = module_name(unit)
-    found = re.search(rf"\bmodule\s+{name}\b[^(;#]*(?:import[^;]*;\s*)*(?:#\s*{_PARAMETERS}\s*)?\(", text)
-    if found is None:
+    match = re.search(rf"\bmodule\s+{name}\b[^(;#]*(?:import[^;]*;\s*)*(?:#\s*{_PARAMETERS}\s*)?\(", text)
+    if match is None:
         got = ", ".join(re.findall(r"\bmodule\s+(\w+)", text)) or "none"
         raise ConfigError(
             f"{datapath_place(unit, 1)}: datapath must have a module {name} with a list of ports, got {got}"
         )
-    declared = {port.name: port for port in _declared(text, found.end(), _sizes(config))}
+    declared = {port.name: port for port in _declared(text, match.end(), _sizes(config))}
     for port in datapath_ports(config, unit):
-        _check(unit, text.count("\n", 0, found.start()) + 1, port, declared.pop(port.name, None))
+        _check(unit, text.count("\n", 0, match.start()) + 1, port, declared.pop(port.name, None))
     for extra in declared.values():
         known = ", ".join(port.name for port in datapath_ports(config, unit))
         raise ConfigError(

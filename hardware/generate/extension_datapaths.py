@@ -218,8 +218,8 @@ def _rows(plug_in: PlugIn, end: str) -> dict[str, str]:
 
 
 def _operands(config: Config, plug_in: PlugIn, end: str) -> dict[str, str]:
-    found = {f"{index}_i": _operand(config, port, end) for index, port in plug_in.ports.indexed}
-    return found | ({"old_i": "old_i"} if plug_in.old is OldSum.READ else {})
+    result = {f"{index}_i": _operand(config, port, end) for index, port in plug_in.ports.indexed}
+    return result | ({"old_i": "old_i"} if plug_in.old is OldSum.READ else {})
 
 
 def _operand(config: Config, port: Port, end: str) -> str:

@@ -91,7 +91,7 @@ class _Machine:
     def slots(self, number: int) -> dict[str, Slot]:
         """The fields of an extension at their places in straightened words."""
         found = plug_in_layouts(self.config)[number][len(HEAD) + 1 :]
-        return {each.field.name: Slot(each.field, each.offset - self.number_bits, each.width) for each in found}
+        return {item.field.name: Slot(item.field, item.offset - self.number_bits, item.width) for item in found}
 
     def own_begin(self) -> int:
         """The first bit of the fields of an extension's own."""
@@ -146,7 +146,7 @@ def _package(machine: _Machine) -> Iterator[str]:
     }
     for name, value in values.items():
         yield f"  parameter int unsigned {name} = {value};"
-    taken = sum(1 << cycles for cycles in {cycles for each in latencies for cycles in range(each.low, each.high + 1)})
+    taken = sum(1 << cycles for cycles in {cycles for item in latencies for cycles in range(item.low, item.high + 1)})
     yield f"  parameter logic [MostLatency:0] Latencies = {values['MostLatency'] + 1}'h{taken:x};  // that steps have"
     for name in ("Inp", "Wgt"):
         yield f"  parameter int unsigned {name}GroupBits = {name}Group * {name}EntryBits;"

@@ -34,15 +34,15 @@ def needed_files(*roots: Path, folder: Path = FOLDER) -> list[Path]:
 
     A file outside of the RTL, such as a test's, may also name its neighbours.
     """
-    found: set[Path] = set()
+    result: set[Path] = set()
     pending = list(roots)
     while pending:
         path = pending.pop()
-        if path not in found:
-            found.add(path)
+        if path not in result:
+            result.add(path)
             pending += _named_files(path, folder)
-    of_rtl = [path for path in rtl_files(folder) if path in found]
-    return [*of_rtl, *sorted(found.difference(of_rtl))]
+    of_rtl = [path for path in rtl_files(folder) if path in result]
+    return [*of_rtl, *sorted(result.difference(of_rtl))]
 
 
 def _named_files(path: Path, folder: Path) -> list[Path]:

@@ -415,7 +415,7 @@ class Footprints:
 
     def _source_sums(self, stream: _Stream, row: Row, kernel: UopOffsets, read: Where) -> Where:
         """The entries of `read`, those of a VECTOR's source, that it reads before writing them."""
-        sums = next((each for each in self._used(row, kernel) if each.buffer == Buffer.ACC and each.writes), None)
+        sums = next((item for item in self._used(row, kernel) if item.buffer == Buffer.ACC and item.writes), None)
         if sums is None:
             return read
         written = self._place(sums, row, kernel)

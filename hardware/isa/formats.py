@@ -207,7 +207,7 @@ def _own_field(own: PlugInField) -> Field:
 @lru_cache(maxsize=64)
 def plug_in_layouts(config: Sizes) -> tuple[tuple[Slot, ...], ...]:
     """The placed fields of the instruction of each plug-in."""
-    heads = [(*HEAD, EXTENSION_FIELD, *plug_in_fields(each)[len(HEAD) - 1 :]) for each in config.extensions]
+    heads = [(*HEAD, EXTENSION_FIELD, *plug_in_fields(extension)[len(HEAD) - 1 :]) for extension in config.extensions]
     return tuple(_place(config, fields) for fields in heads)
 
 

@@ -103,7 +103,7 @@ class InstructionSet:
 
     def format_named(self, mnemonic: str) -> Format | None:
         """The format of a mnemonic, such as gemm, or None."""
-        return next((found for found in self.formats.values() if found.name.lower() == mnemonic), None)
+        return next((value for value in self.formats.values() if value.name.lower() == mnemonic), None)
 
     def format_at(self, row: Any) -> Format:  # noqa: ANN401  a row of columns, an array or a list
         """The format of a row of valid columns."""

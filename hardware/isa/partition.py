@@ -109,14 +109,14 @@ def _runs(places: Places) -> tuple[Indices, Indices, Indices]:
     """The set, the first index and the end of every maximal run of contiguous indices."""
     used, shape = numbered(places.shape)
     shapes = [places.shapes[number] for number in used.tolist()]
-    listed = [np.arange(0) if isinstance(each, slice) else each for each in shapes]
-    every, sizes = np.concatenate([np.arange(0), *listed]), np.array([len(each) for each in listed], np.intp)
+    listed = [np.arange(0) if isinstance(item, slice) else item for item in shapes]
+    every, sizes = np.concatenate([np.arange(0), *listed]), np.array([len(item) for item in listed], np.intp)
     starts = np.cumsum(sizes) - sizes
     apart = np.diff(every, prepend=-2) != 1
     apart[starts[sizes > 0]] = True
     first = np.flatnonzero(apart)
-    ranges = [(number, each.start, each.stop) for number, each in enumerate(shapes) if isinstance(each, slice)]
-    whole = np.array([each for each in ranges if each[1] < each[2]], np.int64).reshape(-1, 3).T
+    ranges = [(number, item.start, item.stop) for number, item in enumerate(shapes) if isinstance(item, slice)]
+    whole = np.array([item for item in ranges if item[1] < item[2]], np.int64).reshape(-1, 3).T
     number = np.concatenate([np.repeat(np.arange(len(used)), sizes)[first], whole[0]])
     order = np.argsort(number, kind="stable")
     begins = np.concatenate([every[first], whole[1]])[order]
@@ -136,7 +136,7 @@ def _merged(fine: Partition) -> Partition:
     np.add.at(codes, fine.parts * groups + owner // _CODE_BITS, bits)  # each pair is there once
     labels: dict[object, int] = {}
     texts = codes.view(np.dtype((np.void, codes.itemsize * groups))).tolist()
-    label = np.array([labels.setdefault(each, len(labels)) for each in texts], np.intp)
+    label = np.array([labels.setdefault(text, len(labels)) for text in texts], np.intp)
     firsts = np.zeros(fine.count, np.bool_)  # a part of each label, which stands for all of them
     firsts[np.unique(label, return_index=True)[1]] = True
     chosen = firsts[fine.parts]

@@ -92,9 +92,9 @@ def all_values(
 def _operands(output: te.Tensor, behaviour: ir.Function, drawn: Sequence[str]) -> list[_Operand]:
     stage = output.stage
     assert isinstance(stage, Stage), "an output is computed"
-    loads = {each for each in ir.walk_expr(stage.value.expr) if isinstance(each, ir.Load)}
+    loads = {item for item in ir.walk_expr(stage.value.expr) if isinstance(item, ir.Load)}
     reduced = {axis_name(axis.name) for axis in stage.reduction.axes} if stage.reduction else set()
-    found = list[_Operand]()
+    result = list[_Operand]()
     for name in drawn:
         reads = [load for load in loads if load.buffer == name]
         shape = tuple(map(int, behaviour.buffers[name].dims))
@@ -104,12 +104,12 @@ def _operands(output: te.Tensor, behaviour: ir.Function, drawn: Sequence[str]) -
             digits = shape if any(_names(load.indices[:1]) & reduced for load in reads) else shape[1:]
         else:
             digits = shape
-        found.append(_Operand(behaviour.buffers[name], digits))
-    return found
+        result.append(_Operand(behaviour.buffers[name], digits))
+    return result
 
 
 def _names(exprs: Sequence[ir.Expr]) -> set[str]:
-    return {each.name for expr in exprs for each in ir.walk_expr(expr) if isinstance(each, ir.Var)}
+    return {item.name for expr in exprs for item in ir.walk_expr(expr) if isinstance(item, ir.Var)}
 
 
 def _results(output: te.Tensor, stacked: Mapping[str, Array], fixed: Mapping[str, Array]) -> Array:

@@ -49,7 +49,7 @@ def check_datapath(config: Config, part: PlugIn | PlugInStage, *, seed: int = 0)
         return sum(step.result is not None for step in steps)
     step = steps[number]
     results = found[result_port(unit, step)]
-    own = [each for each in steps if each.part == step.part]
+    own = [item for item in steps if item.part == step.part]
     remedy = _other_latency(step.part, own, results) or checked.other_spacing()
     raise DatapathMismatch(f"{_difference(unit, number, step, results)}{remedy}")
 
@@ -85,14 +85,14 @@ def _cycles(bench: DatapathBench, steps: Sequence[DatapathStep], rng: np.random.
     """The inputs of all cycles: noise, but for steps and where none is valid."""
     places = {port.name: place for port, place in bench.inputs.items()}
     count = max(step.cycle + step.latency for step in steps) + LATER + 1
-    found = rng.integers(0, 256, (count, bench.input_bytes), np.uint8)
+    result = rng.integers(0, 256, (count, bench.input_bytes), np.uint8)
     for port, place in bench.inputs.items():
         if port.name.endswith("valid_i") and port.bits == 1:
-            found[:, place] = 0
+            result[:, place] = 0
     for step in steps:
         for name, data in step.inputs.items():
-            found[step.cycle, places[name]] = np.frombuffer(data, np.uint8)
-    return found
+            result[step.cycle, places[name]] = np.frombuffer(data, np.uint8)
+    return result
 
 
 # --- the comparison -------------------------------------------------------------------------------

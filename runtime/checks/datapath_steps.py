@@ -211,7 +211,7 @@ class RandomSteps:
             self.states.write(writers[state.name], rows, found[tensor.name])
         result = found[declared.output.name] if declared.output is not None else None
         indexed = {f"{name}_row_i": row for name, row in rows.items()}
-        own = {each.name: fields[each.name] for each in plug_in.fields}
+        own = {field.name: fields[field.name] for field in plug_in.fields}
         operands = {f"{index}_i": arrays[port.operand] for index, port in plug_in.ports.indexed}
         if declared.in_place is not None:
             operands["old_i"] = arrays[declared.in_place]
@@ -256,7 +256,7 @@ class RandomSteps:
                 continue
             arrays = {**self._tables(plug_in), **self._immediates(declared, timed[0])}
             values = all_values(declared.output, declared.behaviour, drawn, arrays, self.rng)
-            known = (StepValues({**arrays, **each.operands}, each.result) for each in values)
+            known = (StepValues({**arrays, **value.operands}, value.result) for value in values)
             yield from self._instruction_of(plug_in, timed, known)
 
     def _tables(self, part: PlugIn | PlugInStage) -> dict[str, Array]:

@@ -75,13 +75,13 @@ def _outputs(
     unit: PlugInUnit, ports: Mapping[str, DatapathPort], steps: Sequence[DatapathStep]
 ) -> dict[int, dict[str, int]]:
     """The bits of outputs by cycle."""
-    found: dict[int, dict[str, int]] = {}
+    result: dict[int, dict[str, int]] = {}
     for step in steps:
         if step.result is not None:
             port = result_port(unit, step)
             bits = int.from_bytes(packed(step.result, ports[port]), "little")
-            found.setdefault(step.cycle + step.latency, {})[port] = bits
-    return found
+            result.setdefault(step.cycle + step.latency, {})[port] = bits
+    return result
 
 
 _TEST = '''\

@@ -138,7 +138,7 @@ def _compared_values(
     }
     values = all_values(intrinsic.output, intrinsic.behaviour, drawn, fixed, rng)
     while several := list(islice(values, prod(spatial))):
-        stacked = {name: _stacked([each.operands[name] for each in several], spatial) for name in drawn}
+        stacked = {name: _stacked([item.operands[name] for item in several], spatial) for name in drawn}
         emitted = next((stacked[name] for name in drawn if intrinsic.scopes[name] == "out"), None)
         if emitted is not None:
             stacked |= {SUMS: emitted.astype(np.int32), SCALE: _unit_scale(emitted.shape[-1])}

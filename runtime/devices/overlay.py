@@ -84,9 +84,9 @@ def _bitstream(where: str, config: Config, given: object) -> Path:
     name = f"{config.name}.bit"
     folder = os.environ.get(OVERLAYS)
     folders = [Path(folder)] if folder else []
-    for each in [*folders, Path()]:
-        if (each / name).is_file():
-            return each / name
+    for item in [*folders, Path()]:
+        if (item / name).is_file():
+            return item / name
     raise DeviceError(
         f"{where}: bitstream must be given, or be {name} in the folder ${OVERLAYS} or the current one, got none; "
         "vdla board vivado builds it"

@@ -38,11 +38,11 @@ def _packed(config: Config, memories: Mapping[str, Bytes]) -> dict[Buffer, Bytes
     """The entries of each buffer in the format of DRAM, `uint8[depth, bytes]`."""
     lanes: dict[Buffer, dict[tuple[int, int], Bytes]] = {buffer: {} for buffer in Buffer}
     for name, content in memories.items():
-        found = _LANE.search(name)
-        if found is None:
+        match = _LANE.search(name)
+        if match is None:
             raise DeviceError(f"device rtl: memory must be a lane of a buffer, got {name}")
-        half, beat, lane = (int(found[part] or 0) for part in ("half", "beat", "lane"))
-        lanes[_NAMES[found["buffer"]]][half, beat + lane] = content
+        half, beat, lane = (int(match[part] or 0) for part in ("half", "beat", "lane"))
+        lanes[_NAMES[match["buffer"]]][half, beat + lane] = content
     return {buffer: _entries(config, buffer, lanes[buffer]) for buffer in Buffer}
 
 

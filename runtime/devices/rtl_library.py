@@ -252,14 +252,14 @@ class RtlMachine:
 
     def memories(self) -> dict[str, NDArray[np.uint8]]:
         """Copies of the memories of the buffers, `uint8[elements, bytes]`, by hierarchical name."""
-        found: dict[str, NDArray[np.uint8]] = {}
+        result: dict[str, NDArray[np.uint8]] = {}
 
         def visit(name: bytes, data: int, elements: int, element_bytes: int) -> None:
             content = ctypes.string_at(data, elements * element_bytes)
-            found[name.decode()] = np.frombuffer(content, np.uint8).reshape(elements, element_bytes)
+            result[name.decode()] = np.frombuffer(content, np.uint8).reshape(elements, element_bytes)
 
         self._library.vdla_memories(self._handle, _VISIT(visit))
-        return found
+        return result
 
     # --- the trace
 

@@ -52,19 +52,19 @@ test_programs.__test__ = False  # type: ignore[attr-defined]
 def _random(program: Program) -> dict[str, Array]:
     """Random bytes for every input; scales that keep most results inside the range."""
     rng = np.random.default_rng(13)
-    found: dict[str, Array] = {}
+    result: dict[str, Array] = {}
     for tensor in program.tensors:
         if tensor.role != "input":
             continue
         if tensor.dtype == "int64":
             count = tensor.nbytes // 8
-            found[tensor.name] = pack_scale(
+            result[tensor.name] = pack_scale(
                 rng.integers(-50, 50, count), rng.integers(1 << 14, 1 << 15, count), 22
             ).view(np.int64)
         else:
             limits = np.iinfo(tensor.dtype)
-            found[tensor.name] = rng.integers(limits.min, limits.max, tensor.shape, tensor.dtype, endpoint=True)
-    return found
+            result[tensor.name] = rng.integers(limits.min, limits.max, tensor.shape, tensor.dtype, endpoint=True)
+    return result
 
 
 # --- by hand --------------------------------------------------------------------------------------

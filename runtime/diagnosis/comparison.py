@@ -122,15 +122,15 @@ class Comparison:
     def differences(self) -> list[str]:
         """A line per difference: failures first, then times, memory, buffers and counters."""
         names = [run.device for run in self.runs]
-        found = [run.failure for run in self.runs if run.failure]
+        result = [run.failure for run in self.runs if run.failure]
         if self.first_difference is not None:
-            found.append(_event_text(self.first_difference, names))
+            result.append(_event_text(self.first_difference, names))
         if self.memory_difference is not None:
-            found.append(_memory_text(self.memory_difference, names))
-        found += [_output_text(each, names) for each in self.outputs]
+            result.append(_memory_text(self.memory_difference, names))
+        result += [_output_text(output, names) for output in self.outputs]
         if self.buffer_difference is not None:
-            found.append(_buffer_text(self.buffer_difference, names))
-        return found + [f"{names[0]} and {names[1]}: {text}" for text in self.statistics]
+            result.append(_buffer_text(self.buffer_difference, names))
+        return result + [f"{names[0]} and {names[1]}: {text}" for text in self.statistics]
 
 
 def _event_text(found: EventDifference, names: Sequence[str]) -> str:
@@ -305,14 +305,14 @@ def _stores_of(program: Program, offsets: Mapping[str, int], place: int) -> list
     config = program.config
     linked = columns(config, program.link(offsets))
     beat, entry = place // config.axi_bytes, config.out_entry_bytes // config.axi_bytes
-    found = []
+    result = []
     for k in np.flatnonzero(linked[:, COL["opcode"]] == Opcode.STORE).tolist():
         field = {name: int(linked[k, COL[name]]) for name in COL}
         planes = field["dram"] + np.arange(field["z_size"])[:, None] * field["z_stride"]
         rows = planes + np.arange(field["y_size"]) * field["y_stride"]
         if ((rows <= beat) & (beat < rows + field["x_size"] * entry)).any():
-            found.append(k)
-    return found
+            result.append(k)
+    return result
 
 
 # --- buffers --------------------------------------------------------------------------------------

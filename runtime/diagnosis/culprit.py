@@ -232,7 +232,7 @@ def find_culprit(program: Program, inputs: Mapping[str, Array], devices: tuple[D
     if whole.memory_difference is not None:
         number, at = _first(len(program), lambda count: run(count, False), _in_memory, whole)
         store = int(prefixes.order[number - 1]), _stored(at)
-    failure = next((each.failure for each in found.runs if each.failure), "")
+    failure = next((item.failure for item in found.runs if item.failure), "")
     return Culprit(int(prefixes.order[count - 1]), None if failure else _entry(found), store, hidden, failure)
 
 

@@ -57,11 +57,11 @@ def check_device(device: Device) -> Iterator[CheckOutcome]:
     """Every check on an open device, one outcome each."""
     yield _guarded("registers", device, _registers)
     yield _guarded("memory", device, _memory)
-    for each in test_programs(device.config):
+    for program in test_programs(device.config):
         try:
-            yield check_program(device, each)
+            yield check_program(device, program)
         except Error as error:
-            yield CheckOutcome(each.name, CheckState.FAILED, str(error))
+            yield CheckOutcome(program.name, CheckState.FAILED, str(error))
 
 
 def _guarded(name: str, device: Device, check: Callable[[Device], CheckOutcome]) -> CheckOutcome:

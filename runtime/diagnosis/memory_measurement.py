@@ -143,8 +143,8 @@ class DramFit:
         (predict, target), (first, last) = wanted, _LIMITS[name]
 
         def reached(value: int) -> bool:
-            found = predict(replace(dram, **{name: value}))
-            return found <= target if falls else found >= target
+            result = predict(replace(dram, **{name: value}))
+            return result <= target if falls else result >= target
 
         place = _first(first, last, reached)
         values = [value for value in (place - 1, place) if first <= value <= last]
@@ -253,13 +253,13 @@ def measure(
     for done, (name, probe) in enumerate(known.items()):
         progress(name, done, len(known))
         runs[name] = [_cycles(device, probe) for _ in range(repeats)]
-    cycles = {name: median_low(found) for name, found in runs.items()}
+    cycles = {name: median_low(value) for name, value in runs.items()}
     progress("fit", len(known), len(known))
     return MemoryMeasurement(
         device=device.name,
         config=device.config,
         cycles=cycles,
-        spread=max((max(found) - min(found)) / min(found) for found in runs.values()),
+        spread=max((max(value) - min(value)) / min(value) for value in runs.values()),
         fit=DramFit(device.config, known, cycles).run(),
         read_bytes_per_cycle=_bandwidth(known, cycles, "read"),
         write_bytes_per_cycle=_bandwidth(known, cycles, "write"),
@@ -267,7 +267,9 @@ def measure(
 
 
 def _cycles(device: Device, probe: Probe) -> int:
-    inputs = {each.name: np.zeros(each.shape, np.int8) for each in probe.program.tensors if each.role == "input"}
+    inputs = {
+        tensor.name: np.zeros(tensor.shape, np.int8) for tensor in probe.program.tensors if tensor.role == "input"
+    }
     return run(probe.program, inputs, device).statistics.total_cycles
 
 

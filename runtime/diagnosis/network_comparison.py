@@ -89,7 +89,7 @@ class NetworkComparison:
 
 def _lines(found: StepDifference, devices: tuple[str, str]) -> list[str]:
     one, other = devices
-    operators = ", ".join(f"{each.op} {each.name}" for each in found.step.placement.operators)
+    operators = ", ".join(f"{operator.op} {operator.name}" for operator in found.step.placement.operators)
     lines = [f"step {found.number} ({found.step.name}) on {found.step.placement.device}: {operators}"]
     if found.failure:
         lines.append(f"error: {found.failure}")
@@ -207,7 +207,7 @@ def _difference(name: str, expected: Value, got: Value) -> ValueDifference | Non
     """The first entry in which two values differ, bit for bit; values of other kinds are alike."""
     if not (isinstance(expected, np.ndarray) and isinstance(got, np.ndarray)) or expected.dtype.hasobject:
         return None
-    ours, theirs = (np.ascontiguousarray(each).reshape(-1) for each in (expected, got))
+    ours, theirs = (np.ascontiguousarray(item).reshape(-1) for item in (expected, got))
     width = expected.dtype.itemsize
     differ = (ours.view(np.uint8) != theirs.view(np.uint8)).reshape(-1, width).any(axis=1)
     where = np.flatnonzero(differ)

@@ -67,7 +67,7 @@ class StreamBuilder:
     def add(self, instruction: Instruction, tensor: str | None = None) -> StreamBuilder:
         """Append an instruction; a LOAD or STORE of data names its tensor."""
         assert tensor is None or isinstance(instruction, Load | Store)
-        names = [each.name for each in self._tensors]
+        names = [item.name for item in self._tensors]
         self._instructions.append(instruction)
         self._tensor_of.append(-1 if tensor is None else names.index(tensor))
         return self

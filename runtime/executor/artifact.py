@@ -115,7 +115,7 @@ class Artifact:
         functions = () if self.grid is None else self.grid.kernels
         for index, function in enumerate(functions):
             function.check(f"plan {self.plan.name}, GPU function {index}")
-        kernels, on_grid = ([each.signature for each in group] for group in (self.kernels, functions))
+        kernels, on_grid = ([item.signature for item in group] for group in (self.kernels, functions))
         for plan in self.plans:
             check_plan(plan, described, kernels, self.programs, on_grid)
         check_variants(self.plans)

@@ -246,7 +246,7 @@ def _check_program(where: str, step: ProgramStep, known: Mapping[str, PlannedVal
 
 def _check_lines(where: str, step: ProgramStep, program: Program) -> None:
     count, all_lines = len(step.placement.operators), len(program.source_lines)
-    if len(step.lines) != count or any(each < 0 for each in step.lines) or sum(step.lines) != all_lines:
+    if len(step.lines) != count or any(line < 0 for line in step.lines) or sum(step.lines) != all_lines:
         rule = f"lines must be {count} numbers from 0 whose sum is {all_lines}"
         raise ArtifactError(f"{where}: {rule}, got {list(step.lines)}")
 
@@ -257,9 +257,9 @@ def _check_lines(where: str, step: ProgramStep, program: Program) -> None:
 def _check_overlaps(where: str, plan: Plan, kind: type[PlannedValue]) -> None:
     """No two live values share bytes."""
     live: list[ArenaBlock] = []
-    for each in sorted(arena_blocks(plan, kind), key=lambda block: block.first):
-        live = [other for other in live if other.last >= each.first]
+    for item in sorted(arena_blocks(plan, kind), key=lambda block: block.first):
+        live = [other for other in live if other.last >= item.first]
         for other in live:
-            if max(each.start, other.start) < min(each.end, other.end):
-                raise ArtifactError(f"{where}: {each.name} must share no bytes with {other.name}, live at one step")
-        live.append(each)
+            if max(item.start, other.start) < min(item.end, other.end):
+                raise ArtifactError(f"{where}: {item.name} must share no bytes with {other.name}, live at one step")
+        live.append(item)

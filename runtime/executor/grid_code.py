@@ -47,13 +47,13 @@ class GridCode:
         """The same function as another source has it, whose extents must be numbers."""
         launches = tuple(
             GridLaunchCode(
-                each.kernel,
-                tuple(each.buffers),
-                tuple(evaluate_extent(extent, {}) for extent in each.groups),
-                tuple(each.threads),
-                getattr(each, "shared_bytes", 0),
+                launch.kernel,
+                tuple(launch.buffers),
+                tuple(evaluate_extent(extent, {}) for extent in launch.groups),
+                tuple(launch.threads),
+                getattr(launch, "shared_bytes", 0),
             )
-            for each in source.launches
+            for launch in source.launches
         )
         return GridCode(source.signature, source.text, launches, source.temporaries, getattr(source, "arch", ""))
 
@@ -77,7 +77,13 @@ class GridCode:
     def to_json(self) -> list[Any]:
         """The function as JSON."""
         launches = [to_json(launch) for launch in self.launches]
-        return [self.signature.to_json(), self.text, launches, [asdict(each) for each in self.temporaries], self.arch]
+        return [
+            self.signature.to_json(),
+            self.text,
+            launches,
+            [asdict(temporary) for temporary in self.temporaries],
+            self.arch,
+        ]
 
     @staticmethod
     def from_json(raw: Sequence[Any], where: str) -> GridCode:

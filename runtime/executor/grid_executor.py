@@ -37,7 +37,7 @@ class GridExecutor:
             ExecutorError: the device allows no arrays where the plan has them.
             GridDeviceError: the device runs out of memory.
         """
-        found: dict[str, DeviceArray] = {}
+        result: dict[str, DeviceArray] = {}
         arena = self.device.empty((plan.device_bytes,), "uint8")
         for name, value in plan.values.items():
             if not isinstance(value, DeviceValue):
@@ -46,8 +46,8 @@ class GridExecutor:
             if value.offset % self.device.alignment:
                 rule = f"{name} must lie at a multiple of {self.device.alignment} on {self.device.name}"
                 raise ExecutorError(f"model {plan.name}: {rule}, got {value.offset}")
-            found[name] = arena.view(value.offset, value.shape or (1,), value.dtype)  # kernels have no rank 0
-        return found
+            result[name] = arena.view(value.offset, value.shape or (1,), value.dtype)  # kernels have no rank 0
+        return result
 
     def kernel(self, step: GridStep, arrays: DeviceArrays) -> Callable[[], object]:
         """A call that starts the kernels of a step."""

@@ -79,10 +79,10 @@ def _decode_union(choices: tuple[Any, ...], raw: Any, where: str) -> Any:  # noq
         return _decode(rest[0], raw, where)
     named = {choice.__name__: choice for choice in rest}
     name = raw.get(_KIND) if isinstance(raw, dict) else None
-    found = named.get(name) if isinstance(name, str) else None  # a list has no hash
-    if found is None:
+    entry = named.get(name) if isinstance(name, str) else None  # a list has no hash
+    if entry is None:
         raise ArtifactError(f"{where}: kind must be one of {', '.join(named)}, got {_short(raw)}")
-    return _decode(found, raw, where)
+    return _decode(entry, raw, where)
 
 
 def _decode_dataclass(kind: Any, raw: Any, where: str) -> Any:  # noqa: ANN401
@@ -103,11 +103,11 @@ def _hints(kind: type) -> dict[str, Any]:
 def _decode_any(raw: Any, where: str) -> Any:  # noqa: ANN401
     """Attributes: numbers, texts, lists as tuples, arrays."""
     if isinstance(raw, list):
-        return tuple(_decode_any(each, where) for each in raw)
+        return tuple(_decode_any(item, where) for item in raw)
     if isinstance(raw, dict) and raw.keys() == {_ARRAY}:
         return _decode_array(raw[_ARRAY], where)
     if isinstance(raw, dict):
-        return {key: _decode_any(each, where) for key, each in raw.items()}
+        return {key: _decode_any(item, where) for key, item in raw.items()}
     return raw
 
 

@@ -53,8 +53,8 @@ def operator_of(program: Program, lines: Sequence[int]) -> Ints:
     `lines` has the number of source lines of each operator, in the order of the program's.
     """
     of_line = np.repeat(np.arange(len(lines), dtype=np.int32), lines)
-    found: Ints = np.append(of_line, np.int32(-1))[program.source_of]
-    return found
+    result: Ints = np.append(of_line, np.int32(-1))[program.source_of]
+    return result
 
 
 def operator_cycles(program: Program, stats: RunStats, lines: Sequence[int]) -> tuple[OperatorCycles, ...] | None:
@@ -75,10 +75,10 @@ def operator_cycles(program: Program, stats: RunStats, lines: Sequence[int]) -> 
     opcodes, moved = program.columns[:, COL["opcode"]], moved_bytes(program.config, program.columns)
     rate = program.config.peak_bytes_per_cycle
     transfers = (_moved_before(ends, stats.ends, np.where(opcodes == op, moved, 0), rate) for op in _TRANSFERS)
-    read, written = (_by_operator(owner_of_span, np.diff(each, prepend=0), count) for each in transfers)
+    read, written = (_by_operator(owner_of_span, np.diff(transfer, prepend=0), count) for transfer in transfers)
     macs = gemm_macs(program.config, program.columns)
     figures = (cycles, _by_operator(owner[owner >= 0], macs[owner >= 0], count), read, written)
-    rows = zip(*(each.tolist() for each in figures), map(_named, stalls), strict=True)
+    rows = zip(*(transfer.tolist() for transfer in figures), map(_named, stalls), strict=True)
     return tuple(OperatorCycles(*row) for row in rows)
 
 
@@ -110,8 +110,8 @@ def _moved_before(times: Ints, ends: Ints, nbytes: Ints, rate: float) -> Ints:
     begun = finished - nbytes[order] / rate
     points = np.column_stack([begun, finished]).reshape(-1)
     moved = np.column_stack([total - nbytes[order], total]).reshape(-1)
-    found: Ints = np.floor(np.interp(times, points, moved, left=0) + _ROUNDING).astype(np.int64)
-    return found
+    result: Ints = np.floor(np.interp(times, points, moved, left=0) + _ROUNDING).astype(np.int64)
+    return result
 
 
 def _by_operator(owner: Ints, values: Ints, count: int) -> Ints:

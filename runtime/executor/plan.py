@@ -38,10 +38,10 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     try:
         import ml_dtypes  # only networks of such types need it
 
-        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        result: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     except (ImportError, AttributeError, TypeError):
         raise ArtifactError(f"artifact: element type must be one that NumPy or ml_dtypes has, got {name}") from None
-    return found
+    return result
 
 
 def size_bytes(dtype: str, shape: tuple[int, ...]) -> int:
@@ -216,13 +216,13 @@ class Plan:
     @property
     def device_bytes(self) -> int:
         """The bytes of the arena in the memory of the GPU."""
-        return max((_end(each) for each in self.values.values() if isinstance(each, DeviceValue)), default=0)
+        return max((_end(value) for value in self.values.values() if isinstance(value, DeviceValue)), default=0)
 
     @property
     def bodies(self) -> tuple[Plan, ...]:
         """The plans of all bodies, those within bodies included."""
         own = [body for step in self.steps if isinstance(step, ControlStep) for body in step.bodies.values()]
-        return tuple(each for body in own for each in (body, *body.bodies))
+        return tuple(item for body in own for item in (body, *body.bodies))
 
     @property
     def memory_bytes(self) -> tuple[int, int]:

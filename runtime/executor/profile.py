@@ -84,17 +84,17 @@ class NetworkProfile:
     @property
     def cycles(self) -> int:
         """The cycles of all programs."""
-        return sum(each.cycles or 0 for each in self.operators)
+        return sum(operator.cycles or 0 for operator in self.operators)
 
     @property
     def accelerator_seconds(self) -> float:
         """The time of all programs, at the machine's clock."""
-        return sum(each.seconds for each in self.operators if each.device == ACCELERATOR)
+        return sum(operator.seconds for operator in self.operators if operator.device == ACCELERATOR)
 
     @property
     def cpu_seconds(self) -> float:
         """The time of all other steps, on the machine that measured."""
-        return sum(each.seconds for each in self.operators if each.device != ACCELERATOR)
+        return sum(operator.seconds for operator in self.operators if operator.device != ACCELERATOR)
 
     @property
     def seconds(self) -> float:
@@ -111,7 +111,7 @@ class NetworkProfile:
         """That of all programs together; None without one."""
         if not self.cycles:
             return None
-        return sum((each.utilisation or 0.0) * (each.cycles or 0) for each in self.operators) / self.cycles
+        return sum((operator.utilisation or 0.0) * (operator.cycles or 0) for operator in self.operators) / self.cycles
 
     def to_dict(self) -> dict[str, Any]:
         """All figures as JSON-compatible values."""
@@ -127,7 +127,7 @@ class NetworkProfile:
             "cpu_seconds": self.cpu_seconds,
             "seconds": self.seconds,
             "frames_per_second": self.frames_per_second,
-            "operators": [self._operator(each) for each in self.operators],
+            "operators": [self._operator(operator) for operator in self.operators],
         }
 
     def _operator(self, each: OperatorProfile) -> dict[str, Any]:

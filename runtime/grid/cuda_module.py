@@ -64,5 +64,5 @@ class CudaModule:
 def _first_error(log: bytes) -> str:
     """The first error in the log of the driver's compiler, as the end of a sentence."""
     lines = [line.strip() for line in log.decode(errors="replace").splitlines() if line.strip()]
-    found = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
-    return f": {found}" if found else ""
+    candidate = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
+    return f": {candidate}" if candidate else ""

@@ -54,9 +54,9 @@ class Staging:
         if not fitting:
             self._free.clear()
             return self._allocate(nbytes)
-        found = min(fitting, key=lambda buffer: buffer.nbytes)
-        self._free.remove(found)
-        return found
+        result = min(fitting, key=lambda buffer: buffer.nbytes)
+        self._free.remove(result)
+        return result
 
     def _collect(self) -> None:
         """Frees the buffers whose event is reached; copies of a stream end in order."""

@@ -144,12 +144,12 @@ class DeviceKernel:
 
     def _scalars(self, arrays: Sequence[Array | DeviceArray]) -> Mapping[str, int]:
         """The symbolic extents of a call."""
-        found = {}
+        result = {}
         for name in self.signature.scalars:
             position, dimension = self.signature.source(name)
             shape = arrays[position].shape
-            found[name] = shape[dimension] if dimension < len(shape) else 0
-        return found
+            result[name] = shape[dimension] if dimension < len(shape) else 0
+        return result
 
     def _temporary(self, argument: Argument, scalars: Mapping[str, int]) -> DeviceArray:
         """An intermediate array in device memory."""

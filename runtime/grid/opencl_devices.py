@@ -64,7 +64,9 @@ class OpenClDevice(OpenClContext):
     def load(self, source: OpenClSource) -> list[OpenClKernel]:
         """The kernels of a source in the order of its launches, ready to start."""
         cl, program = pyopencl(), build_program(self, source.text)
-        return [OpenClKernel(cl.Kernel(program, each.kernel), each.kernel, each.threads) for each in source.launches]
+        return [
+            OpenClKernel(cl.Kernel(program, launch.kernel), launch.kernel, launch.threads) for launch in source.launches
+        ]
 
     def __repr__(self) -> str:
         return f"<OpenClDevice {self.name} of {self.platform}>"

@@ -30,7 +30,7 @@ def open_grid_device(target: str) -> GridDevice:
     """
     kind, _, name = target.partition(":")
     if kind not in GRID_DEVICES:
-        known = " or ".join(f"{each}[:NAME]" for each in GRID_DEVICES)
+        known = " or ".join(f"{item}[:NAME]" for item in GRID_DEVICES)
         raise GridDeviceError(f"gpu: the device must be {known}, got {target!r}")
     module, function = GRID_DEVICES[kind]
     try:

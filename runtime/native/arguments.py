@@ -186,7 +186,7 @@ class ArgumentPacker:
 
     def _scalars(self, pairs: Iterable[tuple[Argument, Array]]) -> dict[str, int]:
         """The symbolic extents that the arrays define."""
-        found: dict[str, int] = {}
+        result: dict[str, int] = {}
         origin: dict[str, str] = {}
         for argument, array in pairs:
             if not isinstance(array, np.ndarray):
@@ -199,11 +199,11 @@ class ArgumentPacker:
                 if not 1 <= got <= MAX_EXTENT:
                     limits = f"from 1 to {MAX_EXTENT}"
                     raise NativeError(f"{self.where}: {extent} must be {limits}, got {got} in {argument.name}")
-                if found.setdefault(extent, got) != got:
-                    both = f"{found[extent]} in {origin[extent]} and {got} in {argument.name}"
+                if result.setdefault(extent, got) != got:
+                    both = f"{result[extent]} in {origin[extent]} and {got} in {argument.name}"
                     raise NativeError(f"{self.where}: {extent} must be the same in every argument, got {both}")
                 origin.setdefault(extent, argument.name)
-        return found
+        return result
 
     def _shape(self, argument: Argument, scalars: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of an argument, evaluated."""
@@ -267,8 +267,8 @@ def storage_dtype(dtype: str) -> np.dtype[Any]:
     if dtype == "bfloat16":
         from ml_dtypes import bfloat16
 
-        found: np.dtype[Any] = np.dtype(bfloat16)
-        return found
+        result: np.dtype[Any] = np.dtype(bfloat16)
+        return result
     return np.dtype("int8" if dtype in _SUB_BYTE else dtype)
 
 

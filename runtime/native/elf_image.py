@@ -69,7 +69,11 @@ class ElfLayout:
     externals: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        used = (self.found.symbols[each.symbol] for each in self.found.relocations if self._type(each).nbytes)
+        used = (
+            self.found.symbols[relocation.symbol]
+            for relocation in self.found.relocations
+            if self._type(relocation).nbytes
+        )
         names = dict.fromkeys(symbol.name for symbol in used if _is_elsewhere(symbol, self.shared))
         object.__setattr__(self, "externals", tuple(names))
 
@@ -82,7 +86,7 @@ class ElfLayout:
         """
         machine = MACHINES.get(found.machine)
         if machine is None:
-            known = ", ".join(f"{each.number} ({each.name})" for each in MACHINES.values())
+            known = ", ".join(f"{value.number} ({value.name})" for value in MACHINES.values())
             raise NativeError(f"{where}: ELF machine must be one of {known}, got {found.machine}")
         stubs = dict.fromkeys(_stubs(found, where, machine, shared))
         stub_bytes = len(machine.stub) + machine.pointer_bytes

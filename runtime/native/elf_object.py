@@ -171,23 +171,23 @@ class _Parsing:
         names = self._content(self._header(header[6], "names of symbols"))
         content = self._content(header)
         whole = len(content) // self.form.symbol.size * self.form.symbol.size
-        found = []
+        result = []
         for record in self.form.symbol.iter_unpack(content[:whole]):
             name, info, section, value = (record[position] for position in self.form.symbol_fields)
             place = None if section == _UNDEFINED else section
-            found.append(ElfSymbol(_text(names, name), place, value, info >> 4 == 0, info & 0xF == _FUNCTION))
-        return found
+            result.append(ElfSymbol(_text(names, name), place, value, info >> 4 == 0, info & 0xF == _FUNCTION))
+        return result
 
     def _relocations(self, header: tuple[int, ...], section: ElfSection, symbols: int) -> list[ElfRelocation]:
         content, form, bits = self._content(header), self.form.relocations[header[1]], self.form.kind_bits
         whole = len(content) // form.size * form.size
-        found = []
+        result = []
         for offset, info, *addend in form.iter_unpack(content[:whole]):
             kind, symbol = info & (1 << bits) - 1, info >> bits
             if offset >= section.size or symbol >= symbols:
                 raise NativeError(f"{self.where}: relocation must lie in {section.name}, got offset {offset}")
-            found.append(ElfRelocation(section.index, offset, kind, symbol, addend[0] if addend else None))
-        return found
+            result.append(ElfRelocation(section.index, offset, kind, symbol, addend[0] if addend else None))
+        return result
 
 
 def _text(table: bytes, start: int) -> str:

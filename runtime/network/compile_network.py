@@ -102,7 +102,7 @@ def compile_network(
         if calibration is not None and graph.nodes:  # all results may be constants
             graph = _quantised(graph, calibration, method or "mse", keep_float, observe)
         specialised = _specialised(graph, several, observe)
-        placed = [_placed(each, config, host, place or {}, observe, on_grid, time) for each in specialised]
+        placed = [_placed(item, config, host, place or {}, observe, on_grid, time) for item in specialised]
         (graph, decisions), *variants = placed
         artifact = build_artifact(
             graph,
@@ -169,8 +169,8 @@ def _specialised(graph: Graph, several: Sequence[Mapping[str, int]], observe: Ob
     """The graph with each combination of extents; as it is, if there is none."""
     if not several:
         yield graph
-    for each in several:
-        yield run_passes(specialise(graph, each), PREPARATION, observe)
+    for item in several:
+        yield run_passes(specialise(graph, item), PREPARATION, observe)
 
 
 # --- passes ---------------------------------------------------------------------------------------
@@ -256,15 +256,15 @@ def _on_grid(
     observe: Observer | None,
 ) -> tuple[Graph, Mapping[str, Decision]]:
     """The graph with kernels of the GPU; why the nodes `own` of the model are where they are."""
-    found: dict[str, Decision] = {}
+    result: dict[str, Decision] = {}
 
     def place(graph: Graph) -> Graph:
         made, why = on_grid.place(graph, own)
-        found.update((name, each) for name, each in why.items() if name in own)
+        result.update((name, each) for name, each in why.items() if name in own)
         return made
 
     placed = run_passes(graph, (GraphPass("gpu", place),), observe)
-    kept = {name: why for name, why in found.items() if why.gpu_seconds is not None or name not in decisions}
+    kept = {name: why for name, why in result.items() if why.gpu_seconds is not None or name not in decisions}
     return placed, {**decisions, **kept}
 
 

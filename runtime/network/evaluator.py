@@ -54,10 +54,10 @@ class Evaluator:
         return self._run(given, self.graph.outputs if values is None else tuple(values), observe)
 
     def _body(self, graph: Graph) -> Body:
-        found = self._bodies.get(id(graph))
-        if found is None:
-            found = self._bodies[id(graph)] = Evaluator(graph, prefer=self.prefer, kernels=self.kernels)
-        evaluator = found
+        entry = self._bodies.get(id(graph))
+        if entry is None:
+            entry = self._bodies[id(graph)] = Evaluator(graph, prefer=self.prefer, kernels=self.kernels)
+        evaluator = entry
 
         def run(given: Sequence[Value]) -> list[Value]:
             results = evaluator._run(dict(zip(graph.inputs, given, strict=True)), graph.outputs, None)

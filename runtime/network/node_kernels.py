@@ -73,10 +73,10 @@ class KernelCache:
                 self._kernels[key] = make()
             except DeclinedError as error:
                 self._kernels[key] = error
-        found = self._kernels[key]
-        if isinstance(found, DeclinedError):
-            raise found
-        return found
+        result = self._kernels[key]
+        if isinstance(result, DeclinedError):
+            raise result
+        return result
 
 
 def node_kernel(

@@ -56,7 +56,7 @@ class GridChoices:
 
     def _failures(self, grouped: Graph) -> dict[str, str]:
         """Why groups have no kernel, for each of their nodes."""
-        found: dict[str, str] = {}
+        result: dict[str, str] = {}
         for node in grouped.nodes:
             if node.op != GRID:
                 continue
@@ -64,8 +64,8 @@ class GridChoices:
                 self.kernels.add(node.attributes[BODY])
             except Error as error:
                 why = f"have a kernel, got {str(error).splitlines()[0]}"
-                found |= {inner.outputs[0]: why for inner in node.attributes[BODY].nodes}
-        return found
+                result |= {inner.outputs[0]: why for inner in node.attributes[BODY].nodes}
+        return result
 
     def _check(self, graph: Graph, reasons: Mapping[str, str]) -> None:
         """Refuse nodes that were named for the GPU and are elsewhere."""
@@ -75,12 +75,12 @@ class GridChoices:
 
     def _reasons(self, graph: Graph, own: Set[str] | None) -> dict[str, str]:
         """Why nodes cannot run on the GPU, by first result; reads after "must"."""
-        found = {}
+        result = {}
         for node in graph.nodes:
             why = self._reason(graph, node, own)
             if why is not None:
-                found[node.outputs[0]] = why
-        return found
+                result[node.outputs[0]] = why
+        return result
 
     def _reason(self, graph: Graph, node: Node, own: Set[str] | None) -> str | None:
         if node.op == ACCELERATED or (own is not None and node.outputs[0] not in own):

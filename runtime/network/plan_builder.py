@@ -164,7 +164,7 @@ class PlanBuilder:
         lines = region.lines
         stats = None if self.parts.time is None else self.parts.time(program)
         spent = None if stats is None else operator_cycles(program, stats, lines)
-        cycles = [each.cycles for each in spent or ()]
+        cycles = [item.cycles for item in spent or ()]
         total = None if stats is None else stats.total_cycles
         values = (*region.inputs.items(), *region.outputs.items())
         tensors = {tensor: self._input(value) for value, tensor in values}
@@ -236,11 +236,11 @@ class PlanBuilder:
         """
         group = node.attributes[BODY] if node.op in (FUSED, ACCELERATED, GRID) else None
         inner = (node,) if group is None else group.nodes
-        operators = tuple(self._placed(group or self.graph, each, device, reason) for each in inner)
+        operators = tuple(self._placed(group or self.graph, item, device, reason) for item in inner)
         if cycles:
             config = node.attributes[REGION].chain.program.config
             pairs = zip(inner, operators, cycles, strict=True)
-            operators = tuple(self._timed(each, operator, count, config) for each, operator, count in pairs)
+            operators = tuple(self._timed(item, operator, count, config) for item, operator, count in pairs)
         values = dict.fromkeys(name for name in (*node.inputs, *node.outputs) if name)
         return Placement(device=device, operators=operators, nbytes=sum(map(self._bytes, values)))
 
@@ -314,8 +314,8 @@ class PlanBuilder:
         """The plan of all steps."""
         copies = plan_copies(self.steps, self.graph.inputs, self.graph.outputs, self.aliases, self._bytes)
         lives = list(self._lives(copies))
-        memory = plan_memory((each for each in lives if each.name not in copies.on_device), ARENA_ALIGNMENT)
-        on_device = plan_memory((each for each in lives if each.name in copies.on_device), DEVICE_ALIGNMENT)
+        memory = plan_memory((live for live in lives if live.name not in copies.on_device), ARENA_ALIGNMENT)
+        on_device = plan_memory((live for live in lives if live.name in copies.on_device), DEVICE_ALIGNMENT)
         values = {name: self._planned(name, memory.offsets) for name in self._planned_names(copies)}
         values |= {name: self._on_device(name, copies, on_device.offsets) for name in copies.on_device}
         self._keep_outputs()

@@ -54,7 +54,7 @@ def combinations(extents: Extents) -> tuple[dict[str, int], list[dict[str, int]]
     count = prod(map(len, several.values()))
     if count > _MOST_PLANS:
         raise ModelError(f"compile: extents must give at most {_MOST_PLANS} plans, got {count}")
-    return fixed, [dict(zip(several, each, strict=True)) for each in product(*several.values())] if several else []
+    return fixed, [dict(zip(several, item, strict=True)) for item in product(*several.values())] if several else []
 
 
 def _numbers(name: str, given: int | Sequence[int]) -> list[int]:

@@ -26,8 +26,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     try:
         return np.dtype(name)
     except TypeError:
-        found: np.dtype[Any] = np.dtype(getattr(import_module("ml_dtypes"), name))
-        return found
+        result: np.dtype[Any] = np.dtype(getattr(import_module("ml_dtypes"), name))
+        return result
 
 
 def is_string(array: Array) -> bool:

@@ -175,7 +175,7 @@ def _non_max_suppression(
     """[batch, class, box] of the boxes that are kept, the best first in each class."""
     count, limit = (0 if most is None else most.item()), (0 if overlap is None else overlap.item())
     corners = _corners(boxes, bool(attributes.get("center_point_box", 0)))
-    found = []
+    result = []
     for batch, kind in np.ndindex(*scores.shape[:2]):
         row = scores[batch, kind]
         order = [int(n) for n in np.argsort(-row, kind="stable") if least is None or row[n] > least.item()]
@@ -185,8 +185,8 @@ def _non_max_suppression(
             kept.append(best)
             near = _overlap(corners[batch, best], corners[batch, rest]) > limit
             order = [n for n, dropped in zip(rest, near, strict=True) if not dropped]
-        found += [(batch, kind, n) for n in kept]
-    return (np.array(found, np.int64).reshape(-1, 3),)
+        result += [(batch, kind, n) for n in kept]
+    return (np.array(result, np.int64).reshape(-1, 3),)
 
 
 SELECTION: Mapping[str, Function] = {

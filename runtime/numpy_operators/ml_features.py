@@ -40,8 +40,8 @@ def _label_encoder(attributes: Attributes, x: Array) -> tuple[Array]:
     values = _given(attributes, "values_tensor", "values_strings", "values_int64s", "values_floats")
     kind, default = _default(attributes, values)
     table = {_key(key): value for key, value in zip(keys, values, strict=True)}
-    found = [table.get(_key(element), default) for element in x.reshape(-1)]
-    return (strings(found, x.shape) if kind is None else np.array(found, kind).reshape(x.shape),)
+    entry = [table.get(_key(element), default) for element in x.reshape(-1)]
+    return (strings(entry, x.shape) if kind is None else np.array(entry, kind).reshape(x.shape),)
 
 
 def _default(attributes: Attributes, values: Any) -> tuple[np.dtype[Any] | None, Any]:  # noqa: ANN401
@@ -69,8 +69,8 @@ def _category_mapper(attributes: Attributes, x: Array) -> tuple[Array]:
         return (np.array(numbers, np.int64).reshape(x.shape),)
     names = dict(zip(categories, texts, strict=True))
     unknown = attributes.get("default_string", "_Unused")
-    found = [str(names.get(int(element), unknown)) for element in x.reshape(-1)]
-    return (strings(found, x.shape),)
+    entry = [str(names.get(int(element), unknown)) for element in x.reshape(-1)]
+    return (strings(entry, x.shape),)
 
 
 def _one_hot_encoder(attributes: Attributes, x: Array) -> tuple[Array]:

@@ -53,19 +53,19 @@ def _normalise(attributes: Attributes, x: Array) -> tuple[Array]:
 
 def _full_match(attributes: Attributes, x: Array) -> tuple[Array]:
     pattern = re.compile(attributes["pattern"])
-    found = [pattern.fullmatch(text_of(value)) is not None for value in x.reshape(-1)]
-    return (np.array(found, bool).reshape(x.shape),)
+    match = [pattern.fullmatch(text_of(value)) is not None for value in x.reshape(-1)]
+    return (np.array(match, bool).reshape(x.shape),)
 
 
 def _ngrams(attributes: Attributes) -> dict[tuple[Any, ...], int]:
     """The n-grams of the pool, and their positions in it."""
     pool = attributes.get("pool_strings") or attributes["pool_int64s"]
     starts = [*attributes["ngram_counts"], len(pool)]
-    found: dict[tuple[Any, ...], int] = {}
+    result: dict[tuple[Any, ...], int] = {}
     for length, (start, end) in enumerate(pairwise(starts), 1):
         for place in range(start, end, length):
-            found[tuple(pool[place : place + length])] = len(found)
-    return found
+            result[tuple(pool[place : place + length])] = len(result)
+    return result
 
 
 def _tf_idf(attributes: Attributes, x: Array) -> tuple[Array]:
@@ -91,12 +91,12 @@ def _weighted(mode: str, count: float, weight: float) -> float:
 
 def _occurrences(attributes: Attributes, words: list[Any]) -> list[tuple[Any, ...]]:
     """The n-grams of a row, of all lengths and numbers of skips; single words once."""
-    found = []
+    result = []
     for length in range(attributes["min_gram_length"], attributes["max_gram_length"] + 1):
         for skip in range(1 if length == 1 else attributes["max_skip_count"] + 1):
             span = (length - 1) * (skip + 1) + 1
-            found += [tuple(words[at : at + span : skip + 1]) for at in range(len(words) - span + 1)]
-    return found
+            result += [tuple(words[at : at + span : skip + 1]) for at in range(len(words) - span + 1)]
+    return result
 
 
 STRINGS: Mapping[str, Function] = {

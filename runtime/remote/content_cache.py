@@ -39,15 +39,15 @@ class ContentCache:
     def lacking(self, hashes: Iterable[str]) -> tuple[str, ...]:
         """Those of the hashes that are not here; the others become the most recently used."""
         with self._lock:
-            found = []
+            result = []
             for name in hashes:
                 if name in self._contents:
                     self._contents.move_to_end(name)
                     self.hits += 1
                 else:
                     self.misses += 1
-                    found.append(name)
-            return tuple(found)
+                    result.append(name)
+            return tuple(result)
 
     def get(self, sha256: str) -> bytes | Program:
         """A content: bytes, or a program once `put_program` replaced them."""

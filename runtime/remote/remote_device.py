@@ -103,11 +103,11 @@ class RemoteDevice:
 
     def _configuration(self, connection: Connection, config: Config) -> Config:
         """The configuration of the server's machine; RemoteError where ours differs."""
-        found = Config.from_dict(connection.welcome.config)
-        mismatch = config.mismatch(found)
+        result = Config.from_dict(connection.welcome.config)
+        mismatch = config.mismatch(result)
         if mismatch is not None:
             raise RemoteError(f"device {self.name}: {mismatch}")
-        return found
+        return result
 
     # --- memory
 
@@ -291,7 +291,7 @@ class RemoteDevice:
                     return BatchReply((0,) * done + reply.values, reply.record, reply.failure), data
                 reply, data = connection.batch([operation], left[:1] if isinstance(operation, WriteBytes) else [])
             except NotExecuted as error:
-                kept = [each for each in operations[done:] if not isinstance(each, Run | Read | Allocate)]
+                kept = [item for item in operations[done:] if not isinstance(item, Run | Read | Allocate)]
                 self._memory.restore(kept, left)
                 raise RemoteError(str(error), error.code) from None
             if isinstance(operation, WriteBytes):

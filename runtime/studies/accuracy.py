@@ -87,10 +87,10 @@ def network_accuracy(
     except (OSError, ValueError, KeyError, TypeError):
         pass  # none is kept, or it is damaged
     model = job.model()
-    found = _measured(model, names, own, job.samples(model))
+    result = _measured(model, names, own, job.samples(model))
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(asdict(found)))
-    return found
+    write_text(path, json.dumps(asdict(result)))
+    return result
 
 
 def _of_dict(values: dict[str, Any]) -> NetworkAccuracy:
@@ -126,14 +126,14 @@ def _measured(
 
 def _rows(graph: Graph, given: Sequence[Arrays]) -> list[dict[str, NDArray[Any]]]:
     """The samples, each of the batch that the graph takes, or of one row if that is symbolic."""
-    found = []
+    result = []
     for arrays in given:
         for batch in batches(graph, arrays):
             count = len(next(iter(batch.values())))
             fixed = all(isinstance((graph.tensor(name).shape or (1,))[0], int) for name in batch)
             rows = count if fixed else 1
-            found += [{name: array[at : at + rows] for name, array in batch.items()} for at in range(0, count, rows)]
-    return found
+            result += [{name: array[at : at + rows] for name, array in batch.items()} for at in range(0, count, rows)]
+    return result
 
 
 def _name(graph: Graph, node: Any) -> str | None:  # noqa: ANN401  a node of the graph
@@ -168,5 +168,5 @@ def _error(exact: Sequence[NDArray[np.float64]], found: Sequence[NDArray[np.floa
     noise = sum(float(((one - other) ** 2).sum()) for one, other in zip(exact, found, strict=True))
     signal = sum(float((one**2).sum()) for one in exact)
     same = [one.argmax(axis=-1) == other.argmax(axis=-1) for one, other in zip(exact, found, strict=True)]
-    share = float(np.mean(np.concatenate([np.ravel(each) for each in same])))
+    share = float(np.mean(np.concatenate([np.ravel(item) for item in same])))
     return OutputErrors(error=float(np.sqrt(noise / max(signal, 1e-300))), agreement=share)

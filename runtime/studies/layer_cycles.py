@@ -42,11 +42,11 @@ def keep(job: MeasureJob, outcome: LayerOutcome) -> None:
 
 def kept_or_measured(job: MeasureJob) -> LayerOutcome:
     """The outcome of a job, measured in this process and kept if it is new."""
-    found = kept(job)
-    if found is None:
-        found = measured(job)
-        keep(job, found)
-    return found
+    result = kept(job)
+    if result is None:
+        result = measured(job)
+        keep(job, result)
+    return result
 
 
 def _path(job: MeasureJob) -> Path:

@@ -168,10 +168,10 @@ def terms_of(output: te.Tensor) -> int:
 
 def _sums_of(output: te.Tensor) -> te.Tensor:
     """The reduction behind an expression's epilogues; the expression itself if there is none."""
-    found = output
-    while isinstance(found.stage, Stage) and found.stage.reduction is None:
-        computed = [tensor for tensor in found.stage.reads if tensor.stage is not None]
+    result = output
+    while isinstance(result.stage, Stage) and result.stage.reduction is None:
+        computed = [tensor for tensor in result.stage.reads if tensor.stage is not None]
         if len(computed) != 1:
             return output
-        found = computed[0]
-    return found if found.stage is not None else output
+        result = computed[0]
+    return result if result.stage is not None else output

@@ -100,7 +100,7 @@ class MeasureJob:
     @property
     def mapped(self) -> bool:
         """Whether the mapper can have a use for what the job is about."""
-        return self.staged or not self.names or not self.written or any(not each.states for each in self.own)
+        return self.staged or not self.names or not self.written or any(not item.states for item in self.own)
 
     @property
     def staged(self) -> bool:
@@ -134,7 +134,7 @@ def _of_written(job: MeasureJob, written: WrittenProgram) -> LayerOutcome:
         return LayerOutcome(None, written.reason)
     written.check(job.name, job.output, job.seed)
     port = job.config.axi_bytes
-    costs = [_of_program(each.program, each.extra_bytes / port, written.label, 1.0) for each in written.found]
+    costs = [_of_program(item.program, item.extra_bytes / port, written.label, 1.0) for item in written.found]
     return LayerOutcome(min(costs, key=lambda cost: cost.total))
 
 
@@ -188,8 +188,8 @@ def _first(job: MeasureJob) -> tuple[MappedOperator, float]:
     if not using:
         raise MapError(_reason(job, report))
     timed = report.operators[: len(report.cycles)]
-    chosen = using[0] if using[0] in timed else min((_best(each) for each in using), key=_estimated)
-    return chosen, min(share_read(each.form) for each in report.operators)
+    chosen = using[0] if using[0] in timed else min((_best(item) for item in using), key=_estimated)
+    return chosen, min(share_read(item.form) for item in report.operators)
 
 
 def _best(operator: MappedOperator) -> MappedOperator:
@@ -247,7 +247,7 @@ def _reason_of_instruction(job: MeasureJob, plug_in: PlugIn) -> str:
 
 def _first_of(error: MapError) -> str:
     """The first reason of those that an error of the mapper has; intrinsics have a name."""
-    reasons = [*(each.reason for each in error.refused), *map(str, error.others), str(error)]
+    reasons = [*(item.reason for item in error.refused), *map(str, error.others), str(error)]
     return reasons[0]
 
 

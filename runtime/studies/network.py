@@ -53,9 +53,9 @@ def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]
     """The layers of a model, by kernel and channels; OnnxError, UnsupportedError if it is none."""
     graph = run_passes(import_model(model), PREPARATION, None)
     every = [_layer(graph, node) for node in _nodes(graph)]
-    known = [each for each in every if each is not None]
-    distinct = [each for at, each in enumerate(known) if each not in known[:at]]
-    return [LayerRecord(*each, known.count(each)) for each in distinct]
+    known = [item for item in every if item is not None]
+    distinct = [item for at, item in enumerate(known) if item not in known[:at]]
+    return [LayerRecord(*item, known.count(item)) for item in distinct]
 
 
 def record_name(graph: Graph, node: Node) -> str | None:
@@ -135,7 +135,7 @@ def kept_layers(content: bytes, model: Callable[[], onnx.ModelProto | Path]) -> 
     digest = hashlib.sha256(toolkit_digest().encode() + content).hexdigest()[:24]
     path = user_cache("evaluate") / f"layers-{digest}.json"
     try:
-        records = [LayerRecord(**each) for each in json.loads(path.read_text(encoding="utf-8"))]
+        records = [LayerRecord(**load) for load in json.loads(path.read_text(encoding="utf-8"))]
         return _layers(records)
     except (OSError, ValueError, KeyError, TypeError):
         pass  # none is kept, or it is damaged
@@ -150,12 +150,12 @@ def kept_layers(content: bytes, model: Callable[[], onnx.ModelProto | Path]) -> 
 def _layers(records: Sequence[LayerRecord]) -> list[EvaluatedLayer]:
     if not records:
         raise EvaluateError("evaluate: the model must have a convolution or product of known extents, got none")
-    return [EvaluatedLayer(each.name, partial(_defined, each), each.count) for each in records]
+    return [EvaluatedLayer(record.name, partial(_defined, record), record.count) for record in records]
 
 
 def _defined(record: LayerRecord, operands: OperandTypes) -> Definition:
     if record.define not in _DEFINITIONS:
         raise EvaluateError(f"evaluate: definition must be one of {', '.join(_DEFINITIONS)}, got {record.define}")
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in record.options.items()}
-    found: Definition = getattr(definitions, record.define)(**options, dtype=operands.inp, weight_dtype=operands.wgt)
-    return found
+    result: Definition = getattr(definitions, record.define)(**options, dtype=operands.inp, weight_dtype=operands.wgt)
+    return result

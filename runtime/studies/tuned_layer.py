@@ -37,7 +37,11 @@ class UsingSource:
 
     def forms(self, config: Config) -> list[Form]:
         """These mappings."""
-        return [MappedForm(each) for each in candidates(self.output, config).found if self.uses(each, self.names)]
+        return [
+            MappedForm(candidate)
+            for candidate in candidates(self.output, config).found
+            if self.uses(candidate, self.names)
+        ]
 
 
 def best_of_trials(task: VdlaTask, search: str, trials: int, seed: int) -> tuple[Program, float, str]:

@@ -265,7 +265,7 @@ def _paths(sources: Sequence[Source]) -> tuple[str, ...]:
 
 def _needed(steps: int, *outcomes: LayerOutcome) -> int:
     """The steps that do not read padding."""
-    shares = [found.cost.needed for found in outcomes if found.cost is not None]
+    shares = [outcome.cost.needed for outcome in outcomes if outcome.cost is not None]
     return round(steps * min(shares, default=1.0))
 
 

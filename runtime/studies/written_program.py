@@ -81,7 +81,7 @@ class WrittenProgram:
     @property
     def text(self) -> str:
         """The same for equal programs."""
-        return "\n".join([self.label, self.reason, *(each.text for each in self.found)])
+        return "\n".join([self.label, self.reason, *(item.text for item in self.found)])
 
     def check(self, layer: str, output: te.Tensor, seed: int) -> None:
         """EvaluateError unless all programs are safe and compute the layer."""
@@ -135,19 +135,19 @@ def _written(extension: Extension, layer: Definition, config: Config) -> Written
     except LayerError as error:
         return WrittenProgram(label, (), str(error))
     found = tuple(given) if isinstance(given, list | tuple) else (given,)
-    if not found or not all(isinstance(each, LayerProgram) and each.program.config == config for each in found):
+    if not found or not all(isinstance(item, LayerProgram) and item.program.config == config for item in found):
         rule = f"program of {extension.name} must return a vdla.LayerProgram, or several, for the machine it is given"
         raise ExtensionError(f"{extension.place}: {rule}, got {given!r}")
-    for each in found:
-        _require_known(f"{extension.place}: {label} must pack", each.sources, layer.inputs)
-        outputs = [tensor for tensor in each.program.tensors if tensor.role == "output"]
-        _require_known(f"{extension.place}: {label} must unpack", [each.result], outputs)
+    for item in found:
+        _require_known(f"{extension.place}: {label} must pack", item.sources, layer.inputs)
+        outputs = [tensor for tensor in item.program.tensors if tensor.role == "output"]
+        _require_known(f"{extension.place}: {label} must unpack", [item.result], outputs)
     return WrittenProgram(label, found)
 
 
 def _require_known(rule: str, used: Iterable[te.Tensor], known: Sequence[te.Tensor | ProgramTensor]) -> None:
     """ExtensionError where a tensor is none of those that have arrays."""
-    choices = [_described(each) for each in known]
+    choices = [_described(item) for item in known]
     for tensor in used:
         if (found := _described(tensor)) not in choices:
             raise ExtensionError(f"{rule} {' or '.join(choices)}, got {found}")

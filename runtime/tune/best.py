@@ -96,11 +96,11 @@ class TunedSchedules:
         It is the last confirmed point or, without one, the point of the best trial.
         """
         key = key_for_threads(key, threads)
-        found = self.index.confirmed(key) or self.best(key)
-        if found is None or not found.point:
+        result = self.index.confirmed(key) or self.best(key)
+        if result is None or not result.point:
             return None
         self.used.append(key)
-        return found.point
+        return result.point
 
     def grid_function(self, function: ir.Function, limits: GridLimits) -> ir.Function | None:
         """A function with the best known tiles for a device of these limits; None without any.

@@ -141,12 +141,12 @@ def arguments(kernel: Kernel | DeviceKernel, constants: Mapping[str, NDArray[Any
     Floats are normally distributed, integers uniform over those of 8 bits. Arrays are aligned as
     those of compiled networks.
     """
-    found = []
+    result = []
     for argument in kernel.signature.inputs:
         array = _zeros(argument)
         array[...] = constants[argument.name] if argument.name in constants else _random(argument, seed)
-        found.append(array)
-    return found
+        result.append(array)
+    return result
 
 
 def _zeros(argument: Argument) -> NDArray[Any]:

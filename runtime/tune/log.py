@@ -259,7 +259,7 @@ def _versions() -> dict[str, str]:
     found = {"python": platform.python_version(), "vdla": VERSION}
     for name in ("numpy", "llvmlite"):
         try:
-            found[name] = version(name)
+            result[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+            result[name] = "absent"
+    return result

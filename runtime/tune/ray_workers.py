@@ -92,10 +92,10 @@ class RayWorkers:
         """As `Workers`."""
         while True:
             ended, _ = self._ray.wait(list(self._calls), timeout=self._patience_s())
-            found = self._ended(ended[0]) if ended else self._late()
+            result = self._ended(ended[0]) if ended else self._late()
             self._hand_out()
-            if found is not None:
-                return found
+            if result is not None:
+                return result
 
     def close(self) -> None:
         """As `Workers`; ends the cluster if it was started for this."""

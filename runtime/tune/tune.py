@@ -63,11 +63,11 @@ class TuningReport:
         Raises:
             TuningError: every trial failed.
         """
-        found = best_trial(self.trials)
-        if found is None:
+        result = best_trial(self.trials)
+        if result is None:
             first = self.trials[0].error if self.trials else "none was made"
             raise TuningError(f"tune {self.run.name}: a trial must succeed, got {len(self.trials)} failed: {first}")
-        return found
+        return result
 
     @property
     def failed(self) -> int:

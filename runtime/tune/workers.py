@@ -191,13 +191,13 @@ class LocalWorkers:
     def take(self) -> tuple[int, Trial]:
         """As `Workers`."""
         while True:
-            found = self._trials.get()
-            if not isinstance(found, str):
-                return found
+            result = self._trials.get()
+            if not isinstance(result, str):
+                return result
             self._unable += 1
             if self._unable == self.count:
-                raise TuningError(f"tune {self._name}: {found}")
-            self._warn(f"tune {self._name}: {found}; the run goes on without it")
+                raise TuningError(f"tune {self._name}: {result}")
+            self._warn(f"tune {self._name}: {result}; the run goes on without it")
 
     def close(self) -> None:
         """As `Workers`."""

@@ -81,17 +81,17 @@ class RunStats:
 
         Times are left out where one of the devices records none.
         """
-        found = [
+        result = [
             f"{name} is {getattr(self, name)}, other has {getattr(other, name)}"
             for name in ("program_hash", "total_cycles", "macs", "bytes_read", "bytes_written")
             if getattr(self, name) != getattr(other, name)
         ]
         for name in ("dispatches", "starts", "ends"):
-            found += _first_difference(name, getattr(self, name), getattr(other, name))
+            result += _first_difference(name, getattr(self, name), getattr(other, name))
         for unit in UNITS:
             ours, theirs = self.counters[unit], other.counters[unit]
-            found += [f"{unit}.{c} is {ours[c]}, other has {theirs[c]}" for c in COUNTERS if ours[c] != theirs[c]]
-        return found
+            result += [f"{unit}.{c} is {ours[c]}, other has {theirs[c]}" for c in COUNTERS if ours[c] != theirs[c]]
+        return result
 
 
 def _first_difference(name: str, ours: Ints, theirs: Ints) -> list[str]:
@@ -112,5 +112,5 @@ def gemm_macs(config: Config, columns: Ints) -> Ints:
     """The multiply-accumulates of each instruction, padded blocks included; 0 for any but GEMM."""
     uops = columns[:, COL["uop_end"]] - columns[:, COL["uop_begin"]]
     products = columns[:, COL["loop0"]] * columns[:, COL["loop1"]] * uops * config.macs_per_cycle
-    found: Ints = np.where(columns[:, COL["opcode"]] == Opcode.GEMM, products, 0)
-    return found
+    result: Ints = np.where(columns[:, COL["opcode"]] == Opcode.GEMM, products, 0)
+    return result

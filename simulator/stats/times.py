@@ -54,7 +54,7 @@ class EventDifference:
 
 def first_difference(one: Times, other: Times) -> EventDifference | None:
     """The earliest event that differs; None where all are equal."""
-    found = []
+    result = []
     for order, (event, ours, theirs) in enumerate(zip(EVENTS, one, other, strict=True)):
         where = np.flatnonzero(ours != theirs)
         if not len(where):
@@ -62,8 +62,8 @@ def first_difference(one: Times, other: Times) -> EventDifference | None:
         earliest = _earlier(ours[where], theirs[where])
         first = int(np.argmin(earliest))
         k = int(where[first])
-        found.append((int(earliest[first]), order, EventDifference(event, k, (int(ours[k]), int(theirs[k])))))
-    return min(found, key=lambda item: item[:2])[2] if found else None
+        result.append((int(earliest[first]), order, EventDifference(event, k, (int(ours[k]), int(theirs[k])))))
+    return min(result, key=lambda item: item[:2])[2] if result else None
 
 
 def _earlier(ours: Ints, theirs: Ints) -> Ints:

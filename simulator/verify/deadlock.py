@@ -82,10 +82,10 @@ def _walk(graph: _Graph, path: list[int]) -> list[int]:
     """The path extended to a cycle, or else to a node that waits for nothing."""
     dead_end = path
     for node in graph[path[-1]]:
-        found = [*path, node] if node in path else _walk(graph, [*path, node])
-        if found[-1] in found[:-1]:
-            return found
-        dead_end = found
+        result = [*path, node] if node in path else _walk(graph, [*path, node])
+        if result[-1] in result[:-1]:
+            return result
+        dead_end = result
     return dead_end
 
 

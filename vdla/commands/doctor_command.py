@@ -156,7 +156,7 @@ def _requirements(extra: str) -> list[str]:
     except ImportError:
         return ["packaging"]  # what is known without it
     needed = [Requirement(line) for line in lines]
-    return [each.name for each in needed if _applies(each, extra) and not (extra and _applies(each, ""))]
+    return [item.name for item in needed if _applies(item, extra) and not (extra and _applies(item, ""))]
 
 
 def _applies(requirement: Requirement, extra: str) -> bool:

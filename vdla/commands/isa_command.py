@@ -88,7 +88,7 @@ def _write_tests(config: Config, arguments: argparse.Namespace) -> None:
     make_folder(folder)
     preset = f'vdla.Config.preset("{arguments.preset or DEFAULT_PRESET}")'
     made = f"vdla.Config.load({_beside(folder, arguments.config)})" if arguments.config else preset
-    sources = ", ".join(_beside(folder, each) for each in arguments.extension)
+    sources = ", ".join(_beside(folder, item) for item in arguments.extension)
     for unit in units:
         file = folder / test_file_name(unit)
         write_text(file, render_datapath_test(unit, made, sources))

@@ -64,7 +64,7 @@ def read_model_inputs(plans: Sequence[Plan], arguments: argparse.Namespace, comm
     plan = plans[0]
     where = f"{command}: model {plan.name}"
     arrays = _given(plan, arguments, where)
-    plan = next((each for each in plans if _fits(each, arrays)), plan)
+    plan = next((item for item in plans if _fits(item, arrays)), plan)
     for name in arrays:
         if name not in plan.inputs:
             raise CommandError(f"{where}: input must be {one_of(name, plan.inputs)}")

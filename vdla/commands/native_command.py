@@ -54,10 +54,10 @@ def _tuned_for_gpu(fn: ir.Function, limits: GridLimits, log: str) -> ir.Function
     """A function with the best modelled tiles of a log: measured ones are those of one device."""
     from vdla.runtime.tune.best import TunedSchedules
 
-    found = TunedSchedules.of(log).grid_function(fn, limits)
-    if found is None:
+    result = TunedSchedules.of(log).grid_function(fn, limits)
+    if result is None:
         raise CommandError(f"native: {log} must have modelled tiles of the operator for {limits.name}, got none")
-    return found
+    return result
 
 
 def _check_gpu(arguments: argparse.Namespace) -> None:

@@ -84,7 +84,7 @@ def _cycles(artifact: Artifact, device: str) -> str:
 
 def _estimate(rows: list[PlacedRow]) -> str:
     seconds = [row.operator.seconds for row in rows]
-    known = [each for each in seconds if each is not None]
+    known = [second for second in seconds if second is not None]
     return milliseconds(sum(known)) if known and len(known) == len(seconds) else "-"
 
 

@@ -93,7 +93,7 @@ def operator_bars(profile: NetworkProfile) -> str:
     title, right = "time of each operator", RIGHT - _TIMES
     chart = RowChart(title=title, high=longest, left=_NAMES, right=right, pitch=22, bar=16)
     cells = operator_rows(profile)
-    return chart.draw([_bar(*each) for each in zip(profile.operators, cells, strict=True)])
+    return chart.draw([_bar(*item) for item in zip(profile.operators, cells, strict=True)])
 
 
 def _bar(operator: OperatorProfile, cells: Sequence[str]) -> Row:

@@ -21,14 +21,16 @@ def operator_table(profile: NetworkProfile, *, accelerator_only: bool = False) -
     total = profile.accelerator_seconds if accelerator_only else profile.seconds
     for column in (1, 2, 7):
         listing.columns[column].justify = "left"
-    for each in profile.operators:
-        if accelerator_only and each.cycles is None:
+    for operator in profile.operators:
+        if accelerator_only and operator.cycles is None:
             continue
-        cycles = "-" if each.cycles is None else f"{each.cycles:,}"
-        used = "-" if not each.utilisation else f"{100 * each.utilisation:.1f}"
-        time = (f"{1e3 * each.seconds:,.3f}", f"{100 * each.seconds / total:.1f}" if total else "-")
-        name = shortened(each.name, column_width(14))
-        listing.add_row(shortened(operator_label(each), 14), name, each.device, cycles, *time, used, stall_text(each))
+        cycles = "-" if operator.cycles is None else f"{operator.cycles:,}"
+        used = "-" if not operator.utilisation else f"{100 * operator.utilisation:.1f}"
+        time = (f"{1e3 * operator.seconds:,.3f}", f"{100 * operator.seconds / total:.1f}" if total else "-")
+        name = shortened(operator.name, column_width(14))
+        listing.add_row(
+            shortened(operator_label(operator), 14), name, operator.device, cycles, *time, used, stall_text(operator)
+        )
     return listing
 
 
@@ -53,7 +55,7 @@ def summary(profile: NetworkProfile) -> Iterator[str]:
             f"{profile.cycles:,} cycles, {milliseconds(profile.accelerator_seconds)} at {profile.config.clock_mhz} MHz"
         )
         yield f"{profile.config.name}: {clock}, utilisation {100 * profile.utilisation:.1f} %"
-    gpu = " and GPU" if any(each.device == "gpu" for each in profile.operators) else ""
+    gpu = " and GPU" if any(operator.device == "gpu" for operator in profile.operators) else ""
     yield f"CPU{gpu} steps: {milliseconds(profile.cpu_seconds)} on this machine ({profile.cpu}), not on the board"
     images = "" if profile.images == 1 else f", {profile.images} images a run"
     yield f"{profile.frames_per_second:,.1f} frames per second, {milliseconds(profile.seconds)} a run{images}"

@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     output().print(layer_table(report))
     if arguments.svg is not None:
         write_text(arguments.svg, layer_chart(report))
-    for text in (*report.notes, *(f"warning: {each}" for each in report.warnings)):
+    for text in (*report.notes, *(f"warning: {warning}" for warning in report.warnings)):
         print(text)
     print(f"{path}: {len(made.layers)} layers quantised")
     return OK

@@ -88,7 +88,7 @@ def joined(outputs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     """The outputs of several runs, one behind the other in their first dimension."""
     if len(outputs) == 1:
         return dict(outputs[0])
-    return {name: np.concatenate([np.atleast_1d(each[name]) for each in outputs]) for name in outputs[0]}
+    return {name: np.concatenate([np.atleast_1d(item[name]) for item in outputs]) for name in outputs[0]}
 
 
 def _steps_table(model: Model, results: Sequence[NetworkResult]) -> Table:

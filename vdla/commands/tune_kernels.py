@@ -51,7 +51,7 @@ def run_kernels(arguments: argparse.Namespace) -> int:
     """Tune, then show which schedules were confirmed."""
     _check(arguments)
     found = _tuned_model(arguments) if _is_model(arguments) else _tuned_operator(arguments)
-    if not write_json(arguments.json, {"kernels": [_row(each) for each in found]}):
+    if not write_json(arguments.json, {"kernels": [_row(item) for item in found]}):
         _show(arguments, found)
     return OK
 

@@ -51,7 +51,9 @@ def _takes_knobs(path: Path, name: str) -> bool:
     except (SyntaxError, ValueError):
         return False  # said where the file is run
     functions = (node for node in body if isinstance(node, ast.FunctionDef) and node.name == name)
-    return any(len(each.args.posonlyargs + each.args.args) > len(each.args.defaults) for each in functions)
+    return any(
+        len(function.args.posonlyargs + function.args.args) > len(function.args.defaults) for function in functions
+    )
 
 
 def run_schedule(arguments: argparse.Namespace, schedule: Callable[..., Any]) -> int:

@@ -188,19 +188,19 @@ def _area(verdict: ExtensionVerdict) -> str:
 
 def _errors(verdict: ExtensionVerdict) -> str:
     found = [layer.accuracy for layer in verdict.layers if layer.accuracy is not None]
-    before, after = max(each.before for each in found), max(each.after for each in found)
+    before, after = max(item.before for item in found), max(item.after for item in found)
     shown = f"{100 * before:.2f} % before and {100 * after:.2f} % after"
     return f"sums of random data are off by {shown} (rms, worst layer)"
 
 
 def reasons_of(verdict: ExtensionVerdict) -> dict[str, list[str]]:
     """The layers for each reason for which a machine has no program of the kind."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for layer in verdict.layers:
         for outcome, what in ((layer.before, "before"), (layer.after, "not used")):
             if outcome.cost is None:
-                found.setdefault(f"{what}: {outcome.reason}", []).append(layer.name)
-    return found
+                result.setdefault(f"{what}: {outcome.reason}", []).append(layer.name)
+    return result
 
 
 def _show_reasons(verdict: ExtensionVerdict, everything: bool) -> None:

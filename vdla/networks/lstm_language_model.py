@@ -61,5 +61,5 @@ def _lstm(net: NetworkBuilder, x: str, hidden: int, name: str, state: tuple[str,
     for key, shape in (("weight", (GATES * hidden, hidden)), ("recurrence", (GATES * hidden, hidden))):
         operands.append(net.constant(f"{name}.{key}", net.normal((1, *shape), (_CELL_GAIN / hidden) ** 0.5)))
     operands.append(net.constant(f"{name}.bias", net.uniform(-0.1, 0.1, (1, 2 * GATES * hidden))))
-    ends = [f"{each}.next" for each in state]
+    ends = [f"{item}.next" for item in state]
     return net.nodes("LSTM", [*operands, "", *state] if state else operands, name, [name, *ends], hidden_size=hidden)

@@ -83,5 +83,5 @@ class ExpectedTimes:
     def _uses(self, unit: Unit, field: str) -> list[int]:
         """The instructions of a unit with a token bit set."""
         chosen = (self.columns[:, COL["unit"]] == unit) & (self.columns[:, COL[field]] > 0)
-        found: list[int] = np.flatnonzero(chosen).tolist()
-        return found
+        result: list[int] = np.flatnonzero(chosen).tolist()
+        return result

@@ -60,9 +60,9 @@ def step_operands(extension: Extension, config: Config, unit: str) -> list[StepO
     """The operands in buffers and states that a step reads, but for the old value of its entry."""
     output = None if extension.output is None else extension.output.name
     placed = {name: scope for name, scope in extension.scopes.items() if name not in (extension.in_place, output)}
-    found = [_in_buffer(extension, config, name, scope) for name, scope in placed.items() if scope in _BITS]
-    indices = state_indices(extension, {each.index for each in found})
-    return found + [
+    result = [_in_buffer(extension, config, name, scope) for name, scope in placed.items() if scope in _BITS]
+    indices = state_indices(extension, {item.index for item in result})
+    return result + [
         state_operand(extension.behaviour, unit, name, scope, indices[scope])
         for name, scope in placed.items()
         if isinstance(scope, State)
@@ -110,10 +110,10 @@ def state_indices(extension: Extension, taken: set[str | None]) -> dict[State, s
     """What indexes the rows of each state: the indices that no buffer uses, in order."""
     free = [index for index in ("acc", "src", "wgt") if index not in taken]
     free = free if extension.output is None else free[1:]
-    found: dict[State, str | None] = {}
+    result: dict[State, str | None] = {}
     for state, whole in dict(_states(extension)).items():
-        found[state] = free.pop(0) if state.rows > 1 and not whole else None
-    return found
+        result[state] = free.pop(0) if state.rows > 1 and not whole else None
+    return result
 
 
 def _states(extension: Extension) -> Iterator[tuple[State, bool]]:

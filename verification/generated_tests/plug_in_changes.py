@@ -176,8 +176,8 @@ def at_end(line: str) -> Change:
 
 def last_lane(text: str) -> str:
     """The text with one element less in each row of the batch, where it has rows."""
-    found = re.search(r"range\(\d+\):\n +for [^\n]*range\((\d+)\)", text)
-    return text if found is None else f"{text[: found.start(1)]}{int(found[1]) - 1}{text[found.end(1) :]}"
+    match = re.search(r"range\(\d+\):\n +for [^\n]*range\((\d+)\)", text)
+    return text if match is None else f"{text[: match.start(1)]}{int(match[1]) - 1}{text[match.end(1) :]}"
 
 
 def other_operator(text: str) -> str:

@@ -81,11 +81,13 @@ class DeclaredInstruction:
         self.stage = stage
         self.behaviour = extension.behaviour
         self.operands = step_operands(extension, config, unit)
-        indices = state_indices(extension, {each.index for each in self.operands if isinstance(each.space, Buffer)})
+        indices = state_indices(
+            extension, {operand.index for operand in self.operands if isinstance(operand.space, Buffer)}
+        )
         self.updates = [
             (f"{unit}.{state.name}", indices[state], tensor.name) for state, tensor in extension.updates.items()
         ]
-        self.indexed = {each.index for each in self.operands} | {index for _, index, _ in self.updates}
+        self.indexed = {operand.index for operand in self.operands} | {index for _, index, _ in self.updates}
         self.reducer = _reducer(extension)
 
     @property
@@ -96,23 +98,23 @@ class DeclaredInstruction:
     def unused(self) -> list[str]:
         """The shared fields that an instruction does not use: they must be 0."""
         used = self.indexed | ({"acc"} if self.writes_sums else set())
-        found = [f"{index}{loop}" for index in ("acc", "src", "wgt") if index not in used for loop in ("", "0", "1")]
-        return found if self.reducer else [*found, "init"]
+        result = [f"{index}{loop}" for index in ("acc", "src", "wgt") if index not in used for loop in ("", "0", "1")]
+        return result if self.reducer else [*result, "init"]
 
     # --- places
 
     def touched(self, fields: Fields, micro_ops: MicroOps) -> Touched:
         """The entries and rows that an instruction touches."""
-        found = Touched()
-        found.read(Buffer.UOP, range(fields["uop_begin"], fields["uop_end"]))
+        result = Touched()
+        result.read(Buffer.UOP, range(fields["uop_begin"], fields["uop_end"]))
         for step in steps(fields, micro_ops):
             for operand in self.operands:
-                found.read(operand.space, operand.entries(step.places))
+                result.read(operand.space, operand.entries(step.places))
             for space, index, _ in self.updates:
-                found.write(space, _only(step.places[index] if index is not None else 0))
+                result.write(space, _only(step.places[index] if index is not None else 0))
             if self.writes_sums:
-                self._touch_sum(found, fields, step)
-        return found
+                self._touch_sum(result, fields, step)
+        return result
 
     def _touch_sum(self, found: Touched, fields: Fields, step: InterpretedStep) -> None:
         if self._continues(fields, step):
@@ -247,16 +249,16 @@ def declared_fields(word: Words, extension: Extension, config: Config) -> dict[s
     shared = layout(config)[Opcode.GEMM]
     widths = [(slot.field.name, slot.width, slot.field.signed) for slot in shared]
     width_of = {name: width for name, width, _ in widths}
-    own = [(each.name, width_of.get(str(each.width), each.width), each.signed) for each in extension.fields]
-    found = {}
+    own = [(item.name, width_of.get(str(item.width), item.width), item.signed) for item in extension.fields]
+    result = {}
     at = 0
     for name, width, signed in [*widths, *own]:
         if at == HEAD_BITS:
             at += NUMBER_BITS
-        found[name] = _value(bits >> at, int(width), signed)
+        result[name] = _value(bits >> at, int(width), signed)
         at += int(width)
-    del found["opcode"]
-    return found
+    del result["opcode"]
+    return result
 
 
 def _value(bits: int, width: int, signed: bool) -> int:

@@ -117,7 +117,9 @@ def assembler(case: TestedProgram) -> str | None:
 
 def _without_data(program: Program) -> Program:
     """The program with tensors of unknown bytes, which would be most of the text."""
-    tensors = (each if each.name == UOPS else with_changes(each, role="input", data=None) for each in program.tensors)
+    tensors = (
+        tensor if tensor.name == UOPS else with_changes(tensor, role="input", data=None) for tensor in program.tensors
+    )
     return with_changes(program, tensors=tuple(tensors))
 
 
@@ -164,12 +166,12 @@ def footprint(case: TestedProgram) -> str | None:
 def _entries(
     case: TestedProgram, accesses: Sequence[BufferAccess | StateAccess], writes: bool
 ) -> dict[Space, set[int]]:
-    found: dict[Space, set[int]] = {}
+    result: dict[Space, set[int]] = {}
     for access in accesses:
         space, depth = _space(case, access)
         if space is not None and access.writes == writes:
-            found.setdefault(space, set()).update(np.arange(depth)[access.where].tolist())
-    return found
+            result.setdefault(space, set()).update(np.arange(depth)[access.where].tolist())
+    return result
 
 
 def _space(case: TestedProgram, access: BufferAccess | StateAccess) -> tuple[Space | None, int]:
@@ -267,8 +269,8 @@ def function(case: TestedProgram) -> str | None:
 
 
 def _contents(engine: Engine) -> Contents:
-    found: Contents = {buffer: entries for buffer, entries in engine.buffers.contents().items()}
-    return found | {state.label: rows.copy() for state, rows in engine.buffers.states.items()}
+    result: Contents = {buffer: entries for buffer, entries in engine.buffers.contents().items()}
+    return result | {state.label: rows.copy() for state, rows in engine.buffers.states.items()}
 
 
 def _first_value(expected: Contents, got: Contents) -> str:

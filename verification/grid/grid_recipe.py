@@ -132,8 +132,8 @@ class GridRecipe:
 
     def axis(self, loop: str) -> str | None:
         """The axis that a loop is bound to."""
-        found = (stmt.annotations.get(THREAD) for stmt in self.rewrites.statements(ir.For) if stmt.var == loop)
-        return next(found, None)
+        entry = (stmt.annotations.get(THREAD) for stmt in self.rewrites.statements(ir.For) if stmt.var == loop)
+        return next(entry, None)
 
     def producers(self) -> Iterable[str]:
         """Copies of what the block reads, and stages before it, some of each."""

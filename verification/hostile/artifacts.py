@@ -69,9 +69,9 @@ def _run(model: Model) -> str:
     plans = (plan, *plan.bodies)
     if model.artifact.grid is not None:
         return "loaded"  # the code of its kernels is a part of the manifest
-    if any(isinstance(step, ControlStep) and step.op == "Loop" for each in plans for step in each.steps):
+    if any(isinstance(step, ControlStep) and step.op == "Loop" for item in plans for step in item.steps):
         return "loaded"  # it may count to any number
-    if any(prod(value.shape or ()) > _MOST_ELEMENTS for each in plans for value in each.values.values()):
+    if any(prod(value.shape or ()) > _MOST_ELEMENTS for item in plans for value in item.values.values()):
         return "loaded"
     model.run({name: _zeros(value) for name, value in model.inputs.items()})
     return "ran"

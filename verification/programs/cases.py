@@ -57,13 +57,13 @@ class ProgramCase:
 
 def all_random(seed: int, each: int = EACH) -> list[list[ProgramCase]]:
     """Batches of `each` random programs on every machine with every memory, fewer on slow ones."""
-    found = []
+    result = []
     machines = [replace(machine, dram=dram) for dram in DRAMS for machine in MACHINES]
     for number, machine in enumerate(machines):
         first = (seed * len(machines) + number) * EACH_LONG
         programs = each // SLOW_SHARE if machine.dram.read_latency > _SLOW_LATENCY else each
-        found += random_batches(machine, first, programs, random_start=number % 2 > 0)
-    return found
+        result += random_batches(machine, first, programs, random_start=number % 2 > 0)
+    return result
 
 
 def random_batches(
@@ -74,11 +74,11 @@ def random_batches(
     Batches alternate between machines that keep their state and those that start at random; the
     first is of the given kind.
     """
-    found = []
+    result = []
     for number, first in enumerate(range(0, programs, BATCH)):
         start = random_start ^ bool(number % 2)
         part = range(first, min(first + BATCH, programs))
-        found.append(
+        result.append(
             [ProgramCase(machine, first_seed + at, COUNTS[at % len(COUNTS)], random_start=start) for at in part]
         )
-    return found
+    return result

@@ -66,8 +66,8 @@ def _choices(program: Program, fields: Sequence[str], among: Sequence[int]) -> l
     codes = isa.codes_of_columns(program.columns).tolist()
     formats = [(index, isa.formats[codes[index]]) for index in among]
     slots = {one.code: _slots(one, fields) for one in isa.formats.values()}
-    found = [(index, slot) for index, one in formats for slot in slots[one.code]]
-    return found or [(index, one.slots[1]) for index, one in formats]
+    result = [(index, slot) for index, one in formats for slot in slots[one.code]]
+    return result or [(index, one.slots[1]) for index, one in formats]
 
 
 def _slots(found: Format, fields: Sequence[str]) -> list[Slot]:

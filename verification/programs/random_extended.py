@@ -110,7 +110,7 @@ def fill_states(state: RandomState, count: int) -> None:
 
 
 def _writers(config: Config) -> list[Format]:
-    return [each for each in isa_of(config).formats.values() if each.plug_in is not None and each.plug_in.states]
+    return [item for item in isa_of(config).formats.values() if item.plug_in is not None and item.plug_in.states]
 
 
 def _filling(state: RandomState, found: Format, held: StatePort) -> Drawn | None:

@@ -80,8 +80,8 @@ class RandomState:
 
     def interval(self, mask: Mask, least: int = 1) -> Interval | None:
         """A random run of at least `least` true entries; None if there is none."""
-        found = [run for run in intervals(mask) if run[1] - run[0] >= least]
-        return found[int(self.rng.integers(len(found)))] if found else None
+        result = [run for run in intervals(mask) if run[1] - run[0] >= least]
+        return result[int(self.rng.integers(len(result)))] if result else None
 
     def place(
         self, offsets: Ints, loops: tuple[int, int], limit: int, high: int, allowed: Mask | None

@@ -122,5 +122,5 @@ def _failure(tests: Sequence[str], folder: Path, number: int | None = None) -> s
         return LATE
     if done.returncode not in (0, 1):
         raise DesignError(f"rtl_mutants: the tests must run, got exit code {done.returncode}: {done.stdout[-500:]}")
-    found = re.search(r"^FAILED \S*/(\S+)", done.stdout, re.MULTILINE)
-    return "" if done.returncode == 0 else found[1] if found else "a test fails"
+    match = re.search(r"^FAILED \S*/(\S+)", done.stdout, re.MULTILINE)
+    return "" if done.returncode == 0 else match[1] if match else "a test fails"

@@ -68,12 +68,12 @@ def verdicts(
 
 def all_defects(machines: Iterable[Config]) -> list[Defect]:
     """The defects of every module that one of the machines elaborates."""
-    found: dict[str, Defect] = {}
+    result: dict[str, Defect] = {}
     for machine in machines:
         for file in read_design(machine):
             for defect in defects(file):
-                found.setdefault(defect.key, defect)
-    return list(found.values())
+                result.setdefault(defect.key, defect)
+    return list(result.values())
 
 
 def sample(found: Sequence[Defect], seed: int, count: int) -> list[Defect]:

@@ -147,14 +147,14 @@ def _logic(node: Node) -> Sequence[Node]:
 def _constant_functions(root: Node) -> set[str]:
     """The functions that parameters call, directly or not."""
     functions = {_function_name(node): node for node in _nodes(root, "FunctionDeclaration")}
-    found: set[str] = set()
+    result: set[str] = set()
     pending = [name for node in _nodes(root, "ParameterDeclaration") for name in _calls(node)]
     while pending:
         name = pending.pop()
-        if name not in found:
-            found.add(name)
+        if name not in result:
+            result.add(name)
             pending += _calls(functions[name]) if name in functions else []
-    return found
+    return result
 
 
 def _nodes(node: Node, kind: str) -> Iterator[Node]:

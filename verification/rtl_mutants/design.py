@@ -72,7 +72,7 @@ def read_design(config: Config, folder: Path = FOLDER) -> list[SourceFile]:
     paths = rtl_files(folder)
     texts = [path.read_text(encoding="utf-8") for path in paths]
     manager, trees, compilation = _elaborated(config, paths, texts)
-    errors = [found for found in compilation.getAllDiagnostics() if found.isError()]
+    errors = [getAllDiagnostic for getAllDiagnostic in compilation.getAllDiagnostics() if getAllDiagnostic.isError()]
     if errors:
         raise DesignError(f"rtl: {pyslang.DiagnosticEngine.reportAll(manager, errors).strip()}")
     types = _types(compilation)
@@ -85,7 +85,7 @@ def read_design(config: Config, folder: Path = FOLDER) -> list[SourceFile]:
 def selects_out_of_range(config: Config, texts: Mapping[Path, str]) -> bool:
     """Whether slang finds a constant select outside of its vector, which a lint refuses."""
     _, _, compilation = _elaborated(config, list(texts), list(texts.values()))
-    return any(found.code in _OUT_OF_RANGE for found in compilation.getAllDiagnostics())
+    return any(getAllDiagnostic.code in _OUT_OF_RANGE for getAllDiagnostic in compilation.getAllDiagnostics())
 
 
 def _elaborated(
@@ -110,7 +110,7 @@ def span(node: Node) -> Span:
 
 def _types(compilation: ast.Compilation) -> dict[int, dict[Span, ExprType | None]]:
     """The types by buffer and place; of nested expressions of one place, the innermost."""
-    found: dict[int, dict[Span, ExprType | None]] = {}
+    result: dict[int, dict[Span, ExprType | None]] = {}
     widths: dict[tuple[int, Span], int] = {}
 
     def visit(node: object) -> ast.VisitAction:
@@ -129,7 +129,7 @@ def _types(compilation: ast.Compilation) -> dict[int, dict[Span, ExprType | None
             least = min(kind.bitWidth, widths.get((begin.buffer.id, place), kind.bitWidth))
             widths[begin.buffer.id, place] = least
             known = ExprType(least, kind.isSigned)
-        found.setdefault(begin.buffer.id, {})[place] = known
+        result.setdefault(begin.buffer.id, {})[place] = known
 
     compilation.getRoot().visit(visit)
-    return found
+    return result

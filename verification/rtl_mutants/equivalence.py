@@ -58,15 +58,15 @@ def proof_tops(module: str) -> list[str]:
     """The modules without parameters, closest to a module, within which its defects are proved."""
     if module.endswith("_pkg"):
         return [TOP]
-    found: set[str] = set()
+    result: set[str] = set()
     pending = [module]
     while pending:
         name = pending.pop()
         if _has_parameters(name):
             pending += _users(name)
         else:
-            found.add(name)
-    return sorted(found)
+            result.add(name)
+    return sorted(result)
 
 
 def _has_parameters(module: str) -> bool:

@@ -70,9 +70,9 @@ def _padded_size(fb: FunctionBuilder, buffer: ir.Buffer) -> Value:
 
 
 def _library_function(fb: FunctionBuilder, name: str, kind: Value) -> Value:
-    found = fb.kernel.module.globals.get(name)
-    if found is not None:
-        return found
+    entry = fb.kernel.module.globals.get(name)
+    if entry is not None:
+        return entry
     function = llvm.Function(fb.kernel.module, kind, name)
     if kind.return_type == POINTER:
         function.return_value.attributes.add("noalias")

@@ -148,7 +148,7 @@ def lane_by_lane(function: Callable[..., Number], *operands: Number) -> Number:
         return function(*operands)
     builder, result = first.builder, poison(first.kind)
     for lane in map(I32, range(count)):
-        element = function(*(Number(builder, builder.extract_element(each.value, lane)) for each in operands))
+        element = function(*(Number(builder, builder.extract_element(operand.value, lane)) for operand in operands))
         result = builder.insert_element(result, element.value, lane)
     return Number(builder, result)
 

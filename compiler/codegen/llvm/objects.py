@@ -60,9 +60,9 @@ def object_code(text: str, target: Target, *, cached: bool = True) -> bytes:
     """
     llvm_target = LlvmTarget.of(target)
     path = _path(text, llvm_target) if cached else None
-    found = None if path is None else _read(path)
-    if found is not None:
-        return found
+    result = None if path is None else _read(path)
+    if result is not None:
+        return result
     with _LOCK:
         built: bytes = _target_machine(llvm_target).emit_object(_optimise(text, llvm_target))
     if path is not None:

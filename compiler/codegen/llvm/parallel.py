@@ -123,6 +123,6 @@ def _to_index(fb: FunctionBuilder, number: Value) -> Value:
 
 
 def _pool(fb: FunctionBuilder) -> Value:
-    found = fb.kernel.module.globals.get(PARALLEL_SYMBOL)
+    entry = fb.kernel.module.globals.get(PARALLEL_SYMBOL)
     kind = llvm.FunctionType(I32, [POINTER, POINTER, I64])
-    return found if found is not None else llvm.Function(fb.kernel.module, kind, PARALLEL_SYMBOL)
+    return entry if entry is not None else llvm.Function(fb.kernel.module, kind, PARALLEL_SYMBOL)

@@ -127,16 +127,16 @@ def _number(axis: str) -> str:
 
 def _variables(kernel: GridKernel) -> set[str]:
     """The variables that the kernel uses, those in the strides of its buffers too."""
-    found: set[str] = set()
+    result: set[str] = set()
     seen: set[int] = set()
     pending = list(_expressions(kernel))
     while pending:
         expr = pending.pop()
         if id(expr) not in seen:
             seen.add(id(expr))
-            found |= {expr.name} if isinstance(expr, ir.Var) else set()
+            result |= {expr.name} if isinstance(expr, ir.Var) else set()
             pending += ir.operands(expr)
-    return found
+    return result
 
 
 def _expressions(kernel: GridKernel) -> Iterator[ir.Expr]:

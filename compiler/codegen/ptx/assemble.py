@@ -123,7 +123,7 @@ class KernelResources:
 
 def kernel_resources(log: str) -> tuple[KernelResources, ...]:
     """The kernels in the output of `ptxas -v`, in its order."""
-    found = []
+    result = []
     parts = _KERNEL.split(log)[1:]
     for kernel, text in zip(parts[::2], parts[1::2], strict=True):
         frame, used, shared = _FRAME.search(text), _USED.search(text), _SHARED.search(text)
@@ -131,5 +131,5 @@ def kernel_resources(log: str) -> tuple[KernelResources, ...]:
             continue
         stack, stores, loads = map(int, frame.groups())
         size = int(shared[1]) if shared else 0
-        found.append(KernelResources(kernel, int(used[1]), stores, loads, stack, size))
-    return tuple(found)
+        result.append(KernelResources(kernel, int(used[1]), stores, loads, stack, size))
+    return tuple(result)

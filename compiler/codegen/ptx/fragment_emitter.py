@@ -58,8 +58,8 @@ class PtxFragmentEmitter:
     # --- places
 
     def _fragment(self, operand: str) -> Fragment:
-        found: Fragment = self.match.intrinsic.fragments[operand]
-        return found
+        result: Fragment = self.match.intrinsic.fragments[operand]
+        return result
 
     def _own(self, operand: str, place: int) -> tuple[ir.Expr, ...]:
         """The indices of an element that the lane holds in its registers."""

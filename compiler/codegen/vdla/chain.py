@@ -80,12 +80,12 @@ def _parts(config: Config, links: Sequence[Link], places: Places = MappingProxyT
         if id(link.function) not in lowered:
             ops = split_tiles(config, lower(config, link.function))
             lowered[id(link.function)] = skip_padding_of_tiles(config, ops)
-    found = []
+    result = []
     for position, link in enumerate(links):
         tiled, names = lowered[id(link.function)], {**link.tensors, **private_tensors(position, link)}
         own = replace(tiled, ops=in_wholes(config, tiled.ops, names, places))
-        found.append(Part(own, _whole_names(names, places)))
-    return found
+        result.append(Part(own, _whole_names(names, places)))
+    return result
 
 
 def _whole_names(names: Mapping[str, str], places: Places) -> dict[str, str]:

@@ -117,7 +117,7 @@ def form_touches(
                 collector.add(form, table[form].tolist(), rows)
     except _Outside:
         return None
-    return [found.finish() for found in collector.spaces.values()]
+    return [value.finish() for value in collector.spaces.values()]
 
 
 class _Collector:

@@ -91,7 +91,7 @@ def by_space(ops: Sequence[UnitOp]) -> Iterable[SpaceTouches]:
     for (space, _, writes), (where, users) in equal.items():
         touches = lists.setdefault(space, TouchList())
         touches.add(np.array(users, np.int64), where, np.zeros(len(users), np.int64), writes)
-    return [found.finish() for found in lists.values()]
+    return [value.finish() for value in lists.values()]
 
 
 Bools = NDArray[np.bool_]
@@ -118,11 +118,11 @@ def needs(units: Ints, spaces: Iterable[SpaceTouches]) -> Ints:
     `units` has the unit of each operation. NEVER for the operation's own unit, whose order needs no
     token.
     """
-    found = np.full((len(units), len(Unit)), NEVER, np.int64)
+    result = np.full((len(units), len(Unit)), NEVER, np.int64)
     for space in spaces:
         if space.writes.any() and (units[space.op] != units[space.op[0]]).any():
-            _History(units, space).run(found)
-    return found
+            _History(units, space).run(result)
+    return result
 
 
 class _History:
@@ -160,14 +160,14 @@ class _History:
 
     def _before(self, parts: Partition) -> Ints:
         """[wrote, unit, part]: the last operation on each part before the window."""
-        found = np.full((2, len(Unit), parts.count), NEVER, np.int64)
+        result = np.full((2, len(Unit), parts.count), NEVER, np.int64)
         if self.last.size and parts.count:
-            for past, now in zip(self.last.reshape(-1, self.size), found.reshape(-1, parts.count), strict=True):
+            for past, now in zip(self.last.reshape(-1, self.size), result.reshape(-1, parts.count), strict=True):
                 if (past != NEVER).any():
                     pieces = np.maximum.reduceat(past, parts.cuts[:-1])
                     pieces[-1] = past[parts.cuts[-2] : parts.cuts[-1]].max()
                     np.maximum.at(now, parts.label, pieces)
-        return found
+        return result
 
     def _keep(self, parts: Partition, last: Ints, changed: Bools) -> None:
         """Note the last operations on the parts that the window touched."""

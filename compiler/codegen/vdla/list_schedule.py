@@ -253,8 +253,8 @@ class _Scheduler:
 
 
 def _list(column: Ints) -> list[int]:
-    found: list[int] = column.tolist()
-    return found
+    result: list[int] = column.tolist()
+    return result
 
 
 def _queues(steps: Steps, parts: int) -> list[list[list[int]]]:
@@ -269,10 +269,10 @@ def _queues(steps: Steps, parts: int) -> list[list[list[int]]]:
 
 def _owners(steps: Steps) -> Ints:
     """The part of each tile."""
-    found = np.zeros(len(steps.entries), np.int64)
+    result = np.zeros(len(steps.entries), np.int64)
     step, position = np.nonzero(steps.tiles != NO_TILE)
-    found[steps.tiles[step, position]] = steps.part[step]
-    return found
+    result[steps.tiles[step, position]] = steps.part[step]
+    return result
 
 
 def _moves_more(steps: Steps, parts: int) -> list[bool]:
@@ -280,8 +280,8 @@ def _moves_more(steps: Steps, parts: int) -> list[bool]:
     loads, computes = (
         np.bincount(steps.part, np.where(steps.unit == unit, steps.busy, 0), parts) for unit in (_LOAD, _COMPUTE)
     )
-    found: list[bool] = (loads > computes).tolist()
-    return found
+    result: list[bool] = (loads > computes).tolist()
+    return result
 
 
 def _reserve(config: Config, steps: Steps, parts: int) -> list[int]:

@@ -44,14 +44,14 @@ class Bounds:
 
 def comparisons(exprs: Iterable[ir.Expr]) -> tuple[Condition, ...]:
     """The conditions whose conjunction is that of `exprs`; an equality becomes two comparisons."""
-    found: list[Condition] = []
+    result: list[Condition] = []
     for expr in (part for whole in exprs for part in conjuncts(whole)):
         match expr:
             case ir.Binary(op="eq", a=a, b=b):
-                found += [_condition(ir.Binary("ge", a, b)), _condition(ir.Binary("le", a, b))]
+                result += [_condition(ir.Binary("ge", a, b)), _condition(ir.Binary("le", a, b))]
             case _:
-                found.append(_condition(expr))
-    return tuple(found)
+                result.append(_condition(expr))
+    return tuple(result)
 
 
 def _condition(expr: ir.Expr) -> Condition:
@@ -67,12 +67,12 @@ def loop_bounds(conditions: Iterable[Condition], loops: Iterable[Loop], env: Map
 
     `env` has the values of the loops outside.
     """
-    found = Bounds()
+    result = Bounds()
     extents = {loop.var: loop.extent for loop in loops}
     for condition in conditions:
-        if not _narrow(found, condition, extents, env):
+        if not _narrow(result, condition, extents, env):
             return None
-    return found
+    return result
 
 
 def _narrow(found: Bounds, condition: Condition, extents: Mapping[str, int], env: Mapping[str, int]) -> bool:

@@ -142,13 +142,13 @@ class _Lowering:
         if peel is not None:
             return self._peel(foldable, peel, outer)
         nest = self._nest(foldable, loops, holds, outer)
-        found: list[tuple[MacroOp | StorageStep, list[Ints | int]]] = []
+        result: list[tuple[MacroOp | StorageStep, list[Ints | int]]] = []
         for step, base in self.storage.steps(foldable, nest):
-            found.append((step, [base]))
+            result.append((step, [base]))
         for op in self._lowered(foldable, nest):
             form, offsets, dram = form_and_numbers(op)
-            found.append((form, [dram, *offsets]))
-        return self._rows(found, outer.count)
+            result.append((form, [dram, *offsets]))
+        return self._rows(result, outer.count)
 
     def _rows(self, found: list[tuple[MacroOp | StorageStep, list[Ints | int]]], count: int) -> _Rows:
         """Each operation in each of `count` iterations."""

@@ -80,16 +80,16 @@ class MacroOps(Sequence[MacroOp]):
     @cached_property
     def first(self) -> Ints:
         """The first row of each form; the number of rows for a form without one."""
-        found = np.full(len(self.forms), len(self.form), np.int64)
-        np.minimum.at(found, self.form, np.arange(len(self.form)))
-        return found
+        result = np.full(len(self.forms), len(self.form), np.int64)
+        np.minimum.at(result, self.form, np.arange(len(self.form)))
+        return result
 
     @cached_property
     def last(self) -> Ints:
         """The last row of each form; -1 for a form without one."""
-        found = np.full(len(self.forms), -1, np.int64)
-        found[self.form] = np.arange(len(self.form))
-        return found
+        result = np.full(len(self.forms), -1, np.int64)
+        result[self.form] = np.arange(len(self.form))
+        return result
 
     @cached_property
     def used(self) -> tuple[int, ...]:

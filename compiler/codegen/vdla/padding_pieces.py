@@ -58,12 +58,12 @@ class PaddingCutter:
     def cut(self, op: MacroOp, padding: _Bools) -> list[MacroOp]:
         """The operations that replace one whose input tile has padding in these entries."""
         form, offsets, _ = form_and_numbers(op)
-        found = []
+        result = []
         for part, distances in self.parts(form, int(op.bases["src"][1]), padding):
             moved = (offset + distance for offset, distance in zip(offsets, distances, strict=True))
             bases = {name: (tile, offset) for (name, (tile, _)), offset in zip(op.bases.items(), moved, strict=True)}
-            found.append(replace(part, bases=bases))
-        return found
+            result.append(replace(part, bases=bases))
+        return result
 
     def parts(self, form: MacroOp, base: int, padding: _Bools) -> list[tuple[MacroOp, list[int]]]:
         """The forms that replace an operation of a form whose inputs begin at `base`, each with

@@ -139,12 +139,12 @@ def share_scratch(
 
 def _lives(ops: MacroOps, names: dict[str, ProgramTensor]) -> dict[str, tuple[int, int]]:
     """The first and the last operation on each tensor."""
-    found: dict[str, tuple[int, int]] = {}
+    result: dict[str, tuple[int, int]] = {}
     for form, first, last in zip(ops.forms, ops.first.tolist(), ops.last.tolist(), strict=True):
         if form.tensor in names and last >= 0:
-            low, high = found.get(form.tensor, (first, last))
-            found[form.tensor] = min(low, first), max(high, last)
-    return found
+            low, high = result.get(form.tensor, (first, last))
+            result[form.tensor] = min(low, first), max(high, last)
+    return result
 
 
 def _shared_tensor(names: Sequence[str], nbytes: int) -> ProgramTensor:

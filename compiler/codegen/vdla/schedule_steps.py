@@ -55,31 +55,31 @@ class Steps:
 def steps_of(config: Config, parts: Sequence[Part]) -> Steps:
     """The steps of all parts and what they wait for."""
     own = [_Own.of(config, part.ops) for part in parts]
-    width = max(each.tiles.shape[1] for each in own)
+    width = max(item.tiles.shape[1] for item in own)
     first_tile = np.cumsum([0, *(len(part.ops.entries) for part in parts)])
-    tiles = [_shifted(each.tiles, first, width) for each, first in zip(own, first_tile.tolist(), strict=False)]
-    unit = np.concatenate([each.unit for each in own])
+    tiles = [_shifted(item.tiles, first, width) for item, first in zip(own, first_tile.tolist(), strict=False)]
+    unit = np.concatenate([item.unit for item in own])
     used = np.concatenate(tiles)
     stores = _store_waits(config, parts)
     return Steps(
-        part=np.repeat(np.arange(len(parts)), [len(each.unit) for each in own]),
+        part=np.repeat(np.arange(len(parts)), [len(item.unit) for item in own]),
         unit=unit,
-        busy=np.concatenate([each.busy for each in own]),
-        tail=np.concatenate([each.tail for each in own]),
+        busy=np.concatenate([item.busy for item in own]),
+        tail=np.concatenate([item.tail for item in own]),
         tiles=used,
         waits=np.unique(np.concatenate([_tile_waits(unit, used), stores]), axis=0),
         stores=stores,
         buffer=np.array([tile.buffer for part in parts for tile in part.ops.origin], np.int64),
         entries=np.concatenate([part.ops.entries for part in parts]),
-        align=np.concatenate([each.align for each in own]),
+        align=np.concatenate([item.align for item in own]),
     )
 
 
 def _shifted(tiles: Ints, first: int, width: int) -> Ints:
     """Tiles that are numbered from `first` on, in so many columns."""
-    found = np.full((len(tiles), width), NO_TILE, np.int64)
-    found[:, : tiles.shape[1]] = np.where(tiles == NO_TILE, NO_TILE, tiles + first)
-    return found
+    result = np.full((len(tiles), width), NO_TILE, np.int64)
+    result[:, : tiles.shape[1]] = np.where(tiles == NO_TILE, NO_TILE, tiles + first)
+    return result
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -114,11 +114,11 @@ class _Own:
 
 def _without_duplicates(tiles: Ints) -> Ints:
     """The rows, where only the first of equal tiles is left."""
-    found = tiles.copy()
+    result = tiles.copy()
     for position in range(1, tiles.shape[1]):
         again = (tiles[:, :position] == tiles[:, position, None]).any(axis=1)
-        found[again, position] = NO_TILE
-    return found
+        result[again, position] = NO_TILE
+    return result
 
 
 # --- dependences ---------------------------------------------------------------------------------
@@ -167,13 +167,13 @@ def _store_waits(config: Config, parts: Sequence[Part]) -> Ints:
             last = writers.setdefault(move.tensor, {}).setdefault(move.part, empty)
             for beats, step in _each(move):
                 last[beats] = np.maximum(last[beats], step)
-    found = []
+    result = []
     for move in moves:
         for last in () if move.stores else writers.get(move.tensor, {}).values():
             for beats, step in _each(move):
                 read = beats if isinstance(beats, slice) else beats[beats < len(last)]
-                found.append((step, int(last[read].max(initial=NO_STEP))))
-    pairs = np.array(found, np.int64).reshape(-1, 2)
+                result.append((step, int(last[read].max(initial=NO_STEP))))
+    pairs = np.array(result, np.int64).reshape(-1, 2)
     return np.unique(pairs[pairs[:, 1] != NO_STEP], axis=0)
 
 

@@ -124,9 +124,9 @@ class _Columns:
         last = np.searchsorted(written, read * count + reads) - 1
         after = np.array([*self._after((written % max(1, count)).tolist()), -1], np.int64)
         known = (last >= 0) & (written[last] // max(1, count) == read) if len(written) else np.zeros(len(reads), bool)
-        found = np.full(count, -1, np.int64)
-        found[reads] = np.where(known, after[last], -1)
-        return found
+        result = np.full(count, -1, np.int64)
+        result[reads] = np.where(known, after[last], -1)
+        return result
 
     def _after(self, loads: Sequence[int]) -> Iterator[int]:
         """The number of a tile's contents after each LOAD; equal ones have one number.

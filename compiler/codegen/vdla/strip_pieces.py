@@ -51,7 +51,7 @@ def _parts(op: MacroOp, count: int) -> list[MacroOp]:
     loop = 0 if instruction.loop0 > 1 else 1
     extent = (instruction.loop0, instruction.loop1)[loop]
     size = -(-extent // count)
-    found = []
+    result = []
     for first in range(0, extent, size):
         extents: dict[str, Any] = {f"loop{loop}": min(size, extent - first)}
         part = replace(instruction, **extents)
@@ -59,8 +59,8 @@ def _parts(op: MacroOp, count: int) -> list[MacroOp]:
         for name, (tile, offset) in op.bases.items():
             index = "acc" if name == "out" else name  # results move as their sums do
             bases[name] = tile, offset + first * getattr(instruction, f"{index}{loop}")
-        found.append(replace(op, instruction=part, bases=bases))
-    return found
+        result.append(replace(op, instruction=part, bases=bases))
+    return result
 
 
 def _entries(config: Config, op: MacroOp, name: str) -> _Ints:
@@ -119,21 +119,21 @@ class _Box:
 
     def of_lines(self, entries: _Ints, values: _Ints, start: int) -> _Ints:
         """[block, line, entry]: the values of entries of the tile, `start` for all others."""
-        found = np.full(self.blocks * self.lines * self.width, start, np.int64)
+        result = np.full(self.blocks * self.lines * self.width, start, np.int64)
         at = entries - self.op.bases["sram"][1]
-        inside = (at >= 0) & (at < len(found))
-        found[at[inside]] = values[inside]
-        return found.reshape(self.blocks, self.lines, self.width)
+        inside = (at >= 0) & (at < len(result))
+        result[at[inside]] = values[inside]
+        return result.reshape(self.blocks, self.lines, self.width)
 
     def pieces(self, part: _Ints, count: int) -> list[tuple[MacroOp, ...]]:
         """The transfers of each of `count` parts; `part[block, line]` grows along the lines."""
         ends = (part[:, :, None] <= np.arange(count)).sum(axis=1)
         starts = np.pad(ends, ((0, 0), (1, 0)))[:, :-1]
-        found = []
-        for each in range(count):
-            bounds = enumerate(zip(starts[:, each].tolist(), ends[:, each].tolist(), strict=True))
-            found.append(tuple(self._piece(block, low, high) for block, (low, high) in bounds if low < high))
-        return found
+        result = []
+        for item in range(count):
+            bounds = enumerate(zip(starts[:, item].tolist(), ends[:, item].tolist(), strict=True))
+            result.append(tuple(self._piece(block, low, high) for block, (low, high) in bounds if low < high))
+        return result
 
     def _piece(self, block: int, low: int, high: int) -> MacroOp:
         """The transfer of some lines of a block, with data among them."""
@@ -163,7 +163,7 @@ def _loads(config: Config, load: MacroOp, parts: Sequence[MacroOp]) -> list[tupl
     """The lines that each part is the first to need; the last part loads those that none needs."""
     box, last = _Box.of(config, load), len(parts) - 1
     entries = [_entries(config, part, "src").ravel() for part in reversed(parts)]  # the first part writes last
-    numbers = np.repeat(np.arange(last, -1, -1), [len(each) for each in entries])
+    numbers = np.repeat(np.arange(last, -1, -1), [len(entry) for entry in entries])
     needed = box.of_lines(np.concatenate(entries), numbers, last).min(axis=2)
     needed = np.minimum.accumulate(needed[:, ::-1], axis=1)[:, ::-1].copy()
     # Padding goes with the data beside it: a LOAD of padding alone would have no address.
@@ -176,6 +176,6 @@ def _stores(config: Config, store: MacroOp, parts: Sequence[MacroOp]) -> list[tu
     """The lines that are complete after each part; what none of them emits was emitted before."""
     box = _Box.of(config, store)
     entries = [_entries(config, part, "out").ravel() for part in parts]
-    numbers = np.repeat(np.arange(len(parts)), [len(each) for each in entries])
+    numbers = np.repeat(np.arange(len(parts)), [len(entry) for entry in entries])
     complete = box.of_lines(np.concatenate(entries), numbers, 0).max(axis=2)
     return box.pieces(np.maximum.accumulate(complete, axis=1), len(parts))

@@ -117,24 +117,24 @@ class _Strips:
 
     def pieces(self) -> _Pieces:
         """What replaces the operation in each row that is cut."""
-        found: _Pieces = {}
+        result: _Pieces = {}
         loads, stores = self.transfers.loads, self.transfers.stores
         for row in sorted({*loads, *stores}):
             rows = [row, loads.get(row, _NO_ROW), stores.get(row, _NO_ROW)]
-            found |= {each: [] for each in rows if each != _NO_ROW}
+            result |= {item: [] for item in rows if item != _NO_ROW}
             strips = self._strips(rows)
             for position, strip in enumerate(strips):
                 for piece in strip:
                     # The first part of the window and the last results stay where the whole was.
                     stays = {_COMPUTE: True, _LOAD: position == 0, _STORE: position == len(strips) - 1}
                     place = rows[piece.operation] if stays[piece.operation] else row
-                    found[place].append((rows[piece.operation], piece))
-        return found
+                    result[place].append((rows[piece.operation], piece))
+        return result
 
     def _strips(self, rows: Sequence[int]) -> list[list[_Piece]]:
         """The pieces of each strip; where equal forms lie alike in their tiles, they are equal."""
         ops = self.ops
-        key = [int(ops.form[each]) if each != _NO_ROW else _NO_ROW for each in rows]
+        key = [int(ops.form[item]) if item != _NO_ROW else _NO_ROW for item in rows]
         for name, other in zip(("src", "out"), rows[1:], strict=True):
             key.append(self._offset(rows[0], name) - int(ops.offsets[other, 0]) if other != _NO_ROW else 0)
         if tuple(key) not in self.known:
@@ -147,7 +147,7 @@ class _Strips:
 
     def _cut(self, rows: Sequence[int]) -> Iterator[list[_Piece]]:
         """The pieces of each strip in order."""
-        compute, load, store = (self.ops[each] if each != _NO_ROW else None for each in rows)
+        compute, load, store = (self.ops[item] if item != _NO_ROW else None for item in rows)
         assert compute is not None
         for strip in strips_of(self.config, self.count, compute, load, store):
             yield [
@@ -191,7 +191,7 @@ def _turns(ops: MacroOps, tile: _Ints, tiles: Sequence[BufferTile], buffer: Buff
     """The rows that are the first to use a tile after one operation that filled it alone: those
     rows, the row that filled it, the column of `tile`. A STORE uses what a computation filled.
     """
-    in_buffer = np.array([each.buffer == buffer for each in tiles], np.bool_)
+    in_buffer = np.array([item.buffer == buffer for item in tiles], np.bool_)
     row, column = np.nonzero((tile != NO_TILE) & in_buffer[tile])
     order = np.argsort(tile[row, column], kind="stable")  # by tile, then in program order
     row, column = row[order], column[order]

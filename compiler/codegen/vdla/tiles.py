@@ -72,14 +72,14 @@ def tensorized_blocks(fn: ir.Function) -> list[TensorizedBlock]:
     Raises:
         LoweringError: a block is not tensorized, or a store lies outside of all blocks.
     """
-    found: list[TensorizedBlock] = []
+    result: list[TensorizedBlock] = []
 
     def visit(stmt: ir.Stmt, path: tuple[ir.For, ...]) -> None:
         match stmt:
             case ir.For():
                 visit(stmt.body, (*path, stmt))
             case ir.Block():
-                found.append(TensorizedBlock(stmt, path, _match_of(stmt, fn)))
+                result.append(TensorizedBlock(stmt, path, _match_of(stmt, fn)))
             case ir.Store(buffer=buffer):
                 rule = "every store must lie in a tensorized block, as before the passes for CPUs"
                 raise LoweringError(f"{fn.name}: {rule}, got one to {buffer} outside of all blocks")
@@ -88,7 +88,7 @@ def tensorized_blocks(fn: ir.Function) -> list[TensorizedBlock]:
                     visit(child, path)
 
     visit(fn.body, ())
-    return found
+    return result
 
 
 def _match_of(block: ir.Block, fn: ir.Function) -> Match:

@@ -105,13 +105,13 @@ def _direct_tokens(unit: Ints, bounds: Ints, merged: Merged) -> tuple[Edges, Int
         for key, sources in merged.items():
             for producer, source in sources.items():
                 bounds[key // 2, producer] = max(bounds[key // 2, producer], source)
-    found: Edges = {}
+    result: Edges = {}
     for producer, consumer in QUEUES:
         ops = np.flatnonzero(unit == consumer)
         source = bounds[ops, producer]
         late = is_later(source)
-        found[producer, consumer] = np.stack([source[late], 2 * ops[late] + 1], axis=1)
-    return found, np.zeros(0, np.int64)
+        result[producer, consumer] = np.stack([source[late], 2 * ops[late] + 1], axis=1)
+    return result, np.zeros(0, np.int64)
 
 
 def _crowded(edges: Ints, depth: int) -> Iterator[Edge]:
@@ -173,11 +173,11 @@ def _may_wait(unit: Ints, bounds: Ints) -> NDArray[np.bool_]:
 
     The others find their sources covered by what their unit has waited for.
     """
-    found = np.zeros(len(unit), np.bool_)
+    result = np.zeros(len(unit), np.bool_)
     for own in Unit:
         ops = np.flatnonzero(unit == own)
-        found[ops] = is_later(bounds[ops]).any(axis=1)
-    return found
+        result[ops] = is_later(bounds[ops]).any(axis=1)
+    return result
 
 
 def is_later(bounds: Ints) -> NDArray[np.bool_]:
@@ -219,10 +219,10 @@ class _Walk:
 
     def _with_merged(self, key: int, bounds: Sequence[int]) -> list[int]:
         """The bounds with those of the tokens that were merged into one popped at `key`."""
-        found = list(bounds)
+        result = list(bounds)
         for other, bound in self.merged[key].items():
-            found[other] = max(found[other], self._last_compute(bound) if other == Unit.COMPUTE else bound)
-        return found
+            result[other] = max(result[other], self._last_compute(bound) if other == Unit.COMPUTE else bound)
+        return result
 
     def _last_compute(self, bound: int) -> int:
         """The last instruction of compute up to a key: a SYNC of an earlier walk may be gone."""

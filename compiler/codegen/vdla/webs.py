@@ -56,13 +56,13 @@ def split_tiles(config: Config, ops: MacroOps) -> TiledOps:
 
 def _moved(config: Config, ops: MacroOps, low: Ints, tile: Ints) -> Ints:
     """How far the first entry of its tile is from that of the old one, in units of each base."""
-    found = np.zeros(ops.offsets.shape, np.int64)
+    result = np.zeros(ops.offsets.shape, np.int64)
     for number, rows in ops.rows():
         form = ops.forms[number]
         for position, name in enumerate(form.bases):
             unit = field_unit(config, form.instruction, name)
-            found[rows, position] = low[tile[rows, position]] * unit.denominator // unit.numerator
-    return found
+            result[rows, position] = low[tile[rows, position]] * unit.denominator // unit.numerator
+    return result
 
 
 class _Nodes:

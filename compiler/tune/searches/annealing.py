@@ -108,9 +108,9 @@ class AnnealingSearch(SpaceSearch):
             at, scores = np.where(taken, moved, at), np.where(taken, scores + gain, scores)
             met.append(moved)
         self._chains = at
-        found = np.unique(np.concatenate(met))
-        found = found[~np.isin(found, np.fromiter(self.taken, np.int64, len(self.taken)))]
-        return found[np.argsort(-self._scores(found), kind="stable")]
+        result = np.unique(np.concatenate(met))
+        result = result[~np.isin(result, np.fromiter(self.taken, np.int64, len(self.taken)))]
+        return result[np.argsort(-self._scores(result), kind="stable")]
 
     def _starts(self) -> Ints:
         """Where chains begin: half at the best told points and estimates, half where they ended."""

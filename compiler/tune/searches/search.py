@@ -82,13 +82,13 @@ class SpaceSearch(ABC):
 
     def _new(self, indices: Iterable[int], count: int) -> list[int]:
         """The first `count` of the indices that are new, each once, filled up at random."""
-        found: dict[int, None] = {}
+        result: dict[int, None] = {}
         for index in indices:
-            if len(found) == count:
+            if len(result) == count:
                 break
             if index not in self.taken:
-                found[index] = None
-        return [*found, *self._random(count - len(found), found)]
+                result[index] = None
+        return [*result, *self._random(count - len(result), result)]
 
     def _random(self, count: int, besides: Iterable[int] = ()) -> list[int]:
         """`count` different new points at random, none of `besides`."""
@@ -96,12 +96,12 @@ class SpaceSearch(ABC):
         if len(gone) + count > size * _DENSE:
             left = np.setdiff1d(np.arange(size), np.fromiter(gone, np.int64, len(gone)))
             return [int(index) for index in self.rng.permutation(left)[:count]]
-        found: dict[int, None] = {}
-        while len(found) < count:
+        result: dict[int, None] = {}
+        while len(result) < count:
             index = int(self.rng.integers(size))
             if index not in gone:
-                found[index] = None
-        return list(found)
+                result[index] = None
+        return list(result)
 
 
 def ranked_sample(search: SpaceSearch, most: int) -> Ints:
