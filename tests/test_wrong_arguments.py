@@ -69,7 +69,8 @@ def sum_over(axis: object) -> te.Tensor:
 
 CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: simulate(3, {}), SimulationError, "simulate: program must be a Program, got int"),
-    (lambda: verify("p.vdla"), SimulationError, 'verify: program must be a Program, got the path p.vdla (vdla.load("p.vdla") reads it)'),
+    (lambda: verify("p.vdla"), SimulationError,
+     'verify: program must be a Program, got the path p.vdla (vdla.load("p.vdla") reads it)'),
     (lambda: run(None, {}), SimulationError, "run: program must be a Program, got NoneType"),
     (lambda: SimDevice(TINY, 1 << 16).run(3, {}), SimulationError, "device sim: program must be a Program, got int"),
     (lambda: SimDevice("tiny"), DeviceError, "device sim: config must be a Config, got str"),

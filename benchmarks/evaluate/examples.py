@@ -69,8 +69,8 @@ def measured(progress: Progress) -> Section:
 
 def pages() -> list[str]:
     """The examples that have a page: NAME of each docs/extension-NAME.md, which shows a NAME.py."""
-    found = [path.stem.removeprefix("extension-") for path in sorted(DOCS.glob("extension-*.md"))]
-    if not found:
+    result = [path.stem.removeprefix("extension-") for path in sorted(DOCS.glob("extension-*.md"))]
+    if not result:
         raise ExampleError(f"evaluate: the pages of the examples must be in {DOCS}, got none; run it in the repository")
     return result
 

@@ -256,7 +256,7 @@ class TuningLog:
 
 def _versions() -> dict[str, str]:
     """The versions of what costs depend on, beside the machine."""
-    found = {"python": platform.python_version(), "vdla": VERSION}
+    result = {"python": platform.python_version(), "vdla": VERSION}
     for name in ("numpy", "llvmlite"):
         try:
             result[name] = version(name)
