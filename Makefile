@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # make demo    install into .venv and run the main job
 # make check   what takes less than a minute: style, types, the rules on imports, names and pages
 # make test    install with the development tools and run the tests

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records the commit in wheels and sdists; everything else is in pyproject.toml.
 
 A wheel that is built from an sdist gets the sdist's file as package data.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lint the SystemVerilog with two front ends: Verilator -Wall and slang.
 
 The whole design is elaborated from its top for every preset, with the package generated for it;

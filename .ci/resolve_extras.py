@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resolve vdla and each of its extras from the package index, with an old pip and the newest.
 
     .ci/resolve_extras.py                          with this interpreter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FPGA resources of machines on the parts of their boards, and the longest paths in their periods.
 
 From synthesis with Yosys: the first run takes minutes for each machine; later runs read the cached

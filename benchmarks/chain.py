@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet-18 as one program on pynq_z1: cycles, share of the bound, and the time to simulate it.
 
 Weights are random. The result equals that of the operators one after another. Offloaded cycles are

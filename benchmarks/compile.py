@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compile time on one core: ResNet-18's convolutions for the accelerator and for this CPU, and a
 dense layer of a hundred thousand instructions and more.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functional coverage of the equality benchmark's programs: fields, forms, hazards, queue states.
 
 The random programs of the equality benchmark with the same seed are counted; the RTL is not run.

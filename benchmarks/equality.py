@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RTL against simulator: times, counters, memory, buffers of random, extreme and compiled programs.
 
 Runs on several machines, with the RTL's assertions on. Three of four programs have their tensors

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Features for the cost model of the tuner, for every candidate of some layers, on one core.
 
 `per_s` counts candidates a second of the processor's time, over all layers, estimates included, but

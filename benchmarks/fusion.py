@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fused kernels against one kernel an operator, on one thread of this CPU.
 
 The workloads of figure 4 of TVM's paper (Chen et al., OSDI 2018): a 1x1 and a depthwise convolution

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random tensor expressions under random schedules: interpreter against native code, and illegal
 rewrites refused.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all benchmarks share: the result, its receipt, sections, and timing in turns.
 
 A benchmark is a module of this package with `run(progress, seed=0) -> BenchmarkResult`; the

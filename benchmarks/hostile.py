@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutated ONNX models and artifacts: each is read or refused with a reason; crashes are counted.
 
 A crash is any error that is not one of the toolkit's, the death of the process, a case of more than

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet-18's convolutions: cycles against the machine's bound, with and without virtual threads.
 
 Every result is compared with a plain NumPy reference. C1, with 3 input channels, is not part of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mapper: its cycles over the templates', on three machines, and operators without a template.
 
 A layer's choice is the best of its first 8 candidates by exact cycles. `over_template` is the

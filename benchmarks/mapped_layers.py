@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layers of the benchmarks of mapper and tuner: each as a template and as a definition."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory for the activations of ResNet-18: planned bytes against those of executors without reuse.
 
 Three artifacts: `float_cpu` and `int8_cpu` for the CPU alone, `pynq_z1` for the accelerator and the

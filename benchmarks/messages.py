@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wrong command lines and calls of the Python interface, each with the sentence that it must give.
 
 The table is in messages.txt. A line that begins with `$ ` is a command line without `vdla`, one

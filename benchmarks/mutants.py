@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verifier against adversary on mutants of the suite's programs.
 
 A mutant is harmful if some interleaving of the units makes it hang, access memory outside its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks from ONNX to results on pynq_z1: cycles, share of the bound, times on the host.
 
 Networks have random weights and are quantised on random images. Results are compared bit for bit

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole networks on one thread of this CPU, in float32 and int8, against other libraries.
 
 ResNet-18 and MobileNet v1 and v2 at batch 1, weights constant on all sides. Our side is a call of

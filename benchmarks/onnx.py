@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX's backend test suite: node tests passed, failed, and declined with a reason.
 
 The figures count the node tests of the installed `onnx`; the models that it brings are counted

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where layers run, and the times that say so, against exact cycles: 13 kinds on five machines.
 
 Each layer is placed alone, on a machine with the CPU of its board, and with this CPU.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantised layers of thirteen kinds and many shapes, each as a graph of one integer operator."""
 
 from __future__ import annotations

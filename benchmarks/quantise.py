@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantised networks against float ones: accuracy on the digits, signal to noise of all networks.
 
 `top1_loss_points` compares integer and float results on held-out images; calibration sees training

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of results: one row a figure, from `benchmarks/results.json`.
 
     python -m vdla.benchmarks.results build/bench/*.json

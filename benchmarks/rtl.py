@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Speed of the RTL under Verilator on one core: simulated cycles of pynq_z1 a second.
 
 The workload is a layer of ResNet-18; times, counters and outputs of every round are compared with

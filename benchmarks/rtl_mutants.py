@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defects planted in every module of the RTL: what finds each, and which survive.
 
 A model of the machine holds all chosen defects, of which a run activates one. Random programs

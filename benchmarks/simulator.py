@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Speed of the simulator: an int8 GEMM 1024^3 on pynq_z1, against NumPy's float32 product.
 
 NumPy uses one thread. Runs of both alternate, so that they see the same load; each figure is a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bitstream files of Xilinx tools (.bit): a header of four texts, then the payload.
 
 The invariant: what `write_bit` writes, `read_bit` and pynq's parser read back. Real payloads are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The description of a board: its part, its ports to the accelerator, its addresses.
 
 The invariant: a description is one JSON file, `boards/NAME/board.json`, and every field of it is

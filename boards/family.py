@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The families of processing systems: what their ports, addresses and FPGAs are.
 
 The facts are those of the manuals UG585 (Zynq-7000) and UG1085 (Zynq UltraScale+), as far as the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hardware handoff file (.hwh) of a board with the accelerator, as pynq reads it.
 
 The invariant: addresses are the board's, registers those of the register table, names those of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names by which a design and its driver find each other: the packaged IP and its parameters.
 
 The invariant: the packaged IP, the hardware handoff file and the driver's `bindto` use these names

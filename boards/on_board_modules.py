@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The modules of VDLA that run on a board, which has NumPy and the standard library only.
 
 `tests/test_on_board.py` checks their imports; `on_board_wheel` packs them, with what they import.

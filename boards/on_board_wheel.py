@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wheel of what runs on a board: the package `vdla` without compiler, simulator and command line.
 
     pip install vdla_board-VERSION-py3-none-any.whl

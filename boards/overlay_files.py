@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two files from which pynq opens an overlay on the virtual board: CONFIG.bit and CONFIG.hwh.
 
 They name the same machine, and the bitstream has the hash of the other file, by which pynq's cache

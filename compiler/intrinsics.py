@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tensor intrinsics of all targets, one module an instruction class.
 
 `dma`, `gemm`, `vector` and `requantise` are the accelerator's; `dot`, `window_dot` and `bitserial`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Static memory planning: a place in one arena for every value, so that live values never overlap.
 
 First fit in several orders, of which the smallest arena wins: the lowest place that is free during

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPUs to compile for, as schedules and the code generator see them, and the limits of GPUs.
 
 Only `host` loads LLVM, which detects the CPU of this machine.

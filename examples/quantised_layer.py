@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A float convolution on the int8 machine: quantise, compile, run, compare with the float result.
 
 The template pads 20 channels to whole blocks, packs plain arrays into the machine's layouts, and

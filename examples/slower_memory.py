@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How fast a memory does a layer need? One program, timed behind several, compiled once.
 
 Timing needs no data: a program's cycles depend on its configuration and the DRAM model alone.

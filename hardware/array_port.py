@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The array of multipliers for a datapath that uses it: which columns share operands, and its time.
 
 A slice of the array multiplies the weights of several columns by one element of inputs; at twice

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The error of configurations and the checks of single fields."""
 
 from __future__ import annotations

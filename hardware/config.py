@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a machine: buffer sizes, operand widths, queue depths, DRAM model.
 
 The invariant: every `Config` that exists is valid, and every part of the project implements it.

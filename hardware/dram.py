@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model of the DRAM; docs/timing-contract.md says how its figures combine."""
 
 from __future__ import annotations

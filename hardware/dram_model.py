@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A DRAM model as a file: the figures of `Dram`, and where they come from.
 
 `vdla board selftest` measures one on a device, and `--dram FILE` takes it. The file is JSON with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The extensions that this process has loaded, and the plug-ins and the stage of a configuration.
 
 Files and other processes refer to them by name and digest, never by its code: a program from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Factors of quantised operators: how scales become integers, the same on every device.
 
 A scale is a float32; every operation on scales is rounded to float32. A multiplier and a shift hold

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arithmetic of the machine in NumPy: requantisation, vector operations, sub-byte elements.
 
 The one definition for the simulator, the compiler's reference and the RTL's tests. Arithmetic is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The known machines, as the fields in which each differs from the defaults of `Config`.
 
 The DRAM figures are models for comparing designs, not measurements of the boards.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The constants and formulas of the timing contract, in clock cycles unless named otherwise.
 
 The one source for the simulator and, through its generated package, for the RTL;

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices behind one protocol: allocate, write, read, run."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`compile(what, target)`: a program for an accelerator, a kernel for a CPU, a model for both.
 
     program = compile(schedule, "pynq_z1")

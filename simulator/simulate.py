@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulates a program: its outputs, its cycles, or both.
 
     result = simulate(program, {"data": data, "weight": weight})

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles the simulator's kernels before their first use, each part in a process of its own.
 
     warming = warm_up()  # returns at once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures and settings of all tests: repository, golden files, Hypothesis.
 
 `pytest --update-golden` rewrites golden files and the outputs shown in documents.

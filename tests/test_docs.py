@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages with commands and examples show their actual output; every option is documented."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names in docstrings exist: files and folders, modules and what they define, members of classes.
 
 A name is a text in backticks with a dot or a slash. Of dotted names, those count that begin with

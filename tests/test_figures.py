@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures that refactoring must not change: program hashes, fingerprints, cycles, area.
 
 They are recorded in `golden/`; `pytest --update-golden` records them anew. A difference is a fault,

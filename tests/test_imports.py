@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The architecture: which room imports which. `test_on_board` has the rule for boards.
 
 A room is a folder of modules, or a single module where the table names one. The table is exact: an

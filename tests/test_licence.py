@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every source file names its licence by an SPDX line: the first line, or the one after `#!`.
 
 `pytest tests/test_licence.py --update-golden` adds the lines that are missing.

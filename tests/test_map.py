@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The map in CONTRIBUTING.md: its paths exist, and every room is on it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of public classes are unique except for the listed ones, which mean the same; large
 dataclasses are built with keywords.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """On-board modules need only NumPy and the standard library.
 
 A board has no Numba, llvmlite, ml_dtypes or onnx, so the modules that `boards/on_board_modules.py`

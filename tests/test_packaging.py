@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The package is complete: every folder is listed, and a wheel works without the repository."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """README and documents: code runs and prints the output shown; links exist."""
 
 from __future__ import annotations

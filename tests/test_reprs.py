@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reprs of results: one line each."""
 
 from vdla.compiler.templates.products import dense

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The site: its navigation reaches every page in the order of the index; pages show something.
 
 `make docs` builds it, which refuses links and anchors that lead nowhere.

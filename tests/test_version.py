@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One version everywhere; the commit of a copy is that of its sources, or absent."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Public calls refuse arguments of a wrong type with a VDLA error; NumPy scalars are accepted."""
 
 from __future__ import annotations

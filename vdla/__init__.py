@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """VDLA: tensor expressions to accelerator programs and CPU kernels, simulated exactly and verified.
 
 `__all__` is the public interface. Each name is imported at its first use: `import vdla` loads no

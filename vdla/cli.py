@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line `vdla`: runs one command; an error becomes one line and an exit code.
 
 Only the module of the command that runs is imported, so `vdla --help` loads nothing heavy.

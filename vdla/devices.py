@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices as `vdla.devices`: the protocol, the base class, servers, comparison of devices, and the
 parts of a device of your own.
 

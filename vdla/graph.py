@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public names of `vdla.compiler.graph.operators`, as `vdla.graph`."""
 
 from vdla.compiler.graph.operators import *

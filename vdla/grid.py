@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grids of threads as `vdla.grid`: limits of a GPU, kernels as lowered and as PTX, device memory.
 
 `open_grid_device` gives a device whose streams run kernels on arrays that stay there. Everything

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public names of `vdla.compiler.intrinsics`, as `vdla.intrinsics`."""
 
 from vdla.compiler.intrinsics import *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public names of `vdla.hardware.isa`, as `vdla.isa`."""
 
 from vdla.hardware.isa import *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Native code as `vdla.native`: kernels of shared libraries, threads, object files for any target.
 
 `NativeLibrary` needs NumPy only; `compile_native` and `best_register_tile` load the compiler at

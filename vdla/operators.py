@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public names of `vdla.compiler.operators`, as `vdla.operators`."""
 
 from vdla.compiler.operators import *

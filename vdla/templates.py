@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public names of `vdla.compiler.templates`, as `vdla.templates`."""
 
 from vdla.compiler.templates import *

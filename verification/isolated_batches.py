@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches of seeded cases in processes of their own, which a case may kill.
 
 A batch whose process dies runs again, then its halves, until the deadly case is known.

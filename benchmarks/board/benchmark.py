@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boards and remote devices: device tests, networks and faults through PYNQ's client and `pynq://`.
 
 The device tests and networks run on virtual boards, through the unmodified package `pynq`, which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several clients of one server, with faults of the network, the device and the clients.
 
 Every run must end with the right result, exactly once, or with a clear error, after which the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A device and a network with faults that are drawn from a seed.
 
 The device is a simulator that fails as a board may: errors, crashes, slow runs, runs that do not

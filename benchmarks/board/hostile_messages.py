@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Malformed requests to a server: it must live, stay correct, and touch only a client's own memory.
 
 A canary session holds random bytes; the fuzzed messages of other sessions name its blocks and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole networks on a device against the direct run on the simulator, bit for bit.
 
 The device is one that is open, or a name that `open_device` opens: the virtual board, a remote

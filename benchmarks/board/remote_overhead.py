@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a remote run takes beyond the server's device: `remote_overhead_ms`, on loopback.
 
 A run is `vdla.run` on an open device: allocate, write, run, read, free. The overhead is its time

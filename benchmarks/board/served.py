@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server in a process of its own, as clients meet it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A function in a process whose PYNQ client uses a virtual board, with the board in another.
 
 The client finds its board by the environment, once a process.

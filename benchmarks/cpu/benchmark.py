@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Native kernels on one thread of this CPU, against ONNX Runtime and NumPy's BLAS.
 
 Both sides alternate in one process, with arrays of the caller; ratios are their time over ours,

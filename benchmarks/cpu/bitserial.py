@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matrix-vector products on one thread: 2-bit bit-serial kernels against our own int8 kernels.
 
 Both sides compute int32 sums of the same numbers: weights from -2 to 1, data from 0 to 3.

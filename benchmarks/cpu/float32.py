@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Float32 on one thread: layers against ONNX Runtime, matmul against NumPy, and fusion."""
 
 from __future__ import annotations

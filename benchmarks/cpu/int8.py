@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Int8 on one thread: the layers of the workload table against ONNX Runtime's QLinearConv.
 
 Activations are uint8 with a zero point, weights int8 with a scale a channel; images and results are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers of the workload table in float32 on the CPU: their data, our kernels, and ONNX Runtime's.
 
 Images and results are NCHW arrays of the caller on both sides. Weights are given when a kernel is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measurements of the `cpu` benchmark: kernels on both sides, with the same columns in all."""
 
 from __future__ import annotations

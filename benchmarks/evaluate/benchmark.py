@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extensions: generated tests, mutants of programs, planted faults and who names them.
 
 Everything follows from the declarations of small extensions that together have every kind of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The worked examples of extensions: how long their files are, how fast they are judged, what they
 reach.
 

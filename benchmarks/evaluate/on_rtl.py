@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Machines with extensions that have datapaths: simulator against RTL on random verified programs.
 
 The machines are those of the worked examples that have RTL, and one of small extensions that

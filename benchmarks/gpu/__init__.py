@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark of GPU kernels: cooperative schedules, random kernels, planted races."""

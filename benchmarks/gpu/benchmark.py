@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GPU kernels: random schedules on threads and devices, planted races, operators, speed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels on a CUDA device against the CPU, and against the vendor's libraries; none without one.
 
 Both sides of a ratio are timed by events of the device, in turns in one run, on arrays that are

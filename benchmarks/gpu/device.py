@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures of GPU kernels that need an OpenCL device; none on a machine without."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on a device against the same functions on the CPU.
 
 Layers and products are equal bit for bit: both add the terms of a sum in one order and fuse

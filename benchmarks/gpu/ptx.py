@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the PTX of a float16 product consists of: read from its text, by ptxas and by analysis.
 
 Nothing runs: the figures need no GPU, and say nothing of its speed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers whose first estimate was wrong: what 100 trials gain over the tiles that it chose.
 
 The reference is compiled and timed now, with the tiles that templates chose when they had the

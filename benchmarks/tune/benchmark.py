@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tuner: gains where estimates were wrong, trials of searches, optima, killed runs, workers,
 CPUs, GPUs.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trials that searches need to come within one percent of the best known point.
 
 Layers count where random search needs many. `vs_random` and `vs_genetic` are the trials of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tuned over default schedules of CPU kernels, on one thread.
 
 The kernels are those of three float32 networks at batch 1 with most multiply-adds, as the compiled

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tuned over default tiles of kernels on an OpenCL device, and how the cost model ranks them.
 
 `grid_rank` is the mean of the rank correlations between modelled and measured costs of the trials.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tuning runs that are killed at random moments and resumed: nothing is lost, nothing repeated.
 
 A trial is lost if the run had it on disk and the log has it no more, and repeated if a later run

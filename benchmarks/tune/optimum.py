@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optima: small spaces are measured whole; of others, how far the best known is from the bound.
 
 Each space has a log of its own in the cache, so a run that is killed goes on where it was. A log is

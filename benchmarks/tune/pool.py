@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools: measured points of a task, on which searches are replayed without measuring again.
 
 A pool is a sample of the space, drawn evenly, so that good points are as rare as in the space; its

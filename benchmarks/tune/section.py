@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a section of the benchmark is given."""
 
 from __future__ import annotations

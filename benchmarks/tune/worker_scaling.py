@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much faster two workers are than one, on this machine and on a Ray cluster of two processors.
 
 The figure must not depend on what else runs on the machine, so it is the smaller of two ratios of

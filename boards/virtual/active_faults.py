@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The faults that a board has at the moment, and when each one strikes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The addresses of a board that software maps: registers of the processing system, and the fabric.
 
 Both are words of 32 bits; an access to anything else raises BusError, where a board's processor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which machine a bitstream configures: the fingerprint in it names one that the server knows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of a virtual board, all of them in memory: what PYNQ reads, uploads and writes.
 
 A write to the FPGA manager's `firmware` configures the fabric with the bitstream of that name.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The service `buffer.RemoteBuffer`: contiguous memory, its contents in streams.
 
 Contents are in the memory as soon as they arrive: flush and invalidate have nothing left to do.

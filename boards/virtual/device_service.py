@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The service `remote_device.RemoteDevice`: files of the board."""
 
 from __future__ import annotations

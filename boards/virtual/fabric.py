@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fabric behind the control port of a virtual board: a machine configured by a bitstream.
 
 A fabric runs on its own: software sees it through registers, memory and the interrupt line only.

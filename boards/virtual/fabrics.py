@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fabrics by name: `sim`, the simulator, and `rtl`, the hardware's sources under Verilator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults of a virtual board, each of which real boards can have.
 
     VirtualBoard(board, config, faults=(SlowBoard(milliseconds=5), FlippedBit(seed=1)))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The service `gpio.Gpio`: the pins of the processing system, connected to nothing.
 
 An output pin reads back what was written; an input pin reads 0.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What surrounds every request: faults that delay or drop it, and errors that become answers.
 
 The client reads `msg` of some answers and raises it; for all other methods the call is aborted. No

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The contiguous memory of a virtual board: buffers at physical addresses of its DRAM.
 
 A buffer is whole pages, as the kernel hands them out; the machine reaches these and nothing else.

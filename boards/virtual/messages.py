@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The messages of PYNQ.remote, from the protobuf modules inside the installed `pynq` package.
 
 The modules are loaded from their files: importing `pynq` itself takes half a second, and would look

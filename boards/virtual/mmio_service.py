@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The service `mmio.Mmio`: words of the board's address space.
 
 An identifier is the range that it names, so mapping a range again costs nothing; nothing is ever

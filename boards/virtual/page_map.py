@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The addresses that a machine reaches, for whole arrays of ranges at a time.
 
 The invariant: all windows lie in one array with one distance between addresses and places, so an

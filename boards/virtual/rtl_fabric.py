@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine as the hardware's sources under Verilator, clocked by a thread while it is busy.
 
 The invariant: one thread at a time is in the model. An access to the control port comes between two

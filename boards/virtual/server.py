@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The gRPC server of a virtual board: its services on one port, as the board's image has them.
 
 A server can drop all its connections and return to the same port, which is how a fault does it.

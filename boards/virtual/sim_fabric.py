@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine as its register file over the simulator: a run takes no time that software sees.
 
 While a stream is busy, progress and counters read 0; at its end they are those of the hardware.

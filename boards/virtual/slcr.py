@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The registers of the processing system that PYNQ reads and writes: clocks and port widths.
 
 Words that software wrote read back as written, and nothing else follows from them. Addresses and

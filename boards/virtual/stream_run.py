@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stream of words in memory, run by the simulator as the hardware runs it: any words at all.
 
 Unlike a program on a device, a stream that reaches a board's fabric is not verified: it may have

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A virtual board: contiguous memory and a fabric behind the services of PYNQ.remote.
 
     with VirtualBoard(load_board("pynq_z1"), PRESETS["pynq_z1"], fabric="sim") as served:

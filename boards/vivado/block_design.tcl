@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The block design: processing system, accelerator, interrupt controller, and what connects them.
 #
 # Invariant: addresses, ports and clocks are those of settings.tcl. Every cell runs at one clock; the

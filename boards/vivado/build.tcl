@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # From the RTL to BOARD.bit and BOARD.hwh. Start it in any folder, with Vivado 2022.1 or later:
 #
 #   vivado -mode batch -source build.tcl

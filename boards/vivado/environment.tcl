@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What the flow needs of Vivado: its version and the files of the board.
 
 if {![regexp {^(\d+)\.(\d+)} [version -short] -> major minor]} {

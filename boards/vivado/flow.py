@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The folder from which Vivado builds a machine for a board.
 
 The invariant: whatever depends on the board or the machine is in `settings.tcl` and `rtl`; the

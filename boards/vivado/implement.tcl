@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Synthesis, implementation, the check of timing, and the two files for the board.
 #
 # Invariant: files are written only for a design that meets its timing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The accelerator as an IP: its ports as interfaces, its registers, what identifies it.
 #
 # Invariant: the order of files in settings.tcl is the order in which synthesis reads them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The settings of the processing systems in a block design: ports, clock, interrupt.
 
 The invariant: names of settings and pins are those of Xilinx's IPs `processing_system7` (5.5) and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page in a folder for Vivado: what is in it, how to build, and what has never been run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The variables of the Vivado scripts: what they need to know of a board and a machine.
 
 The invariant: every value is a Tcl word that Tcl reads back as it is here, whatever characters it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C interface of compiled kernels: signatures, error codes, headers.
 
 On-board code: needs NumPy only, and nothing of the compiler.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C header of a kernel, for C99 and C++. It is self-contained; one file may include several."""
 
 from __future__ import annotations

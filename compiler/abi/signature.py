@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The signature of a kernel: its arguments and symbolic extents. Every object carries it as JSON.
 
 An extent is a number, the name of a symbolic extent, or a tuple `(operator, left, right)` of

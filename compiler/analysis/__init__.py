@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a loop nest reads and writes. Schedules, lowering and default schedules ask; nothing here
 changes a function.
 

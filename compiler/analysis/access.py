@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accesses of the leaf blocks of a function: the buffers and elements that they read and write.
 
 A leaf is a block without inner blocks. Its axes' bindings are composed through the enclosing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bank conflicts: in how many passes the banks of shared memory serve each access of a warp.
 
 Shared memory has 32 banks of 4 bytes; in a pass, each bank gives one word to all lanes that ask for

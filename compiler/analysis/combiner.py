@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The combiner of a reduction: its terms, and the same combiner applied to other terms.
 
 A store of a reduction is `own = combine(own, term)`. The term is the only subexpression of the

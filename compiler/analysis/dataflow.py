@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dataflow between blocks: the check behind every primitive that moves one.
 
 The flow from a writer to a reader is sound if the writer comes first, if in each iteration of their

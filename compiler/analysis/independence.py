@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Independence of loop iterations: the check behind parallel, vectorize and bind.
 
 Iterations are independent if none writes an element that another reads or writes. A buffer that is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether accesses of two different threads, or of two blocks, meet in one element.
 
 A proof by the sizes of the terms comes first: of two equal indices, terms that outweigh all smaller

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The region of a buffer that a block accesses in one iteration of the outer loops.
 
 A `Span` is one dimension of a region: `offset + low` to `offset + high`, inclusive, where `offset`

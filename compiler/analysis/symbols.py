@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Symbolic bounds: where extents are symbols, a bound is a linear form over symbols.
 
 A comparison holds only if it holds for all values of the symbols, each at least 1; callers treat an

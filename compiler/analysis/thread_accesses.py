@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one thread of a kernel accesses and where it waits, in program order.
 
 A position counts statements in preorder, so `a.at < b.at` where `a` comes first in one iteration of

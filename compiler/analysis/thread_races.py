@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Races between the threads of a kernel.
 
 Two accesses of one element, one of them a write, by two threads of a block race unless every path

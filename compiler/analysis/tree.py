@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lookup and replacement of statements in the tree of a function.
 
 A path is the statements from the root down to one statement, inclusive. Loop and block names are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The region of a buffer that a block certainly computes in one iteration of the outer loops.
 
 `read_region` over-approximates, which is safe for reads. A written region must be exact: one with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Index arithmetic on the IR: linear forms, interval bounds, simplification, evaluation.
 
 Everything here is exact integer arithmetic on int32 index expressions and on conditions over them.

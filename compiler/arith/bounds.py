@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interval bounds of index expressions and conditions.
 
 Bounds are inclusive. `ranges` maps a variable to its bounds; a variable without an entry, and any

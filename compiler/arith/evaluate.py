@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The value of an index expression or condition at given variables, ints or NumPy arrays of them.
 
 Integer arithmetic, exact on ints; both sides of a select are evaluated.

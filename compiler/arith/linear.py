@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linear forms: index expressions as a constant plus coefficient * term for each term."""
 
 from __future__ import annotations

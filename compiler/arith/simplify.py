@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simplification of index expressions and conditions over variables of known bounds.
 
 The result has the same value for every setting of the variables inside `ranges`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constants for the symbolic extents of a function.
 
 `specialise(fn, {"n": 5})` is `fn` with n replaced by 5 in every extent, index and value.

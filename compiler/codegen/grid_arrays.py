@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arrays of the kernels of a grid: what every writer of such kernels asks of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extensions: instructions that a user's file declares, and the machines that have them."""
 
 from vdla.compiler.extensions.emit_stage import EmitStage

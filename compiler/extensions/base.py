@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine's own compute instructions, declared as extensions are.
 
 GEMM is one declaration. VECTOR is several, one for each operation, buffer of activations and second

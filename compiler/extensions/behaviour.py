@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Behaviours of steps as loop nests, and what every behaviour must be: integers in single steps."""
 
 from __future__ import annotations

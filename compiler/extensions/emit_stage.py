@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The declaration of a stage on the way out: what is done to requantised results.
 
 Every compute instruction of the machine can send its results through the stage (`emit=stage`).

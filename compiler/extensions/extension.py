@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The declaration of an instruction of an extension, from its behaviour to its cycles.
 
 A user's file has a function `declare(config)` that returns an `Extension`, or a list of several

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The intrinsic of an extension: what schedules tensorize with, lowered to its instruction.
 
 The operands are those of the declaration, so that nothing is said twice. An operand of which an

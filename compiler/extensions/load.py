@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loading of extensions: from a file, an entry point or a function; and machines that have them.
 
 An error in a user's file is reported with the line of that file on which it arose.

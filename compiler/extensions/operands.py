@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operands of an extension: which index of the instruction addresses each, and how.
 
 A step has as many operands as the instruction has indices: `acc` the entry written (and its old

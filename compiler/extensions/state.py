@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Private state of an extension: rows that only its own steps write, and its stage may read.
 
 The same `State` object in several instructions and the stage of one declaration is one state.

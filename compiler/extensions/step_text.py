@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The text of one step of an extension: its behaviour as Python that Numba compiles.
 
 Every value is an int64 within the range of its type, wrapped after each operation. Entries are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks as graphs: immutable nodes, their text, the rules that hold between passes."""
 
 from vdla.compiler.graph.attributes import GraphError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What attributes an operator has: their types, which are required, their defaults.
 
 Those of ONNX's operators are in ONNX's schemas; those of others are declared. Attributes whose name

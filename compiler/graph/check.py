@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of a graph, checked after import and after every pass."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The graph of a network: immutable nodes in an order in which every value precedes its uses.
 
 A value has a name that is unique in its graph, and a type. The operators are ONNX's at the opset of

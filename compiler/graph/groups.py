@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Groups of nodes as one node: `vdla.Fused`, whose body is the graph of the group.
 
 The body is closed and has the constants of its nodes, so that the inputs of the node are computed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The minimum cut of a network of capacities, by blocking flows along shortest paths.
 
 Source: E. A. Dinic, Algorithm for solution of a problem of maximum flow in networks with power

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Local rewrites of a graph: a rule replaces one node, looking at the nodes around it.
 
 Rules are applied in sweeps until nothing changes. In one sweep, no node takes part in two

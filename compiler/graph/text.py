@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graphs as text: one line a value, bodies indented.
 
 graph small

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order of nodes: every value before its uses, otherwise as given."""
 
 from __future__ import annotations

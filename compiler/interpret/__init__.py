@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference interpreter: the meaning of a function, computed with NumPy."""
 
 from vdla.compiler.interpret.interpreter import interpret

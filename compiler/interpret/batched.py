@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batched execution: many points of a loop nest at once, with the result of sequential execution.
 
 A `BatchedNest` is loops around one leaf block. Loops along which the block writes distinct elements

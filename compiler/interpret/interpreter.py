@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference interpreter, `interpret(fn, {"a": array})`, which defines the meaning of functions.
 
 Loops of every kind run in order; blocks run where their predicate holds, `init` when every reduce

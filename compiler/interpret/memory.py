@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The buffers of an interpreted function, and expressions evaluated at many points at once.
 
 A point is one assignment of the variables. `Points` hold each variable as an int32 array, which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statements and expressions compiled to closures over the loop variables, point by point.
 
 The tree is traversed once. Nests with enough points are left to `batched.py`. The operations are

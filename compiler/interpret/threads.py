@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels executed thread by thread: `interpret_kernels(kernels, {"a": array})`.
 
 The blocks of a launch run in a random order, and the threads of a block interleave in a random

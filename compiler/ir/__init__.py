@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loop-nest IR: nodes, traversal, text, operators, element types, scalar functions.
 
 Nodes are immutable; a pass is a function from a `Function` to a `Function`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of analyses, kept by the identity of what they are about.
 
 Nodes of the IR are immutable, and rewriting shares what it does not change, so that a schedule asks

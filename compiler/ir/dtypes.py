@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element types by name: width, kind, range, NumPy storage, conversion.
 
 In NumPy arrays a sub-byte integer occupies one `int8`, always within its own range: every operation

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scalar functions of expressions, one table: arity, argument types, and a NumPy model.
 
 The model defines the value: exactly for integers and for the operations of IEEE 754 (divide, sqrt,

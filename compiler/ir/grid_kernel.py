@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A kernel: what one launch on a GPU runs, a body for each thread of each block of a grid.
 
 The variables that are free in the body are the axes of the grid (`blockIdx.x` to `threadIdx.z`) and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fresh names: the loops, blocks and buffers of a function share one name space."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The nodes of the loop-nest IR: expressions, statements, blocks, functions.
 
 Every node is immutable; passes and schedule primitives return new trees. Buffers are referred to by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The binary operators of expressions, one table: how each prints and what it computes.
 
 Both operands have one dtype. On integers every operator is total: division by 0 gives 0, and a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions as readable, Python-like text.
 
     matmul(a: int8[64, 32], c: int32[64]):

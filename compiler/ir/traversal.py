@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traversal of the IR: children and operands, walks, rebuilding, substitution.
 
 Statements and expressions are separate trees: `walk` visits statements, `walk_expr` the nodes of

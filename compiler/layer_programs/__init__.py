@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of layers that an author writes by hand, for instructions that the mapper cannot use.
 
 builder = ProgramBuilder(config, "depthwise")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program of a layer, with packing and unpacking as tensor expressions."""
 
 from __future__ import annotations

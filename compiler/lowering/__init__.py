@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lowering: the passes from a scheduled loop nest to plain loops."""
 
 from vdla.compiler.lowering.check import Level, PassError, check

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Passes over blocks: `decompose` gives each init a nest, `remove_blocks` leaves loops alone.
 
 Decomposition flattens nested blocks first, so that every block is a leaf whose bindings use loop

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The invariants of a function between passes, on which later passes and code generation rely.
 
 Every variable is bound; an intermediate buffer is accessed inside an Alloc of it, with one index

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deal out fragments: a buffer in scope "warp" becomes an array of each lane of the warp.
 
 The tensor-core intrinsics that write a buffer say which lane holds which element. All statements

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The passes from a scheduled function to the kernels that a GPU runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Place storage on a GPU: an intermediate buffer is shared by a block of threads, local to one
 thread, or global.
 

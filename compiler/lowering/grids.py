@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Form grids: each nest of a function becomes one launch, loops over the axes of its grid around
 the work of one thread.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heap slots: heap temporaries with disjoint live ranges share one allocation.
 
 Slots are allocated once, at the start of the function or of a parallel loop's body. Live ranges

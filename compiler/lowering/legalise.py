@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small floats and integers of less than a byte in terms of the types that processors compute with.
 
     c[i] = a[i] * b[i]    ->    c[i] = float16(float32(a[i]) * float32(b[i]))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The part of a buffer that is live inside an allocation, as an origin and a shape.
 
 It is the bounding box of all accesses, and moves with the loops outside. A dimension without known

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Partition: loops are split where their conditions change; the main part has no conditions.
 
 Such conditions come from split tails, padding and the last iteration of a reduction. A loop is

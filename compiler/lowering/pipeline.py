@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pass pipeline, from a scheduled function to plain loops."""
 
 from __future__ import annotations

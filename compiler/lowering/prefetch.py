@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prefetch: the annotations of loops become Prefetch statements at the start of their iterations.
 
 Each names one element of a cache line. A prefetch has no effect and may lie outside its buffer, so

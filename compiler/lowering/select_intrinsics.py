@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Intrinsic selection: tensorized nests whose intrinsic the target lacks become loops again.
 
 This runs before the pipeline, as the only pass that depends on the CPU. Nests are matched again,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shuffles: what the lanes of a warp exchange through shared memory goes from register to register.
 
 A shared buffer of at most 32 elements, each written by the thread of its number, is an element of

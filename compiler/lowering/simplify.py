@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simplify: indices and conditions from the bounds of the loops, dead code, loops of one iteration.
 
 Conditions move out of the loops on which they do not depend.

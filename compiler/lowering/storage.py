@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Place storage: intermediate buffers shrink to their live part and are allocated where used.
 
 A buffer is allocated inside the innermost loop around all its accesses, provided that each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Splitting a loop whose conditions compare with symbolic extents into parts.
 
 The bounds of the parts are expressions over the symbolic extents, ordered at run time by minimum

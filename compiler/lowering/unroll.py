@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unroll: UNROLL loops are replaced by copies of their body.
 
 The copies share expressions that do not depend on the loop, so that later passes can recognise them

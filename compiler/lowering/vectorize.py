@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vectorize: VECTORIZE loops are distributed, each around a single store.
 
 The iterations of a VECTORIZE loop are independent, as the schedule primitive ensures, so the loop

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mapper: from a plain tensor expression to programs, by the declared intrinsics alone.
 
 found = candidates(output, config)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an operand reads of a plain tensor: the form of each index, how the tensor is made; and the
 dimensions of what it is packed into: blocks, loops, vectors that share an entry, and windows.
 

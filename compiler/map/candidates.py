@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All mappings of a plain expression, the lowest estimate first, and forms of fixed places.
 
 The estimate only ranks; across mappings it is rough, so measure the first few, each with the best

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the operands of an intrinsic stand for in an expression: two trees compared node by node,
 commutative operations in both orders.
 """

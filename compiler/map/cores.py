@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The intrinsics that the mapper maps onto, and in which form a plain expression has each of them.
 
 Activations of the vector unit lie in the input buffer, or in the accumulator where a block of

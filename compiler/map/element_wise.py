@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element-wise expressions as steps: the fewest intrinsics that compute them.
 
 An expression is covered from its root, like a tree by an instruction selector. An intrinsic's

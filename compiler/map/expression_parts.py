@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parts of a plain expression: sums, their epilogue, tables, and a choice of its elements.
 
 Tables are operands that an intrinsic indexes by data, such as those of a look-up. A plain table may

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plain expression mapped onto a machine: its program, and packing to and from plain arrays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mappings: which axes of a computation become which axis of an intrinsic.
 
 Beside weights, an axis may become only an axis of equal signature: one that indexes the same

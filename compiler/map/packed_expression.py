@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The packed tensor expression of a mapping, as the schedule of tiles expects it.
 
 windows: the padded inputs, in packed dimensions

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A mapping for a machine: its packed operands, and the names of its loops."""
 
 from __future__ import annotations

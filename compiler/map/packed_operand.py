@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The packed form of an operand: blocks, loops around them and windows, then the lanes of an entry.
 
 A dimension of a plain tensor is *kept* (a window moves over it), *clean* (one mapped axis, split

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The packed scale of a requantisation: lanes of results in blocks, and classes of positions.
 
 A dimension of the plain scale that lanes index is packed with them; any other, as the borders of an

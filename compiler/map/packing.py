@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packing and unpacking as tensor expressions: every element is one element of a tensor, or 0.
 
 An expression is evaluated on open grids of indices, so packing takes a few NumPy calls: a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What padding saves: the compiler leaves out terms that read an element which changes no sum."""
 
 from __future__ import annotations

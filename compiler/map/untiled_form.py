@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What programs of one form with different tiles share; it is computed once, when it is needed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX's operators as tensor expressions: functions from tensors to tensors.
 
     from vdla import operators, te

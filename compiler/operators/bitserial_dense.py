@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bit-serial dense layer for 1-bit and 2-bit numbers: int32 sums by AND and population count.
 
 The stages: `<name>_data` the input in bit planes; `<name>_sum` the products plane by plane;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images in blocks of channels: layout NCHW<L>c, [N, C / L, H, W, L], the last block padded.
 
 A pixel of a block is one vector, so that no kernel reorders channels. The lanes of padding channels

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element-wise operators on several tensors, with NumPy's broadcasting.
 
 Shapes are aligned at their last dimension; missing dimensions and those of extent 1 are repeated.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of operator arguments: ranks, dtypes, axes, extents, options.
 
 Every function takes `where`, the name of the operator, with which the error message begins.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two-dimensional convolution, as ONNX's Conv, on packed weights with output channels in lanes.
 
 The stages: `<name>_pad` the padded image; `<name>_sum` the sums in blocks of output channels, as

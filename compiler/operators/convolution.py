@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions over any number of spatial dimensions, with groups, and transposed ones, as in ONNX.
 
 `conv2d` and `depthwise_conv2d` are the fast forms over two dimensions. The stages of a direct

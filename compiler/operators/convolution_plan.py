@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The choice among direct, Winograd and depthwise convolution, and the packed weight.
 
 plan = plan_convolution((1, 64, 56, 56), (64, 64, 3, 3), pads=1)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Depthwise convolution: one kernel a channel, or several with a channel multiplier.
 
 The stages: `<name>_pad` the padded image; `<name>_sum` the sums, starting from the bias; `<name>`

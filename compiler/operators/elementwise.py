@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on one element at a time: activations and mathematical functions.
 
 Each maps a tensor to one of the same shape and dtype, by the formula of its docstring. No

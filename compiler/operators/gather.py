@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads at data-dependent indices: gather, gather_elements, gather_nd, one_hot.
 
 Indices have any integer dtype that int64 holds; negative indices count from the end. An index out

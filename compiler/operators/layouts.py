@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layouts of tensors by name: one letter a dimension, and blocks of lanes innermost.
 
 "NCHW16c" is [N, C / 16, H, W, 16]: blocks of 16 channels. "OIHW16o" is a weight with blocks of 16

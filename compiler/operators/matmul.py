@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matrix products: `matmul`, batched, and `dense`, whose weight may be packed.
 
 With a bias, or for float16 and bfloat16, `<name>_sum` holds the sums and `<name>` the result.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that only move elements, of any dtype: transpose, reshape, concat, split, slice.
 
 Negative axes count from the end.

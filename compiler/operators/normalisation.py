@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Normalisation of groups of elements to mean 0 and variance 1, then scale and bias.
 
 Moments are those of the distances from one element of the group, in two passes: a mean far above

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Padding and cropping, as ONNX's Pad: negative pads crop.
 
 Cropping comes first: cropped elements are neither reflected nor wrapped around. Modes: "constant",

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pooling over any number of spatial dimensions: [N, C, spatial...] to [N, C, windows...].
 
 Options are ONNX's. Padding is never the maximum of a window, and counts in an average only with

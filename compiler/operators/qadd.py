@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantised addition: an integer pair of factors, one exact sum, one requantisation.
 
 The factors are the ratio of the scales of the operands as a fraction; the scale carries the rest:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantised convolution: ONNX's QLinearConv of one group, with symmetric int8 weights.
 
 The stages: `<name>_data` the input padded, in groups or blocks of channels, left out where the dot

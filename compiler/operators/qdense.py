@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantised dense layer: ONNX's QLinearMatMul and MatMulInteger, with symmetric int8 weights.
 
 The stages: `<name>_data` the input in groups; `<name>_sum` the int32 sums, in lanes of outputs;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantised depthwise convolution: ONNX's QLinearConv with one symmetric int8 kernel a channel.
 
 Lanes lie along the rows of the result or, in blocks, along channels. The stages: `<name>_data` the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Affine quantisation: q represents (q - zero_point) * scale. Sums of products are int32.
 
 Requantisation is the machine's (`hardware/numerics.py`): the exact product of the sum and a float32

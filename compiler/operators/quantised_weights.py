@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights of quantised operators as their kernels read them, packed once with NumPy.
 
 A dot-product instruction (`intrinsics/dot.py`) has lanes of outputs and groups of inputs: one step

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recurrent layers of one direction, as in ONNX: LSTM, GRU and RNN.
 
 Weights are [gates * hidden, ...] with the gates in ONNX's order: input, output, forget, cell for

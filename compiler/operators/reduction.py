@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions along any axes of a tensor.
 
 `axes` is None (all dimensions), an integer or a sequence; negative axes count from the end. An

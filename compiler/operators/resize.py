@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resizing by nearest neighbour or linear interpolation, along any dimensions, as ONNX's Resize.
 
 `coordinate_transformation_mode` maps index o of the result to a coordinate of `x`: "half_pixel" (o

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of results, and the dtype in which they are accumulated."""
 
 from __future__ import annotations

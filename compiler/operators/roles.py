@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Annotations by which the CPU schedules recognise the stages of an operator.
 
 The stage of an operator's sums is annotated with the name of its schedule

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Softmax and its logarithm along one axis.
 
 The maximum of each row is subtracted first, so that no exponential overflows and at least one is 1.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of windows over the spatial dimensions of a tensor [N, C, spatial...], checked.
 
 Options are one integer for all spatial dimensions or one for each. `pads` is ONNX's: the padding

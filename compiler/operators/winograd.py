@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Winograd convolution, 3x3 kernels of stride 1: F(2, 3) and F(4, 3), 2x2 or 4x4 result tiles.
 
 An m x m tile takes (m + 2)^2 products a channel instead of 9 m^2: 2.25 times fewer for m = 2, 4

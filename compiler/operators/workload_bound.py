@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lower bound on the cycles of a workload: multiply-accumulates at peak rate, or bytes at the
 peak rate of the channel that needs longer. Reads and writes have channels of their own, so their
 cycles are never added.

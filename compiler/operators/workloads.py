@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The single-operator workloads of the VTA paper's evaluation, read from workloads.csv."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The primitive that turns a tile of iterations into a block."""
 
 from __future__ import annotations

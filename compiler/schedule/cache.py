@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Primitives that copy a buffer to another memory: cache_read, reindex and cache_write."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The primitive that moves a producer to its readers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The primitive that runs a block only in the first iteration of a loop."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The primitive that splits a reduction into an init block and an update block.
 
 Both blocks then write the buffer, so neither can be moved any more.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The primitive that runs a placed block over the full extent of an axis.
 
 Its readers may need less: a copy moves full entries even where only part of the last one is read.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Primitives that set a loop kind, an annotation or a scope. None moves a block."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moving a block: its checks, its loops at the new place, and their insertion."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The primitive that reorders the loops of a nest."""
 
 from __future__ import annotations

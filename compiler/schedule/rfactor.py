@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The primitive that factors a reduction into partial results and their reduction."""
 
 from __future__ import annotations

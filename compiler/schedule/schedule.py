@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A schedule: a function and the primitives applied to it so far.
 
     s = Schedule(fn)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The primitive that splits a loop in two."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Primitives for the storage of a buffer: double_buffer, prefetch, storage_align. None changes a
 value.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trace of a schedule: the primitives applied, as data and as Python that applies them again.
 
 One decorator records every primitive. The names that `split`, `fuse` and `tile` chose are part of

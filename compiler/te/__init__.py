@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensor expressions: what an operator computes, independent of how.
 
     a = te.placeholder((64, 32), "int8", "a")

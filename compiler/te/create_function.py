@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From computed tensors to a function: one loop nest for each stage, in dependence order.
 
 The stages of a scan share one loop over its steps.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors and their elements: values that Python's operators combine, with strict dtypes.
 
 Both operands have one dtype; a Python number takes that of the other operand. A value records the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extents of shapes and axes: positive integers, or int32 arithmetic on symbols of `te.var`."""
 
 from __future__ import annotations

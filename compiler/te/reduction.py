@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions of elements to one, or of tuples of elements to one tuple.
 
 Reducers are commutative and associative, up to rounding, so that a schedule may choose the order.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recurrences: a cell computes the states of one step from those of the step before.
 
     h = te.scan(steps, lambda t, h: te.compute((n,), lambda i: h[i] * 0.5 + x[t, i], "h"), start)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placeholders, computed tensors, and the elementary operations on elements."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operator templates for the accelerator, for any shape and configuration.
 
 Each template is a function from a `Config` and keyword options to an `Operator`. It is a plain

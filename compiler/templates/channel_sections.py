@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grouped convolutions as sections of groups: a convolution whose groups are the sections.
 
 A section is as many groups as fill blocks best. Its weights are dense over its blocks, with zeros

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators of the vector unit that map each channel to itself: depthwise convolution and pooling.
 
 An average is a sum whose multiplier is 1 / count. If padding is not counted, windows at the borders

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of the options and arrays of templates; the message of an option begins with the name of
 its operator.
 """

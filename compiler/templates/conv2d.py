@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two-dimensional convolution with any kernel, strides, pads and dilations, requantised.
 
 Channels are padded to whole blocks. If that wastes most of the multipliers (a first layer of three

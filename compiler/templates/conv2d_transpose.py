@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transposed convolution, by phases of the strides: results are [n, c, y, phase, x, phase]."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Passes over whole activations: another scale, sums, extrema, leaky relu.
 
 A term is an integer multiple of an input without its zero point. The zero point of a single term,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of matrices: dense layers, as a 1x1 convolution whose pixels are the rows, and batched
 products of two activations, such as the two products of attention.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all templates share: options of the results, arrays on the host, the choice of tiles.
 
 A template is a dataclass whose fields are its options. It computes a plain definition, which the

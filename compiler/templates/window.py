@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators whose kernel slides over an image, and those of them that map each channel to itself.
 
 Extents are those of the plain NCHW arrays. Operators of the vector unit have channels as the lanes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensor intrinsics: their declaration, and matching loop nests against it."""
 
 from vdla.compiler.tensorize.apply import match_block, perfect_nest, tensorize

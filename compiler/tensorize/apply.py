@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensorize: mark a loop nest that computes what an intrinsic declares as one step of that
 intrinsic.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Canonical form of integer expressions, in which the matcher compares them.
 
     x - 5, -5 + x        ->  x + -5                x << 5, 32 * x       ->  x * 32

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fragments: how the 32 lanes of a warp hold a tile of a matrix in their registers.
 
 The tile is cut into blocks of 8 by 4 groups of neighbours. Lane `l` holds, of each block, group

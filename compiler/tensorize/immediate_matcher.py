@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matching immediates and conditions: constants of the program, and conditions on its loops."""
 
 from __future__ import annotations

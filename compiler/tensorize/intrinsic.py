@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Declarations of tensor intrinsics; the machine's own operations use the same API as a user's.
 
 A declaration gives the behaviour on one entry of each operand (a tensor expression), the scope of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matching one block against the behaviour of an intrinsic, expression by expression.
 
 Both values are compared in canonical form. Operands of commutative operations may be swapped; the

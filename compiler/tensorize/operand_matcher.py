@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matching operands: each access must be one entry of a buffer, indexed by whole axes."""
 
 from __future__ import annotations

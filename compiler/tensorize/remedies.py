@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Remedies for a nest that does not match: schedule calls, or changes of the expression."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tuner: search spaces of schedules, features, the cost model, searches.
 
     task = expression_task(output, config)

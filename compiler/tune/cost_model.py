@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The learned cost model: gradient-boosted trees that rank points by their features.
 
 XGBoost with a rank objective, as in the TVM paper: pairs of points of one task, never of two, so

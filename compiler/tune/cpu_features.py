@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a CPU kernel's schedule cuts up, and features and a draft of costs for many points at once.
 
 A feature has the same meaning for all operators and shapes; numbers without a bound are logarithms

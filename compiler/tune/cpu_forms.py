@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The forms of a CPU kernel: the function of a group of nodes, for each way to compute it.
 
 A way is an algorithm, a layout inside of the kernel and a block of the packed weight. The first

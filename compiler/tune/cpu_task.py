@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tuning tasks for CPU kernels: the forms of a group of nodes, and the choices of their schedules.
 
     task = kernel_task(graph, host())

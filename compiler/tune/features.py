@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Features of tiled operators: what their loop nests look like, in columns, for the cost model.
 
 After AutoTVM (Chen et al., Learning to Optimize Tensor Programs, section 4): the length of each

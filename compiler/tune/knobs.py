@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Knobs of a schedule function: the function asks for values, and what it may ask for is a space.
 
     def schedule(knobs):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Search spaces: named knobs with values, and which combinations are legal.
 
 A legal point has an index from 0 to `size - 1`, in the order of `points()`. Whole sets of points

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a tuner works on: an operator for a machine, with a space of ways to build it.
 
 Estimates and features are of many points at once, by their indices in the space.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loop nest of tiled operators in columns: what each loop level covers, touches and executes.
 
 Sizes are those of the first iteration of all loops outside, which is a whole tile. The test of

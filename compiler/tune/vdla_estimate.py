@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Estimates of points: a coarse run of those that look best, the closed form of all others.
 
 The closed form costs a fraction of a microsecond a point and is often wrong by more than the best

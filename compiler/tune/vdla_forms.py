@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The forms of an operator on the accelerator: mappings of an expression, layouts of a template.
 
 A form fixes everything but the tiles; what the tiles cut up is its `problem`. A source, unlike its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The space of tiles for forms of an operator: everything that fits the buffers, each choice once.
 
 Sizes need not divide extents: the last tile is what is left, so a size also says how much is stored

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tuning tasks for the accelerator: the forms of an operator and all tiles that fit the buffers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the site needs beyond `docs`: pages from the top of the repository, and links to its files.
 
 A link of a page to a file outside `docs` leads to its page, if it has one, and else to the file in

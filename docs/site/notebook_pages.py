@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The notebooks as pages of the site: text, cells and their committed outputs; nothing is executed.
 
 A notebook stays beside its page as a file to download. In mkdocs.yml, the hook is one line:

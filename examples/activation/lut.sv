@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces every element of an accumulator entry by an element of a table.
 module ext_lut
   import vdla_pkg::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 module ext_run
   import vdla_pkg::*;
 (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Depthwise convolution of 3x3, a pixel a cycle, by the array: two rows lie in a line buffer."""
 
 import vdla

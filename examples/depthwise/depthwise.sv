@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Depthwise convolution of 3x3: two rows of the image in a memory, two columns in a window, the
 // products by the array of multipliers.
 //

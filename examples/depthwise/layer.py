@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of depthwise layers for the instructions of depthwise.py."""
 
 import vdla

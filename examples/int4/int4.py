@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights of four bits: twice the products of GEMM for one entry of weights."""
 
 import vdla

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A table of any function of 8 bits, in which results are looked up on their way out."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums of absolute differences for block matching: a tile of blocks against a window."""
 
 import vdla

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assembly text: `assemble(disassemble(program))` is the same program, byte for byte.
 
 .config preset=tiny

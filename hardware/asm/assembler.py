@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The assembler: from text to a program. docs/assembly.md describes the language.
 
 Directives may stand in any order: instructions are read after them, since the plug-ins of the

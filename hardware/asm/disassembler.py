@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The disassembler: from a program to text that assembles to the same program.
 
 Fields that have their default are left out. A word that is no valid instruction is printed as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lines of assembly text as words with their positions, for errors that name line and column.
 
 Spaces separate words; inside double quotes (JSON strings) spaces and # are part of the word.

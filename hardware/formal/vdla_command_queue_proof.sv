@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proof: vdla_command_queue returns its commands unchanged and in order, each as soon as the timing
 // contract says; the level is their number.
 //

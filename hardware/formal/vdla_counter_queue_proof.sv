@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proof: vdla_counter_queue counts exactly and never over- or underflows if users keep its
 // contract.
 module vdla_counter_queue_proof #(

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proof: vdla_fifo returns its elements unchanged and in order; the level is their number.
 //
 // An arbitrary element is followed: `follow_i` is free, and the first push with it is that element.

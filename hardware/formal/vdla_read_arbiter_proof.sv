@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proof: the arbiter grants one burst at a time in the order of priority, in every cycle in which it
 // may, keeps to the limit of outstanding bursts and to its own, grants none when halted, presents
 // what it granted in order until it is accepted, and routes each beat to its requester.

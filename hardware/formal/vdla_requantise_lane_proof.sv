@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proof: vdla_requantise_lane rounds half to even and saturates, whatever the sum, the shift, the
 // zero point and the bounds. The multiplier is 2**MultBit: products are left to simulation.
 module vdla_requantise_lane_proof

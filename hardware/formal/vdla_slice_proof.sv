@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proof: the slice gives items in the order in which it takes them, each once and unchanged, holds an
 // offered item until it is given, and is ready whenever it holds fewer than two: one item per cycle.
 module vdla_slice_proof (

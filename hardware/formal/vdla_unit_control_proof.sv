@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proof: a unit and its token queues. Token queues never over- or underflow, instructions in flight
 // never exceed their limit, and each started instruction ends once, not before it completes.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FPGA resources of a configuration, by unit and in total: LUTs, flip-flops, DSP slices, block
 memories.
 

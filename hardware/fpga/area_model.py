@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The area of a machine without synthesis, for sweeps of hundreds: formulas fitted to synthesis.
 
 The coefficients are fitted to presets that Yosys has synthesised, unit by unit, and its tests hold

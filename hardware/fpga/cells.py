@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cells of a mapped Xilinx netlist and their delays: through a cell, out of its registers, into
 them.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The delays of FPGA cells and nets, one table for each family of parts at its slowest speed grade.
 
 All in ns, worst case. Where they are from:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ports of a DSP48E1 and the parameters that the RTL sets (AMD UG953), for front ends of Yosys,
 // which know no cells of a vendor. Vendor tools have their own; those for UltraScale+ turn the slice
 // into a DSP48E2.

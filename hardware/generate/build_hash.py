@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hash that identifies a build of the hardware: its sources and its whole configuration.
 
 Registers BUILD_LO and BUILD_HI show it, so that software can tell a bitstream of this release from

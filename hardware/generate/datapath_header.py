@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The check of a datapath's header against the ports that the machine connects, and its stub.
 
 Names and directions are compared here, and widths where their dimensions are made of numbers, the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ports of a datapath: what the module `ext_<unit>` of a declaration must look like.
 
 Operands are packed arrays with the elements of the tensors of a step, [row][column][bit], so that

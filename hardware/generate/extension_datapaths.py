@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generator of `vdla_ext_datapaths.sv`: the wrapper of the datapaths of a machine.
 
 Operands of the input and weight buffers come a cycle before those of the accumulator, so an

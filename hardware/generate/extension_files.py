@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of a machine with extensions: its package and the slot of its datapaths, which are
 generated, the datapaths, and the modules around them.
 

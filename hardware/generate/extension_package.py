@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generator of `vdla_ext_pkg.sv`: the parameters and formats of extensions for the RTL.
 
 A machine without extensions has the package too, one for all configurations: it makes the modules'

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Formulas of fields as SystemVerilog: exact, in signed numbers that are as wide as they need be.
 
 Quotients and remainders are rounded down, as in Python and unlike those of SystemVerilog.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generator of docs/isa.md, the reference page of the instruction set for a configuration."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of a machine under names of their own, so that a design can hold several machines.
 
 Modules and packages share one name space in a design, and the sources of all machines use the same

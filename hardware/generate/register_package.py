@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generator of `vdla_regs_pkg.sv`: offsets, widths, bits and reset values of the control
 registers.
 

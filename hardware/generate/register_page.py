@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generator of docs/registers.md, the reference page of the control registers."""
 
 from __future__ import annotations

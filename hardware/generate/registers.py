@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of control registers: the source of the RTL's package, the driver's offsets and the
 page.
 

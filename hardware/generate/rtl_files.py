@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The SystemVerilog files of the machine in the one order in which every tool reads them.
 
 Packages come first, each after those it uses. `vdla_pkg.sv` is not among the files: it is generated

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generator of `vdla_pkg.sv`: sizes, enums, a packed struct per format, timing constants.
 
 The package is generated from the instruction table, so RTL and software agree on every bit. Packed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All files of a machine for synthesis, in the order in which tools read them: packages, modules,
 the Verilog wrapper.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The instruction set: instructions as values, as words, and as columns of fields.
 
 `formats` is the table of formats; `rules` says which instructions are valid.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion between instructions, their words and their columns, by whole arrays.
 
 Words are little-endian `np.uint8[n, instruction_bytes]`; columns are `np.int64[n, m]`, as

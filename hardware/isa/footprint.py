@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exact footprint of an instruction: entries of on-chip buffers, beats of its tensor in DRAM,
 rows of private state.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of formats: every field of every format, its width a function of the configuration.
 
 Encoder, decoder, assembler, SystemVerilog package, reference page and random instructions derive

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Formulas of instruction fields, as text: the cycles of an instruction of an extension.
 
 A formula has integers, names of fields, `+ - * // %`, `min` and `max`, and is evaluated on numbers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets of indices as bit sets in Python integers: bit i is set if i is in the set.
 
 The indices of an affine loop are a union of shifted copies, built by doubling in logarithmically

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The instruction set of a configuration: its formats, and the columns of their fields.
 
 Columns of plug-ins follow those of the plain machine, whose indices `COL` are the same on every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions as values: one frozen dataclass per format.
 
 A default is the value that an unused field must have. Values are not checked here but by the

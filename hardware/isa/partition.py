@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A partition of an index space into parts of which each of some given sets is a union.
 
 A history of accesses then needs one row for each part instead of one for each index.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine's view of an extension, as data and without the compiler: its compute instructions,
 each a plug-in, and its processing of results on their way to the output buffer, a stage.
 

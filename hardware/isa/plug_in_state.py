@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Private state of extensions: rows that only steps of one unit, and its stage, read and write.
 
 No token orders them and no DMA reaches them. At the start of a program they are undefined: a row

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of a valid instruction beyond the widths of its fields.
 
 A row of RULES has the formats, the field that is reported, a test over columns, and the rule in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sizes of a machine that its instruction set depends on; every `Config` has them.
 
 A protocol: the instruction set lies below the configuration, whose validity depends on it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a step of a compute instruction reads and writes: GEMM, VECTOR and plug-ins alike."""
 
 from __future__ import annotations

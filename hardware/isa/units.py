@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The units and the token queues between them: the one table from which all names of queues, token
 fields, counters and registers are derived.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs: instruction stream and tensors, their file, and arrays as bytes in DRAM."""
 
 from vdla.hardware.program.arrays import (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion between NumPy arrays and the bytes of a program's tensors in DRAM.
 
 An array has the packed shape and the dtype that its tensor declares; int2 and int4 elements are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain arrays in the blocked layouts of programs, and back, from the text of the layout.
 
 `N/batch, C/block_in, H, W, batch, block_in`: the extent of `C` is cut into blocks of `block_in`,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a program lies in memory: an address for each tensor and for the stream (STREAM).
 
 The invariant of a placement: tensors and stream share no byte, since the verifier takes them as

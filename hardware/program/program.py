@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compiled program: the instruction stream, its tensors, the source line of each instruction.
 
 The invariant: arrays have one row per instruction and indices are in range. Whether the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The description of a program's tensor in DRAM.
 
 The invariant: a device can hold and run every `ProgramTensor` that exists. Its dtype is one that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The accelerator: fetch, load, compute and store with their queues, an AXI4 master, an AXI4-Lite
 // slave.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The accumulator: a memory in two halves, each with one read and one write per cycle, and its
 // lanes.
 //

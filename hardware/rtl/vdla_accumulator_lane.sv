@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lane of the accumulator: selects the operands of product and ALU from memory, forwarded results
 // and other buffers, and registers the result.
 //

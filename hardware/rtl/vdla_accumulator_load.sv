@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The writes of loads into the accumulator: beats, beats of narrow elements to widen, and padding.
 //
 // Contract: a write is any buffer_write_t, those to other buffers are ignored. The enables and data

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exact sum of signed numbers. Latency: one cycle per level, $clog2(Leaves) in total.
 // Throughput: one sum per cycle.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lane of the vector unit: the new entry from the old one, the second operand and the product of
 // the stage before, in 32-bit wrapping arithmetic.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An AXI4-Lite slave for a register file.
 //
 // Contract: address and data of a write may arrive in any order, any time apart; write_o, a

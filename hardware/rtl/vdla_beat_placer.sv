@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The place in its buffer of each beat of the loads in flight: loads and entries in order, low
 // beats of an entry first.
 //

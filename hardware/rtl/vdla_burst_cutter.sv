@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bursts of a transfer in order: rows and planes that are contiguous in memory are merged into
 // runs, and each run is cut from its start (docs/timing-contract.md, section 2).
 //

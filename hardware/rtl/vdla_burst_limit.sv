@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The number of outstanding bursts of a channel, and whether one more may begin.
 //
 // Contract: a burst begins only with may_begin_o, which is registered: fewer bursts are outstanding

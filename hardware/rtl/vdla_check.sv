@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks that a word is a valid instruction and selects the unit that executes it. Combinational.
 //
 // Accepts exactly the words that the encoder produces (docs/isa.md): known opcode, known values of

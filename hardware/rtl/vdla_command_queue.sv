@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command queue of a unit: a FIFO in distributed memory with an output register.
 //
 // Contract: no push while full_o, no pop unless valid_o. A command pushed at t is at the head from

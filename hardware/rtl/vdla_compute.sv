@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The compute unit: executes GEMM, VECTOR, SYNC and the loads of micro-ops and sums; contains all
 // buffers.
 //

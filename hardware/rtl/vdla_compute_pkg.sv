@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The types that the stages of the compute unit exchange.
 
 `default_nettype none

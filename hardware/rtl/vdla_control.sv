@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state machine: starts a stream, counts its cycles, stops at its end, at an error, or by
 // software.
 //

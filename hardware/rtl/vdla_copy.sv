@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A register of its own for a part of the loads of a signal, against fan-out.
 //
 // Contract: data_o is data_i of the cycle before. The module keeps its boundary and its registers in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The core: fetch, load, compute and store, their command and token queues, the arbiter of reads.
 //
 // Contract: docs/timing-contract.md to the cycle. start_i is a pulse FetchStartDelay

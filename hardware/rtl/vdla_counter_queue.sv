@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A token queue: a FIFO without data, so a counter.
 //
 // Contract: no push without room_o, no pop without available_o. All outputs are registers: a token

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cycle counters of a unit.
 //
 // Contract: class_i and tentative_i describe a cycle, run_i in the next cycle says whether it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A delay by a fixed number of cycles, possibly 0: shift registers without reset.
 
 `default_nettype none

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The path of finished sums, requantised or raw, from the accumulator into the output buffer.
 //
 // Contract: a slot arrives in cycle R, its sums in R + 4; requantisation parameters are read in R +

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the instruction stream, checks its words and dispatches them to the command queues of the
 // units (docs/timing-contract.md, section 3).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A first-word fall-through FIFO whose head is a register; the elements behind it are in
 // distributed memory.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The matrix multiplier: Rows x Columns sums of block_in products each, exact for all operands. It
 // has the machine's batch x block_out, or is a part of an array that extensions use.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The array of multipliers at twice the clock of the machine: a slice makes two packed products a
 // cycle, in the first half of the cycle for the lower half of the groups of output channels, in the
 // second half for the upper half of them. A single group is computed twice.

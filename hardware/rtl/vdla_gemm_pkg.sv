@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the products of the GEMM core are packed into DSP slices, for either rate of the array.
 //
 // One slice makes the products of Fields weights with one activation b. With m = 2**(WgtBits-1) its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The array of multipliers at the clock of the machine: a slice for every packed product.
 //
 // Contract of vdla_gemm_core. A chain takes Depth + 1 cycles and the tree TreeLevels; Pad makes it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The start of a chain of slices, which corrects the offset of the weights in its lower fields: it
 // depends on the activations alone. Latency: Cycles, at least 1.
 `default_nettype none

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sums of a group of output channels from its chains, one a cycle. Latency: TreeLevels cycles.
 //
 // An adder tree sums the chains. It subtracts Offset by turning the top bit of a field into a sign,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An index of the sequencer: base + i * outer + j * inner for loop counters i and j.
 //
 // Contract: load_i loads the base for the next cycle; next_i without it advances the inner loop,

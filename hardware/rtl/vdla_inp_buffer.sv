@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The input buffer: written by load, read by GEMM as entries, by VECTOR as vectors of raw elements.
 //
 // Contract: a write is any buffer_write_t, those to other buffers are ignored. entry_o is valid in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The load unit: LOADs of inputs, weights and scales, in order, several in flight.
 //
 // Contract: docs/timing-contract.md, section 5. Commands and tokens come from registered queues;

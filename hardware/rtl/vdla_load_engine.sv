@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Executes LOADs for the load unit and for compute: writes padding, requests bursts, places beats
 // (docs/timing-contract.md, sections 2 and 5).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A multiply-add p = sum + a * b in the form of a Xilinx DSP slice.
 //
 // Contract: a_i and b_i are delayed by Stages registers, so that the slices of a chain take

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A multiply-add that chooses between two operands a in every cycle, with all registers of a
 // DSP48E1: sum = start or cascade + (upper ? upper_a : lower_a) * b.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The output buffer: written by the compute unit, an entry of results or a slot of sums at a time,
 // read by store.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The padding entries of a load in ascending order, one per step; data regions are skipped between
 // steps.
 //

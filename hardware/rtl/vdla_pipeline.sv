@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The path of a slot through buffers, GEMM core, accumulator and requantiser; contains all buffers
 // but that of micro-ops.
 //

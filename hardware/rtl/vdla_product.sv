@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The partial products of a 32-bit product in registers: its low 32 bits, from 17 low and 15 high
 // bits of each factor.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A block memory with one synchronous read port and one write port with lane enables.
 //
 // Contract: rdata_o is valid in the cycle after re_i and held while re_i is low. A read of an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The AXI4 read master: arbitrates the bursts of three requesters and routes their beats.
 //
 // Contract: a requester holds its burst until req_grant_o. The requester with the lowest number has

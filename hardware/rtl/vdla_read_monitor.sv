@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The counter of a unit's cycle while it has outstanding read bursts: memory latency, memory
 // bandwidth, or a beat (docs/timing-contract.md, section 6).
 //

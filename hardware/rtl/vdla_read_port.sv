@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One of several read ports: offers the addresses of its bursts and assembles what it receives into
 // beats of the machine.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several read ports as one: bursts go to the ports in turn, and their beats come back in the order
 // of the bursts (docs/timing-contract.md, section 2).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control registers (docs/registers.md): decodes accesses, holds the set-up.
 //
 // Contract: write_i is answered in the same cycle, the address of a read RegisterDelay cycles later

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The requantiser: from an entry of sums to an entry of results, or to the sums themselves.
 //
 // Contract: scale_i and raw_i belong to the sums of the next cycle t; zero_point_i is read in t +

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lane of the requantiser: clip(round((sum + bias) * mult / 2**shift) + zero_point), rounding
 // half to even.
 //

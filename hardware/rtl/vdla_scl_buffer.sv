@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The buffer of requantisation parameters: written by load, read by the requantiser.
 //
 // Contract: a write is any buffer_write_t, those to other buffers are ignored. entry_o is valid in

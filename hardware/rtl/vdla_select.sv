@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Selects a part, or a group of parts, of a wide memory word by the index of its first part.
 //
 // Contract: part_o belongs to the index of the last cycle with re_i, like the word of a vdla_ram

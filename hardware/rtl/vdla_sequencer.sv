@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loops of a GEMM, VECTOR or extension: reads the micro-ops and issues the pipeline's slots.
 //
 // Contract: start_i is in cycle S. The micro-op of the first iteration is read in S + 1 and arrives

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A register slice of a valid/ready stream: neither data nor either control passes through it
 // without a register.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The store unit and AXI write master: STOREs of the output buffer, in order, several awaiting
 // responses.
 //

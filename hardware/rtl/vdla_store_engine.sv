@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Executes STOREs up to their last beats: reads output entries in order and writes them in bursts
 // (docs/timing-contract.md, sections 2 and 5).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The types that modules exchange; those of a configuration are in the generated vdla_pkg.
 
 `default_nettype none

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control of a unit: starts instructions when their tokens are available, ends them in order,
 // classifies each cycle (docs/timing-contract.md, sections 4 to 6).
 //

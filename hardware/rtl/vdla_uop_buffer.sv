@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The micro-op buffer: written by compute's loads, read by its sequencer. Unused bits are not
 // stored.
 //

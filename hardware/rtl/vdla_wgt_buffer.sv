@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The weight buffer: written by load, read by GEMM as entries, by VECTOR as vectors of block_out
 // elements.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All values of the operands of a step that is a function of few bits, side by side in its lanes.
 
 A lane reads one element of an operand, or a row of it. Each of these elements is a digit of the

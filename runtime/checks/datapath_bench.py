@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program around one datapath: a cycle's inputs in, the outputs of the cycle out.
 
 A datapath that uses the array of multipliers has the machine's behind it, in a module with its

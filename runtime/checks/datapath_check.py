@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A check of datapaths: random steps, as the machine spaces them, against the tensor expressions.
 
 Between steps the operands are random. This detects a datapath that takes longer than declared, or

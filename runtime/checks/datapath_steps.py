@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random steps of all instructions of a unit, and results for its stage, as a machine spaces them.
 
 Steps, instructions and results follow each other as closely as a machine lets them, or later. Rows

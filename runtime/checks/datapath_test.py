@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cocotb test of a datapath as a file: what a user keeps beside the module, in their repository.
 
 Its cycles are those of a random test, for a testbench that drives the ports by name.

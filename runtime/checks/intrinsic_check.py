@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A check of intrinsics: what the lowered instructions compute is compared with the behaviour.
 
 Small programs apply the intrinsic once and many times, in one nest and in tiles; one that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules of several steps of one accelerator intrinsic: its operands are loaded, its results
 stored.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensor expressions of several steps of one intrinsic, for programs that check its lowering.
 
 The behaviour is a step on one entry of each operand. Here entries have indices in front: the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices behind one protocol: allocate, write, run, read. The names below need NumPy only."""
 
 from vdla.runtime.devices.device import ALIGNMENT, Device, DeviceError

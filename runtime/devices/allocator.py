@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The DRAM of a device as an array of this process, with a first-fit allocator.
 
 Every access must lie within one allocated block. A block's address is its place in the array,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver over a board's control port, and runs that have the machine to themselves.
 
 Each register access is a load or store, or a call to another machine, which takes 0.4 ms or more.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The connection to a board: the errors of PYNQ and gRPC as DeviceError, and whether it is lost.
 
 Each call of PYNQ.remote's client has a time limit, and a lost board is looked for again soon.

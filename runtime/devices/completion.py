@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wait for the end of a run on a board: for the interrupt where one works, else by polling.
 
 The invariant: every wait ends. An interrupt that is lost at most doubles the time of its run, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory of a board that the machine reaches: PYNQ's contiguous buffers, by physical address.
 
 The invariant: of a buffer's two copies, the host's and the one in DRAM, `newer` says which is

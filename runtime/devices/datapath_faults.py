@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verilator warnings that indicate wrong hardware in a user's datapath, even if it simulates.
 
 Intended ones are waived in the source, with `// verilator lint_off LATCH` and the like.

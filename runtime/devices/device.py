@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device protocol: memory to allocate, and programs to run on it.
 
 Addresses are byte addresses in the device's memory. A device verifies every program before it runs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver of the machine's control port: starts a stream, reads errors, counters and state.
 
 It addresses registers by the names of the register table; a `Bus` carries the accesses, over a

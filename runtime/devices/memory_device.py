@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base of devices whose DRAM is an array of this process: memory, and the checks before a run.
 
 The invariant: `_run` is given verified programs only, compiled for this machine, with allocated

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A bitstream on a board, loaded through PYNQ: the accelerator in it, and the board's memory.
 
 PYNQ is imported in functions only: other devices work without it. On a host it is the client of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A machine on a PYNQ board, driven through the package `pynq`, on the board or from a host.
 
     with PynqDevice(config, bitstream="pynq_z1.bit") as device:

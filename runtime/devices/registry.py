@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The devices by name; each is imported at its first use, since a board cannot import every one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checks of requests that all devices share: configuration, time limit, data, addresses.
 
 `where` is "device NAME" and begins every message, so that devices differ in nothing but their name.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The RTL as a device: simulated by Verilator, driven through its control registers.
 
     with RtlDevice(config) as device:

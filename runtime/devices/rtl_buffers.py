@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The on-chip buffers of the RTL as arrays of entries, from the memories of its model.
 
 A buffer is a memory of lanes: entry after entry, their beats side by side. The names of the lanes

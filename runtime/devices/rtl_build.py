@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the RTL of a configuration into a shared library: Verilator emits C++, g++ compiles it.
 
 Libraries are cached in the user's cache folder by a hash of all their sources, flags and tools. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine in a Verilated library: its control port, its memory model, its event log.
 
 It holds a pointer into the DRAM array, which must outlive it. Calls release the GIL.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program on a device: allocates its tensors, copies inputs in, runs, copies outputs out.
 
 result = run(program, {"data": data, "weight": weight}, device="sim")

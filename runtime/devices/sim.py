@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulator as a device: exact results and cycles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of the self-test: one for each kind of instruction, then a product and a convolution
 as the compiler makes them.
 

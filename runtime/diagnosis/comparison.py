@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program run on two devices with the same inputs: all times, counters, bytes of memory and
 entries of on-chip buffers compared, as far as both devices show them.
 

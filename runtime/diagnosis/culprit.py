@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The first instruction of a program at which two devices differ, found by bisection.
 
 Prefixes of a program run as separate programs, whose result is the contents of the buffers.

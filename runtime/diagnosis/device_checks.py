@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checks of the self-test: registers, memory, programs against the simulator.
 
 Every check ends in an `CheckOutcome`; an error of the device is one, too, and the next check runs.

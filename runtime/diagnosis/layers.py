@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolution layers on the simulator, checked bit for bit against plain NumPy.
 
 The reference shares no code with the compiler or the simulator. Tensors are NCHW and OIHW;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures a device's memory: the probes run, the DRAM model that fits their cycles, bandwidths.
 
 Of the device it uses total cycles only, so that any device can be measured; the limits of

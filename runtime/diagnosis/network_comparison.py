@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network on two devices: the first step that differs, and in its program the instruction.
 
 The first device is believed. Steps run on the host and on the device in turn, so what one step got

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs whose cycles depend on the memory: one for each figure of the DRAM model, and a few that
 mix them.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory of the arena: where each value lies and while what runs; memory without a value
 overwritten, so that a read of it shows in the results.
 

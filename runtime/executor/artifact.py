@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compiled network in one file: plan, constants, machine code, accelerator programs.
 
 Loading verifies the checksum over every byte, then every rule of the plan and, through the

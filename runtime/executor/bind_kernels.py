@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels of an artifact, loaded into this process and bound to arrays.
 
 Machine code runs into an illegal instruction on an x86-64 CPU without its features, so they are

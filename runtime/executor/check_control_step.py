@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of If, Loop and Scan: which bodies there are, and how many values go in and come out.
 
 Types and shapes of these values may be known only when the step runs; the executor checks them

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of a plan, checked before anything of it runs.
 
 Every value is computed before it is read, lies within the arena, and shares bytes with no other

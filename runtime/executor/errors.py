@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The errors of compiled networks: of their files, and of running them."""
 
 from __future__ import annotations

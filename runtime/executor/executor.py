@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a compiled network: its steps in order, on one arena, kernels bound to their arrays once.
 
 An executor holds the state of one run at a time; a lock keeps threads apart.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels of a network for a GPU, as text that the device compiles."""
 
 from __future__ import annotations

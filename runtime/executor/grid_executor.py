@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The part of a network on a GPU: its kernels, its constants, its copies, all in one stream.
 
 Kernels are started and not waited for; a copy to the host waits for all that was started before.

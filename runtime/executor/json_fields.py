@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frozen dataclasses as JSON and back, by their annotations.
 
 Decoding is strict: every field must be present with its type, and no others. Only a field with a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`load(path, device)`: the program or the compiled network in a file, by its first bytes."""
 
 from __future__ import annotations

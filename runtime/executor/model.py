@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compiled network: called with arrays, saved as one file, explained, profiled."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cost of each operator of a program: the cycles of a run, divided among its operators.
 
 The compute unit decides: a cycle counts for the operator whose instruction it runs or waits for, so

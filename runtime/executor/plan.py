@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plan of a compiled network: steps in order, and where every value lives.
 
 Values are named. A value is constant, or has a place in the arena, or is allocated by the step that

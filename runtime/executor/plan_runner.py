@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plan bound to memory: its arena, its values as arrays, its steps as calls.
 
 The bodies of If, Loop and Scan are plans with runners of their own. What a body takes is copied

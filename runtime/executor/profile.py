@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A profile of a network: what every operator took, of one run or of several; the trace of a run.
 
 The trace is Chrome's JSON, for ui.perfetto.dev: one process for the CPU, one for the accelerator;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program that stays on a device: its constants are written once.
 
 Its activations (inputs, outputs, scratch) hold nothing from run to run, so that all programs of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bank conflicts of a function on a GPU: `vdla.bank_conflicts(schedule)`."""
 
 from __future__ import annotations

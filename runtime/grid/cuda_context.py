@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The primary context of a CUDA device, and what lives in it: arrays, events.
 
 A context is made current around each call and the previous one restored, so other libraries in the

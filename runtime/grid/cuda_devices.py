@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CUDA devices of this machine, by way of NVIDIA's driver; no toolkit is needed.
 
 A device is named by a part of its name; without a name it is the driver's first, the fastest.

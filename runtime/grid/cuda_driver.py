@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NVIDIA's driver as a library: its functions called by name, each with its result checked, and
 what it says of a device.
 

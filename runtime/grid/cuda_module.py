@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modules of PTX on a CUDA device, compiled by the driver, and the kernels in them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams of a CUDA device, and page-locked memory of the host, through which arrays are copied
 while the host goes on.
 

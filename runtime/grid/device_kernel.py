@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compiled function on a device: called with NumPy arrays, or run on arrays of the device.
 
 A call copies its arrays to the device and back; `seconds` is the time of the kernels alone. Bound

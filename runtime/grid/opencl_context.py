@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenCL devices as their drivers know them: memory, abilities, and the programs built for them,
 each once in a process.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The OpenCL devices of this machine, by way of pyopencl.
 
 A device is named by a part of its name or its platform's; without a name the first GPU is taken,

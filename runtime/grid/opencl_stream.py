@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An in-order queue of an OpenCL device as a stream, and the events in it."""
 
 from __future__ import annotations

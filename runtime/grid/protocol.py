@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices that run kernels on a grid of threads, as the rest of the runtime sees them.
 
 The work of one stream is done in order; streams are independent of each other unless one waits for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grid devices by the name of their kind: "opencl", "opencl:NAME", "cuda".
 
 The kinds are imported by name and the IR for its types only, as the code for a board has neither.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Native kernels: compiled, loaded and called in this process, or called from a shared library.
 
 `NativeLibrary` is on-board code: with it, kernels run where only NumPy is installed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arrays of one kernel call: matched to arguments, checked, packed for the C entry.
 
 Rules that only Python can check (type of object, memory order, writability) and those of the entry

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Relocations of AArch64, after Arm's "ELF for the Arm 64-bit Architecture"."""
 
 from __future__ import annotations

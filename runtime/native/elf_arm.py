@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Relocations of 32-bit Arm, after Arm's "ELF for the Arm Architecture".
 
 Addends are in the fields themselves. Kernels are in Arm code, the C library of a board may be in

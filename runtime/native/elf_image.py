@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An object laid out in memory and relocated: bytes for an address, without touching memory.
 
     layout = ElfLayout.of(ElfObject.parse(content, where), where)

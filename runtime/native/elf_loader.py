@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads kernels' object files into this process with the standard library alone.
 
 Memory is written first, then made executable or read-only, never both writable and executable.

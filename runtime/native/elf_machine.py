@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What laying out and relocating an object takes of a machine: its relocations and its stubs.
 
 A relocation type is a function on the bits at its place; those that it does not own stay as they

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Relocatable object files (ELF, little-endian, 32 or 64 bits) as sections, symbols, relocations.
 
 Only what kernels consist of is read; anything else is refused by name. Offsets and sizes are

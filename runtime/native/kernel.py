@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Native kernels in this process: `build` compiles and loads them, NumPy arrays call them.
 
 kernel = build(schedule.fn)

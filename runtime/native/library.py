@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels in a shared library, called with NumPy alone: neither the compiler nor LLVM is needed.
 
     vdla native conv2d --shape ... --target cortex-a9      # writes conv2d.o

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calibration data as batches of inputs by name, in the sizes that the graph takes."""
 
 from __future__ import annotations

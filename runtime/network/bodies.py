@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bodies of If, Loop and Scan before they become plans: typed, simplified, fused.
 
 Inside of a body, shapes follow from what the node takes: a state that every iteration leaves in its

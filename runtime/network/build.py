@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a graph, each of whose nodes is one step, to an artifact: kernels, constants, memory.
 
 The simulator times programs. Its event loop must be compiled first, which takes seconds where no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a model to one file: import, passes, devices, kernels, programs.
 
     model = compile_network("model.onnx", "pynq_z1", calibration=images)

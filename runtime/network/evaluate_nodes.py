@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The passes that every network goes through first, with our kernels and functions to fold with."""
 
 from __future__ import annotations

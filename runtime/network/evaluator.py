@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph on arrays, node by node; values are dropped after their last use."""
 
 from __future__ import annotations

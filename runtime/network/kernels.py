@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels of a network, each different function once: compiled for a CPU by other processes
 while this one goes on, written for a GPU.
 """

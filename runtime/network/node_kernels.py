@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels of single nodes: a node's expression with the default schedule, compiled and loaded.
 
 An expression can be interpreted with NumPy as well, without compiling it.

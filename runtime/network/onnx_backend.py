@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX's backend interface: models prepared and run on the CPU, as ONNX's test suite does."""
 
 from __future__ import annotations

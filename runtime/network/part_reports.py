@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The error of parts of values: inputs of concatenations, channels of outputs.
 
 A part of small values can be lost while the ratio of the whole, which great values make, is good.

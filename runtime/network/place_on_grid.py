@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The nodes of a network on a GPU: which can run there, which do, and the kernels that they form.
 
 What the device cannot run after all, as its kernel cannot be written, goes to the CPU, and the

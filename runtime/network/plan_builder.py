@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a graph, each of whose nodes is one step, to a plan; bodies become plans within it."""
 
 from __future__ import annotations

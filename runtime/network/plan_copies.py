@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies between the memories of host and GPU as steps: each value once in each direction.
 
 A value of the GPU has a name of its own, so that both copies have types, places and live ranges as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What quantisation costs: the error of every layer, in all and alone.
 
 The signal-to-noise ratio of x' for x is 10 log10(sum x^2 / sum (x' - x)^2), in dB.

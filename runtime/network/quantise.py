@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`quantise`: a float network as a QDQ network, with int8 activations and weights.
 
 quantised = quantise("model.onnx", calibration=images)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Targets by name, a machine or a CPU (no name is both); numbers for the symbols of a model."""
 
 from __future__ import annotations

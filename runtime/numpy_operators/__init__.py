@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators of graphs as NumPy functions: `FUNCTIONS` has them by the operator's name.
 
 A function takes the node's attributes and its inputs, None where one is absent, and returns the

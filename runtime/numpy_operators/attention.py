@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention, rotary embeddings, linear attention. Short floats are computed in float32.
 
 Heads are an axis of their own: [batch, heads, sequence, size]. Three-dimensional inputs have the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversions of element types: casts, quantisation, products of quantised tensors.
 
 Floats convert to 8-bit floats by rounding half to even, and saturate unless the node says

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """If, Loop and Scan over bodies that are closed: captured values are the last inputs of each.
 
 Who runs a body is not known here: the evaluator runs its graph, the executor its plan. Sequences

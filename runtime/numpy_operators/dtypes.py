@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element types by their names in graphs, and float32 in place of the short ones.
 
 Types that NumPy lacks come from the package ml_dtypes, which is loaded when one is first named.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on elements, of arrays that broadcast. Integers wrap.
 
 Short floats are computed in float32 and rounded once.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The form of an operator's NumPy function."""
 
 from __future__ import annotations

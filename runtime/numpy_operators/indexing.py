@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads and writes at data-dependent indices. Negative indices count from the end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The integer operators of quantised networks in NumPy: the one definition of their arithmetic.
 
 Operators are functions of a node's inputs and of its attributes by their names; those called

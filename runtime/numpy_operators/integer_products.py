@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums of integer convolutions and matrix products in NumPy.
 
 Activations and weights are int8; `x_zero_point` and its like are subtracted from the elements of x,

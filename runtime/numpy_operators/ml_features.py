@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operators of ai.onnx.ml on features: encoders, scalers, and others that prepare data.
 
 Scores and classes, which its models share, are here as well.

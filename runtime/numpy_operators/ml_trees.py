@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ensembles of decision trees: TreeEnsemble, and TreeEnsembleRegressor and -Classifier before it.
 
 All rows walk a tree at once. A branch compares a feature with a threshold, or tests whether it is a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that move elements of any type; shapes as values, and tensors made from them."""
 
 from __future__ import annotations

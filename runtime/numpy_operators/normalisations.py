@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Normalisations and the softmax family, in float32 at least."""
 
 from __future__ import annotations

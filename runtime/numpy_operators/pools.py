@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pooling over any number of spatial dimensions, a tap at a time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random operators. A seed repeats the values; without one they differ at every call.
 
 ONNX does not define the generator. `RandomState` is the one that NumPy never changes, so that equal

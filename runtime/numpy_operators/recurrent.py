@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LSTM, GRU and RNN with all their options: directions, activations, peepholes, lengths."""
 
 from __future__ import annotations

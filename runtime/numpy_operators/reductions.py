@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions, positions of extremes, cumulative sums, products. Short floats sum in float32."""
 
 from __future__ import annotations

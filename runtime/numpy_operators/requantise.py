@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requantisation in NumPy: the one definition of how integer sums become int8.
 
 A sum is int32 and wraps. A requantisation is `clip(round(sum * multiplier / 2**shift) + zero_point,

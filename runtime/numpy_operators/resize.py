@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resize, an axis at a time: nearest elements, or weighted sums of neighbours.
 
 Coordinates are ratios of integers, so that ties are found exactly. A float scale is the simplest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images sampled between their elements: GridSample, RoiAlign, DeformConv and others; Col2Im."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows, Fourier transforms, mel weights, images. Complex numbers are a last axis of 2."""
 
 from __future__ import annotations

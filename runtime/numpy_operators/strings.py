@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on strings. Strings of arrays are Python strings; bytes are UTF-8."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All functions by the name of their operator."""
 
 from __future__ import annotations

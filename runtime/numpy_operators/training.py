@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One step of an optimiser: Adagrad, Adam, Momentum; losses of classification.
 
 After the learning rate and the step come groups of tensors: values, gradients, accumulated states.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows over [N, C, spatial...]: elements under their taps, and integer operators on windows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addresses of servers: `pynq://host:port`, or host:port where no other is possible."""
 
 from __future__ import annotations

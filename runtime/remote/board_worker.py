@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one thread that uses the device, and the watchdog over it.
 
 A run that does not end within `run_s` is asked to stop; if it does not, its thread is abandoned and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An authority of one's own, and certificates of a server and of clients signed by it.
 
 Needs the package `cryptography`. Keys are elliptic (P-256) and unencrypted, readable by their owner

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A gRPC channel to a server, and its calls as functions from frame to frame."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the client knows of its memory, so that most calls need no message of their own.
 
 Freed blocks are kept for the next allocation of the same size, which clears them. Writes, clears

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client's side of a session: it is held open, resumed after a lost connection, and closed.
 
 A batch has a number, and is sent again under it until its result is here: the server executes it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs and constants by the SHA-256 of their bytes, the least recently used dropped first.
 
 Uploads in progress count towards the limit. A content is stored only under its true hash.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may use a server, and how a client knows the server: TLS files and a token.
 
 A folder of TLS files is what `vdla board certificates` writes. A token never crosses a network

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of remote devices; a failure crosses the network as a code and a message.
 
 The code says what a client may do: send the content again, open a new session, or report it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A farm: a list of servers in one file; a device of it is a session with the one that is free.
 
 [[board]]

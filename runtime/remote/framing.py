@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames: the length of a JSON header, a checksum, the header, then raw bytes.
 
 Two u32, little-endian: header bytes, and CRC-32 over the length and all that follows it. A frame

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a server grants its clients: bytes, seconds, numbers.
 
 Every limit holds for hostile clients as well. Memory of the server process is at most about

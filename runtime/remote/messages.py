@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The messages between client and server, as dataclasses; their fields are those of the JSON.
 
 Decoding is strict: `receive` refuses a missing field, an unknown field, a wrong type.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A batch of operations: prepared when it arrives, executed in the thread of the device.
 
 Preparing refuses whatever can be refused without the device, unsafe programs included. A program

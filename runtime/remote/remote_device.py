@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A remote device: `open_device("pynq://host:port", config)`.
 
 Every access is checked here as the server checks it. Writes wait until a run or a read sends them;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The results of a session's batches, kept until the client has acknowledged them.
 
 A batch is executed at most once: a second message with its number gets the result of the first.

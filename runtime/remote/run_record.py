@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The statistics of a run as a message: counters as JSON, the times of instructions as bytes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The server: a device of this machine for remote clients, over gRPC.
 
     with RemoteServer("sim", config, "127.0.0.1:7968") as server:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The calls of clients: decoded, checked, queued for the device, answered.
 
 Whatever a message holds, its answer is a reply or a Failure; an exception that is not VDLA's would

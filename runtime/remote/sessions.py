@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sessions of a server by their secret tokens, from Hello to their end, and their memory.
 
 A session outlives its connection by `grace_s`, so that a client can come back. Its blocks belong to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Studies of machines: the benefit of an extension on real layers, sweeps of configurations.
 
 verdict = evaluate("my.py", layers_named(["C1-C12"]), Config.preset("pynq_z1"))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loss of accuracy of a whole network, for an extension that reads narrower weights.
 
 The float network is quantised twice on the same data: as the plain machine computes it, and with

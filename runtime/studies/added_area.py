@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The area that an extension adds: the difference between the machines with and without it.
 
 Synthesis takes about a minute for each machine, so it is done only on request; results are cached.

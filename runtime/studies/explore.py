@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Explorations: the machines of a sweep, what they cost on a part, how fast they run all layers.
 
 A sweep is a space of the tuner, so it has the tuner's log, workers and searches: points are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loss of accuracy from narrower operands: the error of a layer's sums on random data.
 
 Weights and activations are drawn from the normal distribution and quantised symmetrically: weights

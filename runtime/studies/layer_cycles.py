@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cycles of a layer on a machine that may have extensions: those of its fastest program.
 
 Outcomes are kept: a file for each, named by a hash of all that it depends on, which is the job and

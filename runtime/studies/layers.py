@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers on which an extension is evaluated: one mathematical operator, for any types of operands.
 
 The plain machine computes a layer with its own types, a machine with an extension with those that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cost of a layer on a machine: the best of its mappings, or of those that use an extension.
 
 Mappings are chosen as `map_expression` does; with trials, tiles are tuned as well. The simulator is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layers of a network, from its model or from the cache of an earlier run.
 
 A layer is a convolution or a product, without duplicates; its weights, quantised or not, do not

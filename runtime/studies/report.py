@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A verdict as JSON-compatible values: all figures of every layer, and those of the network.
 
 What limits a layer is the steps that its loop nest needs, or the bytes that it reads or writes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sweeps: the fields of a machine that vary, and the machine of each combination of values.
 
 A field of the DRAM is `dram.NAME`; `extensions` takes files joined by `+`, or `none`.

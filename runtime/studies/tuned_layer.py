@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A layer with tuned tiles: trials of the mappings that use some extensions, or of all.
 
 Apart from `measure`, since the tuner takes long to import.

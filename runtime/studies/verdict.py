@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verdict on an extension: every layer on the plain machine and on the one that has it.
 
 A layer keeps the program of the plain machine where the extension does not apply or does not help,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that authors of extensions write: what they give for a layer, and whether it is right.
 
 The check runs a program on random data and compares every element with the layer's expression.

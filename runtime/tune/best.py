@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The best known schedules: what the trials of a log say about an operator, by its content hash.
 
     schedules = TunedSchedules.of("c5.jsonl")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a tuned kernel is faster than the default schedule, measured anew.
 
 The least of many noisy costs is too low. So the first schedules of a run are measured again, in

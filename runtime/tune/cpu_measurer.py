@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures CPU kernels: a point and the default schedule alternate in one process.
 
 Other programs slow both alike, so a cost is the ratio of their times, multiplied by the time of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures schedules of a grid: on a device, in turns with the default one, or by the model.
 
 A device's own events time the kernels. A driver may crash or hang: `LocalWorkers` measures in a

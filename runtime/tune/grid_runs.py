@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs that tune a function for a grid of threads, on a device or by the cost model.
 
 tuned = tune_grid(function, "grid.jsonl", trials=64)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs that tune kernels of a CPU into a log: trials, then what is faster when measured again.
 
 A run is the one interface to all searches; the default schedule is tried first. A cost model learns

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logs of trials: one JSON object per line, on disk before the search receives the trial.
 
 Every line stands for itself, so logs can be concatenated. A process that is killed leaves at most

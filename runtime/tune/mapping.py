@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The choice of a mapping by measurement: the exact cycles of the first few candidates.
 
 The estimate only orders the candidates; across mappings it is too rough to choose by.

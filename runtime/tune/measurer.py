@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measurers: the cost of a point of a task on the simulator or on a device.
 
 A measurer is pickled into worker processes. It may crash or hang there: that costs the trial.

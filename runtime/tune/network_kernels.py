@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels of a network on a CPU as tuning tasks, and runs that tune them into a log.
 
 tune_kernels("model.onnx", "kernels.jsonl", trials=64)

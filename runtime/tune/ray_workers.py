@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers on a Ray cluster: one actor each; needs the extra `ray` here and on every node.
 
 An actor or a node that dies costs the trial that it had; another actor takes its place.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A user's schedule function with knobs, tuned by measurement.
 
     tuned = tune_schedule(schedule, "mine.jsonl", trials=40)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the shipped log: the best trial of each task in some logs, without features.
 
 python -m vdla.runtime.tune.ship LOG ...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One trial: a point of a space and what it cost, or why it has no cost.
 
 As JSON, a failed trial has the cost null: JSON has no infinity.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tuning loop: a search proposes points, workers measure them, a log keeps every trial.
 
 The search is told whole batches in the order of its proposals, one batch behind what it proposes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers: processes that measure points. One that dies or hangs costs its trial, not the run.
 
 Results come in any order; the caller puts them back in its own by the numbers that it gave.

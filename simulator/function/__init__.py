@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the machine computes: instructions executed on buffers and a DRAM image."""
 
 from vdla.simulator.function.buffers import Buffers

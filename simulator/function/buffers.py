@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The on-chip buffers and the DMA between them and DRAM.
 
 `inp` and `wgt` hold one element per byte whatever its width, `uop` decoded micro-ops, `out` packed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executes a linked program on a DRAM image, in an order that its tokens allow.
 
 For a verified program all such orders give the same result. Stream order is used where the tokens

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators of expressions whose meaning differs from machine instructions: they are total.
 
 Values are int64 within the range of their type. Division by 0 gives 0; a shift by a negative amount

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels of extensions: the loops of an instruction around the text of one step, compiled.
 
 A step reads its operands and the old rows of private states, and computes a new accumulator entry

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generated kernels: text of the simulator's own around text of an extension, compiled by Numba.
 
 The text of an extension comes from a tensor expression that this process has loaded. A kernel is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GEMM and VECTOR on the buffers, compiled; any shape and operand width, on any processor.
 
 Iterations run in sequence, in the order of the instruction set. Buffers hold one element per byte

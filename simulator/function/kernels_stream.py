@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions of 8-bit elements in one compiled loop: no Python between them.
 
 The loop stops at the first instruction that it does not cover, or that leaves a buffer or DRAM; the

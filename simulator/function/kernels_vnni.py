@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GEMM with AVX-512 VNNI: the results of `kernels.gemm`, for block_in % 4 == 0 and block_out % 16
 == 0.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sixteen int32 lanes as a value of compiled code, with the AVX-512 VNNI dot product.
 
 `dot16(sums, weights, inputs)` adds to lane o the products of the four unsigned bytes of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of a run: outputs, counters, times of instructions, trace. Needs NumPy only."""
 
 from vdla.simulator.stats.machine_state import MachineState

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state of a machine that did not end a program: each unit's instruction and what it waits for.
 
 Units start and end their instructions in program order, so counts of started and ended instructions

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bytes that LOAD and STORE instructions move, from their fields."""
 
 from __future__ import annotations

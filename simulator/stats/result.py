@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The result of a run, the same from every device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The statistics of a run: cycles, counters of every unit, times of every instruction.
 
 The invariant: the counters of a unit sum to the total. Every device returns the same class, so two

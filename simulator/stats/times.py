@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When each instruction of a run was dispatched, started and ended, and how two runs differ."""
 
 from __future__ import annotations

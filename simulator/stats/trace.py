@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trace of a run: the times of every instruction, for ui.perfetto.dev or as a table of text.
 
 The format is Chrome's JSON trace: a track per unit, a slice from each instruction's start to its

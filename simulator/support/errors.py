@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulator's error, and the checks that raise it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The decorators of compiled functions: entry points cached on disk, and helpers compiled into
 them.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exact start and end of every instruction, by the timing contract."""
 
 from vdla.simulator.timing.timing import (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The counters of every unit, from the times of all instructions.
 
 The invariant: every cycle of a unit is counted exactly once, so its counters sum to the total.

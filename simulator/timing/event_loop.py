@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The timing contract as a compiled event loop over the wait table.
 
 The invariant: when a burst is granted at g, every event before g + 1 is known, because unknown

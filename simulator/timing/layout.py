@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of the indices in the event loop's arrays: parameters, times of instructions, state.
 
 The invariant: arrays are indexed by these names only.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The timing of a program: the start and end of every instruction, and the counters of every unit.
 
 `docs/timing-contract.md` is the specification. Timing needs no data, so a program can be timed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stalls of VECTOR instructions: iterations that read two entries of one accumulator half, or
 multiply the entry that the iteration before them wrote.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wait table of a program: what each instruction waits for and costs, as integers for the
 timing kernel.
 

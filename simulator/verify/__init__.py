@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verifier: deadlocks, races, bounds and encoding of a program. Needs NumPy only."""
 
 from vdla.simulator.verify.verdict import Finding, Kind, Range, Verdict, VerifyError

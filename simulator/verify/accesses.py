@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accesses of every instruction in program order, and findings about fields that leave their
 bounds.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a program is free of findings, decided on whole arrays of instructions.
 
 The answer equals that of the walks in `accesses` and `races`, which check one instruction after the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The explanation of a deadlock: what each unit waits for, and the cycle of waits."""
 
 from __future__ import annotations

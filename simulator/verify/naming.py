@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How findings name instructions and schedule lines."""
 
 from __future__ import annotations

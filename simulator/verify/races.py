@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Races and reads of unwritten data, from the accesses and the order that tokens enforce.
 
 Two accesses of different units to one entry (or beat), one of them a write, are a race unless the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The untimed token run of a program on the smallest machine, which proves that it ends on every
 machine.
 

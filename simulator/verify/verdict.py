@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verdict on a program: findings that refuse it, and warnings.
 
 `str(verdict)` is the text for people; every number in it is also a field of a finding.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verifier: whether a program is safe to run, decided from its words alone.
 
 A verified program cannot hang, access memory outside of its tensors, or give results that depend on

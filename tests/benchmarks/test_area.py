@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark of areas: which machines it has, and a path's share of its clock's period."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The basis of the benchmarks: workload table, lower bound, reference results, receipt."""
 
 from __future__ import annotations

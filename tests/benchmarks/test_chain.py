@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet-18 as one program: exact, and near the bound."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RTL and simulator agree in every cycle and byte, on random and on compiled programs."""
 
 from __future__ import annotations

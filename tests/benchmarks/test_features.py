@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark of features: a row of a layer."""
 
 from __future__ import annotations

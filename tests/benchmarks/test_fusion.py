@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fusion benchmark: both sides agree, and its figures have the names that it declares."""
 
 from __future__ import annotations

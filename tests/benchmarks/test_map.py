@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark of the mapper: rows of layers, and kinds of operators."""
 
 import pytest

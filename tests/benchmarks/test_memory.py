@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark of memory: sums of a small network by hand, and the bound under every plan."""
 
 import math

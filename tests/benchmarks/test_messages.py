@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark of messages: its table, and that a wrong message is found."""
 
 import pytest

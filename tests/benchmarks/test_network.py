@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark of whole networks, on small variants."""
 
 from dataclasses import replace

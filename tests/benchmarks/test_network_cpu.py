@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small networks in both precisions against ONNX Runtime; what becomes of the measurements."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX's backend test suite passes: its node tests and the models that the package brings."""
 
 from collections import Counter

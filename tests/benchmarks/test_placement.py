@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark of placements, on a few layers of each kind, and its oracle."""
 
 from __future__ import annotations

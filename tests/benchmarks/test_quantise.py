@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark of quantisation: figures, rows, and the bar for the digits."""
 
 from vdla.benchmarks import quantise

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of results and its records agree; results of benchmarks take the place of figures."""
 
 from __future__ import annotations

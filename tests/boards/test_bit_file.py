@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bitstream files: written and read back, and every damage named."""
 
 from __future__ import annotations

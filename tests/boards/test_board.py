@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptions of boards: the facts of those that come with VDLA, a sixth one, every error."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Handoff files: what a program finds in them. `tests/boards/pynq` reads them with pynq."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What runs on a board runs with NumPy 1.21, which PYNQ's images 3.0 and 3.1 have with Python 3.10.
 
 The sources are searched for what NumPy got later, anywhere. Where Python 3.10 and the registry of

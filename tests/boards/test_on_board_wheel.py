@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wheel for boards: installed beside NumPy alone, it loads, verifies and runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scales have a few round ticks; names beside points cover neither points nor other names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Charts of no points, one, many, equal ones and zeros: texts are apart, within the picture."""
 
 from __future__ import annotations

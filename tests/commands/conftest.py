@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compiled network for the commands that take one: digits, quantised, for pynq_z1."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla area` before synthesis: the estimate of its time, and refused arguments."""
 
 from __future__ import annotations

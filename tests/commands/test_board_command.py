@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla board`: the table of boards, the folder for Vivado, wrong words."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla board serve --listen`, `status` and `certificates`."""
 
 from __future__ import annotations

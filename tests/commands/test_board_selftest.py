@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla board selftest`: tables, the measured file, exit codes, errors."""
 
 from __future__ import annotations

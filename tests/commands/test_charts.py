@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every mark of every chart is where the table beside it says; charts that lie are found out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line: help, exit codes, one-line errors, no colours in a pipe, atomic files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shell completion: the script of each shell, and the completions of a line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla doctor` with missing requirements: its output and exit code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla evaluate`: its tables, page and pictures; its messages."""
 
 from __future__ import annotations

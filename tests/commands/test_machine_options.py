@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options that name a machine or an extension: no command takes them and passes them over."""
 
 from __future__ import annotations

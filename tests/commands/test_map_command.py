@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla map`: operators by name, by shape, from a file; its table, its program, its messages."""
 
 from __future__ import annotations

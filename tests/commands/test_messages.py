@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exact text of further errors of the command line."""
 
 from __future__ import annotations

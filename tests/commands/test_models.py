@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla compile MODEL.onnx`, `run`, `explain`, `profile`: a network, from its file to figures."""
 
 from __future__ import annotations

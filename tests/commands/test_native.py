@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla native`: its files, output and errors; the object is linked and run."""
 
 from __future__ import annotations

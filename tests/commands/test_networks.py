@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla networks` writes models that ONNX Runtime loads, and refuses what it cannot write."""
 
 from __future__ import annotations

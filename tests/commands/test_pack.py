@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla pack` and `vdla unpack`: plain arrays to a program's and back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Program files on the command line: assemble, disassemble, verify, run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla quantise`: the model, the table, the picture, refusals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No point of a roofline lies above the roof, and each is where its table says."""
 
 from __future__ import annotations

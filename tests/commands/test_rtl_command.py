@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla run` on the RTL equals that on the simulator, except for options of one device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of `vdla demo --html`: well-formed, self-contained, and its charts show the run."""
 
 from __future__ import annotations

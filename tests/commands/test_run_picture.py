@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture of a run over its schedule: its rows, the cycles of its blocks, README's picture."""
 
 from __future__ import annotations

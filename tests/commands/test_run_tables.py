@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The roofline: no run is above its roof, whichever channel limits it."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla tune` and `--tuned`: tables, logs, pictures, exact messages."""
 
 from __future__ import annotations

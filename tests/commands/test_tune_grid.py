@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla tune --target opencl`: tables of tiles, the log, exact messages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla tune --target CPU` of models and operators: tables, logs, searches, exact messages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla tune FILE.py:NAME` of a schedule function: its table, its results, exact messages."""
 
 from __future__ import annotations

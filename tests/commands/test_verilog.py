@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla verilog` writes all files of a machine in reading order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory plans: live values never overlap, and dead ones make room."""
 
 import numpy as np

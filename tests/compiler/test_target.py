@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Targets: the CPUs known by name, and this machine's."""
 
 from __future__ import annotations

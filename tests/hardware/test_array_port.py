@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What datapaths are told of the array of multipliers, and what is built where one uses it."""
 
 from __future__ import annotations

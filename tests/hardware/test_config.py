@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configurations: presets, rules with their exact messages, fingerprint, files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DRAM models as files, and `--dram`: round trip, replaced fields, the text of every error."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Factors of scales against exact fractions."""
 
 from __future__ import annotations

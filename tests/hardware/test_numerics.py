@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arithmetic of the machine against exact Python integers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The formulas of the timing contract's constants."""
 
 from __future__ import annotations

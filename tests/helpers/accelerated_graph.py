@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graphs with regions of the accelerator: regions by the simulator, other nodes by NumPy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of all operators, conversions and scalar functions of a type, an element a thread."""
 
 from __future__ import annotations

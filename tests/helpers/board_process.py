@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a compiled network in a process of its own, as on a board: NumPy and the standard library.
 
 The process that started it has the device: requests go to standard output, answers come from

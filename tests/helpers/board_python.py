@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python as a board has it, for 32-bit Arm and AArch64, in an emulator: Debian's, with its NumPy.
 
 `.ci/board-python` fetches the packages into a folder for each architecture; tests are skipped where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random chains of small operators, with the results of every step by the naive model.
 
 Configuration and seed replay a chain.

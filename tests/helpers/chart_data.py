@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What charts show: profiles of small networks, and layers for verdicts on extensions."""
 
 from __future__ import annotations

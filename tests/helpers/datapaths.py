@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extensions with datapaths that together use all of the RTL's slot: what a step reads, how its
 result reaches the accumulator, cycles from formulas.
 

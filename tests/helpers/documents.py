@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages of documentation as tests: runs their Python and console blocks for comparison.
 
 A `text` block after a `python` block holds its output. A `console` block holds commands, each on a

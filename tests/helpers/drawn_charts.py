@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Charts read back from their SVG, by what a reader sees: the numbers on the axes.
 
 Positions become values through the labels of the ticks as drawn, not through the scale that drew

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Without a job: prints the addresses of the functions in the table. Else maps the image in the file "job" at the address that the file says, calls its entry on the arrays of
 // the file, and writes all arrays to the file "result".
 #include <stdint.h>

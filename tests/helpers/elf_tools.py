@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GNU's assembler and linker, to compare images of the ELF loader with, and an emulated process
 that maps and calls them.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random instructions of extensions, in bounds, for comparisons of function and timing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small extensions for tests: a look-up table, sums of absolute differences, odd arithmetic.
 
 All are declared for any configuration, as a user's file would.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fabrics without a board: set-up, runs and all registers of a virtual board's machines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A board in this process under the names of the package `pynq`, for tests of the driver.
 
 `FakeBoard` has registers and memory but computes nothing: what its machine does, when calls fail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated devices with a fault that depends on the data, so that it repeats with the program."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A work function that kills its worker process, importable by workers of the fuzzer."""
 
 import os

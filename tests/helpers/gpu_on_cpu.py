@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the LLVM module behind a PTX text on this CPU, with a thread for each thread of a block.
 
 Only what a CPU lacks is replaced: the numbers of threads become arguments of the kernel; barriers

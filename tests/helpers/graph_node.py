@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One node of a graph, compiled by its rule and called with arrays."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small graphs from a list of nodes; every value without a given type has that of the input."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hand-written programs on `tiny`: a pipeline of one tile, and broken variants of it."""
 
 from __future__ import annotations

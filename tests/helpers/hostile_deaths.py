@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A reader of files that dies, for processes of the hostile benchmark to import."""
 
 from __future__ import annotations

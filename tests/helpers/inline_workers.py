@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers of a tuning run that measure in the process of the test."""
 
 from __future__ import annotations

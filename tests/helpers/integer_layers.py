@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random integer graphs of images of any rank: each layer reads the one before; a seed replays."""
 
 from __future__ import annotations

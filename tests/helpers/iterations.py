@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The naive model of loop independence: every element that each iteration of a loop accesses.
 
 It checks compiler/analysis/independence.py, and lowered functions.

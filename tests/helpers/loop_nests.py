@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small hand-written functions, and their bodies as text."""
 
 from vdla.compiler import ir

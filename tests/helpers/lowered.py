@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles hand-written lowered functions without the C entry, and calls them through ctypes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/instructions.md transcribed into Python and NumPy: the oracle of the compiled engine.
 
 Buffers hold packed bytes, as DRAM does; elements are unpacked at every read.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The timing contract as a cycle-by-cycle model, independent of the event-driven simulator.
 
 Decisions of a cycle read the state before it; changes take effect at its end.

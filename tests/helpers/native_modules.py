@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hand-written kernel bodies: test the C entry, objects and the pool without the code generator.
 
 All compute c = a * 2 + b on float32, elementwise.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """C programs that call kernels: compiled for a target, run natively or under an emulator."""
 
 from __future__ import annotations

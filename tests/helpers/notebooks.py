@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notebooks as tests: their cells are executed, and must give the outputs that are committed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network whose extents the model may leave open."""
 
 import numpy as np

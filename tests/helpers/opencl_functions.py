@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of plain stores for an OpenCL device, and the mark of tests that need one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A requantised convolution on packed layouts, its accelerator schedule, and a NumPy model."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions for worker processes, which import them by name.
 
 An item is the path of a file that the first worker makes; this process waits for it, so that a

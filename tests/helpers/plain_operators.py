@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain definitions of small extents, random arrays, and their results by the interpreter."""
 
 from __future__ import annotations

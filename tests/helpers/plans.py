@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small artifact by hand: y = relu(x @ w) in a kernel, then a NumPy step."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A task whose costs are a formula, and whose estimate is wrong about where the best points are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A naive model of the accesses of a program: decodes its words and runs every loop in Python."""
 
 from __future__ import annotations

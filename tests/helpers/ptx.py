@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mark of tests that need `ptxas`."""
 
 from __future__ import annotations

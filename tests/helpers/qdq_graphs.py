@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small QDQ graphs, written node by node."""
 
 from __future__ import annotations

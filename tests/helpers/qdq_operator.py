@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graphs of one quantised operator, written out node by node."""
 
 from __future__ import annotations

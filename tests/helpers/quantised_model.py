@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Naive quantised operators in NumPy."""
 
 from __future__ import annotations

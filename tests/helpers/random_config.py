@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random configurations, for tests: whatever validation accepts must work everywhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A linked program and a DRAM image of random tensors, for tests below the level of `simulate`."""
 
 from __future__ import annotations

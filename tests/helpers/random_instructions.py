@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random valid instructions for tests of encoders, decoders and files; extremes are frequent.
 
 Fields are drawn from the instruction table and then repaired by its rules, so a new field or rule

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random float ONNX models of convolutions, pools, sums and products; a seed replays a model.
 
 Each node reads earlier tensors, so that there are residual sums, branches and concatenations.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random schedule primitives, and functions to apply them to: products, windows, scans, tuples."""
 
 import numpy as np

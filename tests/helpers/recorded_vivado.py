@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the Vivado flow of a board in Tcl, against a model of Vivado that records every command."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Naive models of the operators in NumPy, which share no code with the compiler.
 
 Sums are exact in int64 and wrap to 32 bits where the accumulator does. Results are rounded half to

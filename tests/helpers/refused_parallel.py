@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rewrites that parallel, vectorize and bind must refuse on a blur of three rows, with the exact
 messages.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers, devices and programs for the tests of remote devices."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs an operator in the interpreter and, with the default schedule, as machine code."""
 
 import ml_dtypes

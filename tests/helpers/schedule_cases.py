@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random schedules of small problems: any primitive at any loop, replayable by seed.
 
 A refused primitive leaves the schedule unchanged; `done` lists the accepted ones.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small packed tensor expressions, the intrinsic of each stage, and their values from NumPy.
 
 Every problem has a stage `results` and its copy in DRAM, `output`; a seed determines a problem.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seeds of random cases: some in every run of the tests, the others with `--long`."""
 
 from __future__ import annotations

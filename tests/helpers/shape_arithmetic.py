@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random networks whose shapes follow from arithmetic on constants, written so that only evaluating
 the constants tells the shapes.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A board in this process that several clients share, and whose every access can be stopped.
 
 Its machine is that of the virtual board, but it runs at once when it is started, and is busy for as

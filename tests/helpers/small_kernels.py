@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels of a few statements over a shared buffer `s` and global buffers `x` and `y`."""
 
 from __future__ import annotations

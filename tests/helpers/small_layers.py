@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small convolutions of the kinds that the cpu benchmark measures."""
 
 from __future__ import annotations

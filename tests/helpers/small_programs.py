@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small hand-written programs for tests of the simulator and of devices."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of one small program by several clients of a board, and what comes of each."""
 
 from __future__ import annotations

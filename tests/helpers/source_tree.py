@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sources of the package, parsed once for all tests that read them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stage on the way out with a datapath, alone: no state, and no instruction."""
 
 from vdla import te

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small extensions with private state for tests: a table on the way out, a line buffer, a sum."""
 
 import vdla

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Units with private state and a datapath: rows that a step reads and writes, in a memory and in
 registers, with operands of the input buffer and of the accumulator; a stage on the way out.
 """

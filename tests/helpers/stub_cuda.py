@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CUDA driver without a device, built from C, and kernels that it runs by the interpreter."""
 
 from __future__ import annotations

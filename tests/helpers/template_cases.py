@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random operators, compiled, run and compared with a naive model.
 
 Operator, configuration and seed identify a case and replay it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ldmatrix and mma.sync as the PTX manual defines them, for modules for a GPU that run on this CPU.
 
 Each becomes a function of the module that hands its registers to Python, where the lanes meet.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A matrix product scheduled up to the point where `tensorize` finds the GEMM in it."""
 
 from __future__ import annotations

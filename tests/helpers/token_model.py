@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An independent model of tokens: happens-before by reachability over starts and ends."""
 
 from __future__ import annotations

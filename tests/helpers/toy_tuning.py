@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A task whose costs take no time, a measurer that can misbehave, and a search in random order."""
 
 from __future__ import annotations

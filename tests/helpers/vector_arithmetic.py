@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operations of the vector unit on NumPy arrays, the model of the tests."""
 
 from __future__ import annotations

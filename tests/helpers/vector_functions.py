@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scalar functions on vectors of this CPU, and their errors in units in the last place."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small programs around one Verilated module, which tests feed over standard input.
 
 Programs are cached under a hash of their sources.

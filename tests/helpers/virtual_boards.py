@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Virtual boards in processes of their own, and their bitstreams, for the unmodified pynq client.
 
 The client finds its board by PYNQ_REMOTE_DEVICES, once a process, at a fixed port. So every board

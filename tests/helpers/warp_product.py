@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small product on tensor cores: one warp or more a block, tiles in shared memory."""
 
 from __future__ import annotations

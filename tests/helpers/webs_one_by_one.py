@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Webs, operation by operation: the definition that `split_tiles` is held to.
 
 A walk in program order notes which web every entry of a tile belongs to.

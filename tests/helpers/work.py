@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work counted instead of timed: how busy a computer is does not change it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The evaluator against ONNX Runtime.
 
 Networks of power-of-two scales are equal to the bit, with and without its graph optimisations, and

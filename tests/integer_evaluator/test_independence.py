@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The evaluator and the quantiser of the tests import nothing of VDLA."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Single operators of QDQ and QLinear graphs, computed by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What stands between an operator and its QuantizeLinear, and what the evaluator then computes."""
 
 from __future__ import annotations

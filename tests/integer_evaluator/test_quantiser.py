@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The quantiser of the tests: the form of its graphs, and how close to float they stay."""
 
 from __future__ import annotations

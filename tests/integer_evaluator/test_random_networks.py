@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random networks of power-of-two scales: the evaluator equals ONNX Runtime."""
 
 from __future__ import annotations

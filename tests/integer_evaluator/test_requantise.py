@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The requantiser of the evaluator against fractions, and results computed by hand."""
 
 from __future__ import annotations

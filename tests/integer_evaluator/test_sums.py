@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exact sums against ONNX's reference operators in float64, and against ONNX Runtime."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The network of handwritten digits: its images, its accuracy in float32 and int8, its training."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Predicted moments against those of many samples."""
 
 from __future__ import annotations

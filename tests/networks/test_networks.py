@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The networks: checked models, results of sensible spread, equal bytes for equal seeds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of the training layers against differences of their results."""
 
 from __future__ import annotations

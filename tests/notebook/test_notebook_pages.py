@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notebooks as pages of the site (docs/site/notebook_pages.py)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The notebooks of docs/notebooks: executed, compared with what is committed, short, well-formed.
 
 `tests/boards/pynq/test_board_notebook.py` executes the one that needs PYNQ.

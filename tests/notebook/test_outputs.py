@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What notebooks show: well-formed, escaped, bounded, without scripts, in a style of its own."""
 
 from __future__ import annotations

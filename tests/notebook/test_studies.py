@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Studies in notebooks: verdicts by `vdla.evaluate`, explorations, networks on two devices."""
 
 from __future__ import annotations

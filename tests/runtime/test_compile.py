@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla.compile`: programs for accelerators, kernels for CPUs, errors for other targets."""
 
 from __future__ import annotations

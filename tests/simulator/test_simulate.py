@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`simulate`: results, modes, and the exact text of its errors."""
 
 from dataclasses import replace

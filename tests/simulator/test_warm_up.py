@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiling kernels in advance: every part that is not in the disk cache."""
 
 import pytest

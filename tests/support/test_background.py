@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work in the background: results, errors, killed workers, and no workers at all."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cache folders, locks, and builds that happen once."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values accepted as integers, and the conversion of NumPy scalars to Python numbers."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A map over processes: results, errors, killed workers, and no workers at all."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flags and model of the processor from x86's and Arm's /proc/cpuinfo."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The environment of tools: a stock Debian has no `python` on its PATH."""
 
 import os

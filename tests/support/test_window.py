@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows over images, compared with an enumeration of their places and taps."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Charts of blocks in rows: bars, shares of a whole, slices of time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elements of SVG and HTML, and the style of pages and pictures.
 
 Colours are CSS classes. A picture that stands alone contains the style itself; a page has it once.

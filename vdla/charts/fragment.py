@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of HTML for the output of a notebook, which has a style and a background of its own.
 
 Every part is bounded in size and says what it leaves out. The style is with each output, holds

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scales, axes and points of charts, and the names beside points.
 
 Of everything drawn, positions grow to the right and downwards; `Scale` turns values into them.

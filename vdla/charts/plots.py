@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Charts with two scales: the roofline, points of two figures, and the convergence of searches."""
 
 from __future__ import annotations

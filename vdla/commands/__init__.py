@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands of `vdla`: `NAME_command.py` has `EXAMPLES`, `add_arguments` and `run`.
 
 The other modules of this folder are shared by commands. A command imports the compiler and the

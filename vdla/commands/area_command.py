@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla area`: the FPGA resources of a machine, by unit, as synthesised by Yosys."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arrays of a program: read from .npy files, random, or written to .npy files."""
 
 from __future__ import annotations

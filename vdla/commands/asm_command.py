@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla asm`: assembly text to a program file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla bench`: runs one benchmark; the result on standard output, progress on standard error."""
 
 from __future__ import annotations

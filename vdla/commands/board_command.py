@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla board`: subcommands about boards: `board/NAME.py` has `EXAMPLES`, `add_arguments`, `run`.
 
 A subcommand imports what it needs inside its functions, as a command does.

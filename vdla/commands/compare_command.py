@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla compare`: the same program or network on two devices, and their first difference."""
 
 from __future__ import annotations

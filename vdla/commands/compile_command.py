@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla compile`: a network to one file, or an operator to a verified program file."""
 
 from __future__ import annotations

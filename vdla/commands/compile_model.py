@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla compile MODEL.onnx`: a network as one file, and a table of where its operators went."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla completion`: the script for completion in a shell."""
 
 from __future__ import annotations

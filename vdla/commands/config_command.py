@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla config`: the presets in a table, or one of them in full."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two streams of a command: results on standard output, progress and errors on standard error.
 
 Colours appear on a terminal only, and not where NO_COLOR is set; rich decides both.

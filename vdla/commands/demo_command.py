@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla demo`: a trained network, quantised, compiled, checked bit for bit, and profiled.
 
 With --layer, one layer of ResNet-18, checked and timed with two virtual threads and with one.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options that select a device or an FPGA, and those of devices on boards."""
 
 from __future__ import annotations

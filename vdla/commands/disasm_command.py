@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla disasm`: a program file as assembly text."""
 
 from __future__ import annotations

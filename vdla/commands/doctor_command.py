@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla doctor`: the installation, the capabilities of the machine, and a self-test."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla evaluate`: the benefit of an extension's instruction on real layers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla explain`: where every operator of a compiled network runs, why, and what would move it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla explore`: machines of many sizes for some layers or a network, on a part."""
 
 from __future__ import annotations

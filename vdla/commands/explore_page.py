@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture of an exploration, speed against LUTs, and a page with it, the tables, the reasons.
 
 The area of a circle is in proportion to the machine's DSP slices. Machines of the front that no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of an exploration: the Pareto front, the other machines, the reasons against the rest."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files that several commands read and write; every error names the file."""
 
 from __future__ import annotations

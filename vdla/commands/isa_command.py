@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla isa`: the instruction set of a machine, as a page or as a SystemVerilog package; stubs and
 cocotb tests of the datapaths of its extensions.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options that name layers: of the table, of a network, of a user's file."""
 
 from __future__ import annotations

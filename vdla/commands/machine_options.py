@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options that select the machine and its DRAM, and the values of KEY=VALUE options."""
 
 from __future__ import annotations

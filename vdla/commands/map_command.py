@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla map`: the ways to compute an operator on a machine, with their cycles and reasons."""
 
 from __future__ import annotations

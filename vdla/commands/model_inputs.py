@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The inputs of a compiled network from files, images or a seed; batches of several runs.
 
 Arrays are plain, in the shapes of the model. An input with N times as many rows in its first

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that the command line names: templates, definitions, operators of CPUs and GPUs, layers
 and functions of a user's file.
 

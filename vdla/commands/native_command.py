@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla native`: an operator to an object file and a C header for a CPU, or to PTX for a GPU."""
 
 from __future__ import annotations

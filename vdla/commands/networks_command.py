@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla networks`: lists the networks of the benchmarks, or writes one as an ONNX model."""
 
 from __future__ import annotations

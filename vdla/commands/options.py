@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options as commands declare them: how each is written, and its help.
 
 Shells complete the words of an option that `_COMPLETIONS` names; `vdla completion SHELL` prints the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla pack`: plain arrays as the packed arrays that a program of one operator takes."""
 
 from __future__ import annotations

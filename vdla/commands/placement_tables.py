@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the operators of a compiled network run: one row a device, one row an operator, sentences.
 
 Operators that only pack or unpack tensors for the accelerator are the handover, a device of their

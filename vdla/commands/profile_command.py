@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla profile`: what every operator of a compiled network takes, as table, trace and page."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A page of HTML about a profile: figures, operators as bars, roofline, memory, where they run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of profiles of networks: a row per operator, and the totals."""
 
 from __future__ import annotations

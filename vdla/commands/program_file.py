@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program that a command is given: a program file, or assembly text."""
 
 from __future__ import annotations

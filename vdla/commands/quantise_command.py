@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla quantise`: a float model as an int8 model, and what every layer costs."""
 
 from __future__ import annotations

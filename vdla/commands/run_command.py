@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla run`: a network or a program on a device: its outputs, and what its cycles went to."""
 
 from __future__ import annotations

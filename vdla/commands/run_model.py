@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla run` of a compiled network: plain arrays in, plain arrays out, and what it took."""
 
 from __future__ import annotations

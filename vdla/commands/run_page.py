@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A page of HTML about runs of one layer: figures, roofline, timelines, shares of cycles."""
 
 from __future__ import annotations

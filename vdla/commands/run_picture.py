@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run as a picture: the schedule's loops and intrinsics, and when the instructions of each run.
 
 Every intrinsic of the schedule has a row, with the instructions that it became over the cycles of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of runs: the figures, the cycles of every unit by cause, the roofline.
 
 Several runs stand side by side, keyed by a label. All percentages are of the run's total cycles.

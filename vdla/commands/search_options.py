@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options of a search: workers, the choice of points, and earlier results."""
 
 from __future__ import annotations

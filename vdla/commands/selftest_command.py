@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla selftest`: the generated tests of an extension, on random programs."""
 
 from __future__ import annotations

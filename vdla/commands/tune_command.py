@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla tune`: the best schedules of an operator, or of all those of a model, by measurement."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla tune OPERATOR --target opencl`: the tiles of an operator on a GPU, measured or modelled.
 
 A device runs one trial at a time, in a process that a driver may crash.

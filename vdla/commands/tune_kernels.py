@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla tune MODEL.onnx --target CPU`: the kernels of a model, or an operator's, on this CPU.
 
 Trials are CPU times, so one process measures at a time, and options of machines have no meaning.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla tune FILE.py:NAME` of a schedule function, which takes knobs: on the simulator or this CPU.
 
 The file is imported by its name, so that the processes that measure can import it too.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `vdla tune` works on: operators by name, functions of a file, the operators of a model; and
 tables of what won, and where its cycles went compared with the untuned choice.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla unpack`: the packed arrays that a program gave, as plain arrays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The roofline of an evaluation, and a page with it, the sentences, every layer, the reasons.
 
 The roofline has each layer before and after, below both roofs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of an evaluation: every layer before and after, the network, where nothing applies."""
 
 from __future__ import annotations

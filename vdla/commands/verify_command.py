@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla verify`: proves programs free of deadlocks, races, accesses out of bounds, bad encoding."""
 
 from __future__ import annotations

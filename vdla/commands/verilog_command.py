@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla verilog`: the hardware of a machine as files for synthesis and block designs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters and multiply-accumulates of a model, from its constants and inferred shapes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generator of DCGAN (Radford et al., 2016), with 4x4 kernels."""
 
 from __future__ import annotations

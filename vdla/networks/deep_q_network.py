@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The deep Q network (Mnih et al., 2015): three convolutions, two dense layers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small network for handwritten digits, with the trained weights of `digits_weights.npz`.
 
 It has one of each: convolutions with batch normalisation, a max pool, a residual block, a global

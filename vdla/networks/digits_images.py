@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The 1,797 handwritten digits of scikit-learn's `load_digits`, with a fixed held-out third.
 
 They are the test set of "Optical Recognition of Handwritten Digits" (E. Alpaydin, C. Kaynak, 1998,

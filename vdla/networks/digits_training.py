@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains the network `digits` in NumPy: `python -m vdla.networks.digits_training`.
 
 It takes about 15 seconds on one core and prints the accuracy on the held-out images; `--write`

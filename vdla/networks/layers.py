@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers of convolutional networks: each adds its nodes and predicts the moments of its result.
 
 Weights are normally distributed with He et al.'s variance, 2 / (inputs of a sum). Convolutions are

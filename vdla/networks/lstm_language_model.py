@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The medium LSTM language model of Zaremba et al. (2014): two layers of 650, 10,000 words."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MobileNet v1 (Howard et al., 2017) and v2 (Sandler et al., 2018).
 
 `width` multiplies the channels, which stay multiples of 8.

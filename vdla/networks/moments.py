@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mean and variance of activations, predicted layer by layer.
 
 Channels and positions count as independent, and sums as normally distributed. The predictions are

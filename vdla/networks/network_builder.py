@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`NetworkBuilder`: nodes and constants of an ONNX model in the order in which they are added.
 
 The result of a node has the name of the node. `random` draws all weights, so the order of calls is

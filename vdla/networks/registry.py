@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`NETWORKS`: every network by name, with a variant for tests and what its input looks like."""
 
 from __future__ import annotations

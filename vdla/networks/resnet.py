@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet-18 and ResNet-50 (He et al., 2016); a bottleneck's stride is in its 3x3 convolution.
 
 `width`, the channels of the first stage, and `blocks`, the blocks of each stage, make smaller ones.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers with gradients, for training in NumPy: `forward`, then `backward` in reverse order.
 
 `parameters` are arrays that an optimiser changes in place; `gradients` has the same keys after

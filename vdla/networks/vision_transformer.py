@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ViT-S/16: the small vision transformer (Dosovitskiy et al., 2021, in the size of Touvron et al.).
 
 12 blocks of width 384 with 6 heads, patches of 16 pixels. Normalisation comes first in each branch;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a notebook shows of programs, runs, networks, schedules and verdicts.
 
 A class names its function here by `vdla.support.html_repr`. The outputs are single pieces of HTML:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiled networks, their runs and profiles."""
 
 from __future__ import annotations

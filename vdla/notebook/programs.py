@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs and what they are compiled from: operators of templates, and machines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of programs: the figures, where the cycles went, the timeline, the roofline."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules and functions: the loop nest, and the primitives that made it."""
 
 from __future__ import annotations

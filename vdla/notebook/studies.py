@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Studies: what an extension is worth, and the machines of a sweep."""
 
 from __future__ import annotations

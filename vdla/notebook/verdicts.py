@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verdicts of the verifier, and comparisons of devices."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of the types of arrays, and how to get one of another type."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Atomic writes: a reader sees the old content of a file or the new, never a part.
 
 A symbolic link is followed and its target replaced. A device or a pipe is written in place.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work that other processes begin while this one goes on with something else.
 
     with Background() as background:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Caches of slow builds: their folders, locks, and builds that run once.
 
 A file's name in a cache is a hash of everything that its content depends on, so an entry is never

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Error`: the base of every error that VDLA raises; `Notice`: that of every warning to a user.
 
 The error of a layer derives from it and from the built-in class of its kind,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a file is that a reader of another kind was given, and what its owner can do with it."""
 
 from __future__ import annotations

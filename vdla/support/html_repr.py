@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `_repr_html_` of objects that notebooks show; `vdla.notebook` makes the HTML.
 
 It is imported at the first use, so that an object that a board has needs NumPy only.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integers given by callers: NumPy scalars become Python numbers, and bool is no integer."""
 
 from __future__ import annotations

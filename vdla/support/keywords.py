@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constructors that suggest the field for a keyword that they do not have."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The licence of VDLA, which goes with every folder of its files that a command writes."""
 
 from __future__ import annotations

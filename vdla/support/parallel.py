@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A map over several processes: this one and workers that it starts.
 
 Workers are new interpreters, not forks: a fork would inherit the locks of threads that it does not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The processor of this machine, as /proc/cpuinfo describes it; what external tools run in."""
 
 from __future__ import annotations

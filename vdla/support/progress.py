@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Progress of work in steps, reported as it happens."""
 
 from __future__ import annotations

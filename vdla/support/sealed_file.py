@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files of a header, a JSON manifest and binary members, under one checksum.
 
 Header (little-endian): a magic of 8 bytes, format version u32, manifest bytes u32, payload bytes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Suggestions for unknown names in error messages."""
 
 from __future__ import annotations

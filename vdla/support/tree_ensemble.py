@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ensembles of decision trees, from the attributes of ONNX's TreeEnsemble and those before it."""
 
 from __future__ import annotations

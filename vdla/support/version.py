@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The version of VDLA, and the commit of this copy.
 
 `VERSION` is written here only: `pyproject.toml` reads it, and `tests/test_version.py` holds it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A window that slides over the spatial axes of an image.
 
 Places and positions are integers or expressions of a compiler, alike.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The adversary: runs a program under hostile schedules, looking for hangs, stray accesses and
 races.
 

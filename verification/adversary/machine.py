@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The adversary's machine: units that advance in the order of a schedule, on digests instead of
 data.
 

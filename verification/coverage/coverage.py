@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coverage of programs: bins for fields, forms, hazards and queue states, and what hits them.
 
 What an instruction computes counts only if a comparison sees it (verification/coverage/liveness).

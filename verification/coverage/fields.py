@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coverage of fields: zero, one, and the extremes that a verified program can hold, in instructions
 and micro-ops whose results are compared.
 

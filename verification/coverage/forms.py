@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coverage of instruction forms: enumerations and their crosses, padding, runs, bursts, tokens.
 
 All of it follows from the words of a program, its constants and addresses. Of instructions whose

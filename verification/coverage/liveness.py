@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which instructions of a program have results that a comparison sees.
 
 At the end of a run all of memory and every entry of the buffers are compared; private state is not.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coverage of the instructions of extensions, from their ports and fields.
 
 Bins are named after the instruction. What an instruction computes counts only if its results are

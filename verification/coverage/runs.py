@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coverage of run-time events: hazards by distance, stalls, full queues, limits in effect.
 
 The distance of a hazard is the number of iterations between two uses of an accumulator entry, from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One case of the fuzzer: a random function under a random schedule, three ways of running it,
 compared.
 

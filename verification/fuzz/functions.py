@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random functions of tensor expressions, replayable by their seed: all dtypes, several stages,
 every kind of stage.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random schedules: every primitive, with arguments that may be illegal.
 
 Nothing here knows which are legal. An accepted rewrite must preserve the function's result; a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random elements: expressions over what is computed so far, that mean something at every point.
 
 Values have one of three grades. EXACT: whole numbers small enough that no order of additions shows

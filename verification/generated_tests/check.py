@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generated tests of a machine's extensions: random programs, judged view by view.
 
 The expectations come from the declarations alone. Of a program, the first view that disagrees is

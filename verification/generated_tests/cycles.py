@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When an extension's instruction starts and ends, given what happens around it.
 
 An oracle of timing: the cycles of an instruction follow step by step from the formulas and operands

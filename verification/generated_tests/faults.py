@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The faults that are planted in the implementation of an extension, each with the view to name it.
 
 A fault changes what the machine is made of, a plug-in's data or the text of its step, or replaces a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operands of a step as its declaration has them: where each lies, and what indexes it.
 
 An oracle: it follows the rules of docs/extensions.md and knows nothing of the plug-in that the

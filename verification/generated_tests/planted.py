@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planted faults: those in the RTL of extensions, and whether the generated tests catch any.
 
 Of the RTL, the text of a datapath is edited, or what is generated around it. An edit is made of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of a plug-in that break what it says of its extension: formulas, fields, operands, text.
 
 Each is made from the plug-in's own data and fits any extension that has what it breaks; for others

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small extensions in which faults are planted; together they have every kind of operand.
 
 All have datapaths, and stand for those of users: nothing else in verification knows them.

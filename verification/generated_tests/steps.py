@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of an extension's instruction as its declaration has them, one at a time.
 
 An oracle: it knows the fields of an instruction by name, the declared behaviour and scopes, and

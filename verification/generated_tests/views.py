@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The views of a machine that know the instructions of extensions, each against the declarations.
 
 Every view answers with the first disagreement on a program as text, or None. They are asked in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cooperative schedules of small functions: products, sums and norms of rows, stencils, transposes.
 
 The threads of a block exchange values through shared memory in each.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defects planted into race-free kernels: each is a race, or a barrier at which threads part.
 
 A defect may do no harm in some kernel, as where a tile is read by the thread that wrote it; the

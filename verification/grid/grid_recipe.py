@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random schedules as authors write them for a grid: blocks, threads, strides, tiles that threads
 fetch together, trees.
 

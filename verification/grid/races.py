@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planted races: every one that the interpreter of threads finds must be refused, and nothing else.
 
 The kernels are cooperative schedules of random sizes, with one defect each, and random kernels.

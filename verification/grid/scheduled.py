@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random functions under random schedules for a grid: the threads, on a device and in the
 interpreter, against the nest in sequence.
 

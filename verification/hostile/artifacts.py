@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiled networks in files, mutated with and without a valid checksum, then loaded and run.
 
 Machine code is trusted, as that of a shared library is: changed code is laid out, but never run.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutations of what is read: of the bytes of files, of JSON, of protobuf messages."""
 
 from __future__ import annotations

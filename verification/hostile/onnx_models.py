@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small ONNX models, mutated as bytes and field by field, then imported and evaluated."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a source of hostile files is, and how one of its cases runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The random programs on which devices are compared; seed and length replay a case.
 
 Different benchmark seeds give disjoint sets of programs.

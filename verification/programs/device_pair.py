@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A pair of devices that run the same programs and are compared after each.
 
 The devices stay open, so each program starts in the state that the previous one left, unless it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of LOADs and STOREs of the greatest extents: the top bits of sizes, paddings and sums.
 
 Random transfers are mostly short, so that a counter which is a bit too narrow passes them. Each of

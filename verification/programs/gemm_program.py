@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A hand-written matrix product, the program of the `simulator` benchmark.
 
 out[M, N] = requantise(inp[M, K] . wgt[N, K]^T) in tiles of rows and columns over all of K. Every

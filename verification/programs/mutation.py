@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutation of programs: one token bit, one operand, one bound or one micro-op is changed.
 
 A mutant differs from its program in one field of one instruction or micro-op; the new value is one

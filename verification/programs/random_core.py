@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random compute instructions with their micro-ops: short reuse distances, sums of every form.
 
 Bases and factors are drawn over entries that were written; `RandomState.admit` decides exactly

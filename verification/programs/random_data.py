@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random tensor contents: extreme values are frequent; scales of every kind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random LOADs and STOREs: every shape, padding, stride and place that the instruction set allows.
 
 Sizes are drawn first, then strides, then places in DRAM and on chip that hold them. Padding-only

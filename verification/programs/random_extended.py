@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is drawn for an instruction of an extension, from its plug-in: operands and own fields.
 
 Nothing here knows an extension: ports say which entries a step reads, formats and rules which

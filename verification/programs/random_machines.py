@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machines and memories on which devices are compared: presets, and extreme but valid shapes.
 
 Each machine costs a build of the RTL model, a memory does not. All but the presets have queues of

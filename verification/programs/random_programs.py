@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generator of random programs, for any configuration: all instructions and field extremes.
 
 Instructions of extensions are kinds as GEMM and VECTOR are. A program of a machine without any does

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state of a random program under construction: what was written so far.
 
 Invariant: an instruction is admitted only if it stays inside its buffers and tensors and reads only

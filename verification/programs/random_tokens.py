@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extra tokens for a random program, beyond its dependences, so that queues fill.
 
 An extra token preserves the order of both ends of its queue, so that every needed token still meets

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shrinking: reduces a failing program to a small one that is still verified and still fails.
 
     small = shrink(program, lambda candidate: not compare(candidate))

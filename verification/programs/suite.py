@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small programs of every template on several machines, for tests and the mutants benchmark.
 
 Each case needs several tiles or virtual threads on some machine; its channel counts are not

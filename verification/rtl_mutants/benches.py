@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tests and proofs of the modules, run on the defects that the whole machine does not show.
 
 The tests of a repository's `tests/hardware` build one copy of the RTL with all defects of a module,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stages that a sample of defects passes through, each with the survivors of the one before.
 
 The machines first, on each of which a run activates one defect of a model with all of them, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The registers against their table; the AXI4-Lite port with accesses of any order and delay."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The defects that can be planted in a file of the RTL: each a small mistake of a designer.
 
 A defect replaces an expression or a statement. A model holds many of them, each behind the number

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The RTL as slang reads it: a syntax tree a file, and the type of every elaborated expression.
 
 Only what a configuration elaborates has a type: code in a generate branch that it does not take has

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Proofs that a defect is none: Yosys shows a module with it to be equivalent to the original.
 
 Both sides start in the same state and get the same inputs; every register and output stays equal,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machines whose RTL is mutated: small, and together they elaborate every module."""
 
 from __future__ import annotations

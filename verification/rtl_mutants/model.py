@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RTL with many defects, each selected at run time by its number; with 0 it is the original.
 
     (vdla_mutant_pkg::active == 7 ? (a - b) : (a + b))

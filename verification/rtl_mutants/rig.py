@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A machine with its memory, driven through its registers, and a program with its results."""
 
 from __future__ import annotations

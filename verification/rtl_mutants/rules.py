@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a defect does to each kind of syntax: operators, constants, widths, terms, resets and so on.
 
 A replaced expression keeps its width and its signedness where it is selected beside the original,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a model of the machine must pass: random programs first, then its registers, then stops.
 
 The first of them find most defects in a tenth of the time of all, so the tests of the modules come

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs that do not end by themselves: resets in any cycle, bus errors, invalid instructions.
 
 After each of them the machine has no outstanding transaction and runs the next program right.

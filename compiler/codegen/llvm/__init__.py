@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Code generation for CPUs: from a function to an object file with a C entry, through LLVM."""
 
 from __future__ import annotations

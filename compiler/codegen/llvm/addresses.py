@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addresses of elements: indices to linear offsets, offsets to pointers.
 
 Indices are as wide as a pointer and cannot overflow inside a buffer. The terms of an offset are

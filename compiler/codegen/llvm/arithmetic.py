@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operators of `ir/operators.py` as LLVM instructions, bit for bit as the interpreter.
 
 Both operands have one type, scalar or vector. Integers wrap; no operand causes undefined behaviour.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversions between element types, of scalars and vectors.
 
 Integers wrap, floats round to nearest even, and floats to integers truncate and saturate, with NaN

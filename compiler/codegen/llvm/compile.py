@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a function to an object file with a C entry."""
 
 from __future__ import annotations

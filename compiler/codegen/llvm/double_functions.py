@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """erf, sin, cos and pow of float64 where there is no C library: errors below 4 units in the last
 place, limits as in IEEE 754.
 

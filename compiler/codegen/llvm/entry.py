@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C entry of a kernel, in LLVM IR: checks its arguments, then calls the body.
 
 `int32_t NAME(const vdla_tensor *arguments, int32_t count)` trusts only that non-null pointers are

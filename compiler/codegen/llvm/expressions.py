@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Expressions: a scalar value, or a vector if it varies along the lanes of the loop.
 
 Uniform values are computed once and broadcast only where they meet a vector. A side of a select

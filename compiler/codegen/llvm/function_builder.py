@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`FunctionBuilder`: one LLVM function while it is being emitted, and the values its code may use.
 
 Invariant: every cached value dominates the current insertion point. `scope` drops the values that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scalar functions of `ir/functions.py` in LLVM IR, of scalars and vectors.
 
 What IEEE 754 defines is exact. The rest is in `polynomials.py`, or for some float64 functions in

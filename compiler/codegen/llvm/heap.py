@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heap temporaries: the C library's `aligned_alloc` and `free`; failure ends the function.
 
 Each slot is an allocation of its own, which tells LLVM that buffers live at one time do not alias.

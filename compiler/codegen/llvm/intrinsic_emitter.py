@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`IntrinsicEmitter`: passed to the `lower` of a CPU intrinsic to emit one call.
 
 An entry is one vector of all its elements, row-major, in the register types of `types.py`: int4 is

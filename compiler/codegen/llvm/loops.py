@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counted loops in LLVM's canonical form: tested at the end, guarded in front if they may not run.
 
 Loops in which the schedule has made vectors are marked, so that LLVM neither unrolls nor vectorizes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads and stores of elements: scalars, or vectors along the lanes of a loop.
 
 Lanes at small known distances are read by one load of the whole span and a shuffle. That load stays

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A lowered function as an LLVM module: `<name>__body`, and one function per parallel loop.
 
 `i32 <name>__body(ptr per parameter, i64 per scalar)` returns 0, or NO_MEMORY. It trusts its

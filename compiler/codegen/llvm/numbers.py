@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Number`: an LLVM value with Python's operators, each of which emits one instruction.
 
 The type decides between instructions of floats and of signed integers. Operands that are Python

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From an LLVM module to an object file for any target, be it shipped or loaded here.
 
 Objects are cached per user by a hash of all their inputs: the module's text, the pool, the target

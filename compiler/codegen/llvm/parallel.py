@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A PARALLEL loop: its body becomes a function `void (closure, begin, end)`, called per chunk.
 
 The closure holds all that the body may use: an error flag, the base addresses of buffers, and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """exp, log, tanh, erf, sin and cos of scalars and vectors: range reduction and a polynomial.
 
 Errors are below 2 units in the last place (sigmoid: 3), and limits are those of IEEE 754. Each

@@ -1,3 +1,4 @@
+; SPDX-License-Identifier: Apache-2.0
 ; The thread pool of parallel loops, on pthreads. pool.py prepends what depends on the target: the
 ; type %word (size_t) and @pause.
 ;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statements of the lowered form.
 
 A VECTORIZE loop around stores is one operation on all its lanes; around anything else it is serial.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The LLVM types of elements, in registers and in memory, and constants of these types.
 
 In registers int2 and int4 are an i8 within their range, bool is an i1, and bfloat16 is an i16 of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Code generation for devices that run OpenCL: from a function to kernels in OpenCL C."""
 
 from __future__ import annotations

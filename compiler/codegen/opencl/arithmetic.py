@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operators, conversions and scalar functions of the IR in OpenCL C.
 
 Small floats and integers of less than a byte are only converted (`lowering/legalise.py`). Integers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a scheduled function to OpenCL C, and how to launch it."""
 
 from __future__ import annotations

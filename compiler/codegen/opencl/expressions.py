@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Expressions as OpenCL C of exactly their type: what C would promote is converted back.
 
 Signed integers are added and multiplied as unsigned ones, which wrap. A value that occurs several

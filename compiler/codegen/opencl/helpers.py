@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of the IR that OpenCL C lacks, as small device functions, one for each element type.
 
 A kernel's source holds those that it calls. Their results are those of the interpreter, bit for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Indices and offsets of elements, as sums of loop variables.
 
 Arithmetic on loop variables alone cannot overflow, since every value of it is an index or bounds

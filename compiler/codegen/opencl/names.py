@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Identifiers of the IR as identifiers of OpenCL C.
 
 Names stay as they are unless the language, its library or the generated code uses them.

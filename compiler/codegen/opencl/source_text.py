@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """C expressions as text with the precedence of their outermost operator, for few parentheses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statements of a kernel in OpenCL C.
 
 The arrays of a thread are variables of the kernel; loops left to unroll keep their form, under a

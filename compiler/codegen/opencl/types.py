@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element types in OpenCL C.
 
 int2 and int4 are a `char` within their own range; float16 and bfloat16 are the bits of a number in

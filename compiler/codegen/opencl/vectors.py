@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A vectorized loop around one store as one statement on vectors.
 
 Loads and stores are contiguous; what all lanes share is computed once and broadcast. Statements

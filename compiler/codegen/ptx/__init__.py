@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Code generation for NVIDIA's GPUs: from a function to kernels in PTX, through LLVM, and what
 `ptxas` says of them."""
 

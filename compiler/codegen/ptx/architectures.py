@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The architectures of NVIDIA's GPUs, by compute capability."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PTX to machine code by `ptxas`, the assembler of the CUDA toolkit, which needs no GPU."""
 
 from __future__ import annotations

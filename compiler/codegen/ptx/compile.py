@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a scheduled function to PTX, and how to launch it.
 
 A kernel is a function of an LLVM module that one thread runs. Pointers are of the generic address

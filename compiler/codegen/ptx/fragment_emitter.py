@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`PtxFragmentEmitter`: passed to the `lower` of a tensor-core intrinsic to emit a step of a warp.
 
 Operands in shared memory come into registers by one ldmatrix where each of its rows of 16 bytes is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The statements of a thread of a GPU that other processors do not have."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Code generation for the accelerator: from a scheduled, tensorized loop nest to a program.
 
 `compile_function` does it all. An intrinsic's `lower` turns a `TensorizedNest` into macro-ops with

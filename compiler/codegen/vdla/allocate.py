@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Static allocation: tiles with overlapping live ranges get disjoint addresses.
 
 A tile is live from its first to its last use in program order. A new tile takes the space that has

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assembly: from macro-ops on tiles to an encoded program.
 
 Addresses first, then micro-op kernels, then tokens; the order of the operations never changes. The

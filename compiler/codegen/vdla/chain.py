@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chains: consecutive functions as one program, whose intermediate tensors stay packed in DRAM.
 
 The functions are lowered one by one, and their operations ordered together (`list_schedule`) before

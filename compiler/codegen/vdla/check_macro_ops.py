@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of addressed macro-ops: every access must lie inside the operation's tiles and tensor.
 
 The footprints come from the instruction set and are exact to the entry and the beat. One operation

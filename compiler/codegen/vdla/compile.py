@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a scheduled, tensorized function to a program."""
 
 from __future__ import annotations

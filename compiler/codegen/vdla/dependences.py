@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exact dependences between units, from the entries that each operation reads and writes.
 
 The operations of a unit run in order, so only the last conflicting operation of each other unit

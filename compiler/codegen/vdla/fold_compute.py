@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folding of computation: a nest becomes as few GEMM or VECTOR instructions as possible.
 
 Two spatial loops become the loops of the instruction. The others are unrolled into micro-ops with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folding of DMA: a nest of copies becomes as few LOAD or STORE instructions as possible.
 
 The innermost loops that are dense on the chip become the dimensions x, y and z; the others repeat

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Foldable nests: loop nests that become instructions as a whole.
 
 A nest is foldable if it holds a single tensorized block under serial loops, optionally followed by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The contents of storage that buffers share, checked after a function is lowered.
 
 Only buffers computed in place share storage. An operation in place is valid only if its operand has

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Iterations of the loops around a statement, as arrays: one value of each loop per iteration.
 
 Lowering visits all iterations of a statement at once. Those that differ only in addresses form a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """List scheduling of a chain: the order of operations in which each unit starts as early as it can.
 
 A model of the machine with estimated times picks, again and again, the operation that can start

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bounds on the loops of a nest from conditions: a predicate, or the test for padding.
 
 A comparison that is affine in the loops is kept as `form >= 0`; any other condition is evaluated

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lowering: a scheduled, tensorized loop nest becomes macro-ops in program order.
 
 Outer loops run here, at compile time and all iterations at once; each foldable nest becomes

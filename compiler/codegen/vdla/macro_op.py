@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Macro-ops, the interface between lowering and assembly: instructions on on-chip tiles.
 
 The bases of an instruction are zero here. Each base is a tile and an offset in the units of its

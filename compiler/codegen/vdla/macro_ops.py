@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Macro-ops in columns: many operations that differ in a few numbers only.
 
 A *form* is a macro-op whose offsets and `dram` are 0. Each row names its form and adds the numbers;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tensorized nest: one tensorized block with the loops around it, at concrete addresses.
 
 An intrinsic's `lower` turns a `TensorizedNest` into instructions. Positions are counted in entries

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pieces of a compute instruction that reads padding: rectangles of its loops, each with the
 micro-ops that read data there.
 

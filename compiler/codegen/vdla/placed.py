@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addressed instructions in columns, before tokens: macro-ops and the LOADs of micro-ops.
 
 A row is the instruction of its form with other values in the fields of ROW_FIELDS.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tensors of programs in DRAM: those of a chain, wholes of several parts, shared scratch.
 
 Parts of a chain lie behind one another in a larger tensor, so that a concatenation of the outermost

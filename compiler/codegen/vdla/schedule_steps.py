@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of a chain that `list_schedule` orders: groups of operations in columns.
 
 Steps are numbered over all parts, in the order of the parts and of their groups; so are tiles.

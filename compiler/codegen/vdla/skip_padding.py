@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Leaves out computation on padding: GEMMs and VECTORs do not read entries that change no result.
 
 A convolution multiplies the zeros around its image like any pixel: a fifth of the work of a 3x3

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The strips of one computation: parts of it, each with the part of its window and of its results.
 
 A part is a range of the computation's outer loop, so the order of its sums is unchanged. A transfer

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strips: a computation that would wait for its whole window runs in parts, between those of its
 transfers.
 

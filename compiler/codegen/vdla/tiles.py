@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """On-chip storage: the loops around each allocation, and the tile that it needs.
 
 In the loop nest a buffer keeps its full logical shape; its tile holds only the region written

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Token insertion: a minimal set of tokens that enforces the exact dependences.
 
 Every token points forwards in program order, so the program cannot deadlock. A dependence that

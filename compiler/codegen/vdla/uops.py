@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Micro-op kernels: their table in DRAM, and the LOADs of its parts into the buffer.
 
 Equal kernels are stored once, and a kernel that is a contiguous part of another is not stored

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Webs: the values of an operator's tiles, each with a tile of its own.
 
 A tile of a loop is filled anew in every iteration. Renamed per fill, as registers are, its fills no

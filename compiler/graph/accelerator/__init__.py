@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes of a graph on the accelerator: templates for integer operators, layouts, regions."""
 
 from vdla.compiler.graph.accelerator.choose import Choice, Decision, choose, milliseconds

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which of the nodes that the accelerator can run do run there, and why: the decision by cost.
 
 The nodes of a region stay together: what is saved by computing on the accelerator must pay for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an operator costs on each device, in seconds: the basis of the choice between them.
 
 Cycles of the accelerator are those that the search for tiles expects; the simulator has the exact

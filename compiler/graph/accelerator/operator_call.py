@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integer operators of a graph as operators of the accelerator.
 
 `operator_call(graph, node, config)` applies the template of a node's operator. The arithmetic of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Partitioning: which nodes run on the accelerator, and the regions that they form.
 
 The region of a node is one more than that of the nodes it depends on through other devices, so that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Regions: nodes that run on the accelerator as one program, whose inner values stay packed.
 
 A region is one node of the graph, `vdla.Accelerated`, between nodes that pack its inputs and unpack

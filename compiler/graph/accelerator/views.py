@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values whose packed bytes are those of another value, so that nothing converts one to the other.
 
 [N, C] is a view of [N, C, 1, 1], and the other way round. The heads of attention, [1, heads, rows,

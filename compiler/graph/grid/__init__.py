@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The nodes of a graph that run on a GPU: which they are, and the kernels that they form."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which nodes run on a GPU and which on the CPU: the cheapest choice, copies included.
 
 A value is copied once in each direction in which it is needed. The choice is a minimum cut: nodes

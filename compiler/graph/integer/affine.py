@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantised values of a graph: what QuantizeLinear and DequantizeLinear say about them.
 
 q stands for (q - zero_point) * scale. Activations are int8 with one float32 scale and one zero

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Additions, products and rescalings of quantised values, element by element."""
 
 from __future__ import annotations

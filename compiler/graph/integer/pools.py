@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools of quantised values: a maximum or a sum, and one requantisation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions and matrix products of quantised values as integer operators."""
 
 from __future__ import annotations

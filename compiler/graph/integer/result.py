@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The quantised result of a float operator: Q(Clip(Relu(op(...)))).
 
 Relu and Clip become bounds of the quantised result: rounding is monotone, so that clipping before

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options of convolutions and pools, all of them given: strides, dilations, explicit pads."""
 
 from __future__ import annotations

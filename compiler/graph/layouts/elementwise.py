@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layout rules of operators that follow their inputs: element-wise ones and concatenations.
 
 They cost the same in every layout. Padding channels get any values, so that only floats are taken:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a layout rule is: whether a node can compute on images in blocks of channels, and how.
 
 A rule is a function of a `LayoutCall`. It returns the node's blocked form, or None where the node

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layout rules of convolutions and pools, of floats and of int8 images.
 
 A plain convolution pays for the order of channels inside of its kernel: by about a pass over its

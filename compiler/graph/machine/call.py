@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the accelerator does for one node: an operator with the layouts of its activations.
 
 `MachineNode` has what the operators of all nodes need: shapes, layouts, options of the results.

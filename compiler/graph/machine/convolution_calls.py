@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions and dense layers, the 1x1 convolutions of rows, on the accelerator."""
 
 from __future__ import annotations

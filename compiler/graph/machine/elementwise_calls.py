@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools, additions and operators on single elements on the accelerator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of two activations on the accelerator.
 
 Zero points cost more terms of each sum for the second factor, and sums of the columns of the second

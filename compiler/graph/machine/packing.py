@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Activations in the accelerator's layout, and the nodes that convert from and to plain tensors.
 
 The machine reads images [N / batch, C / block, H, W, batch, block]. A tensor is an image in one of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX models as graphs: `import_model` reads, checks, upgrades and types a model.
 
 Importing this room does not load `onnx`; its functions do, at their first call.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The typed model as a graph: constants as arrays, bodies closed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The types that a model declares for its results, against those that follow from its inputs.
 
 Tools that change the shape of an input, or cut a model, leave the declarations behind it as they

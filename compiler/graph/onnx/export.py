@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graphs as ONNX models of `OPSET`, for ONNX's type inference.
 
 Large constants become inputs, as their contents decide no type.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that only have a definition by others, in ONNX's schemas, are replaced by it."""
 
 from __future__ import annotations

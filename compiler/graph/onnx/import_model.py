@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions of the importer that others use; each loads `onnx` when it is called."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A call of a function as the nodes of its body, with names of their own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads a model: its file, its external data, its rules.
 
 Large constants leave the model at once and become inputs of the working copy, so that type

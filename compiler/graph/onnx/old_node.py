@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A node of an older opset, with what upgrades ask of it and make from it."""
 
 from __future__ import annotations

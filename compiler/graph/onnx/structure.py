@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules that ONNX has for names: each defined once, before its uses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which nodes can run: those with a tensor expression, with a NumPy function, or with bodies."""
 
 from __future__ import annotations

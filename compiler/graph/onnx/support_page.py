@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of ONNX's operators: how each of them runs, from which opset on, or why it does not."""
 
 from __future__ import annotations

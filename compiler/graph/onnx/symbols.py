@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Symbols of shapes: a name for every extent of the inputs that has none, and none for others.
 
 An axis of an input whose extent the model leaves open gets the symbol INPUT.AXIS, such as `x.0`,

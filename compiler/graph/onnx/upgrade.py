@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Walks a model and applies the table of upgrades; each upgrade leads to `OPSET` in one step."""
 
 from __future__ import annotations

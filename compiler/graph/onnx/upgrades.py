@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The upgrades by operator and by the opset in which its older meaning began.
 
 An operator whose newest meaning includes the older one needs no entry: its later versions admit

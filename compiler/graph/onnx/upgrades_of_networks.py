@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Upgrades of operators of networks: normalisations, softmax, scans, transposed convolutions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX's types, tensors and attributes as those of graphs.
 
 Arrays have the NumPy dtype of `onnx.numpy_helper`: exotic element types are those of ml_dtypes,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators of graphs: one record an operator, by families, and the expressions of nodes.
 
 `RECORDS` has the records by name, `register` adds one, `has_trait` asks what kind of operator it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of attention and rotary embeddings: products and a softmax, in float32 at least.
 
 Heads are a dimension of their own, [batch, heads, sequence, size]; three-dimensional inputs have

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of element-wise operators on several tensors, which broadcast."""
 
 from __future__ import annotations

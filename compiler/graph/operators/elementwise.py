@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of operators on one element at a time: functions, activations, predicates, casts."""
 
 from __future__ import annotations

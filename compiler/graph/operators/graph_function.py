@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph as one function of the loop-nest IR: the expressions of its nodes, stage after stage.
 
 Names in the function depend on positions only, so that equal groups of nodes in a network have

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators without a tensor expression: functions of NumPy, opaque to fusion.
 
 The functions are those of `runtime/numpy_operators`; a test holds the two tables equal.

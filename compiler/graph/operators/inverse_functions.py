@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of inverse trigonometric and hyperbolic functions, of float32 and shorter floats.
 
 The arctangent begins with a rough angle; the tangent of what is left is a quotient of the sine and

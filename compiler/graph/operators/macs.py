@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Multiply-accumulates of nodes, by their definition: padding and zeros count."""
 
 from __future__ import annotations

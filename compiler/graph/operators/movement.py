@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of operators that only move elements; the result's shape is known from its type."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of normalisations and of the softmax family, in float32 at least."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integer operators of quantised graphs, `vdla.Q...`, and their templates on the accelerator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the compiler knows of an operator of graphs: one record, from which every list is derived.
 
 A record has the tensor expression of the operator, how it fuses, what kind of operator it is, and

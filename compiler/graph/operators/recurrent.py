@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of LSTM, GRU and RNN: a layer for each direction, joined."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of reductions. 16-bit floats are accumulated in float32; integers wrap."""
 
 from __future__ import annotations

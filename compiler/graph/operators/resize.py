@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of Resize: nearest elements, or sums of neighbours with weights made at compile time.
 
 Linear interpolation over the coordinates of `operators.resize_linear` is one stage. Every other

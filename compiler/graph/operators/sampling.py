@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of images sampled between their elements: GridSample; and of Col2Im."""
 
 from __future__ import annotations

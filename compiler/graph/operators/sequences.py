@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of operators with a state along a sequence: caches, causal convolutions and attention."""
 
 from __future__ import annotations

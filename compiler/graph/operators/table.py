@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The records of all operators, those that a program adds included."""
 
 from __future__ import annotations

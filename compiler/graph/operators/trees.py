@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Walks through decision trees: vdla.TreeLeaves, which tells where each row ends in each tree.
 
 Branches are tables: a walk goes from place p to `successor[p]` where the feature of p is at most

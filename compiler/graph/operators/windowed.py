@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on windows of images, convolutions and pools, and those that repack them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Passes over graphs: functions from graph to graph."""
 
 from vdla.compiler.graph.passes.batch_norm import fold_batch_norm

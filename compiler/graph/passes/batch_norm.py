@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch normalisation, folded into the product before it, else into a scale and a shift.
 
 The factors are computed in float64, so that a folded network differs from the original by rounding

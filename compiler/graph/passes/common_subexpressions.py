@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Common subexpressions: nodes that apply one operator to the same values become one node."""
 
 from __future__ import annotations

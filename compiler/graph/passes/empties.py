@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values without elements: what is known of them without computing anything.
 
 An empty value of known extents is a constant, wherever it comes from. A node whose results are all

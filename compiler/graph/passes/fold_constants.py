@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constant folding: nodes whose inputs are all constant are evaluated, as are shapes of values.
 
 Types are refined on the way: a constant that is now known may decide the shape of a result, and

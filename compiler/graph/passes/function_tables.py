@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of one quantised value as a table of its 256 results.
 
 The table is computed at compile time by the float operators between DequantizeLinear and

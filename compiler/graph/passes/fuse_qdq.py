@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pass from QuantizeLinear and DequantizeLinear around float operators to integer operators.
 
 What does not match stays as ONNX defines it: dequantised, computed in float32, quantised.

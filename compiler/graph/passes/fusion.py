@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fusion by the paper's four classes (OSDI'18, section 3): groups of nodes become one kernel.
 
 - an injective operator joins the injective operators that only it reads;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images in blocks between operators, with the fewest repacks (pass `layouts`)."""
 
 from __future__ import annotations

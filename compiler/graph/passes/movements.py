@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that only move elements or choose among them: they work on quantised values alike.
 
 DequantizeLinear moves behind them and QuantizeLinear before them, so that both meet the operators

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Passes in a row: functions from graph to graph, with the rules of a graph checked in between."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Activations of uint8 become int8: q - 128 with the zero point - 128, which stands for the same.
 
 Inputs and outputs of the graph keep their element type, by conversions there.

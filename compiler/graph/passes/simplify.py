@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Algebraic clean-up: operators that do nothing, movements that compose, chains that merge.
 
 Every rule keeps each result bit for bit.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models of tables (ai.onnx.ml) as tensor operators, so that they run in compiled kernels.
 
 Scores of linear models and support vector machines are matrix products, those of trees gathered

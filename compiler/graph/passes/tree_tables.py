@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ensembles of decision trees as the tables of vdla.TreeLeaves.
 
 Every branch becomes a comparison by "at most": a strict one has the next smaller threshold, one in

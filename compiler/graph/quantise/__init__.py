@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantisation of float graphs: statistics, ranges, parameters, and the QDQ graph made of them.
 
 Which values need statistics says `plan_quantisation`; `quantise_graph` makes the QDQ graph. Running

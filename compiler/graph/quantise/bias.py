@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Biases that take back the mean error of rounded weights.
 
 Rounding weights by dW moves the mean of a sum by the sum of dW times the means of the data (Nagel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cross-layer equalisation: consecutive layers share the work of a channel evenly.
 
 Relu and its like let a positive factor pass: channel i of a layer can be divided by s and the

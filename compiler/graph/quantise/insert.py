@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The QDQ graph of a float graph: QuantizeLinear and DequantizeLinear around its layers.
 
 A value keeps its name where it is dequantised, so that outputs and float operators read what they

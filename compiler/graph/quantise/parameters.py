@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scales and zero points: asymmetric int8 activations, symmetric int8 weights."""
 
 from __future__ import annotations

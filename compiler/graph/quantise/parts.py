@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values that nodes join from parts, and which of them one scale would not serve.
 
 A concatenation of boxes in pixels and scores up to 1 has a scale for the boxes: in it, all scores

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which operators of a float graph work on integers, and which values are quantised for them.
 
 Products always do. Sums, pools and concatenations do where an operand is quantised anyway.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parameters of all layers of a plan, from statistics of the values that it quantises."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From the statistics of a value to the range that its integers cover, by one of four methods.
 
 minmax: every value. percentile: all but the outermost values. mse: the least squared error.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statistics of values over calibration data, gathered batch by batch in bounded memory.
 
 The bins of a histogram are [k * width, (k + 1) * width) for a width that is a power of two. When

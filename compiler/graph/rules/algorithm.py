@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The attributes that say how a convolution or a matrix product is computed, and in which layout.
 
 A node without them is computed in the way that is taken to be the fastest.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of convolutions, in the layouts of image and result or in another one.
 
 1-D convolutions are two-dimensional with one row. A kernel in another layout than its image and its

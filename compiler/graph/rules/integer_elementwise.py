@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of quantised element-wise operators, tables and pools."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of quantised convolutions and matrix products.
 
 One group, depthwise convolutions and dense layers use dot-product instructions; other groups and

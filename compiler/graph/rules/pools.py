@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of pooling, of plain images and of those in blocks of channels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of ONNX's own quantised operators, summed in int32: QLinearConv, MatMulInteger and others.
 
 Networks run faster on the integer operators that the pass of `graph/quantise` makes of them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requantisation in the rules of integer operators: exact, half to even.
 
 The products of `operators.quantisation` are exact for sums below 2**29; greater sums are rescaled

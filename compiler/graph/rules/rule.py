@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a rule is: an operator of a graph as tensor expressions, for one node with static shapes.
 
 A rule is a function of a `NodeCall`. It returns one tensor for each output of the node, in order,

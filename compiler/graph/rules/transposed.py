@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of transposed convolutions, of floats and of integers, by plain convolutions of images.
 
 The results whose distance to the first one is r modulo the stride, phase r, see only the taps r,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of windows: strides, dilations, and padding by `pads` or `auto_pad`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A block with the loops that contain no other block, and the stages that produce and consume it.
 
 The stride of an access along a loop is the change of its row-major address in elements per

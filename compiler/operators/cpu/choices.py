@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The choices of a CPU schedule: what it decides itself, and what else is legal.
 
 A schedule asks `Choices` at each decision, with its own answer as default. `Choices` answers with

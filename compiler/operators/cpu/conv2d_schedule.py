@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU schedules of convolutions: register tiles of pixels by blocks of output channels.
 
 The consumer of the sums is tiled and the sums of a tile are computed inside, so that they stay in

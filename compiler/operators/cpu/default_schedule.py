@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The default schedule of any function for a CPU.
 
 Blocks annotated with an operator get its schedule, element-wise stages are inlined where that pays,

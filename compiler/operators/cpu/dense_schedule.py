@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU schedule of dense layers with packed weights: tiles of rows by blocks of outputs.
 
 A tile of sums stays in registers over the whole depth; the weight of its blocks is read once for

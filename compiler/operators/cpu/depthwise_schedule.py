@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU schedules of depthwise convolutions and pools: lanes along rows, or channels of blocks.
 
 Results are computed in tiles of pixels whose taps are unrolled, so that pixels that neighbouring

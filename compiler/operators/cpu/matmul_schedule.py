@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU schedule of a matrix product: tiles of rows by vectors over packed panels of columns.
 
 A panel is the columns of a tile over the whole depth K. Packed, it is contiguous in the

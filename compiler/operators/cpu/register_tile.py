@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The register tile of a multiply-accumulate kernel: rows by vectors accumulated at once.
 
 Each step loads `vectors` vectors, broadcasts `rows` elements and multiplies each with each. A small

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The schedule of a stage of no operator: lanes along contiguous elements, outer loops in parallel.
 
 Inlining saves the round trip of a stage through memory: a stage is inlined if each of its elements

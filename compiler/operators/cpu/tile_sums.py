@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loops of a tile of sums: their order, how many steps are unrolled, the prefetch of weights.
 
 Order and steps are choices; by default channels are outside of the taps of a window, and no step is

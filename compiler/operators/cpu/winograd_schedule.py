@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU schedule of the Winograd convolution: bands of tile rows stay in the cache.
 
 For each band the data are transformed, multiplied in register tiles of image tiles by channels, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators as plain tensor expressions in plain layouts, for the mapper.
 
 A definition says what is computed, on arrays as a user has them; nothing in it knows a machine.

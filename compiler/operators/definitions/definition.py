@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A definition: the inputs and the result of an operator, and the steps that definitions share."""
 
 from __future__ import annotations

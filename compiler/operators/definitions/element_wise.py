@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element-wise operators: integer multiples of activations, added or compared, and requantised.
 
 Activations are [batch, channels, *size]; an input's zero point is subtracted first.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of matrices and vectors, one or many, as networks use them."""
 
 from __future__ import annotations

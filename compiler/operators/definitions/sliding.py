@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows that slide over one to three spatial axes: extents, padding, indices and borders."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transposed convolutions, rewritten by phases of the strides.
 
 Result y of an axis is s * q + p: its phase p at the place q. It sums the taps k for which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators whose window slides over one to three spatial axes: convolutions and pooling.
 
 `pads` are one integer, one for each axis of `size`, or all in front and then all behind; padding

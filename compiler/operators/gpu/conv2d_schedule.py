@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The schedule of a direct convolution for a GPU: tiles of pixels by output channels in registers.
 
 A group of threads computes some channels of a tile of pixels. Step by step over the input channels,

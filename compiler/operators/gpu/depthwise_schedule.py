@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The schedule of a depthwise convolution for a GPU: a tile of each channel with its halo.
 
 A group of threads computes a tile of pixels of some channels. It fetches the part of the image that

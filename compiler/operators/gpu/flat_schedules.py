@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules of stages in one dimension: reductions by groups of threads, and elements by threads.
 
 A group of threads reduces: each thread a part of the terms, then all of them in a tree. Where one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The default schedule of any function for a GPU.
 
 Operators have schedules of their own; any product that the tensor cores of a device can compute is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops over the threads of a group: tiles of a result, and tiles that threads fetch together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The schedule of a matrix product for a GPU: shared tiles, register tiles, vector loads.
 
 A group of threads computes a tile of the result, each thread a small tile of it in registers. Step

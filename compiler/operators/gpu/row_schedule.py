@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The schedule of stages that serve the rows of a result, as one kernel with a group for each row.
 
 The rows of softmax and of norms are reduced one or two times before their elements are computed.

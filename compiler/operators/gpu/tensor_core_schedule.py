@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The schedule of a matrix product for tensor cores: shared tiles, sums in the registers of warps.
 
 A block of up to 8 warps computes a tile of the result of up to 128 x 128 elements, each warp a part

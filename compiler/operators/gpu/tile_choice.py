@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the schedule of a block on a grid chooses: tiles, of all that are legal for a device.
 
 A schedule asks `TileChoices` for the tiles of a block, and says what they cut up: a `TileProblem`.

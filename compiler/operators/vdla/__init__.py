@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators of the accelerator: search and schedule of their tiles, packed layouts, chains."""
 
 from vdla.compiler.operators.vdla.chain import Chain, ChainStep

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chains of operators: one program, whose intermediate activations never leave the packed layout.
 
     chain = Chain(config, "block", steps, outputs=("y",))

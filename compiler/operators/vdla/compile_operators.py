@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of many operators: equal calls once, cached by content, on all processors.
 
     compile_operators([TemplateCall(conv2d, config, {"height": 14, ...}), ...])

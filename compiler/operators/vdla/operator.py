@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An operator: a scheduled function for one shape and machine, its program, its packing.
 
 The name of a packed layout has the dimensions from the outermost to the innermost, as in oneDNN: an

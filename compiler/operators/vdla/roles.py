@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names of stages and parameters by which the templates' schedule finds them.
 
 A template computes its sums from windows of the input, and its results from the sums.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The schedule of every operator: tiles of output, chunks of input channels, virtual threads.
 
     for section, group of output blocks, batch, tile of rows, tile of columns:

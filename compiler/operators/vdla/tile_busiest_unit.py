@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A second closed form: the cycles of a candidate's busiest unit, as if no other one waited.
 
 It ranks and is no bound. It counts padding and instructions whose transfer other work hides, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Candidate tilings in columns: which fit the buffers, and how many cycles they may take.
 
 The estimate counts what a decoupled machine cannot hide: the loads of the first tile, the store of

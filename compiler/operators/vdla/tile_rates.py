@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The iterations of the tile loops that an estimate runs, and what each costs each unit, in columns
 over steps and candidates.
 

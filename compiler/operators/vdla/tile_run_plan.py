@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a coarse run of tiles needs of each step that does not depend on times.
 
 Arrays are [step, candidate]. Candidates with more steps come first, so that in every step those

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The search for the tiling with the lowest estimate: even tiles first, then their neighbours.
 
 Sizes that divide the work evenly are judged in closed form, the best of them by a coarse run. From

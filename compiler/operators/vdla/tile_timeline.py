@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The estimate of the best candidates: a coarse run of load, compute and store, tile by tile.
 
 All candidates run at once, in columns. In each iteration of the tile loops the load unit fills a

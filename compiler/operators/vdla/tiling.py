@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The choice of tile sizes: the best that the search finds, or a given tiling that fits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a tiling must cut up, and a tiling: sizes of one tile in blocks and pixels."""
 
 from __future__ import annotations

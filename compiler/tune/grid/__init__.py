@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules of GPUs for the tuner: their spaces, and a model of what kernels cost."""
 
 from vdla.compiler.tune.grid.kernel_work import kernel_work, modelled_cost

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the launch of a block roughly does with some tiles, without building it."""
 
 from __future__ import annotations

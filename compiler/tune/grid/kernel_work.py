@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a lowered kernel does, counted on its statements: memory transactions, passes, operations.
 
 Addresses are those of the threads of the first group in the first iteration of each loop; guards

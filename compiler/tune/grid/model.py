@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model of what a launch costs on a GPU: how long its busiest processor works or waits.
 
 Memory, shared memory, arithmetic and waiting each bound the time from below, and overlap but for a

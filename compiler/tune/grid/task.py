@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tuning task of a function on a grid of threads: the tiles of the block that does most.
 
     task = grid_task(fn, limits)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Searches: which points of a space to measure next, one strategy a file.
 
     search = new_search("annealing", task, seed=0)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated annealing on the cost model: the default search, after the TVM paper (section 5.3).
 
 Chains walk the space in parallel on the model's scores. A batch takes the best points that they

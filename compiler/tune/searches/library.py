@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Searches by libraries: baselines, whose suggestions are made legal and new."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Searches by their names."""
 
 from __future__ import annotations

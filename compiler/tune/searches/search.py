@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all searches share, and simple ones: points by their indices, each proposed at most once.
 
 A search is a class with a `name`, made from a task and a seed. The same seed and the same costs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The array of multipliers of a machine with extensions whose datapaths use it.
 //
 // Contract: the entries of a GEMM arrive in one cycle and are the operands of vdla_gemm_core in the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stage on the way out: results that go through the datapath of a unit, others beside it.
 //
 // Contract: what a slot emits arrives in cycle t, a result or sums, and leaves in t + StageLatency. A

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The steps of an extension's instruction: spaces its iterations, starts its datapath and, when the
 // result is due, sends the pass that writes it.
 //

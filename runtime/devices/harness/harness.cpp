@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The library's C interface to one machine. The caller drives it through its control port as on a board; no
 // register offsets are known here.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model with its clock, memory, control port and event log.
 // A cycle is settle(), which evaluates the outputs, then tick(), the rising clock edge. The clock of
 // an array at twice the rate rises with that edge and in the middle of the cycle, where clk_i falls.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memories of the model by their hierarchical names, as memories.vlt makes them public: those of the buffers.
 // An element is stored in 1, 2, 4, 8 or a multiple of 4 bytes, little-endian, its unused bits 0.
 

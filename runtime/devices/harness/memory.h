@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory behind the AXI ports: the caller's bytes and where they lie, the timing contract's parameters, an injected
 // error.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Redirects the model's messages from standard output to the error of the run that they end.
 // Force-included first in every file of the library, Verilator's runtime included.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pins of one memory port: the model has those of all ports in one vector, the first port in its lowest bits.
 
 #ifndef VDLA_PORT_PINS_H_

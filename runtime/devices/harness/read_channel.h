@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The read channels of one port of the memory, by section 2 of the timing contract.
 // With stalls, beats of different IDs are interleaved at random, which AXI allows.
 

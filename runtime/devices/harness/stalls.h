@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random back-pressure: whether a channel may transfer in a cycle; always, when off.
 // Each channel keeps a rate for a number of cycles, so long bursts and long pauses both occur.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The write channels of the memory, by section 2 of the timing contract. Data may precede its address.
 
 #ifndef VDLA_WRITE_CHANNEL_H_

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures of networks on a device: equal on a right one, counted differences on a wrong one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures of remote devices, in their short forms; a fault of a layer shows in its figure."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The float32 sections of the cpu benchmark: equal results of both sides, and their timing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The int8 and bit-serial sections of the cpu benchmark: both sides compute the same numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The worked examples of extensions: their files, out of the pages, and their figures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches of programs with several memories: each is run, mismatches are kept with their case, and
 what passed is not run again.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures of the benchmark gpu on a CUDA device, with a driver that has none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures of the benchmark gpu that need a device, in small sizes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the PTX of a product on tensor cores consists of."""
 
 from __future__ import annotations

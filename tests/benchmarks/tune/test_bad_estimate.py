@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers whose first estimate was wrong: the three programs of one, and the figures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convergence: pools of measured points, replayed searches, figures, the picture."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels of networks are found and tuned; a schedule that is not faster leaves the default one."""
 
 from __future__ import annotations

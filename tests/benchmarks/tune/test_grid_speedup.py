@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranks, and the section of tiles of grids on a tiny function."""
 
 from __future__ import annotations

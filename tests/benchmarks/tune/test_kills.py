@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The section `kills`, with fewer kills."""
 
 from __future__ import annotations

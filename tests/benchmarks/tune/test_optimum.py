@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optima: small spaces are measured whole and once; others by the log or the lowest estimates."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Virtual boards for the unmodified client of PYNQ; the tests need `pynq` (make test-board)."""
 
 from __future__ import annotations

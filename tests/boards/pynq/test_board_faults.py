@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults of a virtual board as the unmodified client meets them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/notebooks/board.ipynb on a virtual board of its own (make test-board)."""
 
 from __future__ import annotations

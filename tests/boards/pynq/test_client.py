@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The unmodified client of PYNQ on a virtual board: overlay, registers, buffers, clocks, pins."""
 
 from __future__ import annotations

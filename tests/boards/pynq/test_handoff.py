@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both of pynq's parsers find the accelerator, its registers and its interrupt in handoff files."""
 
 from __future__ import annotations

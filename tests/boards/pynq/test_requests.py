@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that no client of PYNQ sends: each is answered with an error, and the board goes on."""
 
 from __future__ import annotations

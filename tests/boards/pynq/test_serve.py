@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla board serve`, and a virtual board as an object: addresses, messages, the end."""
 
 from __future__ import annotations

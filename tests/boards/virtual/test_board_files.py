@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of a virtual board, and which machine a bitstream configures."""
 
 from __future__ import annotations

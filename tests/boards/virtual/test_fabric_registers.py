@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The register file of both fabrics, by the rules of docs/registers.md: one test for each."""
 
 from __future__ import annotations

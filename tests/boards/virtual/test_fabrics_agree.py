@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both fabrics give one answer: any words, any windows; equal registers, memory and errors.
 
 Programs that end are compared to the last register and byte. After an error its code must agree and

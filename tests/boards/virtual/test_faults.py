@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults as the command line gives them, and when each one strikes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contiguous memory: addresses, windows, limits and the messages of refusals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A model of the Vivado commands that the flow uses: it checks options, files and names, and records
 # every call as a line of words between unit separators. A command or an option that it does not know is an error.
 #

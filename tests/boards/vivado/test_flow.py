@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Vivado flow of every board and preset, executed by Tcl against a model of Vivado."""
 
 from __future__ import annotations

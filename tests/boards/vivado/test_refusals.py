@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the flow refuses, each with its text, and what the model of Vivado refuses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constants of the C ABI, which must never change."""
 
 from __future__ import annotations

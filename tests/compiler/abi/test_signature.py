@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signatures of functions and their JSON; extents as the C entry and Python evaluate them."""
 
 from __future__ import annotations

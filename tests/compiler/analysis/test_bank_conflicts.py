@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bank conflicts, against a model that serves the lanes of a warp word by word."""
 
 from __future__ import annotations

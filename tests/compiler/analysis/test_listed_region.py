@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boxes of elements, listed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Halves of a tile that iterations use in turn: whether threads of two iterations meet."""
 
 from __future__ import annotations

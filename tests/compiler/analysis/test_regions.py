@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Regions against the naive model: every element that a block accesses, by running all iterations
 of its loops."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Races between threads: what the analysis accepts, what it refuses and how it says so."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules without checks are those with checks, or what checks refuse."""
 
 from __future__ import annotations

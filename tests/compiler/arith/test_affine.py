@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linear forms, bounds and simplification against evaluation at every point."""
 
 from itertools import product

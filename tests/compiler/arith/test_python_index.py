@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Index arithmetic compiled to Python functions, and the expressions it rejects."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine's own instructions as declarations: they compute and read what the machine does."""
 
 from __future__ import annotations

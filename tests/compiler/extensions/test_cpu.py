@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions of CPUs in the declaration of extensions: what they compute, where they apply."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The datapath of a declaration: where its text comes from, and what it leaves unchanged."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Declarations of extensions: what is refused, with the line of the user's file and the remedy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Intrinsics of extensions: schedules and the mapper use them; their instructions are exact."""
 
 from __future__ import annotations

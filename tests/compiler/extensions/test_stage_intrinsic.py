@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stage of a machine as an epilogue: schedules, the mapper, and the loads of its table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Declarations with private state and a stage on the way out: what follows, and what is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graphs: the rules that hold between passes, their text, and pruning."""
 
 import re

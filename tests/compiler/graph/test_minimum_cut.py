@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The minimum cut, against all cuts of small random networks."""
 
 import itertools

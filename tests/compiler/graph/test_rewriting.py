@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rewrites: what takes the place of a node."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interpreter: integer arithmetic against Python's, order, lazy selects, errors."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interpreter on lowered functions; scalar and batched execution agree bit for bit."""
 
 import random

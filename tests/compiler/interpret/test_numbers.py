@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arithmetic at the limits: integers, conversions, 16-bit floats, scalar functions; scalar and
 batched execution agree."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels executed thread by thread: values, races and barriers at which threads part."""
 
 from __future__ import annotations

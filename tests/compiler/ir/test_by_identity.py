@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of analyses are kept by identity, for some of the nodes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Expressions beyond the limits of size: rejected by te and by inline with a message."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of operators against Python, NumPy, the code generator and the ABI."""
 
 from __future__ import annotations

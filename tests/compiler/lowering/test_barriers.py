@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Barriers: where threads of a block depend on each other, and nowhere else."""
 
 from __future__ import annotations

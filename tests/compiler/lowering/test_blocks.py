@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blocks become plain statements, tensorized nests intrinsic calls."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The errors for malformed functions."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The init of a reduction as a nest of its own."""
 
 import numpy as np

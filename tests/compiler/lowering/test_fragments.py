@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fragments: each lane of a warp computes the elements that it holds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Launches: what each thread of a grid does of a scheduled nest, and what is refused."""
 
 from __future__ import annotations

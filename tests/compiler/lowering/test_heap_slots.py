@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heap slots: temporaries with disjoint live ranges share memory; stack use is bounded."""
 
 import re

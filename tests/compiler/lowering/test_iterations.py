@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parallel iterations after lowering: none accesses an element that another one writes."""
 
 import random

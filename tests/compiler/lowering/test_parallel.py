@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Only one level of parallel loops remains."""
 
 from helpers.loop_nests import PARALLEL, function, loop, store, text

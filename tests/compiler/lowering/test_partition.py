@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops split where their conditions change."""
 
 import itertools

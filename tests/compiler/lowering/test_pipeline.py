@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pass pipeline: its arguments and errors."""
 
 from sys import getrecursionlimit

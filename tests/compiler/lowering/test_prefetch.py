@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prefetching cache lines of later iterations keeps results and never loads out of bounds."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random schedules: every lowering pass preserves results and gives a valid function."""
 
 import random

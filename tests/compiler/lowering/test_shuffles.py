@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shuffles: what lanes exchange at fixed distances stays in registers, and nothing else does."""
 
 from __future__ import annotations

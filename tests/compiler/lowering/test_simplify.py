@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simplified indices, conditions and statements."""
 
 from helpers.loop_nests import VECTORIZE, at, expr, function, load, loop, op, store, text

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Buffers shrink to their live region and are allocated at the loop that uses it."""
 
 import re

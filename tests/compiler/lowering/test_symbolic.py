@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions with symbolic extents, lowered once and run at many sizes."""
 
 import numpy as np

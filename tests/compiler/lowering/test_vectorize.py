@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vector loops move inwards to single stores."""
 
 from helpers.loop_nests import SERIAL, VECTORIZE, at, function, load, loop, op, store, text

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every mapping of every kind of operator computes what the plain expression does."""
 
 import numpy as np

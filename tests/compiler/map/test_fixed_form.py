@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forms whose axes have fixed places: their layouts, and the places that no intrinsic has."""
 
 import pytest

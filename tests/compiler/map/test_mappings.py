@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which mappings are legal, how they read, and why others are refused."""
 
 import numpy as np

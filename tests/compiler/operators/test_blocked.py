@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on images in blocks of channels, against sums over windows of plain images."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantised operators on blocks of channels, against NumPy's exact rescaling, for several CPUs."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element-wise operators on several tensors, against NumPy's broadcasting."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolution with every option against sums over windows, for several CPUs and as machine code."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transposed convolution with every option, against a sum of shifted kernels."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolution over any number of dimensions against a loop over its results."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Activations and functions of one element, against NumPy."""
 
 import math

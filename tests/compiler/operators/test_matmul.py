@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matrix products against NumPy, for several CPUs and as machine code."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Normalisation against NumPy in float64."""
 
 import numpy as np

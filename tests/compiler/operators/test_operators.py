@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exports of the operators: functions under their own names, without LLVM."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/operators.md: its code prints the text below it; it lists every operator."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pooling with every option, against a loop over windows."""
 
 import itertools

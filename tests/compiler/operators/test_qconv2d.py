@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantised convolutions against NumPy and ONNX Runtime, for CPUs of all kinds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dense layers of int8, 2-bit and 1-bit numbers against NumPy, for CPUs of all kinds."""
 
 from __future__ import annotations

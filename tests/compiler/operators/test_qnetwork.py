@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantised layers in sequence in one function, each with its own schedule."""
 
 from __future__ import annotations

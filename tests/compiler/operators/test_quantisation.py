@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One requantisation: the machine's, the CPU operators' and exact arithmetic, with ties."""
 
 from __future__ import annotations

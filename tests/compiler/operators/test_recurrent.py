@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recurrent layers against loops over steps in NumPy, and against ONNX's reference."""
 
 import ml_dtypes

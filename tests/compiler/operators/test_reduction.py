@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions and softmax along any axes, against NumPy."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resizing against ONNX's formulas in floating point."""
 
 from fractions import Fraction

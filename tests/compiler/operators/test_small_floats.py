@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """float16 and bfloat16: sums in float32, rounded once; in the interpreter and as machine code."""
 
 import ml_dtypes

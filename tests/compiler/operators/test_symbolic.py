@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators with a symbolic batch: one function computes every batch."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Winograd convolution against sums over windows, and the choice of an algorithm by shapes."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accelerator's schedule of a convolution keeps its meaning after every primitive."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/schedule.md: every code block runs, and the text below it is what it prints;
 `--update-golden` rewrites it."""
 

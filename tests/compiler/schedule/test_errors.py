@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every rewrite that is refused, with its exact words."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """parallel, vectorize and bind: accepted loops carry no dependence (against a naive model), refused
 ones say which."""
 

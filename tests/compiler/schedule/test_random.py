@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random schedules: whatever is accepted keeps the meaning; what is refused leaves the schedule as
 it was."""
 

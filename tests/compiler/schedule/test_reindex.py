@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The copy that the axes of a block index: windows as a matrix."""
 
 import numpy as np

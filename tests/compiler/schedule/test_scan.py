@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules of recurrences and of reducers of several values: what is legal keeps the meaning, the
 rest is refused."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rewrites that the fuzzer found to be accepted though they lose a value: each is refused, with its
 reason."""
 

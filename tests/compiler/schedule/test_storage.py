@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """store_at and whole: where a buffer is allocated, and copies of whole entries."""
 
 import pytest

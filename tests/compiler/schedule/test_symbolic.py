@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules of functions with symbolic extents: right for all values of the symbols, or refused
 with one named."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rewrites of nests that were tensorized: for the accelerator they stay what was matched, or the
 rewrite is refused."""
 

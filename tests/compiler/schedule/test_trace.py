@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A schedule's trace: the Python that it prints rebuilds the function to the letter."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads of a stage that are certainly out of bounds are rejected when it is defined."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/expressions.md: its code prints the text below it; it lists every type and public name."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions with a given start value: results, errors, schedules."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recurrences: `te.scan` against NumPy loops, in both directions, symbolic steps, text, errors."""
 
 import numpy as np

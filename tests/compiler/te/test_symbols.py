@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Symbolic extents: functions with them, how calls bind them, errors."""
 
 from functools import reduce

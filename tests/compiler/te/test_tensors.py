@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tensor-expression language: the functions it builds and its errors."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several tensors from one block: tuple reducers, argmax and argmin, several outputs."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of activations: layouts of attention, and arrays that are given apart."""
 
 from __future__ import annotations

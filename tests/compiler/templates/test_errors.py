@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exact messages of template errors."""
 
 from __future__ import annotations

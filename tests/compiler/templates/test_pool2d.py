@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An average is the sum of a window and one requantisation by 1 / count, half to even."""
 
 from __future__ import annotations

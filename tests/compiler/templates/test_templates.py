@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every template on many machines: verified, simulated, equal to the naive model bit for bit."""
 
 from __future__ import annotations

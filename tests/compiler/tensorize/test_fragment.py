@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layouts of fragments, against the formulas of the PTX manual and a model of ldmatrix."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Declarations that contradict themselves are refused; the documentation's intrinsic runs, and so
 do the machine's."""
 

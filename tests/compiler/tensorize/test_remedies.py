@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The nearest mistakes when tensorizing: the exact message of each, and that the nest matches once
 it is followed."""
 

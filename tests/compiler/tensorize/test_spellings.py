@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every spelling of an element-wise operation is a step of the same intrinsic, and the machine
 computes its value."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every way in which a nest can fail to match an intrinsic: the exact message, and that its remedy
 works."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cost model: before and after training, on tasks of different sizes, the same every time."""
 
 from __future__ import annotations

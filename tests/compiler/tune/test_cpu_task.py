@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tasks of CPU kernels: forms, spaces, keys, drafts and features; pickled tasks build the same."""
 
 from __future__ import annotations

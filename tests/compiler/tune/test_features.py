@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Features in columns against a naive reading of scheduled loop nests of random operators."""
 
 from __future__ import annotations

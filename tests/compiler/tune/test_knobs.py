@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Knobs of schedule functions: their spaces, what is built for a point, wrong schedules."""
 
 from __future__ import annotations

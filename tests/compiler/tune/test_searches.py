@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Searches: legal points, each once, the same for the same seed; annealing against the others."""
 
 from __future__ import annotations

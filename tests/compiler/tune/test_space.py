@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spaces: counted, enumerated, sampled, walked, printed; points that are not legal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tasks of the accelerator: their spaces, programs and keys; pickled tasks build the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assembly text: a golden program, round trips, errors that point at line and column."""
 
 from __future__ import annotations

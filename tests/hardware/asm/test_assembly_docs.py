@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/assembly.md: its programs and commands run, its tables agree with the assembler."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Proofs of the RTL by temporal induction, with the solver of Yosys; broken modules fail them.
 
 A harness of hardware/formal assumes the contract of its module's users and asserts the module's.

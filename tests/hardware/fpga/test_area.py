@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cell counts, the longest path of hand-written netlists, the cache, and `vdla area`."""
 
 from __future__ import annotations

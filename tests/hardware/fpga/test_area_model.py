@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The area model against what Yosys 0.70 found for machines of all kinds, and by hand."""
 
 from __future__ import annotations

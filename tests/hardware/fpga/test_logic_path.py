@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model of delays against hand computations on small netlists, in the format of Yosys."""
 
 import pytest

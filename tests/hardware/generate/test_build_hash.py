@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hash of a build changes with the RTL and the machine, and with nothing else."""
 
 import re

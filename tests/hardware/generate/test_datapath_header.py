@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The header of a datapath: what is missing or wrong is refused with its line and the remedy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Declarations of several parts: one module with the ports of all, in the slot of the machine."""
 
 from __future__ import annotations

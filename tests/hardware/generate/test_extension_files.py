@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of machines with extensions; plain machines have no others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference page of the instruction set is generated from the table."""
 
 from __future__ import annotations

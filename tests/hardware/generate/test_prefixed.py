@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several machines in one design: under prefixes of their own; without them, they collide."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The register table, its SystemVerilog package and its page agree; offsets are unique."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order of RTL files: packages before their users, and only files that a module needs."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generated packages: up to date, clean in two lint tools, bit-equal to the encoder."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Verilog wrapper has every port of the machine, as wide as there, and passes the linter."""
 
 import re

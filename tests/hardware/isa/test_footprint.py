@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Footprints against plain loops, on random instructions of random configurations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The instruction set: hand-computed words, round trips at the limits, exact error messages."""
 
 from __future__ import annotations

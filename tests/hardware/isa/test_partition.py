@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Partitions of index spaces against membership tables."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instruction sets of machines with plug-ins; a plain machine's stays what it was."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of units and token queues: names and numbers that RTL and registers depend on."""
 
 from vdla.hardware.isa import COUNTERS, QUEUES, SIDES, UNITS, Unit, popped_queue

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where programs may lie: tensors and stream are apart, and end within the machine's addresses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs: consistency, links, placement; damaged files are refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ALU, requantiser lane and GEMM core against NumPy, on extreme and random values."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The assertions of the RTL hold from power-up on, whatever registers hold, and need no time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The control port's AXI4-Lite slave in front of a register file that takes some cycles."""
 
 from collections import deque

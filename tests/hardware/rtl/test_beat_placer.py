@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The beat placer against plain loops: the place of every beat, at any rate of beats."""
 
 from collections import deque

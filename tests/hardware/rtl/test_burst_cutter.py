@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The burst cutter against section 2 of the timing contract, at any rate of grants."""
 
 from itertools import repeat

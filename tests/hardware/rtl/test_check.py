@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vdla_check against the encoder: both accept the same words.
 
 Words are valid ones, simple ones with one field changed, valid ones with one bit flipped, fields

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The protocol checkers accept legal traffic; each violation breaks exactly its rule."""
 
 import cocotb

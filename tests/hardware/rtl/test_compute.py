@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compute unit on kernels that reuse few entries: every hazard, exact in cycles and bits."""
 
 import cocotb

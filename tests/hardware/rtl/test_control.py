@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The control's state machine with a core of a few cycles; resets in every cycle of a run."""
 
 import cocotb

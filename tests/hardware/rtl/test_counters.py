@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cycle counters of a unit against a naive model, over several runs."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The emit stage against `numerics`: requantised and raw sums, in the exact cycle."""
 
 from collections import deque

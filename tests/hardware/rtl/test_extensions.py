@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Machines with extensions on the RTL: random programs equal the simulator's to the cycle; the
 generated files are clean in both front ends.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fetch against section 3 of the timing contract, cycle by cycle."""
 
 from collections import deque

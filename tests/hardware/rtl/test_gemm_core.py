@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GEMM core against NumPy: exact sums after the exact latency, at both rates of its array."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FIFO, queues and RAM against Python models, in several sizes, under all patterns."""
 
 from collections import deque

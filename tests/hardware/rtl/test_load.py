@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The load unit on a memory with random delays writes every entry to its place."""
 
 import cocotb

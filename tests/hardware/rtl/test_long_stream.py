@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stream of more than 2^16 instructions runs to its end, in the cycles of the simulator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole machine on stalling, slow and failing memories, with checkers on each bus."""
 
 import cocotb

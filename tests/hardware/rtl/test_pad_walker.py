@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pad walker against a grid: every padding entry once and in order, at any rate of steps."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The read arbiter against a model, on a memory with delays, reordering and errors."""
 
 from collections import deque

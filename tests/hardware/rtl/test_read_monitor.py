@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The read monitor against the definition of covered cycles, for fast and slow memories."""
 
 from collections import deque

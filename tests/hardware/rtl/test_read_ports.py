@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several read ports against a model, each on a memory with its own delays and errors."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The register file: the set-up, commands, the interrupt, values read after their delay.
 
 Every address is read, and random ones are written, in random states of the machine.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sequencer against nested loops over micro-ops: the fields and the cycle of every slot, of
 instructions alone and without a cycle between them.
 """

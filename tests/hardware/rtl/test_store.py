@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store unit on a memory with random delays, with a protocol checker on the bus."""
 
 import cocotb

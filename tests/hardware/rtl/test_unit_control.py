@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unit control against sections 4 to 6 of the timing contract, cycle by cycle."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The meaning of quantised ONNX graphs in exact integers: the oracle of all quantised networks.
 
 Written from ONNX's specification and the contract below, with NumPy and `onnx` alone: it imports

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Walks a graph in its order; float tensors are computed only where something needs them."""
 
 from __future__ import annotations

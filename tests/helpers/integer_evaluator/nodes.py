@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading nodes: attributes, and single operators run by ONNX's own reference implementation."""
 
 from __future__ import annotations

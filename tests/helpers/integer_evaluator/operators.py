@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The integer arithmetic of each operator: from quantised operands to a sum and its scale.
 
 `INTEGER` maps an operator to a function of (node, operands, scale of the result); None instead of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which integer rule computes the operand of a QuantizeLinear."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """QLinear operators of ONNX: operands, scales and zero points as inputs of one node."""
 
 from __future__ import annotations

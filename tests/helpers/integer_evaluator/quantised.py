@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Quantised`: integers with scale and zero point, and ONNX's two conversions."""
 
 from __future__ import annotations

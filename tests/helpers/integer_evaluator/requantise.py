@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From sums to results: a multiplier of 24 bits and a shift, rounded half to even, exactly."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exact integer sums by float64 matrix products, which are exact below 2^53."""
 
 from __future__ import annotations

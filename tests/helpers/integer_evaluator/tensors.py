@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Tensors`: what is known of the tensors of a graph while it is walked."""
 
 from __future__ import annotations

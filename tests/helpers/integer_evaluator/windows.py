@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows of convolutions and pools over any number of spatial dimensions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A simple quantiser of float ONNX models, for tests: it imports nothing of VDLA.
 
 It writes QDQ graphs as ONNX Runtime's static quantiser does (min-max ranges, symmetric weights,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps before quantisation: batch normalisation folded, the ranges of all tensors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scale and zero point of a tensor, from its range."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`to_qdq`: QuantizeLinear and DequantizeLinear around the operators of a float model."""
 
 from __future__ import annotations

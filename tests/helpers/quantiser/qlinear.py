@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`to_qlinear`: QLinear operators in place of those that QuantizeLinear and DequantizeLinear frame.
 
 Conv and MatMul become QLinearConv and QLinearMatMul, and copies of one scale work on integers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The product and the ALU behind their decoder: an operation and its operands in, the new entry out
 // a cycle later.
 

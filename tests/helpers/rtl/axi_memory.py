@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memories on the AXI4 ports of a module: any delay on any channel, and errors on request.
 
 The protocol of both sides is checked by axi_read_check and axi_write_check, not by these models.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Watches the machine's AXI4 reads, wherever the arbiter is: a checker for each port.
 
 bind vdla_read_arbiter axi_read_check #(

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks the read channels of an AXI4 bus, both sides of it: the rules of the standard, and the narrower ones that the
 // machine promises (whole beats, incrementing bursts of limited length, never across 4 KiB, a bound on what is
 // outstanding).

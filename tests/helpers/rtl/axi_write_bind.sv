@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Watches the machine's AXI4 writes, wherever the store unit is.
 
 bind vdla_store axi_write_check #(

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Watches the machine's control port, wherever the slave is.
 
 bind vdla_axil axil_check #(

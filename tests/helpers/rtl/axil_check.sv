@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks an AXI4-Lite bus, both sides of it: what is offered stays offered and unchanged until it is taken, and nothing
 // is answered that was not asked.
 //

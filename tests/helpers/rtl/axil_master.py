@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An AXI4-Lite master: reads and writes, address and data in any order, with any delay."""
 
 from __future__ import annotations

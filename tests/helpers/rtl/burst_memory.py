@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arbiter and memory as a requester of the read channel sees them: grants, then beats in order.
 
 The registers of the port delay the first beat of a burst by PORT_DELAY cycles.

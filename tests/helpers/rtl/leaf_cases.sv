@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The leaf modules in several sizes side by side: one build for all of them. Pins of instance i are bit or word i.
 
 module leaf_cases #(

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine with a memory on its AXI ports, driven through its registers as software does."""
 
 from __future__ import annotations

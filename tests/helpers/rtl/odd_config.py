@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small machine of unusual sizes: batch 2, unequal blocks, narrow operands, odd queues."""
 
 from vdla.hardware.config import Config, Dram

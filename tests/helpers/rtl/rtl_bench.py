@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A module under test: its clock, its pins as integers, and the models around it, in lock-step.
 
 In each cycle every model first drives inputs and then samples all pins as they were just before the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds a module with Verilator and runs the cocotb tests of a file on it.
 
 Builds are cached under a hash of the sources, so only a change of the module, its instances or the

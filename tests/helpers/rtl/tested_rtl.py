@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The RTL that the tests of modules test: the repository's, or a copy with planted defects.
 
 `vdla bench rtl_mutants` gives the folder of the copy and the argument that activates one defect.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The surroundings of a unit: command queue, token queues; packing and unpacking of structs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles what Verilator emits: one translation unit a model, and one runtime for all models.
 
 Verilator's makefile compiles the runtime anew for every model, which takes longer than most models.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Datapaths of few bits get every value: a fault at a single one is found with every seed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Datapaths against their expressions: right ones pass; a wrong latency, lane or sign is named."""
 
 from __future__ import annotations

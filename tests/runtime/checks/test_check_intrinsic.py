@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The check of intrinsics: the machine's own pass on every machine, planted faults are found."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cocotb test of a datapath as a file: its cycles follow from the declaration; the command
 writes it; it passes on the right module and fails on a broken one.
 """

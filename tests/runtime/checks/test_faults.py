@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults of hardware that Verilator sees in a datapath are refused with its line, however built."""
 
 from __future__ import annotations

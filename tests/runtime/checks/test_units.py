@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Datapaths of units: random steps of all instructions, whose rows a model keeps; a fault in what
 an instruction writes is found by what another reads.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The devices that are present: pynq, on a virtual board, where its client is installed."""
 
 from __future__ import annotations

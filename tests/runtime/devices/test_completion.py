@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wait for the end of a run: interrupts that come, come early, or are lost; polling; limits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device protocol, on every device."""
 
 from dataclasses import replace

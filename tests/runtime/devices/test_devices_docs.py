@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/devices.md: its code prints the text below it; it names every device."""
 
 from __future__ import annotations

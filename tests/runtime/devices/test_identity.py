@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a machine says that it is: each mismatch names its remedy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The on-board path: programs run without the libraries of simulator and compiler."""
 
 import subprocess

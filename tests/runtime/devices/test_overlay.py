@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bitstream of a device: where it is found, what is said of one that cannot be loaded."""
 
 from __future__ import annotations

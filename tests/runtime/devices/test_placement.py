@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs anywhere in the machine's addresses: beyond 4 GiB, at any beat, up to the last one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two clients of PYNQ on one virtual board: no run of theirs is wrong without the sentence."""
 
 from __future__ import annotations

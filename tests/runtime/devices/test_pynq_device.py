@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device of a board, on a board in this process: runs, limits, clean-up on every path."""
 
 from __future__ import annotations

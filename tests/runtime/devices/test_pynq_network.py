@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole networks on a virtual board: the bits of the direct run, from Python and by `vdla run`."""
 
 from __future__ import annotations

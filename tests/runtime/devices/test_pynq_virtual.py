@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device pynq through the unmodified client, on virtual boards with faults.
 
 Each of these boards has a fault of its own, so the device is given its `target`.

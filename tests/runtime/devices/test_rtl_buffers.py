@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The on-chip buffers that a device shows: the RTL's equal the simulator's after a run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Building the RTL: the cache key, a single build, and the text of failures."""
 
 from __future__ import annotations

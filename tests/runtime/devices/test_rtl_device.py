@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The RTL device beyond the common protocol: errors, resets, back-pressure, waveforms."""
 
 from __future__ import annotations

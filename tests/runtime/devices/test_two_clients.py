@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two clients on one board: a run of either ends with its result, or says that it was not alone.
 
 The machine is that of the virtual board. Accesses of the clients are interleaved one by one: each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checks of the self-test: all presets pass, and each kind of fault is named."""
 
 from __future__ import annotations

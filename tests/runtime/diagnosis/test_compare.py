@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparison of two devices: equal runs, and the text of each kind of difference."""
 
 from __future__ import annotations

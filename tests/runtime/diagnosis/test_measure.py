@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The measured DRAM model: known memories are recovered, and simulated cycles with it are exact."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wrong network is traced to layer, instruction and entry, on devices that show their buffers and
 on those that do not.
 """

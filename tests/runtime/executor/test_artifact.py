@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Artifacts: files that come back as they were, and files that are refused."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans with bodies: rules of If, Loop and Scan that a changed plan breaks."""
 
 import re

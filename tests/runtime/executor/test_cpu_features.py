@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels for another CPU are refused before they run into an illegal instruction."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla.load` with a device: the words and objects of the rest of the API, and others."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumPy steps of files that do not fit the functions: errors that name the step."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compiled network runs where neither LLVM nor ONNX nor the compiler is installed."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cycles of a chain are divided among its operators without a rest."""
 
 from dataclasses import replace

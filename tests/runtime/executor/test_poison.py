@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executors that overwrite the memory that holds no value: mistakes of plans show in results."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A CUDA driver without a device, for tests: the memory is the host's, and what goes into a stream
 // waits there until something waits for the stream. Handles, sizes, contexts and launches are checked.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Threads that share memory, wait and add to one element, on an OpenCL device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls, streams and events on a real CUDA device; skipped where there is none."""
 
 from __future__ import annotations

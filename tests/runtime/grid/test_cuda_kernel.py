@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels on a CUDA driver without a device, from calls with arrays to parameters of launches."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network on a CUDA driver without a device, whose kernels are interpreted in its memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays and streams on a CUDA driver that does nothing before something waits for it."""
 
 from __future__ import annotations

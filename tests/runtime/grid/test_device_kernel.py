@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels on arrays of a device, in streams."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sources at which the compiler of PoCL 3.0-rc2 errs, found by `vdla bench gpu`: why conditions are
 written as one branch, and how a driver's fault is told from ours.
 

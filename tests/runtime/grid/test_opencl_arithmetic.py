@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators, conversions and functions of every dtype on a device, against the interpreter."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels on a device: compiled, called, refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every operator on a device with the default schedule, against the interpreter, in small sizes.
 
 Integers are equal; floats agree within 32 units in the last place of the largest result.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators with their schedules on a device, against the interpreter: extents that no tile
 divides, batches, strides, dilation, padding, groups, and devices with few threads.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images of kernels: the bytes that GNU ld gives, and code that runs where it was laid out for."""
 
 from __future__ import annotations

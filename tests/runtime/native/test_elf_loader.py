@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels loaded without LLVM: the same results, and exact refusals of objects that are wrong."""
 
 import gc

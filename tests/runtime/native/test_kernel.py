@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels called with NumPy arrays: results, and the exact errors for wrong arguments."""
 
 from __future__ import annotations

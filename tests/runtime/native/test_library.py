@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels in shared libraries: called without LLVM, with the same checks."""
 
 from __future__ import annotations

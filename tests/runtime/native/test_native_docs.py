@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/native.md: its Python, C and shell blocks run in order, and print the text below them."""
 
 from __future__ import annotations

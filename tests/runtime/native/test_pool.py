@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The thread pool: shared by all kernels, limited, fast, safe with threads and after fork."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks of a file have many layers alike: each is scheduled once."""
 
 from __future__ import annotations

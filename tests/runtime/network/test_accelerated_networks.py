@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks on the accelerator: the same bits for every partition, machine and oracle."""
 
 from functools import cache

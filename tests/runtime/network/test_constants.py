@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constants of compiled models: what is folded is read as it comes back from a file, and decides
 shapes before kernels are chosen.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """If, Loop and Scan in compiled models: written to a file, read, equal to ONNX Runtime.
 
 Bodies capture values and weights, nest, give rows of unknown number, and choose between shapes.

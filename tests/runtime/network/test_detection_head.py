@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A detection head with boxes in pixels and scores from 0 to 1: every device keeps both."""
 
 from __future__ import annotations

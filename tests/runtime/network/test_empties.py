@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values without elements through whole networks, against ONNX Runtime: where a batch, a past or a
 list of boxes is empty. In process and from a saved file.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graphs on arrays: kernels, NumPy functions, control flow."""
 
 import re

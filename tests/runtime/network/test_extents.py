@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models for inputs of several shapes: a plan for each, one set of constants and kernels."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks with a part on a GPU: equal to the CPU, whichever nodes run where."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The LSTM language model, one token at a time: its state goes in and comes out of every run."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks compiled with images in blocks of channels, against the evaluator of plain graphs."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks compiled for the CPU, against ONNX Runtime."""
 
 import numpy as np

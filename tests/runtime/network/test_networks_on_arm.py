@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks for the CPUs of boards: kernels in an emulated process, programs on the simulator."""
 
 from collections.abc import Callable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks as a board runs them: loaded, linked and executed by the runtime in an emulated Python
 for 32-bit Arm and AArch64, their programs on the simulator; the same bits as on this machine.
 """

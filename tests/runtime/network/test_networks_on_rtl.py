@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole networks through the RTL: the results and every cycle of the simulator."""
 
 import numpy as np

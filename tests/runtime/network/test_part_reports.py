@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of values in reports: inputs of concatenations, channels of outputs, raised scales."""
 
 from __future__ import annotations

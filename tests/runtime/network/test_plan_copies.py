@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies among the steps of a plan: before the first reader, once in each direction."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every network goes through first: constants and the shapes that follow from them."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs are verified, then timed once the event loop is compiled."""
 
 from __future__ import annotations

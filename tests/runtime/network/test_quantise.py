@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantisation of models on data: accuracy, options, bad input, what is saved, the report."""
 
 from __future__ import annotations

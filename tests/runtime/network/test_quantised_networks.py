@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantised networks, every tensor, against the integer evaluator, which shares no code with us."""
 
 import numpy as np

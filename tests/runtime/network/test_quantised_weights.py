@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights that the model quantises itself: QuantizeLinear of a constant, then DequantizeLinear.
 
 They run as integers, also on the accelerator, whatever lies between and whoever else reads them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks on CPUs take the best known schedules of their kernels, found by content."""
 
 from __future__ import annotations

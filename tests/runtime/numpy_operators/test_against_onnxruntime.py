@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumPy functions against ONNX Runtime on random data: those without a rule, and options that
 ONNX's own node tests leave out.
 """

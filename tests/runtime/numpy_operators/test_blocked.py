@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumPy's operators on blocks of channels: what lies where, and that plain operators agree."""
 
 import numpy as np

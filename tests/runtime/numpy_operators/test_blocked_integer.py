@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integer operators in blocks of channels: their meaning by the plain ones, and their kernels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumPy functions on arrays without elements, against ONNX Runtime: as where shapes are known at
 run time only.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integer operators: the definitions by hand, and their kernels against the definitions."""
 
 from __future__ import annotations

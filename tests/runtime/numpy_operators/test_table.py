@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of NumPy functions is the one that the compiler knows by name."""
 
 import numpy as np

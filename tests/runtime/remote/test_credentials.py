@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may use a server: TLS, mutual certificates, tokens, and what is never allowed."""
 
 import os

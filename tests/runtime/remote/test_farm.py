@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Farms: the file, the choice of a board, the reasons where there is none."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Framing, messages, limits, addresses, the queue, the cache, kept results: exact texts."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sessions, fairness, faults: a server in this process and devices connected to it."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/remote.md: its code prints the text below it; its table has every limit with its default."""
 
 from dataclasses import fields

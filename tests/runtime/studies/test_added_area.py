@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The area that an extension adds: a difference of two machines, or why it is not known."""
 
 from __future__ import annotations

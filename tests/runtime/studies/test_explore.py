@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Explorations: machines of a sweep, rejections, the front, resuming from a log."""
 
 from __future__ import annotations

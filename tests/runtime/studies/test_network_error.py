@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accuracy of a whole network with the narrower weights of an extension."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verdict on extensions: baselines, reasons, what is kept, accuracy, layers of networks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that authors write: where they apply, what they cost; wrong ones are named."""
 
 from __future__ import annotations

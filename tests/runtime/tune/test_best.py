@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Best known schedules: by the content of the operator, never with more threads than asked for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tuned CPU kernel is taken if it is faster than the default schedule in two processes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every form of a kernel computes what the default form does, in the same layouts outside of it."""
 
 from __future__ import annotations

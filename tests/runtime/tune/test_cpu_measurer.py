@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Costs of CPU kernels: ratios to the default schedule; kernels that differ, crash or hang."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trials on remote devices: a farm's boards measure the cycles of the simulator."""
 
 from __future__ import annotations

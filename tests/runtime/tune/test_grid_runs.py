@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tiles of a grid are tuned by the model or on a device, logged, and taken by vdla.compile."""
 
 from __future__ import annotations

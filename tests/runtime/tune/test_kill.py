@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run that is killed loses no trial that its log has, and measures none of them again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logs: whole lines or none, one writer, versions; exact texts of refusals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels of a network are tuned into a log, from which the network is compiled."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers on a real Ray cluster of two processes, and what a machine without Ray is told."""
 
 from __future__ import annotations

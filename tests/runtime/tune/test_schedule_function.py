@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedule functions with knobs: the best program on the simulator, the best kernel of this CPU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shipped log: the paper's operators on the presets, found by today's keys, never slower."""
 
 from __future__ import annotations

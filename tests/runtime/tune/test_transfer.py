@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logs of other tasks as groups of features and costs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loop: deterministic, resumable, nothing measured twice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers: what dies or hangs costs its trial, not the run."""
 
 from __future__ import annotations

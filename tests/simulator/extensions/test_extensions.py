@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extensions on the simulator: function and timing against naive models, verifier and adversary."""
 
 from dataclasses import replace

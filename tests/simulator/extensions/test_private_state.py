@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Private state and stages on the simulator: function, cycles, verifier and adversary."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random programs of machines with extensions: function and timing against naive models."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compiled engine against the naive model: buffers and DRAM after every instruction."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hand-written matrix product: refused sizes, safety and utilisation."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state of a hung machine, described from its counts."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trace for Perfetto and the table of times."""
 
 import json

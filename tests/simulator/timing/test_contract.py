@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The event loop against a naive cycle-by-cycle model: all times and counters."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hand-computed times from docs/timing-contract.md, hangs, retiming, statistics."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The formulas of `hardware.timing` give the simulator's cycles of uncontended instructions."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stalls of VECTOR instructions against a list of iterations, by hand and on random kernels."""
 
 import numpy as np

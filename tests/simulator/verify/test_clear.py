@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The check on whole arrays against the walks that look at one instruction after the other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/verifier.md: its code prints the text below it; it names every kind of finding."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verifier on hand-written programs: deadlocks and races, with their exact text."""
 
 from __future__ import annotations

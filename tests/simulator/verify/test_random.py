@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verifier against the compiler's tokens and the adversary, on random programs, by seed."""
 
 from __future__ import annotations

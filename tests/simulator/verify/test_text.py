@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The text of a verdict, its length, and the cost of verifying huge programs."""
 
 from __future__ import annotations

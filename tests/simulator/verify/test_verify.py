@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verifier on hand-written programs: encoding, bounds and uninitialised data."""
 
 from __future__ import annotations

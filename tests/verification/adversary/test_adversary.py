@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The adversary finds each kind of harm, and none in safe programs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functional coverage: what each bin counts; the equality benchmark's programs reach every bin."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coverage of instructions of extensions: goals from ports and fields, hits of single programs."""
 
 from helpers.extensions import lut, mix, sad

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The differential fuzzer: no findings on the compiler, one for each seeded fault."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of a kernel's text: what is computed changes, where it is computed does not."""
 
 from vdla.verification.generated_tests.plug_in_changes import other_operator, other_update

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults in the RTL of extensions: each edit changes what is built; a built one is named."""
 
 import pytest

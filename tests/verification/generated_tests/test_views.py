@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generated tests: views agree with the declarations, and planted faults are named."""
 
 from functools import cache

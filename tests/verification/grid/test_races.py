@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark of GPU kernels: planted races, and the model that decides which kernels race."""
 
 from __future__ import annotations

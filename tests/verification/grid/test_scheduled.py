@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random functions under random schedules for a grid, thread by thread."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutated ONNX models are read or refused; faults of a reader are found and counted."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of the greatest extents: sound on every machine, and as extreme as they say."""
 
 from __future__ import annotations

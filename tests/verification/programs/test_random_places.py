@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random addresses: disjoint, reachable, at any beat; the same seed gives the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random programs: valid for any configuration, reproducible by seed, safe under the adversary."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shrinking: random programs find a seeded fault of the simulator; a few instructions show it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The suite of small programs: each verifies and takes no more cycles than are known to do, and
 together they cover the instruction set.
 """

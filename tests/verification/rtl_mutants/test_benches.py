@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tests of the modules find defects that are planted in a copy of the RTL."""
 
 from __future__ import annotations

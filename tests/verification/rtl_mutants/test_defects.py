@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The defects of small pieces of SystemVerilog; the text with many of them by their numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The RTL passes every scenario, and defects that other checks missed fail one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla board certificates`: an authority, and certificates of a server and its clients."""
 
 from __future__ import annotations

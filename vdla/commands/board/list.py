@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla board list`: the boards in a table."""
 
 from __future__ import annotations

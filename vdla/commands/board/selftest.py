@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla board selftest`: what works on a device, and a DRAM model measured on it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla board serve`: a virtual board for clients of PYNQ.remote, or a device for `pynq://`."""
 
 from __future__ import annotations

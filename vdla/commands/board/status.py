@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla board status`: what servers of devices say of themselves."""
 
 from __future__ import annotations

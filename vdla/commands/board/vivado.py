@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla board vivado`: everything that Vivado needs to build a machine for a board."""
 
 from __future__ import annotations

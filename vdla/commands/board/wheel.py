@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`vdla board wheel`: the part of VDLA that runs on a board, as a wheel of its own."""
 
 from __future__ import annotations

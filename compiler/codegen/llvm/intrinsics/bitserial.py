@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bit-serial products: numbers of one or two bits, multiplied plane by plane with AND and popcount.
 
 A *plane* holds one bit of many numbers, packed into words along the reduction: bit b of a word

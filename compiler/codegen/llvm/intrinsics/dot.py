@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dot products of short groups, the inner step of integer convolutions, accumulated in int32.
 
 acc[o] += sum over i of x[i] * w[o, i]: one group of data, broadcast, meets the weights of several

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of tiles on the tensor cores of a GPU, a step of a whole warp: mma.sync.
 
 c[16, 8] += a[16, k] b[k, 8], with k = 16 terms of float16 or bfloat16, summed in float32, or 32

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Helpers of the declarations and lowerings of CPU intrinsics: checks and vector operations."""
 
 from __future__ import annotations

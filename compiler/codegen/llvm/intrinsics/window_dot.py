@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dot products with sliding windows of four taps: acc[o] += sum over i of x[o * stride + i] * w[i].
 
 The inner step of depthwise convolutions, in which neighbouring outputs share inputs: one load

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accelerator's intrinsics, declared through the public API."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DMA intrinsics: strided, padded or widening copies of entries between DRAM and the chip."""
 
 from __future__ import annotations

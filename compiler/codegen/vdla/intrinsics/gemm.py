@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GEMM intrinsic: (batch x block_in) . (block_out x block_in)^T, one per cycle."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requantisation intrinsics: epilogues that emit finished sums in the same pass.
 
 `requantisation` is the project's one formula: bias, multiplier, rounding shift, zero point, clip.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The intrinsic of a stage on the way out: an epilogue that requantises, then does what it does.
 
 A state of the stage is an operand in the weight buffer, from where an instruction of the same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Intrinsics of the vector unit: operations on accumulator entries, one entry per cycle.
 
 They follow from declarations (`compiler/extensions/base.py`), which say what each form computes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two functions of LZ4 that Verilator's FST writer calls, without compression: a valid LZ4 block of literals only.
 // Waveforms then need no library but zlib, which compresses their large blocks.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Calls `grow` (native_modules.py) correctly and with every kind of wrong argument; prints each status. */
 #include "grow.h"
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Drives the thread pool in a parallel kernel's object: every iteration runs exactly once, from any caller. */
 #include "axpy.h"
 #include <pthread.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole functions in C programs, native and under QEMU, bit for bit against the interpreter."""
 
 from __future__ import annotations

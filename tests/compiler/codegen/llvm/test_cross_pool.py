@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The thread pool in C programs, native and under QEMU: nesting, threads, forks, limits."""
 
 from __future__ import annotations

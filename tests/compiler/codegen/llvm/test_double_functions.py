@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """erf, sin, cos and pow of float64 without a C library, against NumPy's long double."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C entry: the error of every wrong argument; its header in C and C++; also under QEMU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scalar functions on vectors: errors in units in the last place, and limits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lowering of a user's CPU intrinsic: what the emitter offers, and misuse of it."""
 
 from __future__ import annotations

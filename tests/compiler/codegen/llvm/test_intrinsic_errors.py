@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of CPU intrinsics: contradictory declarations, nests that do not match; windows."""
 
 from __future__ import annotations

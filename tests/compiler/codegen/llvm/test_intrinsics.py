@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPU intrinsics on random and extreme numbers against the interpreter; also under QEMU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Code that LLVM's SLP and loop vectorizers miscompile, as reduced from the fuzzer's findings."""
 
 import numpy as np

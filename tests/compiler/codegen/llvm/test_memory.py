@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vector and conditional accesses read and write exactly the elements they should.
 
 Arrays end at guard pages, so an access out of bounds ends the process.

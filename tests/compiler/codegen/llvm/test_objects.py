@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cached objects equal newly compiled ones, even if the cache is damaged."""
 
 from __future__ import annotations

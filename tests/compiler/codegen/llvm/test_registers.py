@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The inner loop of a matrix product has only loads, broadcasts and fused multiply-adds."""
 
 from __future__ import annotations

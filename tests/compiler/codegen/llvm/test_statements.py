@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of loops, conditions, temporaries, parallel loops and intrinsic calls."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The OpenCL C of small functions, word for word, and what cannot be written in it. No device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `ptxas` says of kernels: registers, spills, shared memory; and of text that is none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every operator, conversion and function of every type is PTX that `ptxas` takes."""
 
 from __future__ import annotations

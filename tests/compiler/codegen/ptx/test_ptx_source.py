@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The PTX of small functions: its loads, barriers, shared arrays and parameters. No device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The LLVM module behind PTX, executed on this CPU thread by thread, against the interpreter."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps of tensor cores in PTX: mma.sync on registers that ldmatrix fills, or else loads."""
 
 from __future__ import annotations

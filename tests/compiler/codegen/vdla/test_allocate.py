@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocation: live tiles never overlap, and the space dead longest is reused first."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole programs against a naive model of the accesses of each word."""
 
 from __future__ import annotations

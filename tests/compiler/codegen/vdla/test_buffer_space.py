@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The space of a buffer against one time for each entry."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Touches equal those of a naive model, for every base, loop, view and configuration."""
 
 from __future__ import annotations

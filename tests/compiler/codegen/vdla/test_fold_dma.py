@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folding of DMA against a plain copy loop, on random nests with strides and padding."""
 
 from types import SimpleNamespace

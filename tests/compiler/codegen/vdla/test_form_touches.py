@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Touches of whole forms against those of each operation, and dependences against a plain loop."""
 
 from __future__ import annotations

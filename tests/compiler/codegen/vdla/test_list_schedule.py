@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Orders of chains keep every dependence, and webs keep every value."""
 
 from __future__ import annotations

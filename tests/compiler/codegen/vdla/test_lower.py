@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lowering of scheduled nests to macro-ops: instructions, and equal results for every tiling."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random schedules: each program verifies and equals NumPy, or the compiler refuses it.
 
 `random_case(seed)` replays a case; its text has the accepted primitives and the loop nest.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Macro-ops: the identity of tiles, and the units of base fields."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Macro-ops in columns: equal to the operations in a list, and to lowering one iteration a time."""
 
 from dataclasses import replace

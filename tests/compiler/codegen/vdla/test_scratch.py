@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An intermediate buffer in DRAM becomes a scratch tensor."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computation on padding is left out where it changes no result, and only there."""
 
 from __future__ import annotations

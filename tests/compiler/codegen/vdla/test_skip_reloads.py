@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads of private state that change nothing are left out, and no others."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strips: parts of a computation between the parts of its transfers; the same results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens against an independent happens-before: sufficient, minimal, bounded in flight."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Micro-op plans: each operation finds its kernel, and loads are few."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Concatenations on the accelerator: their operands are written where the result lies."""
 
 import numpy as np

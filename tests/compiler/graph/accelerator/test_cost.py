@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Estimates of operators on the accelerator against the cycles of their programs."""
 
 import numpy as np

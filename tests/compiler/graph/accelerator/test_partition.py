@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Partitioning: which nodes form a region, what is packed around it, which nodes stay and why."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products and sums of activations on the accelerator, against the NumPy definitions."""
 
 import numpy as np

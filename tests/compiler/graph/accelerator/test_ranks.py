@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images of one, two and three dimensions: the same bits on every machine, or a reason."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The choice between CPU and GPU, compared with the best of all choices, tried one by one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integer graphs against ONNX Runtime, on models of our scales and on those that it quantises."""
 
 from __future__ import annotations

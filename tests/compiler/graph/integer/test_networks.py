@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks in integer operators against an evaluator of QDQ models that shares no code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random quantised networks in integer operators, against the evaluator of QDQ models."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integer operators in blocks: which are, in what type, and that every value stays what it was."""
 
 from __future__ import annotations

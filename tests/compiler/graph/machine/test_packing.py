@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packed layouts: the nodes that pack and unpack, against NumPy and the templates' own packing."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transposed convolutions with `auto_pad` or `output_shape`: ONNX Runtime's values on every way."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models that say what does not follow: stale types of results, maps, options without elements."""
 
 import numpy as np

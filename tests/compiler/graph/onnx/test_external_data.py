@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """External data are read from the folder of the model, and from no other place."""
 
 import re

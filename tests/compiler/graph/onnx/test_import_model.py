@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models become graphs: constants, types, closed bodies, functions, errors."""
 
 import re

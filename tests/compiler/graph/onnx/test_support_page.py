@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of ONNX's operators is generated from the tables."""
 
 from importlib.metadata import version

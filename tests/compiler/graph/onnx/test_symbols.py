@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Symbols of shapes are kept, replaced by numbers on request, and take any value at run time."""
 
 import numpy as np

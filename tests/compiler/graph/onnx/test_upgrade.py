@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models of older opsets compute what ONNX Runtime, or ONNX's reference, computes with them."""
 
 from __future__ import annotations

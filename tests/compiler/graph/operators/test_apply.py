@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules applied to nodes: results checked against types, reasons of nodes that are declined."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Multiply-accumulates of convolutions: the same in every layout."""
 
 from __future__ import annotations

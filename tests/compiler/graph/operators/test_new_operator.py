@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An operator of a user: one record, in a file of its own, is all that the compiler needs."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The records of operators: what is derived from them is written nowhere else."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every rule against the NumPy function of its operator, on random data and options.
 
 Each entry of `CASES` makes the attributes and the inputs of a node from a random generator; the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch normalisation folded into products, against the formulas in NumPy."""
 
 import numpy as np

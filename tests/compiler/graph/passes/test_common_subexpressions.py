@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Common subexpressions: equal nodes and equal constants become one, random nodes stay."""
 
 import numpy as np

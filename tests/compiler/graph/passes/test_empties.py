@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values without elements: constants, of which what reads them is folded or goes on."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constant folding: what is evaluated, and what stays."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pass to integer operators: what it makes, what it leaves and why, and that values stay."""
 
 from __future__ import annotations

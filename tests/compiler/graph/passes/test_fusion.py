@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fusion: which nodes become one kernel, by the classes of their operators."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which operators compute in blocks of channels, where images are repacked, and what that costs."""
 
 import itertools

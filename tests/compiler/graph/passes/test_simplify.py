@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clean-up: which nodes disappear or merge, and which stay."""
 
 import numpy as np

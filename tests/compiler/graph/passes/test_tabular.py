@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models of tables as tensor operators, against ONNX Runtime and the functions of NumPy."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights that are far smaller than their bias: products of every kind keep both within int32."""
 
 from __future__ import annotations

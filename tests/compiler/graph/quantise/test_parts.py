@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of parts whose ranges differ: boxes in pixels beside scores from 0 to 1."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which layers are planned, the QDQ graph made of the plan, and what equalisation keeps."""
 
 from __future__ import annotations

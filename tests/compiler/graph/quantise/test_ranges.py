@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranges and parameters: what each method keeps and what it clips."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statistics over batches against NumPy on all values at once."""
 
 from __future__ import annotations

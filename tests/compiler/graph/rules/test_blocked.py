@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of operators on blocks of channels, against their NumPy functions; padding apart."""
 
 import numpy as np

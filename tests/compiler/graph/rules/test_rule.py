@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a rule gets: inputs, attributes, constants made at compile time."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums read at other positions by their consumer are complete and computed once."""
 
 import math

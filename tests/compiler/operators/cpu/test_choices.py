@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Choices of CPU schedules: defaults change nothing, any legal answer gives the same results."""
 
 from __future__ import annotations

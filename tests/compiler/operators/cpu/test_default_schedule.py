@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The default schedule preserves results, vectorises, parallelises, and accepts every function."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/matmul.md: every step computes the product, and the page's measurement runs."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Default schedules of products and convolutions become register tiles, for every CPU."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels prefetch the weights of the next tile of channels, unless those of a tile are many."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Definitions: what they compute, against NumPy, and the options that they refuse."""
 
 import numpy as np

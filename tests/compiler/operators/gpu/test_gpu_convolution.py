@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules of convolutions for a grid: tiles, launches, shared memory. No device."""
 
 from __future__ import annotations

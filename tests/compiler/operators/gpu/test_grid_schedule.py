@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Default schedules of functions for a grid: what is bound, and what a thread does. No device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products on tensor cores: tiles that fit, and results of the lane-wise form."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chains are verified programs, and equal the sequence of their operators bit for bit."""
 
 from __future__ import annotations

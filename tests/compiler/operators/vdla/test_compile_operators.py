@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many operators at once: the same programs as one by one, whatever the processes and the cache."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tile search: its tilings fit, and it finds one wherever the smallest tile fits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spaces of tiles on grids: all points fit, build and lower; drafts agree with lowered kernels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What kernels do, against counts by hand and a naive count of sectors and banks."""
 
 from __future__ import annotations
