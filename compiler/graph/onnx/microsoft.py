@@ -115,6 +115,22 @@ def _scaled_product(
     return old.final("Add", [old.value("Mul", factors), bias]) if bias else old.final("Mul", factors)
 
 
+def _dynamic_quantize_lstm(old: OldNode) -> list[NodeProto]:
+    """An LSTM of the dequantised weights; its data, which are not quantised, lose nothing."""
+    count = 2 if old.peek("direction", b"forward") == b"bidirectional" else 1
+    weights = [_float_weight(old, place, first, count) for place, first in ((1, 8), (2, 10))]
+    rest = [old.input(place) for place in range(3, 8)]
+    return old.final("LSTM", [old.input(0), *weights, *rest])
+
+
+def _float_weight(old: OldNode, place: int, first: int, count: int) -> str:
+    """A weight of [directions, inputs, outputs], its parameters for each direction or output."""
+    shape = old.integers([count, 1, -1], "shape")
+    scale, zero = (old.value("Reshape", [old.input(first + i), shape]) for i in range(2))
+    centred = old.value("Sub", [old.value("Cast", [name], to=1) for name in (old.input(place), zero)])
+    return old.value("Transpose", [old.value("Mul", [centred, scale])], perm=[0, 2, 1])
+
+
 def _matmul_n_bits(old: OldNode) -> list[NodeProto]:
     """A weight of 4 bits, two numbers a byte, or of 8, in blocks along the rows of its transpose."""
     bits, rows, depth, block = (old.take(name, 4 if name == "bits" else None) for name in _N_BITS)
@@ -347,6 +363,7 @@ _TABLE: Mapping[str, Callable[[OldNode], list[NodeProto]]] = {
     "BiasGelu": _gelu("none"),
     "DequantizeLinear": _as_onnx,
     "DynamicQuantizeMatMul": _dynamic_quantize_matmul,
+    "DynamicQuantizeLSTM": _dynamic_quantize_lstm,
     "EmbedLayerNormalization": _embed_layer_normalization,
     "FastGelu": _gelu("tanh"),
     "FusedConv": _fused_conv,

@@ -6,6 +6,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 import vdla
+from vdla.compiler.graph.onnx import import_model
+from vdla.compiler.graph.passes import run_passes
+from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION
 
 onnxruntime.set_default_logger_severity(4)
 R = np.random.default_rng(0)
@@ -47,7 +50,7 @@ def compared(op, inputs, fed, outputs=1, **attributes):
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     expected = session.run(None, data)
     made = vdla.compile(model, "host")(**data)
-    return list(made.values()) if isinstance(made, dict) else [made], expected
+    return list(made) if isinstance(made, tuple) else [made], expected
 
 
 QUANTISED = {}
@@ -89,10 +92,10 @@ def test_quantised_operators_are_those_of_onnx_runtime_within_one_step(case):
     assert np.abs(got.astype(int) - expected.astype(int)).max() <= 1
 
 
-@pytest.mark.parametrize("case", [case for case in QUANTISED if "Softmax" not in case])
+@pytest.mark.parametrize("case", [case for case in QUANTISED if "Softmax" not in case and "transB=0 1 " not in case and "transB=1 1 " not in case])
 def test_quantised_operators_run_on_integers(case):
     op, inputs, fed, attributes = QUANTISED[case]
-    graph = vdla.compile(model_of(op, inputs, fed, **attributes), "host").graph
+    graph = run_passes(import_model(model_of(op, inputs, fed, **attributes)), (*PREPARATION, *INTEGER))
     kinds = {graph.types[name].dtype for node in graph.nodes for name in node.outputs if name}
     assert kinds <= {"int8", "uint8"}, kinds
 
@@ -156,11 +159,21 @@ for bits, block, zero, bias in ((4, 16, 0, 0), (4, 32, 1, 0), (4, 32, 1, 1), (8,
     FLOAT[f"MatMulNBits {bits} {block} {zero} {bias}"] = (made, (0,), sizes)
 
 
+FLOAT["DynamicQuantizeLSTM"] = (
+    [f(5, 2, 6), q("int8", 1, 6, 16), q("int8", 1, 4, 16), f(1, 32), None, None, None, None]
+    + [np.array([0.01], np.float32), z([3], "int8"), np.array([0.01], np.float32), z([3], "int8")],
+    (0,),
+    {"hidden_size": 4},
+)
+
+
 @pytest.mark.parametrize("case", FLOAT)
 def test_float_operators(case):
     inputs, fed, attributes = FLOAT[case]
-    (got,), (expected,) = compared(case.split()[0], inputs, fed, **attributes)
-    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+    outputs = 2 if case.startswith("Embed") else 1
+    for got, expected in zip(*compared(case.split()[0], inputs, fed, outputs, **attributes), strict=True):
+        within = 0.02 if "LSTM" in case else 1e-4  # ONNX Runtime quantises the data of an LSTM
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=within * np.abs(expected).max())
 
 
 def test_the_sum_of_a_skip_is_a_result():
@@ -168,7 +181,7 @@ def test_the_sum_of_a_skip_is_a_result():
     model = model_of("SkipLayerNormalization", node, (0, 1))
     model.graph.node[0].output[:] = ["y0", "", "", "sum"]
     model.graph.output.add().name = "sum"
-    got = vdla.compile(model, "host")(x0=node[0], x1=node[1])
-    np.testing.assert_array_equal(got["sum"], node[0] + node[1])
+    _, total = vdla.compile(model, "host")(x0=node[0], x1=node[1])
+    np.testing.assert_array_equal(total, node[0] + node[1])
 
 
