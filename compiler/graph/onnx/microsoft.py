@@ -22,7 +22,7 @@ def _dequantised(old: OldNode, first: int, axis: int = 1) -> str:
 
 
 def _quantised(old: OldNode, value: str, scale: int, like: int) -> list[NodeProto]:
-    """All new nodes, the last of which quantises `value` to the element type of the input `like`."""
+    """All new nodes, the last a QuantizeLinear to the element type of the input `like`."""
     zero = old.input(scale + 1)
     if not zero:
         zero = old.constant(np.zeros((), old.dtype(old.input(like))), "zero_point")
@@ -132,7 +132,7 @@ def _float_weight(old: OldNode, place: int, first: int, count: int) -> str:
 
 
 def _matmul_n_bits(old: OldNode) -> list[NodeProto]:
-    """A weight of 4 bits, two numbers a byte, or of 8, in blocks along the rows of its transpose."""
+    """A weight of 4 bits, two a byte, or of 8, in blocks along the rows of its transpose."""
     bits, rows, depth, block = (old.take(name, 4 if name == "bits" else None) for name in _N_BITS)
     old.attributes.clear()
     if bits not in (4, 8):
@@ -147,7 +147,11 @@ def _matmul_n_bits(old: OldNode) -> list[NodeProto]:
     if blocks * block > depth:
         weight = old.value("Slice", [weight, *(old.integers([place], "cut") for place in (0, depth, 1))])
     operands = [old.input(0), old.value("Transpose", [weight], perm=[1, 0])]
-    return old.final("Add", [old.value("MatMul", operands), old.input(5)]) if old.input(5) else old.final("MatMul", operands)
+    return (
+        old.final("Add", [old.value("MatMul", operands), old.input(5)])
+        if old.input(5)
+        else old.final("MatMul", operands)
+    )
 
 
 _N_BITS = ("bits", "N", "K", "block_size")

@@ -41,7 +41,7 @@ _Parameters = tuple[str, str, int]
 """The names of a scale and a zero point of one dimension at most, and their axis."""
 
 
-def _parameters(old: OldNode, scale: Array, zero: Array, dtype: np.dtype[np.generic]) -> _Parameters | None:
+def _parameters(old: OldNode, scale: Array, zero: Array, dtype: np.dtype[np.int8 | np.uint8]) -> _Parameters | None:
     """The parameters as QuantizeLinear takes them; None where it does not."""
     rank, limits = old.rank(old.input(0)), np.iinfo(dtype)
     shape = np.broadcast_shapes(scale.shape, zero.shape)

@@ -93,7 +93,11 @@ OPTIMISED = "save the model without the extended optimisations of ONNX Runtime (
     ("domain", "op", "reason"),
     [
         ("com.microsoft", "QAttention", f"QAttention of ONNX Runtime is not among its operators that run; {QOPERATOR}"),
-        ("com.microsoft", "NGramRepeatBlock", f"NGramRepeatBlock of ONNX Runtime is not among its operators that run; {OPTIMISED}"),
+        (
+            "com.microsoft",
+            "NGramRepeatBlock",
+            f"NGramRepeatBlock of ONNX Runtime is not among its operators that run; {OPTIMISED}",
+        ),
         ("com.microsoft.nchwc", "Conv", f"{UNKNOWN}; {OPTIMISED}"),
         (
             "qonnx.custom_op.general",
