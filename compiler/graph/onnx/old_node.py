@@ -16,9 +16,12 @@ from vdla.compiler.graph.onnx.errors import OnnxError
 class OldNode:
     """A node to upgrade. Nodes that are made along the way are gathered in `made`."""
 
-    def __init__(self, node: NodeProto, types: Mapping[str, TypeProto]) -> None:
+    def __init__(
+        self, node: NodeProto, types: Mapping[str, TypeProto], constants: Mapping[str, Array] | None = None
+    ) -> None:
         self.node = node
         self.types = types
+        self.constants = constants or {}
         self.made: list[NodeProto] = []
         self.attributes = {attribute.name: attribute for attribute in node.attribute}
 

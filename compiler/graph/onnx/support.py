@@ -10,6 +10,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, defs
 
 from vdla.compiler.graph.onnx.errors import UnsupportedError
 from vdla.compiler.graph.onnx.load import LoadedModel
+from vdla.compiler.graph.onnx.qonnx import DOMAINS
 from vdla.compiler.graph.onnx.structure import node_label
 from vdla.compiler.graph.onnx.values import operator_name
 from vdla.compiler.graph.operators import RECORDS
@@ -19,7 +20,7 @@ _CONSTANT = "Constant"
 _REPLACED = frozenset({"Scatter", "Upsample"})  # by their successors, at import
 _RUNTIME = "com.microsoft"  # the domain of ONNX Runtime's own operators, or its beginning
 _QUANTISED = ("QLinear", "QGemm", "QAttention", "QEmbed", "QOrdered")  # of its format QOperator
-_OF_ALL_QDQ = 21  # the first opset whose QuantizeLinear has 4 and 16 bits
+_QCDQ = "export the network with these, or with QuantizeLinear and DequantizeLinear (QCDQ)"
 _MAPS = "values are tensors, sequences and optionals, not maps"
 _REASONS = {
     ("ai.onnx.preview.training", "Gradient"): "models are run, not trained: nothing differentiates a graph",
@@ -63,12 +64,14 @@ def why_unsupported(domain: str, op: str) -> str:
 def _why_unknown(domain: str, op: str) -> str:
     """Why an operator of a foreign domain cannot run; of ONNX Runtime's own, what to do."""
     unknown = f"operators of the domain {domain} are unknown"
+    if domain in DOMAINS:
+        return f"of QONNX's operators BipolarQuant, IntQuant, Quant and Trunc run, not {op}; {_QCDQ}"
     if not domain.startswith(_RUNTIME):
         return unknown
+    if domain == _RUNTIME:
+        unknown = f"{op} of ONNX Runtime is not among its operators that run"
     if op.startswith(_QUANTISED):
         return f"{unknown}; quantise the float model with quant_format=QuantFormat.QDQ instead of QOperator"
-    if op in ("QuantizeLinear", "DequantizeLinear"):
-        return f"{unknown}; quantise a model of opset {_OF_ALL_QDQ} or later, whose own operators have these types"
     return f"{unknown}; save the model without the extended optimisations of ONNX Runtime (ORT_ENABLE_BASIC)"
 
 

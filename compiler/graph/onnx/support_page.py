@@ -22,6 +22,23 @@ _DOMAINS = {
     "ai.onnx.preview.training": "Operators of training (`ai.onnx.preview.training`)",
 }
 
+_FOREIGN = {
+    "com.microsoft": "Operators of ONNX Runtime (`com.microsoft`)",
+    "qonnx.custom_op.general": "Operators of QONNX (`qonnx.custom_op.general`, `onnx.brevitas`)",
+    "com.amd.quark": "Operators of AMD Quark (`com.amd.quark`)",
+}
+_REMARKS = {
+    "Attention": "without past keys and values",
+    "DynamicQuantizeLSTM": "its data stay float32",
+    "MatMulNBits": "4 and 8 bits, without g_idx",
+    "MultiHeadAttention": "with queries, keys and values of three dimensions, without past ones",
+    "QLinearAveragePool": "channels before the image",
+    "QLinearGlobalAveragePool": "channels before the image",
+    "Quant": "on integers up to 8 bits, half to even; else float32",
+    "SkipLayerNormalization": "without mean and inv_std_var",
+    "SkipSimplifiedLayerNormalization": "without mean and inv_std_var",
+}
+
 _INTRODUCTION = """\
 # ONNX operators
 
@@ -44,7 +61,10 @@ one at import. A node runs as
   arithmetic;
 - **kernels of others**: a model of tables as matrix products, gathered leaves of trees and
   element-wise operators, except on strings;
-- its **definition**: ONNX's own, by other operators.
+- its **definition**: ONNX's own, by other operators;
+- **others**: operators of other domains are replaced at import by those of ONNX that compute the
+  same. A quantised one becomes the float operator between `DequantizeLinear` and `QuantizeLinear`,
+  of which the compiler makes an operator of integers.
 
 A model with a node that runs in none of these ways is refused; the error lists all such nodes with
 the reason.
@@ -72,6 +92,16 @@ def _page() -> Iterator[str]:
         yield f"\n## {title}\n\n{count} of {len(versions)} run.\n"
         yield "| operator | runs as | fusion | opsets of its versions | remark |\n|---|---|---|---|---|"
         yield from rows
+    yield from _foreign()
+
+
+def _foreign() -> Iterator[str]:
+    """The operators of domains of which onnx has no schemas."""
+    for domain, title in _FOREIGN.items():
+        ops = [op.removeprefix(f"{domain}.") for op in sorted(UPGRADES) if op.rpartition(".")[0] == domain]
+        yield f"\n## {title}\n\n{len(ops)} run.\n"
+        yield "| operator | runs as | remark |\n|---|---|---|"
+        yield from (f"| `{op}` | others | {_REMARKS.get(op, '')} |" for op in ops)
 
 
 def _versions(domain: str) -> Mapping[str, list[int]]:

@@ -22,7 +22,7 @@ from onnx import (
     shape_inference,
 )
 
-from vdla.compiler.graph.graph import OPSET
+from vdla.compiler.graph.graph import OPSET, Array
 from vdla.compiler.graph.onnx.errors import OnnxError
 from vdla.compiler.graph.onnx.infer import has_short_vectors
 from vdla.compiler.graph.onnx.inline import inlined
@@ -30,6 +30,7 @@ from vdla.compiler.graph.onnx.load import LoadedModel
 from vdla.compiler.graph.onnx.old_node import OldNode
 from vdla.compiler.graph.onnx.structure import check_nodes
 from vdla.compiler.graph.onnx.upgrades import UPGRADES
+from vdla.compiler.graph.onnx.values import array_of
 
 OLDEST = 6
 _ML_OPSET = 4  # opset 5 removes tree ensembles of older models; the other operators are the same
@@ -67,7 +68,7 @@ def upgrade_model(loaded: LoadedModel) -> LoadedModel:
     model = ModelProto()
     model.ir_version = IR_VERSION
     model.graph.CopyFrom(loaded.model.graph)
-    upgrader = _Upgrader(functions, _types(loaded))
+    upgrader = _Upgrader(functions, _types(loaded), loaded.weights)
     upgrader.graph(model.graph, versions)
     used = {domain for domain in versions if domain and not any(key[0] == domain for key in functions)}
     used |= upgrader.domains
@@ -123,14 +124,22 @@ def _constant_types(nodes: Iterable[NodeProto]) -> dict[str, TypeProto]:
     return found
 
 
+def _constant_values(nodes: Iterable[NodeProto]) -> dict[str, Array]:
+    constants = (node for node in nodes if node.op_type == "Constant" and len(node.attribute) == 1)
+    return {node.output[0]: array_of(node.attribute[0].t) for node in constants if node.attribute[0].HasField("t")}
+
+
 class _Upgrader:
-    def __init__(self, functions: _Functions, types: Mapping[str, TypeProto]) -> None:
-        self.functions, self.types = functions, dict(types)
+    def __init__(
+        self, functions: _Functions, types: Mapping[str, TypeProto], constants: Mapping[str, Array] | None = None
+    ) -> None:
+        self.functions, self.types, self.constants = functions, dict(types), dict(constants or {})
         self.domains: set[str] = set()
 
     def graph(self, graph: GraphProto, versions: Mapping[str, int], depth: int = 0) -> None:
         """Upgrades the nodes of a graph in place."""
         self.types |= _tensor_types(graph.initializer)
+        self.constants |= {tensor.name: array_of(tensor) for tensor in graph.initializer}
         made = self.nodes(graph.node, versions, depth)
         copies = [NodeProto.FromString(node.SerializeToString()) for node in made]
         del graph.node[:]
@@ -140,6 +149,7 @@ class _Upgrader:
         """The nodes, each upgraded or replaced by the body of its function."""
         nodes = list(nodes)
         self.types |= _constant_types(nodes)
+        self.constants |= _constant_values(nodes)
         if depth > _DEPTH:
             raise OnnxError(f"functions of the model must not call themselves, got more than {_DEPTH} nested calls")
         return [made for node in nodes for made in self._node(node, versions, depth)]
@@ -160,7 +170,7 @@ class _Upgrader:
         if not upgrades:
             return [node]
         upgrade = upgrades.get(_since(node.op_type, domain, versions.get(domain, 1)))
-        return [node] if upgrade is None else upgrade(OldNode(node, self.types))
+        return [node] if upgrade is None else upgrade(OldNode(node, self.types, self.constants))
 
 
 @cache

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 from onnx import NodeProto
 
+from vdla.compiler.graph.onnx.microsoft import MICROSOFT
 from vdla.compiler.graph.onnx.old_node import OldNode, Upgrade
+from vdla.compiler.graph.onnx.qonnx import QONNX
 from vdla.compiler.graph.onnx.upgrades_of_networks import IMAGES, NETWORKS
 
 # --- attributes that became inputs ----------------------------------------------------------------
@@ -161,7 +163,7 @@ OPSET_6: Mapping[str, Mapping[int, Upgrade]] = {
     "Dropout": {6: _dropout_of_opset_6},
 }
 
-_TABLES = (PARAMETERS, IMAGES, NETWORKS, OPSET_6)
+_TABLES = (PARAMETERS, IMAGES, NETWORKS, OPSET_6, MICROSOFT, QONNX)
 
 UPGRADES: Mapping[str, Mapping[int, Upgrade]] = {
     op: {since: upgrade for table in _TABLES for since, upgrade in table.get(op, {}).items()}
