@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime's own operators, of the domain com.microsoft, by ONNX's.
 
 Quantised operators become the float operator between DequantizeLinear and QuantizeLinear, of which

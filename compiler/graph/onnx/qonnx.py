@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operators of QONNX, and Quark's extended quantisation, by ONNX's.
 
 A Quant of at most 8 bits becomes QuantizeLinear and DequantizeLinear, of which

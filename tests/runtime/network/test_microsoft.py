@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators of the domain com.microsoft against ONNX Runtime, compiled for the CPU."""
 
 import numpy as np

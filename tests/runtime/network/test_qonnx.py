@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators of QONNX against the formulas that QONNX publishes, compiled for the CPU."""
 
 import re
