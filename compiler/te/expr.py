@@ -71,10 +71,9 @@ class _PythonOperators:
         name = ufunc.__name__
         if name in _REFLECTED and method == "__call__" and len(inputs) == 2 and inputs[0] is not self:
             return getattr(self, _REFLECTED[name])(np.asarray(inputs[0])[()])
-        from vdla.compiler import te
-
-        ours = {"absolute": "abs", "power": "pow"}.get(name, name)
-        hint = f"te.{ours} takes it" if hasattr(te, ours) else "te has functions of elements"
+        ours = {"absolute": "abs", "power": "pow", "rint": "round"}.get(name, name)
+        known = (*ir.SCALAR_FUNCTIONS, "maximum", "minimum")
+        hint = f"te.{ours} takes it" if ours in known else f"te has {', '.join(known)}"
         raise TeError(f"np.{name}: operand must be an array, got an element of a tensor ({hint})")
 
     def __array_function__(self, function: Callable[..., Any], *rest: Any) -> Any:  # noqa: ANN401

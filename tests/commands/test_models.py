@@ -196,7 +196,7 @@ def test_a_network_that_takes_too_long_is_stopped(model: str, capsys: Capture) -
     ("--input {wide}", "run: model digits: image must be float32 [1, 1, 8, 8], or several of them in the first "
      "dimension, got float32 [1, 1, 8, 9]"),
     ("--input {ints}", "run: model digits: image must be float32 [1, 1, 8, 8], or several of them in the first "
-     "dimension, got int8 [1, 1, 8, 8]"),
+     "dimension, got int8 [1, 1, 8, 8] (image.astype(\"float32\") converts it)"),
     ("--image {text}", "{text}: file must be an image, got cannot identify image file {text!r}"),
     ("--image {png} --std 0", "run: model digits: --std must differ from 0, got 0"),
     ("--image {png} --mean 1 2", "run: model digits: --mean must have 1 or 1 numbers, got 2"),
