@@ -7,6 +7,8 @@ and padding is zero. Products are added in float64, which is exact.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,7 +27,7 @@ def conv_sums(
     image = pad_image(window, _exact(x, x_zero_point), 0)
     terms = np.stack(list(by_tap(window, image)), axis=2)  # [N, C, taps, places...]
     kernels = _exact(weight).reshape(group, len(weight) // group, -1)
-    total = np.matmul(kernels, terms.reshape(len(x), group, kernels.shape[2], -1))
+    total = np.matmul(kernels, terms.reshape(len(x), group, kernels.shape[2], prod(window.places)))
     return _with_bias(total.reshape(len(x), len(weight), *window.places), bias)
 
 

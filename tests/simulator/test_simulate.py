@@ -69,7 +69,8 @@ def test_errors_name_tensor_rule_and_value():
     assert message(with_(inp=np.zeros((1, 2), np.int8))) == (
         f"tensor inp: shape must be {program.tensor('inp').shape}, got (1, 2)"
     )
-    assert message(with_(inp=arrays["inp"].astype(np.int32))) == "tensor inp: dtype must be int8, got int32"
+    hint = '(inp.astype("int8") converts it)'
+    assert message(with_(inp=arrays["inp"].astype(np.int32))) == f"tensor inp: dtype must be int8, got int32 {hint}"
     assert message(with_(inp=np.full_like(arrays["inp"], 8))) == "tensor inp: values must be from -8 to 7, got 8"
 
 

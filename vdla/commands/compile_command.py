@@ -120,7 +120,7 @@ def _refuse_other_files(name: str) -> None:
         usage = "a model (vdla compile MODEL.onnx -o MODEL.vdla), or an operator (vdla compile --list)"
         raise CommandError(f"compile: the first word must be {usage}, got none")
     path = Path(name)
-    content = path.open("rb").read(16) if path.is_file() else None
+    content = path.read_bytes()[:16] if path.is_file() else None
     if path.is_file() or file_kind(name) is not None:
         raise CommandError(f"compile: the model must be an .onnx file, got {described(name, content)}")
     if path.suffix:

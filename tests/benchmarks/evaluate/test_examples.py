@@ -83,6 +83,6 @@ def test_without_pages_the_error_says_what_to_do(tmp_path: Path, monkeypatch: py
     with pytest.raises(examples.ExampleError, match=r"^evaluate: the pages of the examples must be in .*, got none; "):
         examples.pages()
     (tmp_path / "extension-lost.md").write_text("nothing")
-    text = r"^evaluate: page extension-lost.md must write lost.py, got none$"
+    text = r"^evaluate: page extension-lost.md must show lost.py, got none$"
     with pytest.raises(examples.ExampleError, match=text):
         examples.write_file("lost", tmp_path)

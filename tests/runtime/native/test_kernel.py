@@ -179,8 +179,9 @@ def test_wrong_types_dtypes_and_shapes_are_refused(axpy: Kernel) -> None:
     a, b = arrays()
     refuses(axpy, "axpy: b must be a numpy array, got list", a, [1.0])
     refuses(axpy, "axpy: a must be a numpy array, got NoneType", None, b)
-    refuses(axpy, "axpy: b must have the dtype float32, got float64", a, b.astype(np.float64))
-    refuses(axpy, "axpy: a must have the dtype float32, got >f4", a.astype(">f4"), b)
+    for name, given, arguments in (("b", "float64", (a, b.astype(np.float64))), ("a", ">f4", (a.astype(">f4"), b))):
+        hint = f'({name}.astype("float32") converts it)'
+        refuses(axpy, f"axpy: {name} must have the dtype float32, got {given} {hint}", *arguments)
     refuses(axpy, "axpy: a must have the shape (6, 4), got (4, 6)", a.reshape(4, 6), b)
     refuses(axpy, "axpy: a must have the shape (6, 4), got (24,)", a.reshape(-1), b)
     refuses(axpy, "axpy: a must have the shape (6, 4), got (0, 4)", a[:0], b)
@@ -229,7 +230,8 @@ def test_contradictory_symbolic_extents_are_refused(grow: Kernel) -> None:
     refuses(grow, "grow: a must have the shape (n, 4) = (6, 4) with n = 6, got (6, 5)", wide, b)
     refuses(grow, "grow: c must have the shape (n + 1, 4) = (7, 4) with n = 6, got (6, 4)", a, b, out=np.zeros_like(a))
     refuses(grow, "grow: b must be a numpy array, got int", a, 3)
-    refuses(grow, "grow: b must have the dtype float32, got int64", a, b.astype(np.int64))
+    hint = '(b.astype("float32") converts it)'
+    refuses(grow, f"grow: b must have the dtype float32, got int64 {hint}", a, b.astype(np.int64))
 
 
 def test_empty_outputs_are_refused() -> None:

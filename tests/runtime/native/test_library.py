@@ -66,7 +66,7 @@ def test_library_kernels_are_called_like_built_ones(path: Path) -> None:
     a, b = random.random((6, 4), F32), random.random((6, 4), F32)
     np.testing.assert_array_equal(library.kernel("axpy")(a, b), expected(a, b))
     np.testing.assert_array_equal(library.kernel("grow")(a, b)[:6], expected(a, b))
-    with pytest.raises(NativeError, match=r"^axpy: b must have the dtype float32, got float64$"):
+    with pytest.raises(NativeError, match=r"^axpy: b must have the dtype float32, got float64 \(b\.astype"):
         library.kernel("axpy")(a, b.astype(np.float64))
     with pytest.raises(NativeError, match=r"^axpy: c must not overlap another argument, got memory of a$"):
         library.kernel("axpy")(a, b, out=a)
