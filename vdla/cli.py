@@ -152,13 +152,18 @@ def _unknown(word: str, parser: argparse.ArgumentParser) -> str:
     option = word.split("=")[0]
     known = [string for action in parser._actions for string in action.option_strings]
     if option.startswith("-"):
-        return f"unknown option {option}{_not_here(option, known) or did_you_mean(option, known)}"
+        renamed = f" (did you mean {_RENAMED[option]}?)" if _RENAMED.get(option) in known else ""
+        return f"unknown option {option}{renamed or _not_here(option, known) or did_you_mean(option, known)}"
     if word.endswith((".npy", ".npz")) and "--input" in known:
         return f"unexpected argument {word} (did you mean --input {word}?)"
     return f"unexpected argument {word}"
 
 
 _OF_COMPILATION = ("--preset", "--target", "--config")
+
+
+_RENAMED = {"--data": "--calibration", "--keep-float": "--float", "--svg": "--picture"}
+"""Earlier words of options."""
 
 
 def _not_here(option: str, known: Sequence[str]) -> str:

@@ -91,7 +91,7 @@ def test_an_extension_that_applies_nowhere_is_a_finding(source: str, capsys: Cap
     [
         (["--layers", "again.py:three"], "again.py:three: the function must return a tensor, a definition, or two of "),
         (["--accuracy"], "evaluate: --accuracy must have --model, got layers\n"),
-        (["--data", "x.npy"], "evaluate: --data must be left out without --accuracy, got files\n"),
+        (["--calibration", "x.npy"], "evaluate: --calibration must be left out without --accuracy, got files\n"),
         (["--layers", "C99"], "workload: name must be one of C1, C2, "),
         (["--layers", "C3-C1"], "evaluate: a range of layers must be as C1-C12, D1-D9 or CT1-CT3, got C3-C1\n"),
         (["--layers", "mine.py"], "evaluate: FILE.py must be followed by the name of a function, as mine.py:NAME, "),

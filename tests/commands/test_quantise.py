@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_model_table_and_picture(folder: Path, capsys: Capture) -> None:
-    words = ["quantise", "digits.onnx", "--data", "images.npy", "--keep-float", "conv1", "--svg", "layers.svg"]
+    words = ["quantise", "digits.onnx", "--calibration", "images.npy", "--float", "conv1", "--picture", "layers.svg"]
     assert main(words) == OK
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].split() == ["digits"]
@@ -57,8 +57,8 @@ def test_several_files_are_batches(folder: Path, capsys: Capture) -> None:
     np.savez("a.npz", image=images[:50])
     np.savez("b.npz", image=images[50:])
     words = ["quantise", "digits.onnx", "--fast", "--method", "minmax"]
-    assert main([*words, "--data", "a.npz", "b.npz", "-o", "two.onnx"]) == OK
-    assert main([*words, "--data", "images.npy", "-o", "one.onnx"]) == OK
+    assert main([*words, "--calibration", "a.npz", "b.npz", "-o", "two.onnx"]) == OK
+    assert main([*words, "--calibration", "images.npy", "-o", "one.onnx"]) == OK
     assert onnx.load("one.onnx").graph == onnx.load("two.onnx").graph
 
 
@@ -71,7 +71,7 @@ def test_notes_and_warnings_follow_the_table(capsys: Capture) -> None:
         made.graph.initializer.append(onnx.numpy_helper.from_array(value.astype(np.float32), name))
     onnx.save(made, "channels.onnx")
     np.save("x.npy", np.linspace(-1, 1, 16, dtype=np.float32).reshape(1, 1, 4, 4))
-    assert main(["quantise", "channels.onnx", "--data", "x.npy", "--fast"]) == OK
+    assert main(["quantise", "channels.onnx", "--calibration", "x.npy", "--fast"]) == OK
     *_, note, warning, last = capsys.readouterr().out.splitlines()
     assert note == "y: the weight scale of output 0 of 3 is raised so that bias and sums fit into int32"
     assert warning.startswith("warning: y: 0.0 dB in channel 2 of dimension 1, where the whole has ")

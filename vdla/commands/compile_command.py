@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--schedule FILE": "write the scheduled loop nest as text there",
         },
     )
-    add_machine_arguments(parser)
+    add_machine_arguments(parser, "--preset")  # --target may be a CPU or GPU as well
     add_model_arguments(parser)
 
 

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
-            "--data FILE...": "samples for --accuracy: .npy of one input, or .npz of inputs by name",
+            "--calibration FILE...": "samples for --accuracy: .npy of one input, or .npz of inputs by name",
             "--part NAME": "the FPGA (default that of the preset's board)",
             "--area": "synthesise, about a minute for each machine",
             "--all": "show every reason",
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         if arguments.accuracy is not None:
             show("accuracy", 0, 1)
-            options = (arguments.accuracy, arguments.data, arguments.seed)
+            options = (arguments.accuracy, arguments.calibration, arguments.seed)
             job = accuracy_job("evaluate", arguments.model, *options)
             verdict = with_accuracy(verdict, job)
     _write(arguments, verdict)
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse options before the work starts."""
-    if arguments.data and arguments.accuracy is None:
+    if arguments.calibration and arguments.accuracy is None:
         raise CommandError("evaluate: --data must be left out without --accuracy, got files")
     if arguments.accuracy is not None and not arguments.model:
         raise CommandError("evaluate: --accuracy must have --model, got layers")

@@ -20,10 +20,10 @@ DEFAULT_PRESET = "pynq_z1"
 MODEL_SUFFIX = ".json"  # of a file that --dram takes
 
 
-def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
-    """--preset, --config and --extension."""
+def add_machine_arguments(parser: argparse.ArgumentParser, words: str = "--preset --target") -> None:
+    """--preset, which is --target as well where a command has no other one, --config, --extension."""
     options = {
-        "--preset NAME": f"the machine, by name (default {DEFAULT_PRESET}; vdla config lists them)",
+        f"{words} NAME": f"the machine, by name (default {DEFAULT_PRESET}; vdla config lists them)",
         "--config FILE": "the machine as JSON, like vdla config NAME --json",
     }
     add_options(parser.add_mutually_exclusive_group(), options)

@@ -40,6 +40,7 @@ _TYPES: Mapping[str, Callable[[str], Any]] = {
 
 _COMPLETIONS = {
     "--preset": "vdla.hardware.config:PRESETS",
+    "--target": "vdla.hardware.config:PRESETS",
     "--for": "vdla.hardware.config:PRESETS",
     "preset": "vdla.hardware.config:PRESETS",
     "--part": "vdla.hardware.fpga.parts:PARTS",

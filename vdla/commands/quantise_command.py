@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 _MOST_DB = 60.0  # in the chart: beyond it, errors are those of float32 for all purposes
 
 EXAMPLES = """\
-  vdla quantise model.onnx --data images.npy       writes model_int8.onnx
+  vdla quantise model.onnx --calibration images.npy       writes model_int8.onnx
   vdla quantise model.onnx --data a.npz b.npz      inputs by name, in batches
-  vdla quantise model.onnx --data images.npy --method percentile
-  vdla quantise model.onnx --data images.npy --keep-float conv1 --svg layers.svg
+  vdla quantise model.onnx --calibration images.npy --method percentile
+  vdla quantise model.onnx --calibration images.npy --float conv1 --picture layers.svg
 """
 
 
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the data, how it is quantised, where the results go."""
     add_options(parser, {"model MODEL": "the float model, an .onnx file"})
     parser.add_argument(
-        "--data", type=Path, nargs="+", required=True, metavar="FILE",
+        "--calibration", type=Path, nargs="+", required=True, metavar="FILE",
         help="calibration data: .npy of one input, or .npz of inputs by name",
     )  # fmt: skip
     add_options(
@@ -44,11 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "-o --output FILE": "file of the result (MODEL_int8.onnx)",
             "--method METHOD = mse": "minmax, percentile, mse (default) or entropy",
-            "--keep-float LAYER...": "layers that stay float",
+            "--float NODE...": "layers that stay float",
             "--per-tensor": "one scale for each weight",
             "--equalise": "balance the channels of consecutive layers",
             "--fast": "do not measure what each layer costs alone",
-            "--svg FILE": "draw the layers",
+            "--picture FILE.svg": "draw the layers",
         },
     )
 
@@ -59,24 +59,24 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.runtime.network.quantise import quantise
 
     path = arguments.output or arguments.model.with_name(f"{arguments.model.stem}_int8.onnx")
-    for option, file in (("--output", path), ("--svg", arguments.svg)):
+    for option, file in (("--output", path), ("--picture", arguments.picture)):
         if file is not None:
             require_folder("quantise", option, file)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QuantiseWarning)  # the report has its own
         made = quantise(
             str(arguments.model),
-            calibration=[calibration_data(file) for file in arguments.data],
+            calibration=[calibration_data(file) for file in arguments.calibration],
             method=arguments.method,
-            keep_float=arguments.keep_float,
+            keep_float=arguments.float,
             per_channel=not arguments.per_tensor,
             equalise_layers=arguments.equalise,
         )
     made.save(path)
     report = made.report(sensitivity=not arguments.fast)
     output().print(layer_table(report))
-    if arguments.svg is not None:
-        write_text(arguments.svg, layer_chart(report))
+    if arguments.picture is not None:
+        write_text(arguments.picture, layer_chart(report))
     for text in (*report.notes, *(f"warning: {warning}" for warning in report.warnings)):
         print(text)
     print(f"{path}: {len(made.layers)} layers quantised")

@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--json": "write JSON to FILE, or to standard output in place of tables",
         },
     )
-    add_machine_arguments(parser)
+    add_machine_arguments(parser, "--preset")
     add_dram_arguments(parser)
     add_kernel_arguments(parser)
     add_grid_arguments(parser)
