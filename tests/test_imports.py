@@ -270,7 +270,8 @@ ROOMS: dict[str, str] = {
         "benchmarks.harness charts runtime.studies runtime.checks"
     ),
     "commands.board": (
-        "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis commands"
+        "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis "
+        "commands"
     ),
 }
 
