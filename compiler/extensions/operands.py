@@ -111,7 +111,7 @@ def operands_of(where: str, config: Config, extension: DeclaredStep, unit: str) 
 def _state_ports(
     where: str, config: Config, extension: DeclaredStep, unit: str, taken: Mapping[str, Port]
 ) -> tuple[StatePort, ...]:
-    """The states of a step, each with an index that no other operand has."""
+    """The states of a step, each with an index register that no other operand uses."""
     buffers = extension.behaviour.buffers
     reads = [(name, scope) for name, scope in extension.scopes.items() if isinstance(scope, State)]
     for name, state in (*reads, *((tensor.name, state) for state, tensor in extension.updates.items())):

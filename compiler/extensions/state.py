@@ -124,7 +124,7 @@ def state_ports(
         index = None
         if state.rows > 1 and not whole:
             if not left:
-                rule = f"state {state.name} must have an index that no other operand has"
+                rule = f"state {state.name} must have an index register that no other operand uses"
                 raise ExtensionError(f"{where}: {rule}, got none of acc, src and wgt left")
             index = left.pop(0)
         ports.append(StatePort(state.of_machine(unit), index, operand, whole, state in written))

@@ -67,11 +67,11 @@ def _label(stmt: ir.Stmt) -> str:
     return "a store"
 
 
-def check_new_name(where: str, name: str, taken: Names, freed: tuple[str, ...]) -> None:
-    """Refuse a name that is no identifier or is in use; the loops `freed` are replaced."""
+def check_new_name(where: str, name: str, names: Names, replaced: tuple[str, ...]) -> None:
+    """Refuse a name that is no identifier or is in use; names of `replaced` loops may be reused."""
     if not isinstance(name, str) or not name.isidentifier():
         raise ScheduleError(f"{where}: a loop name must be an identifier, got {name!r}")
-    if name in taken and name not in freed:
+    if name in names and name not in replaced:
         raise ScheduleError(f"{where}: a loop name must be new in the function, got {name}")
 
 

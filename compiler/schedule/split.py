@@ -77,13 +77,13 @@ def _split_extents(
 
 def _split_names(fn: ir.Function, where: str, loop: str, names: tuple[str, str] | None) -> tuple[str, str]:
     """The names of the two loops: as given, else `<loop>_o` and `<loop>_i`."""
-    taken = used_names(fn)
+    names_in_use = used_names(fn)
     if names is None:
-        return taken.fresh(f"{loop}_o", loop), taken.fresh(f"{loop}_i", loop)
+        return names_in_use.fresh(f"{loop}_o", loop), names_in_use.fresh(f"{loop}_i", loop)
     if not isinstance(names, tuple | list) or len(names) != 2 or names[0] == names[1]:
         raise ScheduleError(f"{where}: names must be two different names, got {names}")
     for name in names:
-        check_new_name(where, name, taken, (loop,))
+        check_new_name(where, name, names_in_use, (loop,))
     return names[0], names[1]
 
 
@@ -113,10 +113,10 @@ def _fuse_two(fn: ir.Function, outer: str, inner: str, name: str | None) -> tupl
     if one.body is not two:
         raise ScheduleError(f"{where}: {inner} must be the only statement inside {outer}, got {content_text(one)}")
     _check_fusable(where, one, two)
-    taken = used_names(fn)
+    names_in_use = used_names(fn)
     if name is not None:
-        check_new_name(where, name, taken, (outer, inner))
-    fresh = taken.fresh(f"{outer}_{inner}", outer) if name is None else name
+        check_new_name(where, name, names_in_use, (outer, inner))
+    fresh = names_in_use.fresh(f"{outer}_{inner}", outer) if name is None else name
     if not isinstance(two.extent, int):
         raise ScheduleError(f"{where}: the extent of {inner} must be a number, got {extent_text(two.extent)}")
     if isinstance(one.extent, int) and one.extent * two.extent > MAX_ITERATIONS:

@@ -106,12 +106,12 @@ def _collect_scalars(
     whole = {dim.expr for dim in dims if isinstance(dim, Value)}
     stages = [stage for unit in units for stage in unit.stages]
     found = dict.fromkeys((*symbols_of(dims), *(symbol for stage in stages for symbol in _stage_symbols(stage))))
-    taken = {axis_name(name) for stage in stages for name in _stage_axes(stage)}
-    taken |= {name for stage in stages for name in stage.names} | {tensor.name for tensor in inputs}
+    names_in_use = {axis_name(name) for stage in stages for name in _stage_axes(stage)}
+    names_in_use |= {name for stage in stages for name in stage.names} | {tensor.name for tensor in inputs}
     for symbol in found:
         if ir.Var(symbol) not in whole:
             raise TeError(f"{where}: symbol {symbol} must be a whole dimension of an input or output, got none")
-        if symbol in taken:
+        if symbol in names_in_use:
             raise TeError(f"{where}: symbol {symbol} must have a unique name, got a tensor or block axis of that name")
     return tuple(found)
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The space of tiles for forms of an operator: everything that fits the buffers, each choice once.
 
-Sizes need not divide extents: the last tile is what is left, so a size also says how much is stored
-after the last computation. Virtual threads are dealt the iterations of one tile loop, which has at
-least as many; without them, the loop is the innermost that iterates. Strips have equal rows.
+Sizes need not divide extents: the last tile holds the remainder, so a size also determines
+how much is stored after the last computation. Virtual threads are dealt the iterations of one tile
+loop, which has at least as many; without them, the loop is the innermost that iterates. Strips have
+equal rows.
 """
 
 from __future__ import annotations

@@ -181,8 +181,8 @@ def chain_tensors(
             role = "weight" if all(parameter in link.weights for link, parameter in users) else "input"
         link, parameter = users[0]
         tensors.append(tensor_of(tensor, link.function.buffers[parameter], role, link.layouts.get(parameter, "")))
-        for other, its in users[1:]:
-            _check_same(name, tensor, link.function.buffers[parameter], other.function.buffers[its])
+        for other, argument in users[1:]:
+            _check_same(name, tensor, link.function.buffers[parameter], other.function.buffers[argument])
     made = {tensor.name: tensor for tensor in tensors}
     for whole, parts in joined.items():
         made[whole] = _whole(name, whole, [made[part] for part in parts], made.get(whole), whole in outputs)

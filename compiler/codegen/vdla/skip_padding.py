@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leaves out computation on padding: GEMMs and VECTORs do not read entries that change no result.
 
-A convolution multiplies the zeros around its image like any pixel: a fifth of the work of a 3x3
-kernel on 7x7 pixels. Padding is known here, since a LOAD writes it. An operation that reads padding
-is cut into rectangles of its two loops in which the same micro-ops read it, and these micro-ops are
-left out. Results do not change: sums are of integers, and a maximum is not below its other
-elements.
+A convolution multiplies its padding zeros like any pixel: a fifth of the work of a 3x3 kernel on
+7x7 pixels. Padding is known here, since a LOAD writes it. An operation that reads padding is cut
+into rectangles of its two loops in which the same micro-ops read it, and these micro-ops are left
+out. Results do not change: sums are of integers, and a maximum is not below its other elements.
 """
 
 from __future__ import annotations
@@ -140,9 +139,9 @@ class _Columns:
         tiles, forms, offsets = (
             column[loads].tolist() for column in (self.tile[:, 0], self.ops.form, self.ops.offsets[:, 0])
         )
-        for row, its, form, offset in zip(loads, tiles, forms, offsets, strict=True):
-            if its != tile:
-                tile, held = its, -1 - self.entries[its]  # a number for each size of an empty tile
+        for row, loaded_tile, form, offset in zip(loads, tiles, forms, offsets, strict=True):
+            if loaded_tile != tile:
+                tile, held = loaded_tile, -1 - self.entries[loaded_tile]  # a number for each size of an empty tile
             key = held, form, offset
             if key not in known:
                 before = np.full(self.entries[tile], _DATA, np.int64) if held < 0 else self.contents[held]

@@ -126,7 +126,7 @@ def staged(config, **changes):
         ),
         (
             reading(COUNT),
-            "extension read: state count must have an index that no other operand has, "
+            "extension read: state count must have an index register that no other operand uses, "
             "got none of acc, src and wgt left",
         ),
         (
