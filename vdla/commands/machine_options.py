@@ -21,7 +21,7 @@ MODEL_SUFFIX = ".json"  # of a file that --dram takes
 
 
 def add_machine_arguments(parser: argparse.ArgumentParser, words: str = "--preset --target") -> None:
-    """--preset, which is --target as well where a command has no other one, --config, --extension."""
+    """--preset, which is --target too where a command has no other, --config and --extension."""
     options = {
         f"{words} NAME": f"the machine, by name (default {DEFAULT_PRESET}; vdla config lists them)",
         "--config FILE": "the machine as JSON, like vdla config NAME --json",

@@ -7,11 +7,12 @@ Quantised operators become the float operator between DequantizeLinear and Quant
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from onnx import NodeProto, helper
 
+from vdla.compiler.graph.onnx.foreign import ForeignOperator
 from vdla.compiler.graph.onnx.old_node import OldNode, Upgrade
 
 # --- quantised operators --------------------------------------------------------------------------
@@ -363,34 +364,51 @@ def _mask(old: OldNode, mask: str, masked: float) -> str:
     return old.value("Where", [shown, *limits])
 
 
-_TABLE: Mapping[str, Callable[[OldNode], list[NodeProto]]] = {
-    "Attention": _attention,
-    "BiasGelu": _gelu("none"),
-    "DequantizeLinear": _as_onnx,
-    "DynamicQuantizeMatMul": _dynamic_quantize_matmul,
-    "DynamicQuantizeLSTM": _dynamic_quantize_lstm,
-    "EmbedLayerNormalization": _embed_layer_normalization,
-    "FastGelu": _gelu("tanh"),
-    "FusedConv": _fused_conv,
-    "FusedGemm": _fused_gemm,
-    "FusedMatMul": _fused_matmul,
-    "Gelu": _gelu("none"),
-    "MatMulIntegerToFloat": _matmul_integer_to_float,
-    "MatMulNBits": _matmul_n_bits,
-    "MultiHeadAttention": _multi_head_attention,
-    "QGemm": _q_gemm,
-    "QLinearAdd": _of_two("Add"),
-    "QLinearAveragePool": _q_average_pool,
-    "QLinearConcat": _q_concat,
-    "QLinearGlobalAveragePool": _q_average_pool,
-    "QLinearLeakyRelu": _of_one("LeakyRelu", alpha=0.01),
-    "QLinearMul": _of_two("Mul"),
-    "QLinearSigmoid": _of_one("Sigmoid"),
-    "QLinearSoftmax": _q_softmax,
-    "QuantizeLinear": _as_onnx,
-    "QuickGelu": _quick_gelu,
-    "SkipLayerNormalization": _skip_normalization,
-    "SkipSimplifiedLayerNormalization": _skip_normalization,
+_ONE = "X X_scale X_zero_point? Y_scale Y_zero_point?"
+_TWO = "A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?"
+_TABLE: Mapping[str, ForeignOperator] = {
+    "Attention": ForeignOperator(
+        _attention, "input weights bias? mask_index? past? attention_bias? past_sequence_length?", "num_heads"
+    ),
+    "BiasGelu": ForeignOperator(_gelu("none"), "A B"),
+    "DequantizeLinear": ForeignOperator(_as_onnx, "x x_scale x_zero_point?"),
+    "DynamicQuantizeMatMul": ForeignOperator(_dynamic_quantize_matmul, "A B b_scale b_zero_point? bias?"),
+    "DynamicQuantizeLSTM": ForeignOperator(
+        _dynamic_quantize_lstm,
+        "X W R B? sequence_lens? initial_h? initial_c? P? W_scale W_zero_point R_scale R_zero_point",
+        "hidden_size",
+    ),
+    "EmbedLayerNormalization": ForeignOperator(
+        _embed_layer_normalization,
+        "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?",
+    ),
+    "FastGelu": ForeignOperator(_gelu("tanh"), "X bias?"),
+    "FusedConv": ForeignOperator(_fused_conv, "X W B? Z?"),
+    "FusedGemm": ForeignOperator(_fused_gemm, "A B C?"),
+    "FusedMatMul": ForeignOperator(_fused_matmul, "A B"),
+    "Gelu": ForeignOperator(_gelu("none"), "X"),
+    "MatMulIntegerToFloat": ForeignOperator(
+        _matmul_integer_to_float, "A B a_scale b_scale a_zero_point? b_zero_point? bias?"
+    ),
+    "MatMulNBits": ForeignOperator(_matmul_n_bits, "A B scales zero_points? g_idx? bias?", "K N block_size"),
+    "MultiHeadAttention": ForeignOperator(
+        _multi_head_attention,
+        "query key? value? bias? key_padding_mask? attention_bias? past_key? past_value? ...",
+        "num_heads",
+    ),
+    "QGemm": ForeignOperator(_q_gemm, "A a_scale a_zero_point? B b_scale b_zero_point? C? y_scale? y_zero_point?"),
+    "QLinearAdd": ForeignOperator(_of_two("Add"), _TWO),
+    "QLinearAveragePool": ForeignOperator(_q_average_pool, _ONE),
+    "QLinearConcat": ForeignOperator(_q_concat, "Y_scale Y_zero_point X X_scale X_zero_point ..."),
+    "QLinearGlobalAveragePool": ForeignOperator(_q_average_pool, _ONE),
+    "QLinearLeakyRelu": ForeignOperator(_of_one("LeakyRelu", alpha=0.01), _ONE),
+    "QLinearMul": ForeignOperator(_of_two("Mul"), _TWO),
+    "QLinearSigmoid": ForeignOperator(_of_one("Sigmoid"), _ONE),
+    "QLinearSoftmax": ForeignOperator(_q_softmax, _ONE),
+    "QuantizeLinear": ForeignOperator(_as_onnx, "x y_scale y_zero_point?"),
+    "QuickGelu": ForeignOperator(_quick_gelu, "X"),
+    "SkipLayerNormalization": ForeignOperator(_skip_normalization, "input skip gamma beta? bias?"),
+    "SkipSimplifiedLayerNormalization": ForeignOperator(_skip_normalization, "input skip gamma bias?"),
 }
 MICROSOFT: Mapping[str, Mapping[int, Upgrade]] = {f"com.microsoft.{op}": {0: made} for op, made in _TABLE.items()}
 """The expansions; onnx has no schemas of the domain, of which 0 is the version."""

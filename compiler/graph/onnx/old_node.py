@@ -36,12 +36,20 @@ class OldNode:
 
     def take(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  of any type of attributes
         """An attribute's value, which the new node does not have."""
-        attribute = self.attributes.pop(name, None)
-        return default if attribute is None else helper.get_attribute_value(attribute)
+        value = self.peek(name, default)
+        self.attributes.pop(name, None)
+        return value
 
     def peek(self, name: str, default: Any) -> Any:  # noqa: ANN401  of any type of attributes
-        """An attribute's value, which the new node keeps."""
-        return helper.get_attribute_value(self.attributes[name]) if name in self.attributes else default
+        """An attribute's value, which the new node keeps; it has the type of a scalar default."""
+        if name not in self.attributes:
+            return default
+        value = helper.get_attribute_value(self.attributes[name])
+        kinds = {int: (int,), float: (int, float), bytes: (bytes,)}.get(type(default))
+        if kinds is not None and not isinstance(value, kinds):
+            what = {int: "an integer", float: "a number", bytes: "a string"}[type(default)]
+            raise self.refuse(f"have {what} as {name}, got {value!r}")
+        return value
 
     def set(self, name: str, value: Any) -> None:  # noqa: ANN401
         """Give the new node an attribute."""

@@ -8,12 +8,13 @@ adds the zero point after it rounds, QONNX before: with an odd zero point they d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from onnx import NodeProto
 
 from vdla.compiler.graph.graph import Array
+from vdla.compiler.graph.onnx.foreign import ForeignOperator
 from vdla.compiler.graph.onnx.old_node import OldNode, Upgrade
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
@@ -45,7 +46,7 @@ _Parameters = tuple[str, str, int]
 def _parameters(old: OldNode, scale: Array, zero: Array, dtype: np.dtype[np.int8 | np.uint8]) -> _Parameters | None:
     """The parameters as QuantizeLinear takes them; None where it does not."""
     rank, limits = old.rank(old.input(0)), np.iinfo(dtype)
-    shape = np.broadcast_shapes(scale.shape, zero.shape)
+    shape = _common_shape(old, scale, zero)
     long = [axis for axis, extent in enumerate(shape) if extent != 1]
     if len(long) > 1 or (long and rank != len(shape)) or not (scale > 0).all():
         return None
@@ -54,6 +55,18 @@ def _parameters(old: OldNode, scale: Array, zero: Array, dtype: np.dtype[np.int8
     flat = (-1,) if long else ()
     each = [np.broadcast_to(value, shape).reshape(flat) for value in (scale.astype(np.float32), zero.astype(dtype))]
     return old.constant(each[0], "scale"), old.constant(each[1], "zero_point"), long[0] if long else 1
+
+
+def _common_shape(old: OldNode, one: Array, other: Array) -> tuple[int, ...]:
+    """The shape to which two parameters broadcast."""
+    try:
+        shape = np.broadcast_shapes(one.shape, other.shape)
+    except ValueError:
+        shape = (0,)
+    if 0 in shape:
+        got = f"{list(one.shape)} and {list(other.shape)}"
+        raise old.refuse(f"have parameters with elements, of shapes that broadcast, got {got}")
+    return shape
 
 
 def _on_integers(
@@ -102,10 +115,11 @@ def _trunc(old: OldNode) -> list[NodeProto]:
         step = 2.0 ** (_number(old, 3, "bit width") - _number(old, 4, "bit width of the result"))
         y = _rounded(old, old.value("Div", [y, _float(old, step)]), mode)
         return old.final("Mul", [old.value("Sub", [y, zero]), scale])
-    scales = old.constants.get(scale), old.constants.get(old.input(4))
-    if scales[0] is None or scales[1] is None:
-        raise old.refuse("have constant scales")
-    steps = old.constant(np.exp2(np.rint(np.log2(scales[1] / scales[0]))).astype(np.float32), "steps")
+    one, other = old.constants.get(scale), old.constants.get(old.input(4))
+    if one is None or other is None or not (one > 0).all() or not (other > 0).all():
+        raise old.refuse("have constant positive scales")
+    _common_shape(old, one, other)
+    steps = old.constant(np.exp2(np.rint(np.log2(other / one))).astype(np.float32), "steps")
     low, high = _limits(_number(old, 5, "bit width of the result"), signed, narrow)
     y = old.value("Clip", [old.value("Div", [y, steps]), _float(old, low), _float(old, high)])
     y = old.value("Sub", [_rounded(old, y, mode), old.value("Div", [zero, steps])])
@@ -126,10 +140,14 @@ def _mode(old: OldNode, default: str) -> str:
     return str(mode)
 
 
+_MOST_BITS = 32
+
+
 def _number(old: OldNode, place: int, what: str) -> float:
     value = old.constants.get(old.input(place))
-    if value is None or value.size != 1 or value.reshape(()) < 1:
-        raise old.refuse(f"have one constant {what} of at least 1, got {old.input(place) or 'none'}")
+    if value is None or value.size != 1 or not 1 <= value.reshape(()) <= _MOST_BITS:
+        got = "none" if value is None else value.tolist()
+        raise old.refuse(f"have one constant {what} from 1 to {_MOST_BITS}, got {got}")
     return float(value.reshape(()))
 
 
@@ -156,14 +174,15 @@ def _extended(old: OldNode) -> list[NodeProto]:
     return old.final(old.node.op_type.removeprefix("Extended"), old.node.input)
 
 
-_TABLE: Mapping[str, Callable[[OldNode], list[NodeProto]]] = {
-    "BipolarQuant": _bipolar_quant,
-    "IntQuant": _quant,
-    "Quant": _quant,
-    "Trunc": _trunc,
+_TABLE: Mapping[str, ForeignOperator] = {
+    "BipolarQuant": ForeignOperator(_bipolar_quant, "x scale"),
+    "IntQuant": ForeignOperator(_quant, "x scale zero_point bit_width"),
+    "Quant": ForeignOperator(_quant, "x scale zero_point bit_width"),
+    "Trunc": ForeignOperator(_trunc, "x scale zero_point in_bit_width out_scale_or_bit_width out_bit_width?"),
 }
+_EXTENDED = ForeignOperator(_extended, "x scale zero_point?")
 _QUARK = ("ExtendedDequantizeLinear", "ExtendedQuantizeLinear")
 QONNX: Mapping[str, Mapping[int, Upgrade]] = {
     **{f"{domain}.{op}": {0: made} for domain in DOMAINS for op, made in _TABLE.items()},
-    **{f"com.amd.quark.{op}": {0: _extended} for op in _QUARK},
+    **{f"com.amd.quark.{op}": {0: _EXTENDED} for op in _QUARK},
 }

@@ -152,8 +152,8 @@ def test_a_network_of_few_bits_runs_on_integers(bits):
             {"rounding_mode": "NEAR"},
             "have a rounding_mode of ROUND, HALF_EVEN, CEIL, FLOOR, UP, DOWN, HALF_UP, HALF_DOWN, got NEAR",
         ),
-        ([number(1), number(0), number([4, 4])], {}, "have one constant bit width of at least 1, got c2"),
-        ([number(1), number(0)], {}, "have one constant bit width of at least 1, got none"),
+        ([number(1), number(0), number([4, 4])], {}, "have one constant bit width from 1 to 32, got [4.0, 4.0]"),
+        ([number(1), number(0)], {}, "have the input bit_width, got none"),
     ],
 )
 def test_refusals(inputs, attributes, message):
