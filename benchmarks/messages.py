@@ -4,7 +4,8 @@
 The table is in messages.txt. A line that begins with `$ ` is a command line without `vdla`, one
 that begins with `>>> ` an expression; the line below is the message, where "..." is any text.
 
-- `without_remedy` counts the cases whose message is another one;
+- `unexpected` counts the cases whose message is another one;
+- `without_remedy` counts those whose message has neither the rule that was broken nor what to do;
 - `tracebacks` counts the commands that end in an internal error, and the calls that raise an error
   which is no `vdla.Error`.
 """
@@ -31,6 +32,10 @@ from vdla.commands import BAD_INPUT
 from vdla.support.progress import Progress, silent
 
 _COMMAND, _CALL = "$ ", ">>> "
+_REMEDY = re.compile(
+    r"must|did you mean|see vdla|no such (file|folder)|first: |converts it|takes it|reads it|pip install"
+)
+"""What a message has that says how to go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,8 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
             rows.append(_row(case))
     figures = {
         "cases": float(len(rows)),
-        "without_remedy": float(sum(not row["expected"] for row in rows)),
+        "unexpected": float(sum(not row["expected"] for row in rows)),
+        "without_remedy": float(sum(_REMEDY.search(row["message"]) is None for row in rows)),
         "tracebacks": float(sum(row["traceback"] for row in rows)),
     }
     receipt = {"versions": versions("numpy", "onnx"), "seed": seed, "command": "vdla bench messages"}

@@ -270,7 +270,9 @@ def _guarded(run: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401  
     except (ExtensionError, LayerError):
         raise
     except SyntaxError as error:
-        raise ExtensionError(f"{error.filename}:{error.lineno}: {error.msg}") from None
+        raise ExtensionError(
+            f"{error.filename}:{error.lineno}: file must be Python, got a syntax error: {error.msg}"
+        ) from None
     except Exception as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == home]
         text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"

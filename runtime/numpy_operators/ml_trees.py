@@ -23,11 +23,14 @@ _COMPARE: Mapping[str, Callable[[Array, Array], Array]] = {
     "BRANCH_EQ": np.equal,
     "BRANCH_NEQ": np.not_equal,
 }
+_MOST_TARGETS = 1 << 20
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
 def _scores(ensemble: TreeEnsemble, x: Array, targets: int, aggregate: str) -> Array:
     """[N, targets]: the votes of all trees, aggregated."""
+    if targets > _MOST_TARGETS:
+        raise ValueError(f"targets must be at most {_MOST_TARGETS}, got {targets}")
     votes: list[list[list[float]]] = [[[] for _ in range(targets)] for _ in x]
     for root in ensemble.roots:
         for row, leaf in enumerate(_leaves(ensemble, x, root)):
@@ -40,12 +43,15 @@ def _scores(ensemble: TreeEnsemble, x: Array, targets: int, aggregate: str) -> A
 def _leaves(ensemble: TreeEnsemble, x: Array, root: int) -> Array:
     """The leaf of each row in a tree."""
     place = np.full(len(x), root)
-    while (active := np.flatnonzero(place >= 0)).size:
+    for _ in range(len(ensemble.branches) + 1):
+        active = np.flatnonzero(place >= 0)
+        if not active.size:
+            return ~place
         for node in np.unique(place[active]):
             rows = active[place[active] == node]
             branch = ensemble.branches[int(node)]
             place[rows] = np.where(_holds(branch, x[rows, branch.feature]), branch.if_true, branch.if_false)
-    return ~place
+    raise ValueError("every walk through a tree must end, got one that comes back to a node")
 
 
 def _holds(branch: Branch, values: Array) -> Array:

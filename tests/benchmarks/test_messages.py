@@ -11,7 +11,7 @@ from vdla.commands import COMMANDS
 def test_every_case_gives_its_sentence():
     result = messages.run()
     assert [row["words"] for row in result.rows if not row["expected"] or row["traceback"]] == []
-    assert result.figures == {"cases": len(result.rows), "without_remedy": 0, "tracebacks": 0}
+    assert result.figures == {"cases": len(result.rows), "unexpected": 0, "without_remedy": 0, "tracebacks": 0}
     assert len(result.rows) >= 200
 
 
@@ -36,4 +36,4 @@ def test_other_messages_and_internal_errors_are_counted(monkeypatch):
         MessageCase("1 / 0", False, "ZeroDivisionError: division by zero"),
     ]
     monkeypatch.setattr(messages, "cases", lambda: iter(table))
-    assert messages.run().figures == {"cases": 4, "without_remedy": 2, "tracebacks": 2}
+    assert messages.run().figures == {"cases": 4, "unexpected": 2, "without_remedy": 2, "tracebacks": 2}

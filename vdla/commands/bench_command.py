@@ -54,6 +54,7 @@ _MUST_BE_ZERO = (
     "one_sided",
     "bitserial_error",
     "crashes",
+    "unexpected",
     "without_remedy",
     "tracebacks",
     "failed",

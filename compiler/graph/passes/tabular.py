@@ -11,16 +11,14 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from vdla.compiler.graph.attributes import GraphError
-from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
+from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
+from vdla.compiler.graph.passes.expansion import Expansion, UnsuitableError
 from vdla.compiler.graph.passes.fold_constants import InferNode
 from vdla.compiler.graph.passes.tree_tables import TreeTables, tree_tables
-from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite
+from vdla.compiler.graph.rewriting import Replacement, rewrite
 from vdla.support.tree_ensemble import TreeEnsemble, either, older_tree_ensemble, tree_ensemble
 
 _DOMAIN = "ai.onnx.ml"
@@ -30,10 +28,6 @@ _MOST_KEYS = 64  # of a LabelEncoder that compares each element with all keys
 _MOST_WEIGHTS = 1 << 24
 
 
-class _UnsuitableError(GraphError):
-    """A node that stays as it is."""
-
-
 def expand_tabular(graph: Graph, infer: InferNode) -> Graph:
     """The graph with tensor operators in place of those of tables, where they have some."""
 
@@ -41,99 +35,35 @@ def expand_tabular(graph: Graph, infer: InferNode) -> Graph:
         expand = EXPANSIONS.get(node.op.removeprefix(f"{_DOMAIN}."))
         if expand is None or not node.op.startswith(_DOMAIN):
             return None
-        expansion = _Expansion(graph, node, infer)
+        expansion = _TabularExpansion(graph, node, infer)
         try:
             results = expand(expansion)
-        except _UnsuitableError:
-            return None
+        except (UnsuitableError, ArithmeticError, LookupError, TypeError, ValueError):
+            return None  # attributes that contradict each other: the function of NumPy says so at a run
         return expansion.replacement(results)
 
     return rewrite(graph, (rule,))
 
 
-@dataclass(eq=False)
-class _Expansion:
-    """The nodes that take the place of one."""
-
-    graph: Graph
-    node: Node
-    infer: InferNode
-    nodes: list[Node] = field(default_factory=list)
-    constants: dict[str, Array] = field(default_factory=dict)
-    types: dict[str, ValueType] = field(default_factory=dict)
-
-    def attribute(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  an attribute of any type
-        return self.node.attributes.get(name, default)
-
-    def type_of(self, name: str) -> TensorType:
-        kind = self.types.get(name) or self.graph.types.get(name)
-        if not isinstance(kind, TensorType) or kind.shape is None:
-            raise _UnsuitableError
-        return kind
-
-    def constant(self, value: Array) -> str:
-        name = fresh_name(self.graph, f"{self.node.outputs[0] or self.node.outputs[1]}_c{len(self.constants)}")
-        self.constants[name] = value
-        self.types[name] = TensorType("str" if value.dtype == object else value.dtype.name, value.shape)
-        return name
-
-    def floats(self, *values: float) -> str:
-        """A constant of one float32, or a row of several."""
-        return self.constant(np.array(values if len(values) != 1 else values[0], np.float32))
-
-    def integers(self, *values: int) -> str:
-        return self.constant(np.array(values, np.int64))
-
-    def add(self, op: str, *inputs: str, kind: TensorType | None = None, **attributes: Any) -> str:  # noqa: ANN401
-        """The result of a new node; its type is inferred where it is not stated."""
-        name = fresh_name(
-            self.graph, f"{self.node.outputs[0] or self.node.outputs[1]}_{op.rpartition('.')[2]}{len(self.nodes)}"
-        )
-        node = Node(op, inputs, (name,), attributes, self.node.name)
-        self.nodes.append(node)
-        known = {**self.graph.types, **self.types, name: TensorType("float32", None)}
-        self.types |= {name: kind} if kind else self.infer(node, known, {**self.graph.constants, **self.constants})
-        self.type_of(name)
-        return name
-
-    def cast(self, name: str, dtype: str) -> str:
-        return name if self.type_of(name).dtype == dtype else self.add("Cast", name, to=dtype)
-
-    def replacement(self, results: Sequence[str]) -> Replacement:
-        """The new nodes; the last ones have the outputs of the old node."""
-        made = {name for node in self.nodes for name in node.outputs}
-        pairs = [(old, new) for old, new in zip(self.node.outputs, results, strict=True) if old]
-        names = {new: old for old, new in pairs if new in made}
-        types = {names.get(name, name): kind for name, kind in self.types.items()}
-        renamed = {old: new for old, new in pairs if names.get(new) != old}
-        nodes = tuple(
-            replace(
-                node,
-                inputs=tuple(names.get(name, name) for name in node.inputs),
-                outputs=tuple(names.get(name, name) for name in node.outputs),
-            )
-            for node in self.nodes
-        )
-        return Replacement(nodes, self.constants, types, renamed)
-
-    # --- parts shared by models -------------------------------------------------------------------
+class _TabularExpansion(Expansion):
+    """The nodes of a model of tables: the parts that models share."""
 
     def rows(self, dtype: str = "float32") -> str:
         """The data as [N, features]; a vector is one row."""
         x = self.node.inputs[0]
         if self.type_of(x).dtype == "str":
-            raise _UnsuitableError
+            raise UnsuitableError
         if len(self.type_of(x).shape or ()) == 1:
             x = self.add("Reshape", x, self.integers(1, -1))
         if len(self.type_of(x).shape or ()) != 2:
-            raise _UnsuitableError
+            raise UnsuitableError
         return self.cast(x, dtype)
 
     def width(self, rows: str) -> int:
         """The features of rows."""
         extent = (self.type_of(rows).shape or ())[-1]
         if not isinstance(extent, int):
-            raise _UnsuitableError
+            raise UnsuitableError
         return extent
 
     def linear(self, rows: str, weights: Array, offsets: Array | None) -> str:
@@ -154,7 +84,7 @@ class _Expansion:
                 return self.add("Sigmoid", scores)
             case "SOFTMAX_ZERO":
                 return self._softmax_of_others_than_0(scores)
-        raise _UnsuitableError
+        raise UnsuitableError
 
     def _softmax_of_others_than_0(self, scores: str) -> str:
         zero, one, axis = self.floats(0.0), self.floats(1.0), self.integers(1)
@@ -192,7 +122,7 @@ class _Expansion:
 # --- linear models --------------------------------------------------------------------------------
 
 
-def _linear_scores(e: _Expansion, targets: int | None) -> tuple[str, int]:
+def _linear_scores(e: _TabularExpansion, targets: int | None) -> tuple[str, int]:
     rows = e.rows()
     coefficients, offsets = np.array(e.attribute("coefficients"), np.float32), e.attribute("intercepts")
     count = targets or len(coefficients) // e.width(rows)
@@ -200,12 +130,12 @@ def _linear_scores(e: _Expansion, targets: int | None) -> tuple[str, int]:
     return e.linear(rows, weights, np.array(offsets) if offsets else None), count
 
 
-def _linear_regressor(e: _Expansion) -> Sequence[str]:
+def _linear_regressor(e: _TabularExpansion) -> Sequence[str]:
     scores, _ = _linear_scores(e, e.attribute("targets", 1))
     return [e.transformed(scores, e.attribute("post_transform", "NONE"))]
 
 
-def _linear_classifier(e: _Expansion) -> Sequence[str]:
+def _linear_classifier(e: _TabularExpansion) -> Sequence[str]:
     """One score of two classes is that of the second; the first has what is left."""
     scores, count = _linear_scores(e, None)
     transform = e.attribute("post_transform", "NONE")
@@ -220,7 +150,7 @@ def _linear_classifier(e: _Expansion) -> Sequence[str]:
 # --- support vector machines ----------------------------------------------------------------------
 
 
-def _kernel(e: _Expansion, rows: str, vectors: Array) -> str:
+def _kernel(e: _TabularExpansion, rows: str, vectors: Array) -> str:
     """[N, vectors]: the kernel of the rows with each support vector."""
     gamma, offset, degree = e.attribute("kernel_params") or (0.0, 0.0, 0.0)
     kind = e.attribute("kernel_type", "LINEAR")
@@ -235,7 +165,7 @@ def _kernel(e: _Expansion, rows: str, vectors: Array) -> str:
     return e.add("Tanh", moved) if kind == "SIGMOID" else e.add("Pow", moved, e.floats(degree))
 
 
-def _svm_regressor(e: _Expansion) -> Sequence[str]:
+def _svm_regressor(e: _TabularExpansion) -> Sequence[str]:
     """Without support vectors the coefficients are those of a linear model."""
     count, weights = e.attribute("n_supports", 0), np.array(e.attribute("coefficients"), np.float64)
     rows, rho = e.rows(), np.array(e.attribute("rho"), np.float64)[:1]
@@ -249,7 +179,7 @@ def _svm_regressor(e: _Expansion) -> Sequence[str]:
     return [e.transformed(scores, e.attribute("post_transform", "NONE"))]
 
 
-def _svm_classifier(e: _Expansion) -> Sequence[str]:
+def _svm_classifier(e: _TabularExpansion) -> Sequence[str]:
     """Every pair of classes votes by its decision; scores are decisions, or probabilities of two.
 
     Without support vectors the coefficients are those of a linear model for each class.
@@ -261,7 +191,7 @@ def _svm_classifier(e: _Expansion) -> Sequence[str]:
         scores = e.add("Add", _kernel(e, rows, weights), e.floats(e.attribute("rho")[0]))
         return [e.labels(e.best(scores)), e.transformed(scores, transform)]
     if e.attribute("prob_a") and classes > 2:
-        raise _UnsuitableError
+        raise UnsuitableError
     decisions = _decisions(e, rows, counts)
     places = e.best(_votes(e, decisions, classes))
     if e.attribute("prob_a"):
@@ -275,7 +205,7 @@ def _svm_classifier(e: _Expansion) -> Sequence[str]:
     return [e.labels(places), e.transformed(scores, transform)]
 
 
-def _decisions(e: _Expansion, rows: str, counts: Sequence[int]) -> str:
+def _decisions(e: _TabularExpansion, rows: str, counts: Sequence[int]) -> str:
     """[N, pairs of classes]: the decision functions, positive for the first class of a pair.
 
     Row r of the coefficients weighs the vectors of a class against the r-th of the other classes.
@@ -292,7 +222,7 @@ def _decisions(e: _Expansion, rows: str, counts: Sequence[int]) -> str:
     return e.linear(_kernel(e, rows, vectors), of_pairs, np.array(e.attribute("rho"), np.float64))
 
 
-def _votes(e: _Expansion, decisions: str, classes: int) -> str:
+def _votes(e: _TabularExpansion, decisions: str, classes: int) -> str:
     """[N, classes]: the pairs that decide for a class."""
     pairs = list(itertools.combinations(range(classes), 2))
     gained, base = np.zeros((classes, len(pairs))), np.zeros(classes)
@@ -306,11 +236,11 @@ def _votes(e: _Expansion, decisions: str, classes: int) -> str:
 # --- trees ----------------------------------------------------------------------------------------
 
 
-def _tree_scores(e: _Expansion, ensemble: TreeEnsemble, targets: int, aggregate: str, dtype: str) -> str:
+def _tree_scores(e: _TabularExpansion, ensemble: TreeEnsemble, targets: int, aggregate: str, dtype: str) -> str:
     """[N, targets]: the votes of all trees, aggregated."""
     tables = tree_tables(ensemble, dtype)
     if tables is None or len(tables.leaf) * targets > _MOST_WEIGHTS:
-        raise _UnsuitableError
+        raise UnsuitableError
     places = _leaf_places(e, tables, len(ensemble.roots), dtype)
     absent = {"MIN": np.inf, "MAX": -np.inf}.get(aggregate, 0.0)
     votes = _leaf_votes(ensemble, targets, aggregate, absent, dtype)
@@ -326,13 +256,13 @@ def _tree_scores(e: _Expansion, ensemble: TreeEnsemble, targets: int, aggregate:
     return scores
 
 
-def _leaf_places(e: _Expansion, tables: TreeTables, trees: int, dtype: str) -> str:
+def _leaf_places(e: _TabularExpansion, tables: TreeTables, trees: int, dtype: str) -> str:
     rows = e.rows(dtype)
     arrays = [tables.feature, tables.threshold, tables.successor]
     if tables.nan_passes.any():
         arrays.append(tables.nan_passes)
-    if tables.feature.max(initial=0) >= e.width(rows):
-        raise _UnsuitableError
+    if tables.feature.min(initial=0) < 0 or tables.feature.max(initial=0) >= e.width(rows):
+        raise UnsuitableError
     kind = TensorType("int32", ((e.type_of(rows).shape or ())[0], trees))
     operands = map(e.constant, arrays)
     return e.add("vdla.TreeLeaves", rows, *operands, kind=kind, depth=tables.depth, trees=trees)
@@ -348,17 +278,17 @@ def _leaf_votes(ensemble: TreeEnsemble, targets: int, aggregate: str, absent: fl
     return votes.astype(dtype)
 
 
-def _tree_ensemble(e: _Expansion) -> Sequence[str]:
+def _tree_ensemble(e: _TabularExpansion) -> Sequence[str]:
     dtype = e.type_of(e.node.inputs[0]).dtype
     if dtype not in ("float32", "float64"):
-        raise _UnsuitableError
+        raise UnsuitableError
     aggregate = _AGGREGATES[e.attribute("aggregate_function", 1)]
     ensemble = tree_ensemble(e.node.attributes)
     scores = _tree_scores(e, ensemble, e.attribute("n_targets"), aggregate, dtype)
     return [e.transformed(scores, _TRANSFORMS[e.attribute("post_transform", 0)])]
 
 
-def _tree_regressor(e: _Expansion) -> Sequence[str]:
+def _tree_regressor(e: _TabularExpansion) -> Sequence[str]:
     ensemble = older_tree_ensemble(e.node.attributes, "target")
     aggregate, base = e.attribute("aggregate_function", "SUM"), either(e.node.attributes, "base_values")
     scores = _tree_scores(e, ensemble, e.attribute("n_targets"), aggregate, "float32")
@@ -366,7 +296,7 @@ def _tree_regressor(e: _Expansion) -> Sequence[str]:
     return [e.transformed(whole, e.attribute("post_transform", "NONE"))]
 
 
-def _tree_classifier(e: _Expansion) -> Sequence[str]:
+def _tree_classifier(e: _TabularExpansion) -> Sequence[str]:
     """Votes for one of two classes are the score of the second."""
     ensemble, base = older_tree_ensemble(e.node.attributes, "class"), either(e.node.attributes, "base_values")
     classes, voted = e.class_count(), set(e.attribute("class_ids"))
@@ -385,13 +315,13 @@ def _tree_classifier(e: _Expansion) -> Sequence[str]:
 # --- features -------------------------------------------------------------------------------------
 
 
-def _scaler(e: _Expansion) -> Sequence[str]:
+def _scaler(e: _TabularExpansion) -> Sequence[str]:
     x = e.cast(e.node.inputs[0], "float32")
     moved = e.add("Sub", x, e.floats(*e.attribute("offset", (0.0,))))
     return [e.add("Mul", moved, e.floats(*e.attribute("scale", (1.0,))))]
 
 
-def _normalizer(e: _Expansion) -> Sequence[str]:
+def _normalizer(e: _TabularExpansion) -> Sequence[str]:
     """Rows over their norm, where that is not 0."""
     x = e.cast(e.node.inputs[0], "float32")
     op = {"MAX": "ReduceMax", "L1": "ReduceL1"}.get(e.attribute("norm", "MAX"), "ReduceL2")
@@ -399,7 +329,7 @@ def _normalizer(e: _Expansion) -> Sequence[str]:
     return [e.add("Div", x, e.add("Where", e.add("Equal", size, e.floats(0.0)), e.floats(1.0), size))]
 
 
-def _binarizer(e: _Expansion) -> Sequence[str]:
+def _binarizer(e: _TabularExpansion) -> Sequence[str]:
     x = e.node.inputs[0]
     dtype = e.type_of(x).dtype
     limit = e.attribute("threshold", 0.0)
@@ -408,7 +338,7 @@ def _binarizer(e: _Expansion) -> Sequence[str]:
     return [e.cast(e.add("Greater", wide, threshold), dtype)]
 
 
-def _imputer(e: _Expansion) -> Sequence[str]:
+def _imputer(e: _TabularExpansion) -> Sequence[str]:
     """One value replaced by another, or by one of each feature."""
     x = e.node.inputs[0]
     dtype = e.type_of(x).dtype
@@ -419,7 +349,7 @@ def _imputer(e: _Expansion) -> Sequence[str]:
     return [e.add("Where", missing, e.constant(np.array(new, dtype)), x)]
 
 
-def _feature_vectorizer(e: _Expansion) -> Sequence[str]:
+def _feature_vectorizer(e: _TabularExpansion) -> Sequence[str]:
     parts = []
     for x in e.node.inputs:
         rank = len(e.type_of(x).shape or ())
@@ -428,7 +358,7 @@ def _feature_vectorizer(e: _Expansion) -> Sequence[str]:
     return [e.add("Concat", *parts, axis=1)]
 
 
-def _array_feature_extractor(e: _Expansion) -> Sequence[str]:
+def _array_feature_extractor(e: _TabularExpansion) -> Sequence[str]:
     """Elements along the last axis; a vector is one row."""
     x, places = e.node.inputs
     if len(e.type_of(x).shape or ()) == 1:
@@ -436,18 +366,18 @@ def _array_feature_extractor(e: _Expansion) -> Sequence[str]:
     return [e.add("Gather", x, e.add("Reshape", places, e.integers(-1)), axis=-1)]
 
 
-def _one_hot_encoder(e: _Expansion) -> Sequence[str]:
+def _one_hot_encoder(e: _TabularExpansion) -> Sequence[str]:
     if e.attribute("cats_strings") or not e.attribute("zeros", 1):
-        raise _UnsuitableError
+        raise UnsuitableError
     wide = e.add("Unsqueeze", e.cast(e.node.inputs[0], "int64"), e.integers(-1))
     return [e.cast(e.add("Equal", wide, e.integers(*e.attribute("cats_int64s"))), "float32")]
 
 
-def _label_encoder(e: _Expansion) -> Sequence[str]:
+def _label_encoder(e: _TabularExpansion) -> Sequence[str]:
     """Numbers by numbers; of equal keys the last counts."""
     keys, values = (_numbers(e, name) for name in ("keys", "values"))
     if len(keys) > _MOST_KEYS or np.isnan(keys).any() or keys.dtype.name != e.type_of(e.node.inputs[0]).dtype:
-        raise _UnsuitableError
+        raise UnsuitableError
     default = e.attribute("default_tensor")
     if default is None:
         name, plain = ("default_int64", -1) if values.dtype.kind == "i" else ("default_float", -0.0)
@@ -460,7 +390,7 @@ def _label_encoder(e: _Expansion) -> Sequence[str]:
     return [e.add("Where", known, e.add("Gather", e.constant(values), last), default)]
 
 
-def _numbers(e: _Expansion, name: str) -> Array:
+def _numbers(e: _TabularExpansion, name: str) -> Array:
     """The keys or values of a LabelEncoder."""
     listed = {f"{name}_tensor": None, f"{name}_int64s": np.int64, f"{name}_floats": np.float32}
     for key, dtype in listed.items():
@@ -468,10 +398,10 @@ def _numbers(e: _Expansion, name: str) -> Array:
             array = np.asarray(found, dtype)
             if array.dtype.kind in "if":
                 return array
-    raise _UnsuitableError
+    raise UnsuitableError
 
 
-EXPANSIONS: Mapping[str, Callable[[_Expansion], Sequence[str]]] = {
+EXPANSIONS: Mapping[str, Callable[[_TabularExpansion], Sequence[str]]] = {
     "ArrayFeatureExtractor": _array_feature_extractor,
     "Binarizer": _binarizer,
     "FeatureVectorizer": _feature_vectorizer,

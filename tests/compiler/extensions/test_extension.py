@@ -234,7 +234,7 @@ def test_a_file_extends_a_machine(tmp_path):
         ),
         ("x[b, o]", "x[b, o + 4]", 7, "te.compute acc: index 1 of x must satisfy 0 <= index < 4, got 4 to 7"),
         ("config.batch", "config.bacth", 6, "AttributeError: 'Config' object has no attribute 'bacth'"),
-        ("return vdla", "return (vdla", 8, "'(' was never closed"),
+        ("return vdla", "return (vdla", 8, "file must be Python, got a syntax error: '(' was never closed"),
         (
             "return vdla.Ext",
             "vdla.Ext",
