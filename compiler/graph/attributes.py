@@ -79,15 +79,15 @@ def _onnx_schema(op: str) -> Schema | None:
         return None
     if schema.deprecated:
         return None
-    found = {}
+    attributes: dict[str, AttributeType] = {}
     formal: Any  # the stubs of onnx lack `type.name`
     for key, formal in schema.attributes.items():
         kind = "STRING" if key in DTYPE_ATTRIBUTES else formal.type.name
         known = None if key in DTYPE_ATTRIBUTES or not formal.default_value.name else formal.default_value
-        found[key] = AttributeType(kind, _python(helper, known), formal.required)
-    if any(attribute.kind == "GRAPH" for attribute in found.values()):
-        found[CAPTURES] = AttributeType("INT")
-    return MappingProxyType(found)
+        attributes[key] = AttributeType(kind, _python(helper, known), formal.required)
+    if any(attribute.kind == "GRAPH" for attribute in attributes.values()):
+        attributes[CAPTURES] = AttributeType("INT")
+    return MappingProxyType(attributes)
 
 
 def _python(helper: Any, default: Any) -> Any:  # noqa: ANN401  of onnx, without types

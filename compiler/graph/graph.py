@@ -173,12 +173,12 @@ class Graph:
     @cached_property
     def consumers(self) -> Mapping[str, tuple[Node, ...]]:
         """The nodes that read each value, in order, a node once."""
-        found: dict[str, dict[int, Node]] = {}
+        readers: dict[str, dict[int, Node]] = {}
         for node in self.nodes:
             for name in node.inputs:
                 if name:
-                    found.setdefault(name, {})[id(node)] = node
-        return {name: tuple(nodes.values()) for name, nodes in found.items()}
+                    readers.setdefault(name, {})[id(node)] = node
+        return {name: tuple(nodes.values()) for name, nodes in readers.items()}
 
     def readers(self, name: str) -> int:
         """The number of nodes that read a value, one more if it is an output of the graph."""
@@ -186,10 +186,10 @@ class Graph:
 
     def tensor(self, name: str) -> TensorType:
         """The type of a value that is a tensor."""
-        found = self.types.get(name)
-        if not isinstance(found, TensorType):
-            raise GraphError(f"graph {self.name}: {name} must be a tensor, got {found or 'no such value'}")
-        return found
+        kind = self.types.get(name)
+        if not isinstance(kind, TensorType):
+            raise GraphError(f"graph {self.name}: {name} must be a tensor, got {kind or 'no such value'}")
+        return kind
 
     def constant(self, name: str) -> Array | None:
         """The value of a constant; None for other values and for absent inputs."""

@@ -68,15 +68,15 @@ def _sweep(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:
     renamed: dict[str, str] = {}
     touched: set[int] = set()
     for node in graph.nodes:
-        found = None if id(node) in touched else _first(graph, node, rules, touched)
-        if found is None:
+        replacement = None if id(node) in touched else _first(graph, node, rules, touched)
+        if replacement is None:
             nodes.append(node)
             continue
-        touched.update(map(id, (node, *found.matched)))
-        nodes.extend(found.nodes)
-        constants.update(found.constants)
-        types.update(found.types)
-        renamed.update(found.renamed)
+        touched.update(map(id, (node, *replacement.matched)))
+        nodes.extend(replacement.nodes)
+        constants.update(replacement.constants)
+        types.update(replacement.types)
+        renamed.update(replacement.renamed)
     if not touched:
         return graph
     return _rename(replace(graph, nodes=tuple(nodes), constants=constants, types=types), renamed).pruned
@@ -84,9 +84,9 @@ def _sweep(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:
 
 def _first(graph: Graph, node: Node, rules: Sequence[RewriteRule], touched: set[int]) -> Replacement | None:
     for rule in rules:
-        found = rule(graph, node)
-        if found is not None and touched.isdisjoint(map(id, found.matched)):
-            return found
+        replacement = rule(graph, node)
+        if replacement is not None and touched.isdisjoint(map(id, replacement.matched)):
+            return replacement
     return None
 
 

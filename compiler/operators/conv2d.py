@@ -115,12 +115,12 @@ class ConvGeometry:
         """The lane of an output channel in its block."""
         return (channel if self.is_dense else channel % self.group_outputs) % self.lanes
 
-    def of_channel(self, tensor: te.Tensor, block: te.Value, lane: te.Value, *rest: te.Operand) -> te.Value:
-        """`tensor[channel, *rest]` for the channel of a lane in a block; 0 in padding."""
+    def of_channel(self, tensor: te.Tensor, block: te.Value, lane: te.Value, *indices: te.Operand) -> te.Value:
+        """`tensor[channel, *indices]` for the channel of a lane in a block; 0 in padding."""
         if self.group_outputs % self.lanes == 0 or tensor.shape[0] == self.blocks * self.lanes:
-            return tensor[(block * self.lanes + lane, *rest)]
+            return tensor[(block * self.lanes + lane, *indices)]
         within = block % self.group_blocks * self.lanes + lane
-        element = tensor[(block // self.group_blocks * self.group_outputs + within, *rest)]
+        element = tensor[(block // self.group_blocks * self.group_outputs + within, *indices)]
         return te.select(within < self.group_outputs, element, te.const(0, tensor.dtype))
 
 

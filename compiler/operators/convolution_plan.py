@@ -196,8 +196,8 @@ def _applies(plan: ConvolutionPlan) -> bool:
         case "direct":
             return True
         case "depthwise":
-            one_each = plan.block is None or plan.weight_shape[0] == plan.groups
-            return plan.weight_shape[1] == 1 and same_layout and one_each
+            is_depthwise = plan.block is None or plan.weight_shape[0] == plan.groups
+            return plan.weight_shape[1] == 1 and same_layout and is_depthwise
     plain = (*windows.taps, *windows.strides, *windows.dilations) == (WINDOW, WINDOW, 1, 1, 1, 1)
     return plain and plan.groups == 1 and is_float(plan.dtype) and same_layout
 

@@ -73,8 +73,8 @@ def gather_nd(
         rule = f"the last extent of indices must be at most {len(x.shape) - shared}"
         raise OperatorError(f"gather_nd: {rule}, got {depth}")
     if not same_shape(x.shape[:shared], indices.shape[:shared]):
-        found = f"{shape_text(x.shape)} and {shape_text(indices.shape)}"
-        raise OperatorError(f"gather_nd: the first {shared} extents must be equal, got {found}")
+        shapes = f"{shape_text(x.shape)} and {shape_text(indices.shape)}"
+        raise OperatorError(f"gather_nd: the first {shared} extents must be equal, got {shapes}")
     points = len(indices.shape) - 1
 
     def value(*i: te.Value) -> te.Value:

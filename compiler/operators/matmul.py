@@ -49,8 +49,8 @@ def matmul(a: te.Tensor, b: te.Tensor, bias: te.Tensor | None = None, name: str 
 
     def value(*i: te.Value) -> te.Value:
         *at, m, n = i
-        left = a[(*_batch_index(a, at), m, k)]
-        return te.sum(to_accumulator(left) * to_accumulator(b[(*_batch_index(b, at), k, n)]), axis=k)
+        element = a[(*_batch_index(a, at), m, k)]
+        return te.sum(to_accumulator(element) * to_accumulator(b[(*_batch_index(b, at), k, n)]), axis=k)
 
     return _with_bias(a, bias, (*batch, a.shape[-2], b.shape[-1]), value, result_name(a, where, name))
 
@@ -122,12 +122,12 @@ def _batch_index(tensor: te.Tensor, at: Sequence[te.Value]) -> tuple[te.Operand,
 
 
 def _check_operands(
-    where: str, a: te.Tensor, b: te.Tensor, bias: te.Tensor | None, k: te.Dim, other: te.Dim, features: te.Dim
+    where: str, a: te.Tensor, b: te.Tensor, bias: te.Tensor | None, k: te.Dim, weight_k: te.Dim, features: te.Dim
 ) -> None:
     """Refuse operands whose dtypes or extents do not fit together."""
     check_same_dtype(where, a, b, *([] if bias is None else [bias]))
-    if not same_extent(k, other):
-        text = f"{dim_text(k)} and {dim_text(other)}"
+    if not same_extent(k, weight_k):
+        text = f"{dim_text(k)} and {dim_text(weight_k)}"
         raise OperatorError(f"{where}: both operands must have the same K, got {text}")
     check_bias(where, bias, features)
 

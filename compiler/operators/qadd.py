@@ -48,8 +48,8 @@ def qadd(
     largest = 255 * (abs(first) + abs(second))
 
     def value(*i: te.Value) -> te.Value:
-        left = (te.cast("int32", a[i]) - a_zero_point) * first
-        total = left + (te.cast("int32", b[i]) - b_zero_point) * second
+        term = (te.cast("int32", a[i]) - a_zero_point) * first
+        total = term + (te.cast("int32", b[i]) - b_zero_point) * second
         return requantise(total, factor, y_zero_point, dtype, largest, clip)
 
     return te.compute(a.shape, value, result_name(a, "qadd", name))

@@ -136,8 +136,8 @@ def _sums(
     def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
         y, x = windows.padded_position(0, oh, r), windows.padded_position(1, ow, q)
         block, lane = (k, i) if groups == 1 else (k // groups, k % groups * dot.group + i)
-        left = te.cast("int32", data[n, block, y, x, lane])
-        product = left * te.cast("int32", weight[cb, k, r, q, c, i])
+        element = te.cast("int32", data[n, block, y, x, lane])
+        product = element * te.cast("int32", weight[cb, k, r, q, c, i])
         return te.sum(product, axis=[k, r, q, i], init=None if bias is None else bias[cb * dot.lanes + c])
 
     stages = {OPERATOR: "qconv2d", DATA: data.name, RESCALED: f"{name}_rescaled", RESULT: name}

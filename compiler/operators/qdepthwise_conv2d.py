@@ -107,8 +107,8 @@ def _sums_of_rows(data: te.Tensor, weight: te.Tensor, windows: Window, form: Win
 
     def value(n: te.Value, c: te.Value, y: te.Value, b: te.Value, o: te.Value) -> te.Value:
         column = windows.padded_position(1, b * form.lanes + o, g * form.taps + i)
-        left = te.cast("int32", data[n, c, windows.padded_position(0, y, r), column])
-        return te.sum(left * te.cast("int32", weight[c, r, g, i]), axis=[r, g, i])
+        element = te.cast("int32", data[n, c, windows.padded_position(0, y, r), column])
+        return te.sum(element * te.cast("int32", weight[c, r, g, i]), axis=[r, g, i])
 
     rows, columns = windows.places
     shape = (*data.shape[:2], rows, -(-columns // form.lanes), form.lanes)
@@ -125,8 +125,8 @@ def _sums_of_blocks(
 
     def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
         column = windows.padded_position(1, ow, g * form.taps + i)
-        left = te.cast("int32", data[n, cb, windows.padded_position(0, oh, r), column, c])
-        product = left * te.cast("int32", weight[cb, r, g, c, i])
+        element = te.cast("int32", data[n, cb, windows.padded_position(0, oh, r), column, c])
+        product = element * te.cast("int32", weight[cb, r, g, c, i])
         return te.sum(product, axis=[r, g, i], init=bias[cb * form.lanes + c])
 
     shape = (*data.shape[:2], *windows.places, form.lanes)

@@ -101,7 +101,7 @@ class Choice:
 def choose(
     graph: Graph,
     config: Config,
-    found: AcceleratorCandidates,
+    candidates: AcceleratorCandidates,
     cpu: CpuModel,
     forced: Mapping[str, str] | None = None,
     on_gpu: Mapping[str, float] | None = None,
@@ -116,7 +116,7 @@ def choose(
     return _Choosing(
         graph=graph,
         config=config,
-        found=found,
+        candidates=candidates,
         cpu=cpu,
         forced=forced or {},
         on_gpu=on_gpu or {},
@@ -128,7 +128,7 @@ def choose(
 class _Choosing:
     graph: Graph
     config: Config
-    found: AcceleratorCandidates
+    candidates: AcceleratorCandidates
     cpu: CpuModel
     forced: Mapping[str, str]
     on_gpu: Mapping[str, float]
@@ -136,17 +136,17 @@ class _Choosing:
 
     def __post_init__(self) -> None:
         self.nodes = {node.outputs[0]: node for node in self.graph.nodes}
-        self.times = {name: AcceleratorTime.of(call, self.config) for name, call in self.found.calls.items()}
+        self.times = {name: AcceleratorTime.of(call, self.config) for name, call in self.candidates.calls.items()}
         self.timed: dict[Operator, AcceleratorTime] = {}
         self.on_cpu = {
             n: self.on_gpu.get(n, cpu_seconds(self.graph, self.nodes[n], call.macs, self.cpu))
-            for n, call in self.found.calls.items()
+            for n, call in self.candidates.calls.items()
         }
 
     def run(self) -> Choice:
         """Drops groups that do not pay until all do; times those of which estimates cannot tell."""
         calls: Mapping[str, OperatorCall] = {
-            name: call for name, call in self.found.calls.items() if self._force(name) not in ("cpu", "gpu")
+            name: call for name, call in self.candidates.calls.items() if self._force(name) not in ("cpu", "gpu")
         }
         dropped: dict[str, str] = {}
         while True:
@@ -170,7 +170,7 @@ class _Choosing:
         """Time the programs of operators that are estimated; whether there were any."""
         estimated = [name for name in names if self.times[name].error > 1]
         for name in estimated:
-            operator = self.found.calls[name].operator
+            operator = self.candidates.calls[name].operator
             assert operator is not None and self.count_cycles is not None
             if operator not in self.timed:  # equal layers share an operator
                 self.timed[operator] = AcceleratorTime(seconds_of(self.count_cycles(operator), self.config))
@@ -248,13 +248,13 @@ class _Choosing:
             because = region if region.saved_seconds >= 0 else f"named to run there: {region}"
             return Decision("vdla", because, "--place NODE=cpu", **times)
         if name in dropped:
-            is_join = self.found.calls[name].operator is None
+            is_join = self.candidates.calls[name].operator is None
             more = "more work for each tensor handed over, or --place NODE=vdla"
             change = "other readers of its operands" if is_join else more
             return Decision("cpu", dropped[name], change, **times)
-        if name in self.found.calls:
+        if name in self.candidates.calls:
             return Decision("cpu", "named to stay on the CPU", "leaving out --place", **times)
-        return Decision("cpu", self.found.reasons[name], self._change(node), **times)
+        return Decision("cpu", self.candidates.reasons[name], self._change(node), **times)
 
     def _change(self, node: Node) -> str:
         """What would let the accelerator run a node."""

@@ -94,8 +94,8 @@ class Regions:
         self.views = Views.of(self.graph)
         self.packed: dict[tuple[str, InputLayout], str] = {}  # inputs of regions, each packed once for all of them
         for node in self.graph.nodes:
-            found = self._level(node)
-            self.level.update((name, found) for name in node.outputs if name)
+            level = self._level(node)
+            self.level.update((name, level) for name in node.outputs if name)
 
     def _level(self, node: Node) -> int:
         """The region of a node of the accelerator; of others, the last that they depend on."""
@@ -148,19 +148,19 @@ class Regions:
     def graph_of_regions(self) -> Graph:
         """The graph with a node for each region."""
         members: dict[int, list[Node]] = {}
-        others = []
+        host_nodes = []
         for node in self.graph.nodes:
             if node.outputs[0] in self.calls:
                 members.setdefault(self.level[node.outputs[0]], []).append(node)
             else:
-                others.append(node)
+                host_nodes.append(node)
         made = [self._region(number, nodes) for number, nodes in members.items()]
-        nodes = [*others, *(node for each in made for node in each.nodes)]
+        nodes = [*host_nodes, *(node for region in made for node in region.nodes)]
         constants = dict(self.graph.constants)
         types = dict(self.graph.types)
-        for each in made:
-            constants.update(each.constants)
-            types.update(each.types)
+        for region in made:
+            constants.update(region.constants)
+            types.update(region.types)
         return self.graph.replace(nodes=in_order(nodes), constants=constants, types=types)
 
     def _region(self, number: int, nodes: list[Node]) -> Replacement:
@@ -225,8 +225,8 @@ class _Around:
         known, key = self.regions.packed, (value, layout)
         if key not in known:
             name = f"{packed_name(value)}.{layout.tag}"
-            others = sum(other.startswith(name) for other in known.values())
-            known[key] = f"{name}.{others}" if others else name
+            copies = sum(packed.startswith(name) for packed in known.values())
+            known[key] = f"{name}.{copies}" if copies else name
             self._add(layout.pack(value, known[key], self._dtype(value)), self.before)
         return known[key]
 

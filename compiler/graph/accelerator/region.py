@@ -54,8 +54,8 @@ class AcceleratedRegion:
     @property
     def lines(self) -> tuple[int, ...]:
         """The number of the program's source lines that belong to each node."""
-        found = iter(self.chain.lines)
-        return tuple(next(found) if call.operator else 0 for _, call, _ in self.calls)
+        line_counts = iter(self.chain.lines)
+        return tuple(next(line_counts) if call.operator else 0 for _, call, _ in self.calls)
 
     @property
     def constants(self) -> dict[str, Array]:

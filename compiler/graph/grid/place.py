@@ -76,8 +76,8 @@ class _Choosing:
     def _fixed(self, name: str) -> str | None:
         if name in self.reasons:
             return CPU
-        found = self.forced.get(name) or self.forced.get(self.nodes[name].name)
-        return None if found is None else (GPU if found == GPU else CPU)
+        device = self.forced.get(name) or self.forced.get(self.nodes[name].name)
+        return None if device is None else (GPU if device == GPU else CPU)
 
     # --- the cut
 

@@ -73,10 +73,10 @@ def quantised_result(graph: Graph, node: Node) -> QuantisedResult | None:
     """The result that a QuantizeLinear to int8 makes, without Relu and Clip before it."""
     if node.op != "QuantizeLinear" or graph.tensor(node.outputs[0]).dtype != "int8":
         return None
-    found = parameters(graph, node)
-    if found is None or not found.per_tensor:
+    quantisation = parameters(graph, node)
+    if quantisation is None or not quantisation.per_tensor:
         return None
-    scale, zero_point = found.scale[0], int(found.zero_point[0])
+    scale, zero_point = quantisation.scale[0], int(quantisation.zero_point[0])
     result = QuantisedResult(graph, node.inputs[0], scale, zero_point, (_LOW, _HIGH), (node,))
     while (before := _clipped(result)) is not None:
         result = before

@@ -59,9 +59,9 @@ class LayoutCall:
 
     def lanes(self, name: str) -> int:
         """The lanes of an image in blocks."""
-        found = self._lanes(self.graph.tensor(name))
-        assert found is not None
-        return found
+        lanes = self._lanes(self.graph.tensor(name))
+        assert lanes is not None
+        return lanes
 
     def _lanes(self, kind: TensorType) -> int | None:
         """Those that convolutions of floats and dot products of bytes compute."""

@@ -99,10 +99,10 @@ class MachineNode:
 
     def constant(self, index: int) -> Array:
         """A constant input."""
-        found = self.graph.constant(self.node.inputs[index])
-        if found is None:
+        value = self.graph.constant(self.node.inputs[index])
+        if value is None:
             decline("have constant weights")
-        return found
+        return value
 
     @property
     def multiplier(self) -> Array:
@@ -152,10 +152,10 @@ Layout = TypeVar("Layout", bound=InputLayout)
 def _blocked(operator: Operator, parameter: str, layout: Layout) -> Layout:
     """The layout in the blocks of a parameter of the operator's function."""
     dims = operator.function.buffers[parameter].dims
-    found = replace(layout, block=dims[-1]) if isinstance(layout, PackedLayout) else layout
-    if operator.layouts[parameter].gaps or prod(found.packed_shape) != prod(dims):
+    blocked = replace(layout, block=dims[-1]) if isinstance(layout, PackedLayout) else layout
+    if operator.layouts[parameter].gaps or prod(blocked.packed_shape) != prod(dims):
         decline(f"have channels that fill their blocks without gaps, got {list(dims)} for {list(layout.shape)}")
-    return found
+    return blocked
 
 
 # --- refusals -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from vdla.compiler import templates
 from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, made
 from vdla.compiler.graph.machine.packing import Channels, InputLayout, PackedLayout, PackingNodes, RowTerms
 from vdla.compiler.graph.rewriting import Replacement
-from vdla.compiler.operators.vdla.roles import DATA, OTHER, SCALE
+from vdla.compiler.operators.vdla.roles import DATA, SCALE, SECOND
 from vdla.hardware.numerics import pack_scale, scale_from_float
 
 
@@ -37,7 +37,7 @@ def matmul(at: MachineNode) -> OperatorCall:
     data = PackedLayout(Channels.MATRICES, (*batch, rows, wide), config.batch, config.block_in, conversion=terms)
     inputs: dict[str, tuple[str, InputLayout]] = {
         DATA: (a, data),
-        OTHER: (b, FactorLayout(right, config.block_in, config.block_out, terms)),
+        SECOND: (b, FactorLayout(right, config.block_in, config.block_out, terms)),
     }
     constants = operator.pack_constants(multiplier=float(at.multiplier[0]))
     if at.options["a_zero_point"]:

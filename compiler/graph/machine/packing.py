@@ -138,30 +138,30 @@ class PackedLayout:
                 form = "terms"
         return f"{form}{self.block}"
 
-    def same_bytes(self, other: InputLayout) -> bool:
+    def same_bytes(self, layout: InputLayout) -> bool:
         """Whether both layouts of one tensor have every element at the same place."""
-        if not isinstance(other, PackedLayout) or self.conversion or other.conversion:
+        if not isinstance(layout, PackedLayout) or self.conversion or layout.conversion:
             return False
-        if self.channels is other.channels:
-            return _without_ones(self.packed_shape) == _without_ones(other.packed_shape)
-        if Channels.IMAGE not in (self.channels, other.channels):
-            return self.image == other.image and self.block == other.block
-        if any(extent != 1 for layout in (self, other) for extent in layout.shape[2:]):
+        if self.channels is layout.channels:
+            return _without_ones(self.packed_shape) == _without_ones(layout.packed_shape)
+        if Channels.IMAGE not in (self.channels, layout.channels):
+            return self.image == layout.image and self.block == layout.block
+        if any(extent != 1 for packed in (self, layout) for extent in packed.shape[2:]):
             return False
-        same = (self.shape[:2], self.batch, self.block) == (other.shape[:2], other.batch, other.block)
+        same = (self.shape[:2], self.batch, self.block) == (layout.shape[:2], layout.batch, layout.block)
         images, groups = -(-self.shape[0] // self.batch), -(-self.shape[1] // self.block)
         return same and 1 in (images, groups)  # images before groups of channels, or behind
 
-    def same_heads(self, other: InputLayout) -> bool:
+    def same_heads(self, layout: InputLayout) -> bool:
         """Whether heads and the rows that they are parts of have the same bytes.
 
         Heads are [1, heads, rows, size], rows [1, rows, heads * size].
         """
-        if not isinstance(other, PackedLayout) or self.conversion or other.conversion:
+        if not isinstance(layout, PackedLayout) or self.conversion or layout.conversion:
             return False
-        if (self.batch, self.block) != (other.batch, other.block):
+        if (self.batch, self.block) != (layout.batch, layout.block):
             return False
-        heads, rows = (self, other) if self.channels is Channels.MATRICES else (other, self)
+        heads, rows = (self, layout) if self.channels is Channels.MATRICES else (layout, self)
         known = (heads.channels, rows.channels) == (Channels.MATRICES, Channels.ROWS)
         return known and len(heads.shape) == 4 and heads.shape[-1] % heads.block == 0
 

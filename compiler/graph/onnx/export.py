@@ -48,12 +48,12 @@ def export_model(graph: Graph) -> ModelProto:
     made = _graph(graph, whole=True)
     for output in made.output:
         output.type.CopyFrom(type_proto(graph.types[output.name]))
-    own = sorted({node.domain for node in made.node if node.domain})
+    domains = sorted({node.domain for node in made.node if node.domain})
     for opset in range(_OLDEST, OPSET):
-        model = _model(made, opset, own)
+        model = _model(made, opset, domains)
         if _is_valid(model):
             return model
-    return _model(made, OPSET, own)
+    return _model(made, OPSET, domains)
 
 
 def _model(graph: GraphProto, opset: int, domains: Sequence[str]) -> ModelProto:

@@ -54,9 +54,9 @@ def _set_nodes(graph: GraphProto, nodes: Iterable[NodeProto]) -> None:
 
 
 def _types(graph: GraphProto) -> _Types:
-    found = {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
+    types = {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
     tensors = {t.name: helper.make_tensor_type_proto(t.data_type, tuple(t.dims)) for t in graph.initializer}
-    return {**found, **tensors}
+    return {**types, **tensors}
 
 
 def _definition(node: NodeProto, types: _Types, versions: Mapping[str, int]) -> FunctionProto | None:

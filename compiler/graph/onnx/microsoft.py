@@ -121,8 +121,8 @@ def _dynamic_quantize_lstm(old: OldNode) -> list[NodeProto]:
     """An LSTM of the dequantised weights; its data, which are not quantised, lose nothing."""
     count = 2 if old.peek("direction", b"forward") == b"bidirectional" else 1
     weights = [_float_weight(old, place, first, count) for place, first in ((1, 8), (2, 10))]
-    rest = [old.input(place) for place in range(3, 8)]
-    return old.final("LSTM", [old.input(0), *weights, *rest])
+    optional_inputs = [old.input(place) for place in range(3, 8)]
+    return old.final("LSTM", [old.input(0), *weights, *optional_inputs])
 
 
 def _float_weight(old: OldNode, place: int, first: int, count: int) -> str:

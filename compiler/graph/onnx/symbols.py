@@ -23,11 +23,11 @@ def name_extents(graph: GraphProto, inputs: Collection[str]) -> None:
         for dim in _dims(value.type):
             if dim.HasField("dim_param") and dim.dim_param.strip() in _OPEN:
                 dim.Clear()
-    taken = symbols(graph)
+    names_in_use = symbols(graph)
     for value in graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim if value.name in inputs else ()):
             if dim.WhichOneof("value") is None:
-                dim.dim_param = _free(f"{value.name}.{axis}", taken)
+                dim.dim_param = _free(f"{value.name}.{axis}", names_in_use)
 
 
 def symbols(graph: GraphProto) -> set[str]:
@@ -43,10 +43,10 @@ def forget_symbols(graph: GraphProto, kept: Collection[str]) -> None:
                 dim.Clear()
 
 
-def _free(name: str, taken: set[str]) -> str:
-    while name in taken:
+def _free(name: str, names_in_use: set[str]) -> str:
+    while name in names_in_use:
         name += "_"
-    taken.add(name)
+    names_in_use.add(name)
     return name
 
 

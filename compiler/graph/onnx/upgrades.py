@@ -152,11 +152,11 @@ def _dropout_of_opset_6(old: OldNode) -> list[NodeProto]:
 
 
 _ARITHMETIC = ("Add", "Div", "Mul", "Sub")
-_OTHERS = ("And", "Equal", "Greater", "Less", "Or", "Pow", "Xor")
+_LOGICAL = ("And", "Equal", "Greater", "Less", "Or", "Pow", "Xor")
 
 OPSET_6: Mapping[str, Mapping[int, Upgrade]] = {
     **{name: {6: _broadcast} for name in _ARITHMETIC},
-    **{name: {1: _broadcast} for name in _OTHERS},
+    **{name: {1: _broadcast} for name in _LOGICAL},
     "Gemm": {6: _gemm},
     "BatchNormalization": {6: _batch_normalization},
     "PRelu": {6: _p_relu},

@@ -114,7 +114,7 @@ class _Building:
         results: list[te.Tensor] = []
         for index, name in enumerate(self.graph.outputs):
             tensor = self.tensors[name]
-            shared = tensor.stage is None or any(tensor is other for other in results)
+            shared = tensor.stage is None or any(tensor is result for result in results)
             results.append(operators.identity(tensor, name=f"copy{index}") if shared else tensor)
         return results
 

@@ -176,13 +176,13 @@ def _parsed(call: NodeCall, ranks: Sequence[int]) -> tuple[list[str], str]:
 
 def _extents(call: NodeCall, tensors: Sequence[te.Tensor], terms: Sequence[str]) -> dict[str, int]:
     """The extent of each letter; 1 broadcasts."""
-    found: dict[str, int] = {}
+    extents: dict[str, int] = {}
     for tensor, term in zip(tensors, terms, strict=True):
         if len(term) != len(tensor.shape):
             call.decline(f"have an operand of {len(term)} dimensions for {term or 'a scalar'}")
         for letter, extent in zip(term, tensor.shape, strict=True):
-            found[letter] = max(found.get(letter, 1), extent)
-    return found
+            extents[letter] = max(extents.get(letter, 1), extent)
+    return extents
 
 
 def _sum_of_products(

@@ -126,8 +126,8 @@ def _row_terms(call: NodeCall) -> te.Tensor:
     def value(*i: te.Value) -> te.Value:
         total = sums[i[:-1]] * factor
         share = (total // _UNIT + (i[-1] - depth)) // max(count, 1)
-        rest = total - total // _UNIT * _UNIT
-        term = te.select(i[-1] < depth + count, share, rest)
+        remainder = total - total // _UNIT * _UNIT
+        term = te.select(i[-1] < depth + count, share, remainder)
         return te.select(i[-1] < depth, x[i], te.cast("int8", term))
 
     return te.compute(call.result.extents, value, call.name())

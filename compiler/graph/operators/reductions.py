@@ -92,16 +92,16 @@ def _totals(
     name: str,
 ) -> te.Tensor:
     reverse, exclusive = bool(call.attribute("reverse")), bool(call.attribute("exclusive"))
-    rest = tuple(extent for d, extent in enumerate(x.shape) if d != axis) or (1,)
+    outer = tuple(extent for d, extent in enumerate(x.shape) if d != axis) or (1,)
     flat = len(x.shape) == 1
 
     def element(t: te.Value, i: tuple[te.Value, ...]) -> te.Value:
         return x[t] if flat else x[(*i[:axis], t, *i[axis:])]
 
-    first = te.full(rest, start, x.dtype, f"{name}_start")
+    first = te.full(outer, start, x.dtype, f"{name}_start")
     totals = te.scan(
         x.shape[axis],
-        lambda t, before: te.compute(rest, lambda *i: combine(before[i], element(t, i)), f"{name}_total"),
+        lambda t, before: te.compute(outer, lambda *i: combine(before[i], element(t, i)), f"{name}_total"),
         first,
         reverse=reverse,
     )
@@ -109,11 +109,11 @@ def _totals(
     step = 1 if reverse else -1
 
     def value(*i: te.Value) -> te.Value:
-        others = (te.const(0, "int32"),) if flat else tuple(index for d, index in enumerate(i) if d != axis)
+        outer_indices = (te.const(0, "int32"),) if flat else tuple(index for d, index in enumerate(i) if d != axis)
         if not exclusive:
-            return totals[(i[axis], *others)]
+            return totals[(i[axis], *outer_indices)]
         place = te.clip(i[axis] + step, 0, x.shape[axis] - 1)
-        return te.select(i[axis] == end, te.const(start, x.dtype), totals[(place, *others)])
+        return te.select(i[axis] == end, te.const(start, x.dtype), totals[(place, *outer_indices)])
 
     return te.compute(x.shape, value, name)
 

@@ -36,9 +36,9 @@ def _by_axis(call: NodeCall, given: Sequence[float], default: float) -> list[flo
 
 def _scales(call: NodeCall) -> list[Fraction | float]:
     """The scale of each dimension; a kept aspect ratio has one."""
-    x, found = call.tensor(0), call.constant(_SCALES, "scales")
-    if found is not None and found.size:
-        return list(_by_axis(call, [float(scale) for scale in found], 1.0))
+    x, factors = call.tensor(0), call.constant(_SCALES, "scales")
+    if factors is not None and factors.size:
+        return list(_by_axis(call, [float(factor) for factor in factors], 1.0))
     sizes = call.required(_SIZES, "sizes")
     named, extents = (
         [axis % len(x.shape) for axis in call.attribute("axes", range(len(sizes)))],

@@ -102,8 +102,8 @@ def _element(
         here = _reflected(place, extent, align) if padding == "reflection" else place
         inside += [here >= 0, here <= float(extent - 1)]
         index.append(te.cast("int32", te.clip(here, 0, extent - 1)))
-    found = x[(*image, *index)]
-    return te.select(te.all_of(*inside), found, te.const(0, x.dtype)) if padding == "zeros" else found
+    element = x[(*image, *index)]
+    return te.select(te.all_of(*inside), element, te.const(0, x.dtype)) if padding == "zeros" else element
 
 
 def _col2im(call: NodeCall) -> te.Tensor:

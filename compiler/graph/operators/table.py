@@ -95,8 +95,8 @@ def is_alias(graph: Graph, node: Node) -> bool:
 
 def alias_sources(graph: Graph) -> dict[str, str]:
     """For each value that is an alias, the value whose memory it is."""
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for node in graph.nodes:
         if is_alias(graph, node):
-            found[node.outputs[0]] = found.get(node.inputs[0], node.inputs[0])
-    return found
+            sources[node.outputs[0]] = sources.get(node.inputs[0], node.inputs[0])
+    return sources

@@ -65,9 +65,9 @@ class _Folding:
 
     def nodes(self, nodes: Sequence[Node]) -> Iterator[Node]:
         """The nodes that stay."""
-        for each in nodes:
-            node = self._with_folded_branches(each) if each.op == "If" else each
-            if node is not each or not self.news.isdisjoint(node.inputs):
+        for original in nodes:
+            node = self._with_folded_branches(original) if original.op == "If" else original
+            if node is not original or not self.news.isdisjoint(node.inputs):
                 self._refine(node)
             results = None if node.op in self.keep else self._results(node)
             if results is None:
@@ -83,15 +83,15 @@ class _Folding:
         """The types of results that are open, by what is known of the inputs now."""
         if all(_is_closed(self.types[name]) for name in filter(None, node.outputs)):
             return
-        for name, found in self.infer(node, self.types, self.constants).items():
-            refined = _refined(self.types[name], found)
+        for name, inferred in self.infer(node, self.types, self.constants).items():
+            refined = _refined(self.types[name], inferred)
             if refined != self.types[name]:
                 self.types[name] = refined
                 self.news.add(name)
 
     def _with_folded_branches(self, node: Node) -> Node:
         """An If whose branches know the constants and the types that they capture."""
-        closed = with_own_constants(self.constants, node)
+        closed = with_inner_constants(self.constants, node)
         branches = {key: self._folded_branch(closed, branch) for key, branch in closed.bodies.items()}
         if branches == closed.bodies:
             return closed
@@ -136,19 +136,19 @@ def _is_closed(kind: ValueType) -> bool:
     return not isinstance(kind, TensorType) or kind.static
 
 
-def _refined(known: ValueType, found: ValueType) -> ValueType:
+def _refined(known: ValueType, inferred: ValueType) -> ValueType:
     """A type with the extents that were found for it."""
-    if not isinstance(known, TensorType) or not isinstance(found, TensorType):
+    if not isinstance(known, TensorType) or not isinstance(inferred, TensorType):
         return known
-    if found.shape is None or found.dtype != known.dtype:
+    if inferred.shape is None or inferred.dtype != known.dtype:
         return known
-    if known.shape is None or len(known.shape) != len(found.shape):
-        return found
-    return replace(known, shape=tuple(map(_refined_extent, known.shape, found.shape)))
+    if known.shape is None or len(known.shape) != len(inferred.shape):
+        return inferred
+    return replace(known, shape=tuple(map(_refined_extent, known.shape, inferred.shape)))
 
 
-def _refined_extent(known: Extent, found: Extent) -> Extent:
-    return found if isinstance(found, int) or known is None else known
+def _refined_extent(known: Extent, inferred: Extent) -> Extent:
+    return inferred if isinstance(inferred, int) or known is None else known
 
 
 def _static_shape(kind: object) -> tuple[int, ...] | None:
@@ -173,21 +173,22 @@ def _growth_bytes(node: Node, given: Sequence[Array | None], types: Mapping[str,
 # --- bodies ---------------------------------------------------------------------------------------
 
 
-def with_own_constants(constants: Mapping[str, Array], node: Node) -> Node:
+def with_inner_constants(constants: Mapping[str, Array], node: Node) -> Node:
     """The node whose bodies have the constants among the captured values as their own."""
     first = len(node.inputs) - node.attributes["captures"]
-    found = {place: constants[name] for place, name in enumerate(node.inputs) if place >= first and name in constants}
-    if not found:
+    places = range(first, len(node.inputs))
+    captured = {place: constants[node.inputs[place]] for place in places if node.inputs[place] in constants}
+    if not captured:
         return node
-    attributes = dict(node.attributes, captures=node.attributes["captures"] - len(found))
+    attributes = dict(node.attributes, captures=node.attributes["captures"] - len(captured))
     for key, body in node.bodies.items():
         lead = len(node.inputs) - len(body.inputs)
-        own = {body.inputs[place - lead]: value for place, value in found.items()}
-        inputs = tuple(name for name in body.inputs if name not in own)
-        kinds = {name: body.types[name] for name in own}
-        types = {n: replace(kind, shape=own[n].shape) for n, kind in kinds.items() if isinstance(kind, TensorType)}
+        inner = {body.inputs[place - lead]: value for place, value in captured.items()}
+        inputs = tuple(name for name in body.inputs if name not in inner)
+        kinds = {name: body.types[name] for name in inner}
+        types = {n: replace(kind, shape=inner[n].shape) for n, kind in kinds.items() if isinstance(kind, TensorType)}
         attributes[key] = body.replace(
-            inputs=inputs, constants={**body.constants, **own}, types={**body.types, **types}
+            inputs=inputs, constants={**body.constants, **inner}, types={**body.types, **types}
         )
-    inputs = tuple(name for place, name in enumerate(node.inputs) if place not in found)
+    inputs = tuple(name for place, name in enumerate(node.inputs) if place not in captured)
     return replace(node, inputs=inputs, attributes=attributes)

@@ -29,15 +29,15 @@ def _static(graph: Graph, name: str) -> TensorType | None:
     return kind if isinstance(kind, TensorType) and kind.static else None
 
 
-def _same_type(graph: Graph, one: str, other: str) -> bool:
-    known = _static(graph, one)
-    return known is not None and known == graph.types[other]
+def _same_type(graph: Graph, first: str, second: str) -> bool:
+    known = _static(graph, first)
+    return known is not None and known == graph.types[second]
 
 
 def _producer(graph: Graph, name: str, *operators: str) -> Node | None:
     """The node that computes a value, if it applies one of the operators."""
-    found = graph.producers.get(name)
-    return found if found is not None and found.op in operators else None
+    node = graph.producers.get(name)
+    return node if node is not None and node.op in operators else None
 
 
 # --- copies ---------------------------------------------------------------------------------------
@@ -148,10 +148,10 @@ def _neutral(graph: Graph, node: Node) -> Replacement | None:
         return None
     neutral = 0 if node.op == "Sub" else 1
     sides = ((0, 1), (1, 0)) if node.op == "Mul" else ((0, 1),)
-    for kept, other in sides:
-        value = graph.constant(node.inputs[other])
-        if value is not None and _all_equal(value, neutral) and _same_type(graph, node.inputs[kept], node.outputs[0]):
-            return Replacement(renamed={node.outputs[0]: node.inputs[kept]})
+    for data, constant in sides:
+        value = graph.constant(node.inputs[constant])
+        if value is not None and _all_equal(value, neutral) and _same_type(graph, node.inputs[data], node.outputs[0]):
+            return Replacement(renamed={node.outputs[0]: node.inputs[data]})
     return None
 
 

@@ -83,10 +83,10 @@ class _TabularExpansion(Expansion):
             case "LOGISTIC":
                 return self.add("Sigmoid", scores)
             case "SOFTMAX_ZERO":
-                return self._softmax_of_others_than_0(scores)
+                return self._softmax_of_nonzero(scores)
         raise UnsuitableError
 
-    def _softmax_of_others_than_0(self, scores: str) -> str:
+    def _softmax_of_nonzero(self, scores: str) -> str:
         zero, one, axis = self.floats(0.0), self.floats(1.0), self.integers(1)
         greatest = self.add("ReduceMax", scores, axis)
         powers = self.add("Exp", self.add("Sub", scores, greatest))
@@ -107,7 +107,7 @@ class _TabularExpansion(Expansion):
 
     def class_count(self) -> int:
         names = ("classlabels_strings", "classlabels_ints", "classlabels_int64s")
-        return len(next((found for name in names if (found := self.attribute(name))), ()))
+        return len(next((labels for name in names if (labels := self.attribute(name))), ()))
 
     def best(self, scores: str) -> str:
         """The positions of the greatest scores."""
@@ -217,8 +217,8 @@ def _decisions(e: _TabularExpansion, rows: str, counts: Sequence[int]) -> str:
     pairs = list(itertools.combinations(range(len(counts)), 2))
     of_pairs = np.zeros((len(pairs), total))
     for row, (first, second) in zip(of_pairs, pairs, strict=True):
-        one, other = slice(ends[first], ends[first + 1]), slice(ends[second], ends[second + 1])
-        row[one], row[other] = weights[second - 1, one], weights[first, other]
+        first_rows, second_rows = slice(ends[first], ends[first + 1]), slice(ends[second], ends[second + 1])
+        row[first_rows], row[second_rows] = weights[second - 1, first_rows], weights[first, second_rows]
     return e.linear(_kernel(e, rows, vectors), of_pairs, np.array(e.attribute("rho"), np.float64))
 
 
@@ -394,8 +394,8 @@ def _numbers(e: _TabularExpansion, name: str) -> Array:
     """The keys or values of a LabelEncoder."""
     listed = {f"{name}_tensor": None, f"{name}_int64s": np.int64, f"{name}_floats": np.float32}
     for key, dtype in listed.items():
-        if (found := e.attribute(key)) is not None:
-            array = np.asarray(found, dtype)
+        if (value := e.attribute(key)) is not None:
+            array = np.asarray(value, dtype)
             if array.dtype.kind in "if":
                 return array
     raise UnsuitableError

@@ -100,14 +100,14 @@ def _comparison(branch: Branch, key: _Key, dtype: str) -> _Comparison:
 def _equality(branch: Branch, key: _Key, dtype: str) -> _Comparison:
     """A member of a chain: at most x, then at most the number below x, which must fail."""
     numbers = branch.members if branch.mode == "BRANCH_MEMBER" else np.array([branch.threshold])
-    equal, other, passes = (branch.if_true, 0), (branch.if_false, 0), branch.nan_is_true
+    equal, unequal, passes = (branch.if_true, 0), (branch.if_false, 0), branch.nan_is_true
     if branch.mode == "BRANCH_NEQ":
-        equal, other, passes = other, equal, not passes
+        equal, unequal, passes = unequal, equal, not passes
     if not len(numbers):
-        return _Comparison(branch.feature, float("nan"), passes, equal, other)
+        return _Comparison(branch.feature, float("nan"), passes, equal, unequal)
     index, part = key
     threshold = _rounded(numbers[part // 2], dtype)
-    following = (index, part - part % 2 + 2) if part // 2 + 1 < len(numbers) else other
+    following = (index, part - part % 2 + 2) if part // 2 + 1 < len(numbers) else unequal
     if part % 2:
         return _Comparison(branch.feature, _below(threshold, dtype), False, following, equal)
     return _Comparison(branch.feature, threshold, passes and not part, (index, part + 1), following)

@@ -24,7 +24,7 @@ def equalise(graph: Graph) -> Graph:
     pairs = [pair for node in graph.nodes if (pair := _pair(graph, node)) is not None]
     if not pairs:
         return graph
-    graph = _with_own_constants(graph, pairs)
+    graph = _with_unshared_constants(graph, pairs)
     pairs = [pair for node in graph.nodes if (pair := _pair(graph, node)) is not None]
     constants = dict(graph.constants)
     for _ in range(_SWEEPS):
@@ -58,7 +58,7 @@ def _is_convolution(graph: Graph, node: Node) -> bool:
     )
 
 
-def _with_own_constants(graph: Graph, pairs: list[tuple[Node, Node]]) -> Graph:
+def _with_unshared_constants(graph: Graph, pairs: list[tuple[Node, Node]]) -> Graph:
     """The graph where no other node reads the constants of the pairs."""
     members = {id(node) for pair in pairs for node in pair}
     nodes, constants, types = [], dict(graph.constants), dict(graph.types)
@@ -80,9 +80,9 @@ def _balance(constants: dict[str, Array], first: Node, second: Node) -> bool:
     depthwise = int(second.attribute("group")) > 1
     ranges = np.abs(before).reshape(len(before), -1).max(axis=1).astype(np.float64)
     along = after if depthwise else after.swapaxes(0, 1)
-    others = np.abs(along).reshape(len(along), -1).max(axis=1).astype(np.float64)
-    used = (ranges > 0) & (others > 0)
-    factor = np.where(used, np.sqrt(ranges / np.where(used, others, 1)), 1).astype(np.float32)
+    next_ranges = np.abs(along).reshape(len(along), -1).max(axis=1).astype(np.float64)
+    used = (ranges > 0) & (next_ranges > 0)
+    factor = np.where(used, np.sqrt(ranges / np.where(used, next_ranges, 1)), 1).astype(np.float32)
     constants[first.inputs[1]] = before / factor.reshape(-1, *(1,) * (before.ndim - 1))
     if len(first.inputs) > 2 and first.inputs[2]:
         constants[first.inputs[2]] = constants[first.inputs[2]] / factor

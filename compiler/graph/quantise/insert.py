@@ -72,16 +72,16 @@ class _Writer:
 
     def _convert(self, name: str, source: str, result: str) -> None:
         """result = DQ(Q(source)), with the parameters of `name`."""
-        found = self.parameters.activations[self.plan.values[name]]
+        parameters = self.parameters.activations[self.plan.values[name]]
         integers, value = self._fresh(f"{name}_quantised"), self.graph.constant(name)
-        scale = self._constant(f"{name}_scale", np.asarray(found.scale))
-        zero = self._constant(f"{name}_zero_point", np.array(found.zero_point, np.int8))
+        scale = self._constant(f"{name}_scale", np.asarray(parameters.scale))
+        zero = self._constant(f"{name}_zero_point", np.array(parameters.zero_point, np.int8))
         self.types[integers] = replace(self.graph.tensor(name), dtype="int8")
         self.types[result] = self.graph.tensor(name)
         if value is None:
             self.nodes.append(Node("QuantizeLinear", (source, scale, zero), (integers,), {}, f"{name}_quantise"))
         else:
-            rounded = np.rint(value / found.scale) + found.zero_point
+            rounded = np.rint(value / parameters.scale) + parameters.zero_point
             self.constants[integers] = np.clip(rounded, -128, 127).astype(np.int8)
         self.nodes.append(Node("DequantizeLinear", (integers, scale, zero), (result,), {}, f"{name}_dequantise"))
 

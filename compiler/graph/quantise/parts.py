@@ -27,17 +27,17 @@ _ONE_BIT_DB = 6.0
 
 def parts_of(graph: Graph, name: str) -> tuple[str, ...]:
     """The values that nodes join to make a value; the value itself if none do."""
-    found: dict[str, None] = {}
+    parts: dict[str, None] = {}
     seen, pending = set(), [name]
     while pending:
         value = pending.pop()
         operands = _joined(graph, value)
         if not operands:
-            found[value] = None
+            parts[value] = None
         elif value not in seen:
             seen.add(value)
             pending.extend(reversed(operands))
-    return tuple(found)
+    return tuple(parts)
 
 
 def _joined(graph: Graph, name: str) -> tuple[str, ...]:
@@ -71,16 +71,16 @@ def mixed_values(
     graph: Graph, plan: QuantisationPlan, statistics: Mapping[str, ValueStatistics], method: str
 ) -> dict[str, str]:
     """The quantised values with a part that their scale would lose, and which part that is."""
-    found: dict[str, str] = {}
+    mixed: dict[str, str] = {}
     for value in plan.layer_values:
         parts, owner = parts_of(graph, value), plan.values[value]
-        if len(parts) == 1 or owner in found or set(parts) != set(parts_of(graph, owner)):
+        if len(parts) == 1 or owner in mixed or set(parts) != set(parts_of(graph, owner)):
             continue  # its scale is that of a value that is judged itself
         scale = activation_parameters(METHODS[method](statistics[owner]))
         for part in parts:
             if _is_lost(statistics[part], statistics[value], scale, method) and not _is_scalar(graph, part):
-                found.setdefault(value, part)
-    return found
+                mixed.setdefault(value, part)
+    return mixed
 
 
 def _is_scalar(graph: Graph, name: str) -> bool:
@@ -93,12 +93,12 @@ def _is_lost(part: ValueStatistics, whole: ValueStatistics, shared: ActivationPa
     if not part.elements or part.low == part.high == 0:
         return False
     kept = _kept_db(part, whole, shared)
-    own = activation_parameters(METHODS[method](part))
-    return kept < LEAST_DB and kept < _kept_db(part, whole, own) - _ONE_BIT_DB
+    separate = activation_parameters(METHODS[method](part))
+    return kept < LEAST_DB and kept < _kept_db(part, whole, separate) - _ONE_BIT_DB
 
 
 def _kept_db(part: ValueStatistics, whole: ValueStatistics, given: ActivationParameters) -> float:
     """The signal-to-noise ratio of a part, of which the whole has what lies in its range."""
     values = np.clip(part.centres, whole.low, whole.high)
-    signal, noise = ((part.counts * each**2).sum() for each in (values, given.rounded(values) - values))
+    signal, noise = ((part.counts * samples**2).sum() for samples in (values, given.rounded(values) - values))
     return 10 * float(np.log10(max(signal, 1e-300) / max(noise, 1e-300)))

@@ -169,11 +169,11 @@ class _Planner:
         reader = self._only_reader(result)
         if bias or reader is None or reader.op != "Add" or self._kept(reader):
             return bias, result
-        other = reader.inputs[1] if reader.inputs[0] == result else reader.inputs[0]
-        if not is_bias(self.graph, other, node):
+        addend = reader.inputs[1] if reader.inputs[0] == result else reader.inputs[0]
+        if not is_bias(self.graph, addend, node):
             return bias, result
         self.absorbed.add(id(reader))
-        return other, reader.outputs[0]
+        return addend, reader.outputs[0]
 
     # --- results
 
@@ -206,15 +206,15 @@ def functions_of_one_value(graph: Graph) -> frozenset[int]:
     Relu and Clip are left out: they become bounds of other results.
     """
     sources: dict[str, str] = {}
-    found = set()
+    functions = set()
     for node in graph.nodes:
         operands = {sources.get(name, name) for name in node.inputs if name and not _is_scalar(graph, name)}
         if not has_trait(node.op, Trait.FUNCTION) or len(operands) != 1:
             continue
         sources[node.outputs[0]] = operands.pop()
         if not has_trait(node.op, Trait.BOUND):
-            found.add(id(node))
-    return frozenset(found)
+            functions.add(id(node))
+    return frozenset(functions)
 
 
 def _is_scalar(graph: Graph, name: str) -> bool:

@@ -24,24 +24,24 @@ def value_statistics(graph: Graph, plan: QuantisationPlan) -> dict[str, ValueSta
     parameters.
     """
     rows = {layer.activations[0] for layer in plan.layers if layer.node.op in ("Gemm", "MatMul")}
-    found = {name: ValueStatistics(name, -1 if name in rows else 1) for name in plan.values.values()}
+    by_value = {name: ValueStatistics(name, -1 if name in rows else 1) for name in plan.values.values()}
     values = plan.layer_values
     parts = [name for value in values for name in parts_of(graph, value) if name != value]
     for name in (*values, *parts) if parts else ():
-        found.setdefault(name, ValueStatistics(name, finite=name in plan.values))
-    for name, statistics in found.items():
+        by_value.setdefault(name, ValueStatistics(name, finite=name in plan.values))
+    for name, statistics in by_value.items():
         constant = graph.constant(name)
         if constant is not None:
             statistics.update(constant)
-    return found
+    return by_value
 
 
 def separate_parts(
     graph: Graph, plan: QuantisationPlan, statistics: Statistics, method: str = "mse", keep_float: Sequence[str] = ()
 ) -> QuantisationPlan:
     """The plan without the values of which one scale would lose a part."""
-    while found := mixed_values(graph, plan, statistics, method):
-        plan = plan_quantisation(graph, keep_float, {**plan.mixed, **found})
+    while mixed := mixed_values(graph, plan, statistics, method):
+        plan = plan_quantisation(graph, keep_float, {**plan.mixed, **mixed})
     return plan
 
 

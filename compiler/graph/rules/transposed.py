@@ -216,8 +216,8 @@ class _Phases:
         strides, dilations = call.attribute("strides"), call.attribute("dilations")
         outputs = weight.shape[1]
         kernels = _phase_weights(weight, strides, dilations, 1)[0]
-        each = np.broadcast_to(scales(call), (outputs,))
-        parts = (kernels, *(np.broadcast_to(vector, (*strides, outputs)) for vector in (bias, each)))
+        channel_scales = np.broadcast_to(scales(call), (outputs,))
+        parts = (kernels, *(np.broadcast_to(vector, (*strides, outputs)) for vector in (bias, channel_scales)))
         flat = [order(part, lanes) for part in parts]
         return _Phases(flat[0], flat[1], flat[2], strides, lanes)
 

@@ -91,7 +91,7 @@ def _coefficient(form: Linear, var: str) -> int | None:
 
 def block_nests(fn: ir.Function) -> list[BlockNest]:
     """Every leaf block, in program order."""
-    return [BlockNest(fn, leaf, _loops_without_other_blocks(leaf)) for leaf in leaves(fn)]
+    return [BlockNest(fn, leaf, _unshared_loops(leaf)) for leaf in leaves(fn)]
 
 
 def block_nest(fn: ir.Function, block: str) -> BlockNest:
@@ -99,7 +99,7 @@ def block_nest(fn: ir.Function, block: str) -> BlockNest:
     return next(nest for nest in block_nests(fn) if nest.name == block)
 
 
-def _loops_without_other_blocks(leaf: LeafBlock) -> tuple[ir.For, ...]:
+def _unshared_loops(leaf: LeafBlock) -> tuple[ir.For, ...]:
     return tuple(loop for loop in leaf.loops if sum(isinstance(stmt, ir.Block) for stmt in ir.walk(loop.body)) == 1)
 
 

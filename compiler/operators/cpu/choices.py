@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeVar, cast
 
 from vdla.compiler import ir
@@ -174,12 +175,12 @@ class ThreadPlan:
         return schedule.split(loop, factor=size) if self.is_parallel and size > 1 else (loop, loop)
 
 
-def thread_plan(choices: Choices, default: str = OUTER, *others: str, pays: bool = True) -> ThreadPlan:
+def thread_plan(choices: Choices, default: str = OUTER, *alternatives: str, pays: bool = True) -> ThreadPlan:
     """A plan with the `default` loops or `others`; if threads do not pay, by default for one."""
-    counts = range(choices.threads + 1)
-    legal: list[tuple[Answer, ...]] = [(loops, count) for loops in (default, *others) for count in counts if count != 1]
+    counts = [0, *range(2, choices.threads + 1)]
+    answers: list[tuple[Answer, ...]] = list(product((default, *alternatives), counts))
     names, usual, alone = (PARALLEL, THREADS), (default, _ALL if pays else 1), (default, 1)
-    choice = ScheduleChoice(names, usual, (*legal, alone))
+    choice = ScheduleChoice(names, usual, (*answers, alone))
     loops, count = choices.of_threads(choice)
     return ThreadPlan(str(loops), int(count))
 

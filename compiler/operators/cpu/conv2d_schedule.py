@@ -205,8 +205,8 @@ def schedule_conv_transpose(schedule: Schedule, block: str, target: Target, choi
     schedule.compute_at(block, step_outer)
     nest = block_nest(schedule.fn, block)
     spatial, terms = ([loop.var for loop in nest.loops_of(role)] for role in ("spatial", "reduce"))
-    _, channel, *rest, lane = spatial
-    schedule.reorder(*rest, *terms, channel, lane)
+    _, channel, *pixels, lane = spatial
+    schedule.reorder(*pixels, *terms, channel, lane)
     schedule.unroll(channel)
     schedule.vectorize(lane)
     thread_plan(choices).run(schedule, schedule.fuse(n, channel_outer))

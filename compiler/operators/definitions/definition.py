@@ -95,10 +95,10 @@ def require_extents(where: str, **extents: int) -> None:
 
 def per_axis(where: str, what: str, value: int | Sequence[int], axes: int, least: int) -> tuple[int, ...]:
     """One integer of at least `least` for each of several axes, from a single one or as many."""
-    found = (value,) * axes if is_int(value) else tuple(value) if isinstance(value, tuple | list) else ()
-    if len(found) != axes or not all(is_int(one) and one >= least for one in found):
+    numbers = (value,) * axes if is_int(value) else tuple(value) if isinstance(value, tuple | list) else ()
+    if len(numbers) != axes or not all(is_int(one) and one >= least for one in numbers):
         raise DefinitionError(f"{where}: {what} must be 1 or {axes} integers from {least}, got {value!r}")
-    return found
+    return numbers
 
 
 def product(a: te.Value, b: te.Value) -> te.Value:

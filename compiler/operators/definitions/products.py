@@ -35,12 +35,12 @@ def batched_product(
 ) -> Sums:
     """[batch, rows, depth] times [batch, depth, columns]."""
     data = te.placeholder((batch, rows, depth), dtype, "data")
-    other = te.placeholder((batch, depth, columns), weight_dtype, "other")
+    second = te.placeholder((batch, depth, columns), weight_dtype, "other")
     k = te.reduce_axis(depth, "k")
     sums = te.compute(
-        (batch, rows, columns), lambda b, m, n: te.sum(product(data[b, m, k], other[b, k, n]), axis=k), "sums"
+        (batch, rows, columns), lambda b, m, n: te.sum(product(data[b, m, k], second[b, k, n]), axis=k), "sums"
     )
-    return (data, other), sums
+    return (data, second), sums
 
 
 @definition

@@ -35,8 +35,8 @@ class SlidingWindow(Window):
         """`data`, whose last axes are the spatial ones, with its padding."""
         if not any((*self.before, *self.after)):
             return data
-        others = (0,) * (len(data.shape) - len(self.size))
-        padded: te.Tensor = te.pad(data, (*others, *self.before), (*others, *self.after), fill, "padded")
+        outer = (0,) * (len(data.shape) - len(self.size))
+        padded: te.Tensor = te.pad(data, (*outer, *self.before), (*outer, *self.after), fill, "padded")
         return padded
 
     def reads(self, places: Sequence[te.Value], taps: Sequence[te.ReduceAxis]) -> list[te.Value]:

@@ -147,8 +147,8 @@ class _Axis:
         """The least and the largest offset."""
         inverse = pow(self.spread, -1, self.apart)
         firsts = [(p + self.pad) // self.common * inverse % self.apart for p in range(self.stride)]
-        found = [(p + self.pad - first * self.dilation) // self.stride for p, first in enumerate(firsts)]
-        return min(found), max(found)
+        offsets = [(p + self.pad - first * self.dilation) // self.stride for p, first in enumerate(firsts)]
+        return min(offsets), max(offsets)
 
     @property
     def padding(self) -> tuple[int, int]:

@@ -43,7 +43,7 @@ from vdla.compiler.target import GridLimits
 
 _CHANNEL_THREADS = 16  # along channels
 _PIXEL_THREADS = 16  # along pixels
-_OWN = (4, 2, 1)
+_THREAD_SIZES = (4, 2, 1)
 _ROWS = (1, 2, 4, 7, 8, 14, 16)
 _COLUMNS = (4, 7, 8, 14, 16, 28, 32)
 _DEPTHS = (8, 4, 2, 1)
@@ -168,36 +168,36 @@ class Conv2dProblem(TileProblem):
     def _cost(self, tiles: Conv2dTiles) -> float:
         """Loads for each multiply-add, from registers' view and from global memory's; more where
         tiles leave the image."""
-        pixels, own = tiles.rows * tiles.columns, tiles.thread_rows * tiles.thread_columns
+        pixels, thread_pixels = tiles.rows * tiles.columns, tiles.thread_rows * tiles.thread_columns
         channels = tiles.blocks * self.lanes
         waste = padded_extent(self.rows, tiles.rows) * padded_extent(self.columns, tiles.columns)
         fetched = self.shared_bytes(tiles) / self.itemsize / tiles.depth / prod(self.taps)
-        shared = 1 / own + 1 / tiles.thread_channels
+        shared = 1 / thread_pixels + 1 / tiles.thread_channels
         return waste / (self.rows * self.columns) * (shared + _GLOBAL_COST * fetched / (pixels * channels))
 
     def _candidates(self) -> Iterator[Conv2dTiles]:
         """Tiles that fit the device, each with the most input channels in a step."""
-        channels = next(own for own in _OWN if self.lanes % own == 0)
+        channels = next(size for size in _THREAD_SIZES if self.lanes % size == 0)
         most = min(_CHANNEL_THREADS * _PIXEL_THREADS, self.limits.threads)
         columns = {*(c for c in _COLUMNS if c < self.columns), min(self.columns, _COLUMNS[-1])}
         rows = {min(r, self.rows) for r in _ROWS}
-        for n, r, c, own in product(divisors(self.blocks, self.blocks), sorted(rows), sorted(columns), _OWN):
+        for n, r, c, size in product(divisors(self.blocks, self.blocks), sorted(rows), sorted(columns), _THREAD_SIZES):
             tiles = Conv2dTiles(
                 blocks=n,
                 rows=r,
-                columns=padded_extent(c, own),
+                columns=padded_extent(c, size),
                 thread_channels=channels,
                 thread_rows=1,
-                thread_columns=own,
+                thread_columns=size,
                 depth=1,
                 implicit=self._is_apart,
             )
             threads = tiles.threads(self.lanes)
             fits = prod(threads.values()) <= most and threads["threadIdx.y"] * n <= max(_CHANNEL_THREADS, self.lanes)
             deep = (replace(tiles, depth=depth) for depth in _DEPTHS if self.channels % depth == 0)
-            found = next((t for t in deep if self.shared_bytes(t) <= self.limits.shared_bytes // 2), None)
-            if fits and found is not None:
-                yield found
+            deepest = next((t for t in deep if self.shared_bytes(t) <= self.limits.shared_bytes // 2), None)
+            if fits and deepest is not None:
+                yield deepest
 
 
 def _number(axis: ir.Axis) -> int:
@@ -249,14 +249,14 @@ def _tile_consumer(
         outer, channel = schedule.split(channel, factor=-(-group // lanes) if lane else group)
         images.append(outer)
     if not lane:
-        channel, own = schedule.split(channel, factor=lanes)
-        lane = [own]
-    channel_thread, channel_own = schedule.split(lane[0], factor=tiles.thread_channels)
+        channel, element = schedule.split(channel, factor=lanes)
+        lane = [element]
+    channel_thread, channel_element = schedule.split(lane[0], factor=tiles.thread_channels)
     blocks, block_thread = schedule.split(channel, factor=tiles.blocks)
-    y, y_thread, y_own = split_tile(schedule, consumer, row, tiles.rows, tiles.thread_rows)
-    x, x_thread, x_own = split_tile(schedule, consumer, column, tiles.columns, tiles.thread_columns)
+    y, y_thread, y_element = split_tile(schedule, consumer, row, tiles.rows, tiles.thread_rows)
+    x, x_thread, x_element = split_tile(schedule, consumer, column, tiles.columns, tiles.thread_columns)
     threads = (block_thread, channel_thread, y_thread, x_thread)
-    schedule.reorder(*images, blocks, y, x, *threads, channel_own, y_own, x_own)
+    schedule.reorder(*images, blocks, y, x, *threads, channel_element, y_element, x_element)
     pixel = schedule.fuse(y_thread, x_thread)
     return [fuse_all(schedule, [*images, blocks]), y, x], [block_thread, channel_thread, pixel]
 

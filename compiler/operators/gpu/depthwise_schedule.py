@@ -27,7 +27,7 @@ from vdla.compiler.target import GridLimits
 
 _THREADS = 128
 _COLUMNS = 32
-_OWN = (2, 1)
+_THREAD_COLUMNS = (2, 1)
 _PIXELS = (1, 2, 4, 7, 8, 14, 16, 28, 32)
 
 
@@ -81,15 +81,15 @@ class DepthwiseProblem(TileProblem):
     def default(self) -> DepthwiseTiles:
         """Rows of a channel, or several channels of a small image."""
         (channels, rows, columns), multiplier = self.extents[1:4], self.multiplier
-        own = next(own for own in _OWN if columns % own == 0)
-        width = padded_extent(min(columns, _COLUMNS), own)
+        thread_columns = next(size for size in _THREAD_COLUMNS if columns % size == 0)
+        width = padded_extent(min(columns, _COLUMNS), thread_columns)
         most = min(_THREADS, self.limits.threads)
-        across = width // own
+        across = width // thread_columns
         height = _divisor(rows, max(1, most // across))
         together = multiplier * _divisor(channels // multiplier, max(1, most // (across * height * multiplier)))
         if across * height * together > most:
             together = 1
-        tiles = DepthwiseTiles(together, height, width, 1, own)
+        tiles = DepthwiseTiles(together, height, width, 1, thread_columns)
         while self.halo_bytes(tiles) > self.limits.shared_bytes // 2 and max(tiles.channels, tiles.rows) > 1:
             smaller = _divisor(rows, tiles.rows // 2) if tiles.channels == 1 else tiles.rows
             fewer = multiplier * _divisor(channels // multiplier, max(1, tiles.channels // multiplier // 2))
@@ -146,9 +146,9 @@ def schedule_depthwise(schedule: Schedule, block: str, tiles: DepthwiseTiles) ->
     consumer = consumer_of(schedule, block, (4,), "local")
     n, channel, row, column = schedule.loops(consumer)
     outer, channel_thread = schedule.split(channel, factor=tiles.channels)
-    y, y_thread, y_own = split_tile(schedule, consumer, row, tiles.rows, tiles.thread_rows)
-    x, x_thread, x_own = split_tile(schedule, consumer, column, tiles.columns, tiles.thread_columns)
-    schedule.reorder(n, outer, y, x, channel_thread, y_thread, x_thread, y_own, x_own)
+    y, y_thread, y_element = split_tile(schedule, consumer, row, tiles.rows, tiles.thread_rows)
+    x, x_thread, x_element = split_tile(schedule, consumer, column, tiles.columns, tiles.thread_columns)
+    schedule.reorder(n, outer, y, x, channel_thread, y_thread, x_thread, y_element, x_element)
     pixel = schedule.fuse(y_thread, x_thread)
     keep_in_registers(schedule, block)
     schedule.compute_at(block, pixel)

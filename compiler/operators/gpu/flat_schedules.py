@@ -111,11 +111,11 @@ def _bind_elements(schedule: Schedule, block: str, tiles: ElementTiles) -> str:
     """The fused spatial loops over groups and threads; the innermost loop bound."""
     nest = block_nest(schedule.fn, block)
     spatial = [loop.var for loop in nest.loops_of("spatial")]
-    others = [loop.var for loop in nest.loops if loop.var not in spatial]
+    reduced = [loop.var for loop in nest.loops if loop.var not in spatial]
     if not spatial:
         raise ScheduleError(f"threads for {block}: a loop must be spatial, got none")
-    if [loop.var for loop in nest.loops] != [*spatial, *others]:
-        schedule.reorder(*spatial, *others)
+    if [loop.var for loop in nest.loops] != [*spatial, *reduced]:
+        schedule.reorder(*spatial, *reduced)
     if tiles.lanes > 1:
         spatial[-1], lane = schedule.split(spatial[-1], factor=tiles.lanes)
         schedule.vectorize(lane)

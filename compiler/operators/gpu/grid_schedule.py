@@ -62,7 +62,7 @@ def grid_schedule(
     """
     choices = TileChoices(tiles or {})
     schedule = _schedule(fn, GridLimits("") if limits is None else limits, threads, choices)
-    choices.check_all_taken()
+    choices.check_given()
     return schedule
 
 
@@ -100,7 +100,7 @@ def _schedule_operator(schedule: Schedule, block: str, limits: GridLimits, choic
     if isinstance(choices.given.get(block), TensorCoreTiles):
         apply = schedule_tensor_cores
     if block in choices.given:
-        choices.taken[block] = choices.given[block]
+        choices.selection[block] = choices.given[block]
         apply(schedule, block, choices.given[block])
     elif not (operator == "matmul" and limits.tensor_cores and _use_tensor_cores(schedule, block, limits, choices)):
         attempt(schedule, lambda: apply(schedule, block, choices.tiles(block, problem(schedule, block, limits))))

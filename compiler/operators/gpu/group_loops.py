@@ -27,18 +27,17 @@ def fuse_all(schedule: Schedule, loops: Sequence[str]) -> str:
     return schedule.fuse(*loops) if len(loops) > 1 else loops[0]
 
 
-def split_tile(schedule: Schedule, block: str, loop: str, tile: int, own: int) -> tuple[str, str, str]:
-    """A loop as one over groups, one over threads and one over the `own` elements of a thread.
+def split_tile(schedule: Schedule, block: str, loop: str, tile: int, elements: int) -> tuple[str, str, str]:
+    """Split a loop over groups of `tile` elements, threads, and the `elements` of a thread.
 
-    A group computes `tile` elements. If `own` divides the extent, no thread computes a part of its
-    elements only.
+    If `elements` divides the extent, every thread computes either all of its elements or none.
     """
-    if loop_extent(schedule, block, loop) % own == 0:
-        rest, element = schedule.split(loop, factor=own)
-        group, thread = schedule.split(rest, factor=tile // own)
+    if loop_extent(schedule, block, loop) % elements == 0:
+        outer, element = schedule.split(loop, factor=elements)
+        group, thread = schedule.split(outer, factor=tile // elements)
         return group, thread, element
-    group, rest = schedule.split(loop, factor=tile)
-    thread, element = schedule.split(rest, factor=own)
+    group, outer = schedule.split(loop, factor=tile)
+    thread, element = schedule.split(outer, factor=elements)
     return group, thread, element
 
 
@@ -68,10 +67,10 @@ def fetch_together(schedule: Schedule, block: str, loop: str, threads: Mapping[s
     if width > 1:
         loops[-1], lane = schedule.split(loops[-1], factor=width)
         schedule.vectorize(lane)
-    rest = fuse_all(schedule, loops)
+    fused = fuse_all(schedule, loops)
     shares = []
     for extent in threads.values():
-        rest, share = schedule.split(rest, factor=extent)
+        fused, share = schedule.split(fused, factor=extent)
         shares.append(share)
     for share, axis in zip(shares, threads, strict=True):
         schedule.bind(share, axis)

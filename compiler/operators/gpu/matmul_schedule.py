@@ -27,7 +27,7 @@ from vdla.compiler.target import GridLimits
 
 _SIDES = (16, 8, 4, 2, 1)  # rows and columns of threads in a group
 _FEWEST_THREADS = 64  # of a group, if the device has as many
-_OWN = (4, 2, 1)  # rows and columns of a thread
+_THREAD_SIZES = (4, 2, 1)  # rows and columns of a thread
 _DEPTH = 16
 _DEPTHS = (16, 8, *range(32, 3, -1))  # the first that divides the terms
 _FEW_TERMS = 64  # for one step
@@ -91,9 +91,10 @@ class MatmulProblem(TileProblem):
         if min(self.rows, self.columns) < _FEWEST_ROWS:
             got = f"{self.rows} x {self.columns}"
             raise ScheduleError(f"matmul on a grid: a product must have {_FEWEST_ROWS} rows, got {got}")
-        parts = list(product(_sides(self.limits), _OWN))
-        (rows, own_rows), (columns, own_columns) = min(product(parts, parts), key=self._cost)
-        tiles = MatmulTiles(rows * own_rows, columns * own_columns, _depth(self.terms), own_rows, own_columns)
+        parts = list(product(_sides(self.limits), _THREAD_SIZES))
+        (rows, thread_rows), (columns, thread_columns) = min(product(parts, parts), key=self._cost)
+        sides = rows * thread_rows, columns * thread_columns
+        tiles = MatmulTiles(*sides, _depth(self.terms), thread_rows, thread_columns)
         while tiles.shared_bytes(self.itemsize) > self.limits.shared_bytes and tiles.depth > 1:
             tiles = replace(tiles, depth=tiles.depth // 2)
         return tiles
@@ -101,17 +102,17 @@ class MatmulProblem(TileProblem):
     def _cost(self, tile: tuple[tuple[int, int], tuple[int, int]]) -> float:
         """Multiply-adds with their loads, for each of the product: rows and columns by threads and
         of one thread."""
-        (rows, own_rows), (columns, own_columns) = tile
-        covered = padded_extent(self.rows, rows * own_rows) * padded_extent(self.columns, columns * own_columns)
-        shared = 1 / own_rows + 1 / own_columns
-        fetched = 1 / (rows * own_rows) + 1 / (columns * own_columns)
+        (rows, thread_rows), (columns, thread_columns) = tile
+        covered = padded_extent(self.rows, rows * thread_rows) * padded_extent(self.columns, columns * thread_columns)
+        shared = 1 / thread_rows + 1 / thread_columns
+        fetched = 1 / (rows * thread_rows) + 1 / (columns * thread_columns)
         return covered / (self.rows * self.columns) * (1 + _SHARED_COST * shared + _GLOBAL_COST * fetched)
 
     @property
     def values(self) -> Mapping[str, Iterable[int]]:
         """Powers of two."""
-        tile, own = powers(4, 128), powers(1, 8)
-        of_thread = {"thread_rows": own, "thread_columns": own, "lanes": powers(1, 4)}
+        tile, thread = powers(4, 128), powers(1, 8)
+        of_thread = {"thread_rows": thread, "thread_columns": thread, "lanes": powers(1, 4)}
         return {"rows": tile, "columns": tile, "depth": powers(4, 32), **of_thread}
 
     def fits(self, tiles: MatmulTiles) -> bool:
@@ -149,8 +150,8 @@ def schedule_matmul(schedule: Schedule, block: str, tiles: MatmulTiles) -> None:
         split_tile(schedule, copy, row, tiles.rows, tiles.thread_rows),
         split_tile(schedule, copy, column, tiles.columns, tiles.thread_columns),
     )
-    groups, threads, own = ([part[kind] for part in split] for kind in range(3))
-    schedule.reorder(*batch, *groups, *threads, *own)
+    groups, threads, elements = ([part[kind] for part in split] for kind in range(3))
+    schedule.reorder(*batch, *groups, *threads, *elements)
     schedule.compute_at(block, threads[1])
     step, inner = schedule.split(term, factor=tiles.depth)
     *_, row_loop, column_loop = [loop for loop in schedule.loops(block) if loop not in (step, inner)]
@@ -160,7 +161,7 @@ def schedule_matmul(schedule: Schedule, block: str, tiles: MatmulTiles) -> None:
     bind_all(schedule, [*([fuse_all(schedule, batch)] if batch else []), *groups], BLOCK_AXES)
     schedule.unroll(row_loop)
     if tiles.thread_columns > 1:
-        schedule.vectorize(own[1])
+        schedule.vectorize(elements[1])
 
 
 def _fetch_operands(schedule: Schedule, block: str, loop: str, tiles: MatmulTiles) -> None:

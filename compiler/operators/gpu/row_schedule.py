@@ -57,39 +57,39 @@ class RowTiles:
 def row_producers(schedule: Schedule, block: str) -> list[str]:
     """The stages before a block whose results it alone needs, in order; none is of an operator."""
     order = [nest.name for nest in block_nests(schedule.fn)]
-    found: list[str] = []
+    producers: list[str] = []
     for name in reversed(order[: order.index(block)]):
         nest = block_nest(schedule.fn, name)
         buffers = written_buffers(nest.leaf.block)
         readers = {reader.name for reader in readers_of_any(leaves(schedule.fn), buffers)}
-        own = not buffers & set(schedule.fn.params) and OPERATOR not in nest.leaf.block.annotations
-        if own and nest.is_alone and readers and readers <= {block, *found}:
-            found.insert(0, name)
-    return found
+        is_internal = not buffers & set(schedule.fn.params) and OPERATOR not in nest.leaf.block.annotations
+        if is_internal and nest.is_alone and readers and readers <= {block, *producers}:
+            producers.insert(0, name)
+    return producers
 
 
 def row_loops(nest: BlockNest, producers: Sequence[BlockNest]) -> dict[str, int]:
     """The spatial loops of a consumer along which all that it reads of its producers changes, and
     for each the iterations after which it does: 4 if a row is read at `i // 4`."""
     made = {buffer for producer in producers for buffer in written_buffers(producer.leaf.block)}
-    found = {loop.var: 1 for loop in nest.loops_of("spatial") if loop.extent != 1}
+    periods = {loop.var: 1 for loop in nest.loops_of("spatial") if loop.extent != 1}
     for load in loads(nest.leaf.block):
         if load.buffer in made:
             steps = _steps_of(nest, load.indices)
-            found = {loop: max(step, steps[loop]) for loop, step in found.items() if loop in steps}
-    return {loop.var: found[loop.var] for loop in nest.loops if loop.var in found}
+            periods = {loop: max(step, steps[loop]) for loop, step in periods.items() if loop in steps}
+    return {loop.var: periods[loop.var] for loop in nest.loops if loop.var in periods}
 
 
 def _steps_of(nest: BlockNest, indices: Indices) -> dict[str, int]:
     """The loops that indices depend on, and the iterations of each after which they change."""
-    found: dict[str, int] = {}
+    periods: dict[str, int] = {}
     for term in (term for index in indices for term in nest.leaf.bound(index).terms):
         match term:
             case ir.Binary("floordiv", ir.Var(name), ir.Const(int(step))):
-                found.setdefault(name, step)
+                periods.setdefault(name, step)
             case _:
-                found |= dict.fromkeys(var_names(term), 1)
-    return found
+                periods |= dict.fromkeys(var_names(term), 1)
+    return periods
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +176,7 @@ def schedule_rows(
     """
     before = _work(schedule, [block, *producers])
     elements = _work(schedule, [block])
-    place, own_row = _row_loop(schedule, block, tiles, producers)
+    place, row_of_group = _row_loop(schedule, block, tiles, producers)
     for name in reversed(producers):
         for buffer in written_buffers(block_nest(schedule.fn, name).leaf.block):
             schedule.set_scope(buffer, "shared" if tiles.threads > 1 else "local")
@@ -185,10 +185,10 @@ def schedule_rows(
     _check_work(block, before, round(_work(schedule, [block, *producers]) / padded))
     if tiles.threads == 1:
         return
-    if own_row is not None:
-        schedule.bind(own_row, "threadIdx.y")  # now: stages inside it are those of one row
-    found = sum(_row_bytes(schedule, name, place) for name in producers) * tiles.rows
-    _check_bytes(block, found, shared_bytes)
+    if row_of_group is not None:
+        schedule.bind(row_of_group, "threadIdx.y")  # now: stages inside it are those of one row
+    row_bytes = sum(_row_bytes(schedule, name, place) for name in producers) * tiles.rows
+    _check_bytes(block, row_bytes, shared_bytes)
     for name in [*producers, block]:
         _share_stage(schedule, name, place, tiles.threads)
 
@@ -200,33 +200,33 @@ def _row_loop(schedule: Schedule, block: str, tiles: RowTiles, producers: Sequen
     rows = [schedule.split(loop, factor=step)[0] if step > 1 else loop for loop, step in steps.items()]
     if not rows:
         rows = [schedule.split(nest.loops[0].var, factor=nest.loops[0].size)[0]]
-    rest = [loop for loop in schedule.loops(block) if loop not in rows]
-    schedule.reorder(*rows, *rest)
+    inner = [loop for loop in schedule.loops(block) if loop not in rows]
+    schedule.reorder(*rows, *inner)
     if tiles.threads == 1:
         return bind_threads(schedule, block, fuse_all(schedule, rows), tiles.rows), None
-    own_row = None
+    row_of_group = None
     if tiles.rows > 1:
         count = loop_extent(schedule, block, rows[-1])
         if count % tiles.rows:
             raise ScheduleError(f"rows of {block}: the rows of a group must divide {count}, got {tiles.rows}")
-        rows[-1], own_row = schedule.split(rows[-1], factor=tiles.rows)
+        rows[-1], row_of_group = schedule.split(rows[-1], factor=tiles.rows)
     row = fuse_all(schedule, rows)
     schedule.bind(row, "blockIdx.x")
-    return own_row or row, own_row
+    return row_of_group or row, row_of_group
 
 
 def _share_stage(schedule: Schedule, block: str, place: str, threads: int) -> None:
     """Deal a stage of a row out over the threads."""
     nest = block_nest(schedule.fn, block)
     inside = set(loops_inside(schedule, block, place))
-    own = [loop for loop in nest.loops if loop.var in inside]
-    spatial = [loop.var for loop in nest.loops_of("spatial") if loop in own and loop.extent != 1]
-    reduced = [loop.var for loop in nest.loops_of("reduce") if loop in own]
+    inner = [loop for loop in nest.loops if loop.var in inside]
+    spatial = [loop.var for loop in nest.loops_of("spatial") if loop in inner and loop.extent != 1]
+    reduced = [loop.var for loop in nest.loops_of("reduce") if loop in inner]
     if spatial:
-        schedule.reorder(*spatial, *(loop.var for loop in own if loop.var not in spatial))
+        schedule.reorder(*spatial, *(loop.var for loop in inner if loop.var not in spatial))
         _share_elements(schedule, block, spatial, threads)
-    elif iteration_count([loop for loop in own if loop.var in reduced]) >= threads:  # else the first one
-        schedule.reorder(*(loop.var for loop in own if loop.var not in reduced), *reduced)
+    elif iteration_count([loop for loop in inner if loop.var in reduced]) >= threads:  # else the first one
+        schedule.reorder(*(loop.var for loop in inner if loop.var not in reduced), *reduced)
         schedule.thread_reduce(split_terms(schedule, fuse_all(schedule, reduced), threads), "threadIdx.x")
 
 
@@ -269,7 +269,7 @@ def _row_bytes(schedule: Schedule, block: str, place: str) -> int:
     return elements * sum(storage_dtype(dtype).itemsize for dtype in dtypes)
 
 
-def _check_bytes(block: str, found: int, most: int) -> None:
+def _check_bytes(block: str, size: int, most: int) -> None:
     """Refuse rows beyond the shared memory of a group."""
-    if found > most:
-        raise ScheduleError(f"rows of {block}: a group must need at most {most} bytes of shared memory, got {found}")
+    if size > most:
+        raise ScheduleError(f"rows of {block}: a group must need at most {most} bytes of shared memory, got {size}")

@@ -202,13 +202,13 @@ def tensor_core_operands(schedule: Schedule, block: str) -> TensorCoreOperands:
     column = ir.Var(spatial[-1])
     a, b = sorted(read, key=lambda load: column in load.indices)
     rows = RowsOfB.TERMS if b.indices[-1] == column else RowsOfB.COLUMNS
-    found = {schedule.fn.buffers[load.buffer].dtype for load in read}
+    dtypes = {schedule.fn.buffers[load.buffer].dtype for load in read}
     sums = schedule.fn.buffers[store.buffer].dtype
-    if found not in ({dtype} for dtype, own in SUMS.items() if own == sums):
-        known = ", ".join(f"{dtype} summed in {own}" for dtype, own in SUMS.items())
-        rule = f"operands must be {known}, got {' and '.join(sorted(found))} summed in {sums}"
+    if dtypes not in ({dtype} for dtype, sum_dtype in SUMS.items() if sum_dtype == sums):
+        known = ", ".join(f"{dtype} summed in {sum_dtype}" for dtype, sum_dtype in SUMS.items())
+        rule = f"operands must be {known}, got {' and '.join(sorted(dtypes))} summed in {sums}"
         raise ScheduleError(f"tensor cores for {block}: {rule}")
-    return TensorCoreOperands(a.buffer, b.buffer, rows, mma(found.pop(), rows))
+    return TensorCoreOperands(a.buffer, b.buffer, rows, mma(dtypes.pop(), rows))
 
 
 def _extents(schedule: Schedule, block: str) -> tuple[int, int, int]:
@@ -235,10 +235,10 @@ def _check_divides(schedule: Schedule, block: str, step: Intrinsic, tiles: Tenso
 
 def _levels(schedule: Schedule, loop: str, extents: tuple[int, int, int]) -> tuple[str, str, str, str]:
     """A loop over blocks, over warps, over fragments and inside one, of these extents."""
-    block, rest = schedule.split(loop, factor=extents[0])
-    warp, rest = schedule.split(rest, factor=extents[1])
-    part, own = schedule.split(rest, factor=extents[2])
-    return block, warp, part, own
+    block, inner = schedule.split(loop, factor=extents[0])
+    warp, inner = schedule.split(inner, factor=extents[1])
+    part, element = schedule.split(inner, factor=extents[2])
+    return block, warp, part, element
 
 
 def _split_result(schedule: Schedule, result: str, tiles: TensorCoreTiles, step: Intrinsic) -> str:
@@ -248,8 +248,8 @@ def _split_result(schedule: Schedule, result: str, tiles: TensorCoreTiles, step:
         _levels(schedule, row, (tiles.rows, tiles.warp_rows, step.fragments["c"].shape[0])),
         _levels(schedule, column, (tiles.columns, tiles.warp_columns, step.fragments["c"].shape[1])),
     )
-    blocks, warps, parts, own = zip(*split, strict=True)
-    schedule.reorder(*batch, *blocks, *warps, *parts, *own)
+    blocks, warps, parts, elements = zip(*split, strict=True)
+    schedule.reorder(*batch, *blocks, *warps, *parts, *elements)
     if batch:
         schedule.bind(schedule.fuse(*batch) if len(batch) > 1 else batch[0], "blockIdx.z")
     axes = ("blockIdx.y", "blockIdx.x", "threadIdx.z", "threadIdx.y")
@@ -257,7 +257,7 @@ def _split_result(schedule: Schedule, result: str, tiles: TensorCoreTiles, step:
         schedule.bind(loop, axis)
     for loop in parts:
         schedule.unroll(loop)
-    schedule.vectorize(own[1])
+    schedule.vectorize(elements[1])
     return warps[1]
 
 
@@ -265,13 +265,13 @@ def _split_sums(schedule: Schedule, block: str, step: Intrinsic, depth: int) -> 
     """The terms in steps of shared tiles, then of instructions, around the fragments of a warp; the
     loop over the steps."""
     row, column, term = schedule.loops(block)[-3:]
-    outer, rest = schedule.split(term, factor=depth)
-    part, inner = schedule.split(rest, factor=step.fragments["a"].shape[1])
+    outer, terms = schedule.split(term, factor=depth)
+    part, inner = schedule.split(terms, factor=step.fragments["a"].shape[1])
     shape = step.fragments["c"].shape
-    tiles, own = zip(
+    tiles, elements = zip(
         *(schedule.split(loop, factor=n) for loop, n in zip((row, column), shape, strict=True)), strict=True
     )
-    schedule.reorder(outer, part, *tiles, *own, inner)
+    schedule.reorder(outer, part, *tiles, *elements, inner)
     for loop in (part, *tiles):
         schedule.unroll(loop)
     return outer
@@ -297,8 +297,8 @@ def _fetch(schedule: Schedule, block: str, operand: str, step: str, tiles: Tenso
     else:
         fetch = schedule.fuse(row, vector)
     _, fetch = schedule.split(fetch, factor=tiles.threads)
-    z, rest = schedule.split(fetch, factor=tiles.warps[1] * LANES)
-    y, x = schedule.split(rest, factor=LANES)
+    z, thread = schedule.split(fetch, factor=tiles.warps[1] * LANES)
+    y, x = schedule.split(thread, factor=LANES)
     for loop, axis in ((z, "threadIdx.z"), (y, "threadIdx.y"), (x, "threadIdx.x")):
         schedule.bind(loop, axis)
     schedule.storage_align(tile, len(schedule.fn.buffers[tile].shape) - 2, 2 * lanes, lanes)

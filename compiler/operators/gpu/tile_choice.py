@@ -77,8 +77,8 @@ class TileProblem(ABC):
         if tiles.rows % tiles.thread_rows or tiles.columns % tiles.thread_columns or sums > _MOST_SUMS:
             return False
         least, waste = (
-            prod(padded_extent(n, tile) / n for n, tile in zip(extents, (each.rows, each.columns), strict=True))
-            for each in (self.default, tiles)
+            prod(padded_extent(n, tile) / n for n, tile in zip(extents, (sizes.rows, sizes.columns), strict=True))
+            for sizes in (self.default, tiles)
         )
         return waste <= max(_MOST_WASTE, least) and self.holds(tiles, shared_bytes)
 
@@ -90,22 +90,22 @@ class TileChoices:
     """
 
     given: Mapping[str, Tiles]
-    taken: dict[str, Tiles] = field(default_factory=dict)
+    selection: dict[str, Tiles] = field(default_factory=dict)
     asked: dict[str, TileProblem] = field(default_factory=dict)
 
     def tiles(self, block: str, problem: TileProblem) -> Tiles:
         """The given tiles of a block if they are for its schedule, else the default ones."""
         given, default = self.given.get(block), problem.default
         self.asked[block] = problem
-        self.taken[block] = given if type(given) is type(default) else default
-        return self.taken[block]
+        self.selection[block] = given if type(given) is type(default) else default
+        return self.selection[block]
 
-    def check_all_taken(self) -> None:
+    def check_given(self) -> None:
         """ScheduleError unless all given tiles were legal."""
         for block, tiles in self.given.items():
-            if self.taken.get(block) != tiles:
-                taken = self.taken.get(block, "no tiles")
-                raise ScheduleError(f"grid schedule of {block}: tiles must be legal there, got {tiles}, not {taken}")
+            if self.selection.get(block) != tiles:
+                selected = self.selection.get(block, "no tiles")
+                raise ScheduleError(f"grid schedule of {block}: tiles must be legal there, got {tiles}, not {selected}")
 
 
 def padded_extent(extent: int, tile: int) -> int:

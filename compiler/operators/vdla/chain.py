@@ -110,9 +110,9 @@ class Chain:
 
     def pack_constants(self, step: str, *operands: Any, **named: Any) -> dict[str, Array]:  # noqa: ANN401
         """The program's arrays from what `pack` of the step's operator takes after activations."""
-        found = self.step(step)
-        packed = found.operator.pack_constants(*operands, **named)
-        return {found.tensor(name): array for name, array in packed.items()}
+        owner = self.step(step)
+        packed = owner.operator.pack_constants(*operands, **named)
+        return {owner.tensor(name): array for name, array in packed.items()}
 
     def unpack(self, tensor: str, outputs: Mapping[str, Array]) -> Array:
         """The plain array of an output of the chain, from the outputs of a run."""

@@ -56,7 +56,7 @@ def compile_operators(
         if not isinstance(call, TemplateCall):
             raise TemplateError(f"compile_operators: calls must be TemplateCalls, got {call!r}")
     names = [_name(call) for call in calls]
-    known = {name: found for name in dict.fromkeys(names) if cached and (found := _read(name)) is not None}
+    known = {name: program for name in dict.fromkeys(names) if cached and (program := _read(name)) is not None}
     missing = {name: call for name, call in zip(names, calls, strict=True) if name not in known}
     for name, content in zip(missing, parallel_map(_compiled, list(missing.values()), workers), strict=True):
         known[name] = Program.from_bytes(content, name)

@@ -12,7 +12,7 @@ Role = NewType("Role", str)
 
 # Parameters: tensors of the program.
 DATA = Role("data")
-OTHER = Role("other")  # a second activation
+SECOND = Role("other")  # a second activation
 WEIGHT = Role("weight")
 SCALE = Role("scale")
 OUTPUT = Role("output")

@@ -106,14 +106,14 @@ def fitting_candidates(config: Config, problem: TilingProblem, threads: int) -> 
     Their virtual threads are over the innermost tile loop that iterates.
     """
     most = max(config.depths)
-    first, *others = (_even_sizes(getattr(problem, name), most) for name in _SIZES)
-    step = max(1, _MOST_AT_ONCE // (2 * len(others[0]) * len(others[1]) * len(others[2])))
+    first, *inner_sizes = (_even_sizes(getattr(problem, name), most) for name in _SIZES)
+    step = max(1, _MOST_AT_ONCE // (2 * len(inner_sizes[0]) * len(inner_sizes[1]) * len(inner_sizes[2])))
     for start in range(0, len(first), step):
-        sizes = (first[start : start + step], *others)
+        sizes = (first[start : start + step], *inner_sizes)
         every = Candidates.grid(sizes, np.array([True, False]), np.array([False])).dealt(problem, threads)
-        found = every.take(fitting(config, problem, every))
-        if len(found):
-            yield found
+        candidates = every.take(fitting(config, problem, every))
+        if len(candidates):
+            yield candidates
 
 
 def _even_sizes(extent: int, most: int) -> Ints:

@@ -60,12 +60,12 @@ class TileSteps:
         counts = c.iterations(problem)
         kept = np.minimum(counts, KEPT)
         most = int(steps_of(problem, c).max())
-        rest = np.broadcast_to(np.arange(most)[:, None], (most, len(c)))
+        index = np.broadcast_to(np.arange(most)[:, None], (most, len(c)))
         places = []
         for loop in range(len(LOOPS)):
-            place, rest = rest % kept[loop], rest // kept[loop]
+            place, index = index % kept[loop], index // kept[loop]
             places.append(np.where((place == KEPT - 1) & (counts[loop] > KEPT), counts[loop] - 1, place))
-        place, active = np.stack(places), rest == 0
+        place, active = np.stack(places), index == 0
         return TileSteps(
             active=active,
             place=place,

@@ -27,7 +27,7 @@ class RunPlan:
     """`active` has the number of candidates that run in each step, `keeps` one value for each.
 
     `turn` and `copy` are where the state of a virtual thread is that loads, and that computes.
-    Cycles of all output blocks are `blocks` of computation, `other_weights` after the first, and
+    Cycles of all output blocks are `blocks` of computation, `later_weights` after the first, and
     `all_stored`; the last computation ends `after_first` and `after_last` weights at the earliest.
     With several passes, compute may begin before all has arrived, by `early_share` of the time that
     it takes. `dispatched_in` and `dispatched_at` say when the next load is dispatched: which
@@ -52,7 +52,7 @@ class RunPlan:
     window: Floats
     padding: Ints
     weights: Floats
-    other_weights: Floats
+    later_weights: Floats
     fetched: Floats
     waits: Bools
     lanes_wait: Bools
@@ -69,8 +69,8 @@ class RunPlan:
     early_strip: Floats
     first_results: Floats
     last_store: Floats
-    freed: Floats
-    left: Floats
+    lead: Floats
+    late_share: Floats
 
     @staticmethod
     def of(problem: TilingProblem, rates: TileRates, c: Candidates, steps: TileSteps) -> RunPlan:
@@ -81,7 +81,7 @@ class RunPlan:
         used = {loop: _somewhere(before | after) for loop, (before, after) in repeats.items()}
         dispatched_in, dispatched_at = _dispatched(rates)
         first, last = rates.strips
-        freed, left = _freed(problem, rates, c, steps)
+        lead, late_share = _overlap(problem, rates, c, steps)
         return RunPlan(
             active=steps.active.sum(axis=1).tolist(),
             emits=_somewhere(steps.completes),
@@ -94,7 +94,7 @@ class RunPlan:
             window=rates.window,
             padding=rates.padding,
             weights=rates.weights,
-            other_weights=(blocks - 1) * rates.weights,
+            later_weights=(blocks - 1) * rates.weights,
             fetched=rates.fetched,
             waits=steps.starts_group & (c.over != _GROUPS) & (not rates.all_weights_fit),
             lanes_wait=steps.starts_group & (c.over != _GROUPS) & rates.lanes_are_replaced,
@@ -111,12 +111,12 @@ class RunPlan:
             early_strip=(1 - 1 / first) / parts,
             first_results=cycles / last,
             last_store=rates.store / last,
-            freed=freed,
-            left=left,
+            lead=lead,
+            late_share=late_share,
         )
 
 
-def _freed(problem: TilingProblem, rates: TileRates, c: Candidates, steps: TileSteps) -> tuple[Floats, Floats]:
+def _overlap(problem: TilingProblem, rates: TileRates, c: Candidates, steps: TileSteps) -> tuple[Floats, Floats]:
     """When the next window may arrive in the buffer of the one before: cycles before the end of
     the computation, and the share that may not.
 
@@ -127,13 +127,13 @@ def _freed(problem: TilingProblem, rates: TileRates, c: Candidates, steps: TileS
     alone = (c.threads == 1) & (strips > 1)
     alone = alone & (problem.separate | steps.completes | (blocks == 1))
     several = blocks if problem.separate else np.ones_like(blocks)
-    freed = np.where(alone, np.maximum(0, several - 2 / strips) * rates.computation, 0.0)
-    return freed, np.where(alone, np.where(several > 1, 1 / several, 1 / strips), 1.0)
+    lead = np.where(alone, np.maximum(0, several - 2 / strips) * rates.computation, 0.0)
+    return lead, np.where(alone, np.where(several > 1, 1 / several, 1 / strips), 1.0)
 
 
 def _somewhere(where: Bools) -> list[bool]:
     """For each step, whether it is so for some candidate."""
-    return [bool(each.any()) for each in where]
+    return [bool(flags.any()) for flags in where]
 
 
 def _dispatched(rates: TileRates) -> tuple[Ints, Floats]:
@@ -142,13 +142,13 @@ def _dispatched(rates: TileRates) -> tuple[Ints, Floats]:
     The iteration that runs then is `REMEMBERED` where the queue has room for all.
     """
     counts, index = rates.computations, np.arange(len(rates.computations))[:, None]
-    found, part = np.full(counts.shape, REMEMBERED), np.zeros(counts.shape)
-    left = np.full(counts.shape, float(rates.command_depth))
+    iteration, part = np.full(counts.shape, REMEMBERED), np.zeros(counts.shape)
+    room = np.full(counts.shape, float(rates.command_depth))
     for back in range(1, REMEMBERED + 1):
         count = np.zeros(counts.shape)
         count[back:] = counts[:-back]
-        here = (left > 0) & (left <= count)
-        found = np.where(here, (index - back) % REMEMBERED, found)
-        part[here] = 1 - left[here] / count[here]
-        left = left - count
-    return found, part
+        here = (room > 0) & (room <= count)
+        iteration = np.where(here, (index - back) % REMEMBERED, iteration)
+        part[here] = 1 - room[here] / count[here]
+        room = room - count
+    return iteration, part

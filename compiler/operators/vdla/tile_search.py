@@ -61,16 +61,16 @@ def search(config: Config, problem: TilingProblem, threads: int) -> ChosenTiling
     rough = estimated(config, problem, promising)
     if rough.min() < _SHORT_PROGRAM or waits_for_memory(config):
         return ChosenTiling(promising.tiling(int(rough.argmin())), None)
-    found = _Found(config, problem)
-    found.add(promising)
-    if found.cycles > _ROOM * least_busy:
-        found.add(Candidates.joined([_promising(config, problem, table, _MORE) for table in tables]))
+    best = _Best(config, problem)
+    best.add(promising)
+    if best.cycles > _ROOM * least_busy:
+        best.add(Candidates.joined([_promising(config, problem, table, _MORE) for table in tables]))
         for nearby in (_around, _around, *(_MOST_ROUNDS * [_beside])):
-            near = nearby(problem, found.tiling).dealt(problem, threads)
-            better = found.add(_promising(config, problem, near.take(fitting(config, problem, near)), _MORE))
+            near = nearby(problem, best.tiling).dealt(problem, threads)
+            better = best.add(_promising(config, problem, near.take(fitting(config, problem, near)), _MORE))
             if not better and nearby is _beside:
                 break
-    return ChosenTiling(found.tiling, found.estimate)
+    return ChosenTiling(best.tiling, best.estimate)
 
 
 def waits_for_memory(config: Config) -> bool:
@@ -117,7 +117,7 @@ def _short(problem: TilingProblem, c: Candidates) -> Candidates:
     return c.take(steps <= np.maximum(_MOST_STEPS, steps.min())) if len(c) else c
 
 
-class _Found:
+class _Best:
     """The best of the candidates that were run."""
 
     def __init__(self, config: Config, problem: TilingProblem) -> None:
@@ -153,6 +153,6 @@ def _beside(problem: TilingProblem, tiling: Tiling) -> Candidates:
         sizes = {name: np.array([getattr(tiling, name)]) for name in _SIZES}
         size, most = getattr(tiling, varied), getattr(problem, varied)
         sizes[varied] = np.arange(max(1, size // 2), min(most, 2 * size) + 1)
-        other = (np.array([tiling.keep_weights]), np.array([tiling.by_blocks]))
-        tables.append(Candidates.grid(list(sizes.values()), *other))
+        flags = (np.array([tiling.keep_weights]), np.array([tiling.by_blocks]))
+        tables.append(Candidates.grid(list(sizes.values()), *flags))
     return Candidates.joined(tables)

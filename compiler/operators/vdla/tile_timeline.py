@@ -75,7 +75,7 @@ class _Run:
         began, window = self._load_window(index, active)
         weights = plan.weights[index][active]
         first = self._weights_arrive(index, active, window)
-        last = first + plan.other_weights[index][active]
+        last = first + plan.later_weights[index][active]
         last += plan.fetched[index][active]
         early = window - began
         early += weights
@@ -95,7 +95,7 @@ class _Run:
         self.computed[active] = end
         read = end + self.rates.depth
         self.window_read[plan.turn[index][active]] = read
-        self.window_free[plan.turn[index][active]] = read - plan.freed[index][active]
+        self.window_free[plan.turn[index][active]] = read - plan.lead[index][active]
         now = index % REMEMBERED * len(self.channel)
         self.began[now : now + len(end)], self.ended[now : now + len(end)] = start, end
         for loop in plan.repeats[index]:
@@ -119,7 +119,7 @@ class _Run:
         arrived = began + cycles
         if plan.in_strips:
             read = self.window_read[plan.turn[index][active]] + self.rates.read_latency
-            np.maximum(arrived, read + cycles * plan.left[index][active], out=arrived)
+            np.maximum(arrived, read + cycles * plan.late_share[index][active], out=arrived)
         return began, arrived
 
     def _weights_arrive(self, index: int, active: slice, window: Floats) -> Floats:
@@ -153,8 +153,8 @@ class _Run:
         now = np.stack([self.computed, self.channel, self.written if loop != _CHUNKS else self.computed])
         np.copyto(self.before[loop], now, where=before)
         if after.any():
-            each = (now - self.before[loop]).max(axis=0) / REPEATED
-            self._pass(np.where(after, self.steps.skipped[loop] * each, 0.0))
+            cycles = (now - self.before[loop]).max(axis=0) / REPEATED
+            self._pass(np.where(after, self.steps.skipped[loop] * cycles, 0.0))
 
     def _pass(self, cycles: Floats) -> None:
         """Let so many cycles pass."""

@@ -15,7 +15,7 @@ from vdla.compiler.operators.vdla.tiling_problem import LOOPS, SIZES, Tiling, Ti
 from vdla.hardware.config import Config
 from vdla.support.integers import is_int, to_python
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 def best_tiling(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> Tiling:
@@ -31,26 +31,26 @@ def best_tiling(config: Config, problem: TilingProblem, threads: int, name: str 
 
 def best_choice(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> ChosenTiling:
     """The tiling of `best_tiling`, with its estimate if the search has computed it."""
-    return _first_found(search, config, problem, threads, name)
+    return _first_result(search, config, problem, threads, name)
 
 
 def quick_tiling(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> Tiling:
     """An even tiling with a low estimate in closed form, as `best_tiling` otherwise."""
-    return _first_found(quick_search, config, problem, threads, name)
+    return _first_result(quick_search, config, problem, threads, name)
 
 
-def _first_found(
-    found_by: Callable[[Config, TilingProblem, int], Found | None],
+def _first_result(
+    search: Callable[[Config, TilingProblem, int], Result | None],
     config: Config,
     problem: TilingProblem,
     threads: int,
     name: str,
-) -> Found:
+) -> Result:
     """What a search finds with the most virtual threads that fit."""
     for count in range(threads, 0, -1):
-        found = found_by(config, problem, count)
-        if found is not None:
-            return found
+        result = search(config, problem, count)
+        if result is not None:
+            return result
     raise TemplateError(
         f"{name}: one pixel, one output block and one input block must fit the buffers inp={config.inp_depth} "
         f"wgt={config.wgt_depth} scl={config.scl_depth} acc={config.acc_depth} out={config.out_depth} entries, got "
