@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of nodes as one node: `vdla.Fused`, whose body is the graph of the group.
 
-The body is closed and has the constants of its nodes, so that the inputs of the node are computed
-values and inputs of the graph only.
+The body is closed and has the constants of its nodes: the inputs of the node are only computed
+values and inputs of the graph.
 """
 
 from __future__ import annotations

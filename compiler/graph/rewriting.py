@@ -18,7 +18,7 @@ class Replacement:
     """What takes the place of a node.
 
     `renamed` maps results of the node to the values that take their place. `matched` are the other
-    nodes that the rule relies on; those that nothing reads afterwards are dead code.
+    nodes of the pattern; unused ones are removed as dead code.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -41,7 +41,7 @@ def rewrite(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:
 
 
 def without_dead_code(graph: Graph) -> Graph:
-    """The graph without nodes whose results nothing reads; an unread result of others is absent."""
+    """The graph without dead nodes; unused results of live nodes become absent."""
     used = set(graph.outputs)
     kept: list[Node] = []
     for node in reversed(graph.nodes):
@@ -93,7 +93,7 @@ def _first(graph: Graph, node: Node, rules: Sequence[RewriteRule], touched: set[
 def _rename(graph: Graph, renamed: Mapping[str, str]) -> Graph:
     """The graph with values renamed where they are read; an output keeps its name by a copy.
 
-    A value that takes the place of another may have had no reader before.
+    A replacing value may have had no reader before.
     """
     if not renamed:
         return graph

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Partitioning: which nodes run on the accelerator, and the regions that they form.
 
-The region of a node is one more than that of the nodes it depends on through other devices, so that
-regions are as few as possible and no path leaves one and returns to it.
+The region number of a node is one more than that of the nodes it depends on through other devices:
+regions are as few as possible, and no path leaves a region and returns to it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vdla.hardware.config import Config
 
 @dataclass(frozen=True, eq=False)
 class AcceleratorCandidates:
-    """The nodes that the accelerator can run, and for each other node the reason why not.
+    """The nodes that the accelerator can run, and for each of the others the reason.
 
     Both are by the name of the node's first result.
     """
@@ -37,7 +37,7 @@ class AcceleratorCandidates:
 
 
 def candidates(graph: Graph, config: Config) -> AcceleratorCandidates:
-    """Every node of a graph, tried on the accelerator; equal operators are one."""
+    """The accelerator call of every node that has one; equal operators share an object."""
     with shared_operators():
         return _candidates(graph, config)
 
@@ -65,14 +65,14 @@ def partition(graph: Graph, config: Config, calls: Mapping[str, OperatorCall]) -
     return without_dead_code(building.graph_of_regions())
 
 
-SCATTERED = "have operands that only its own region reads, and makes for no other concatenation"
+SCATTERED = "join operands that only its region reads and no other concatenation joins"
 """The rule of a concatenation that costs nothing; reads after "must"."""
 
 
 def without_scattered_joins(
     graph: Graph, config: Config, calls: Mapping[str, OperatorCall]
 ) -> Mapping[str, OperatorCall]:
-    """The operators but for concatenations whose operands cannot be made in their places."""
+    """The operators without the concatenations whose operands cannot be computed in place."""
     while True:
         regions = Regions(graph, config, calls)
         scattered = {name for name, call in calls.items() if call.operator is None and not regions.joins(name)}
@@ -83,7 +83,7 @@ def without_scattered_joins(
 
 @dataclass
 class Regions:
-    """The regions that the operators of `calls` form; `level` has that of each value."""
+    """The regions of the operators in `calls`; `level` has the region number of each value."""
 
     graph: Graph
     config: Config
@@ -98,7 +98,9 @@ class Regions:
             self.level.update((name, level) for name in node.outputs if name)
 
     def _level(self, node: Node) -> int:
-        """The region of a node of the accelerator; of others, the last that they depend on."""
+        """The region of a node on the accelerator; for other nodes the last region that they depend
+        on.
+        """
         call = self.calls.get(node.outputs[0])
         if call is None:
             return max((self.level.get(name, 0) for name in node.inputs if name), default=0)
@@ -114,14 +116,14 @@ class Regions:
         return self.views.root(value)
 
     def is_packed(self, value: str, layout: InputLayout) -> bool:
-        """Whether an operator of the accelerator makes a value in a layout."""
+        """Whether an operator on the accelerator computes a value in a layout."""
         call = self.calls.get(self.root(value))
         if call is None:
             return False
         return call.output.same_heads(layout) if value in self.views.heads else call.output.same_bytes(layout)
 
     def joins(self, name: str) -> bool:
-        """Whether the region of a concatenation makes its operands in their places."""
+        """Whether the region of a concatenation computes its operands in place."""
         level = self.level[name]
         return all(
             value in self.calls
@@ -138,7 +140,7 @@ class Regions:
         return sum(call is not None and call.operator is None for call in calls)
 
     def read_by_host(self, value: str) -> bool:
-        """Whether the user or an operator of the CPU reads a value."""
+        """Whether a value is an output of the graph or read by an operator on the CPU."""
         readers = [node for node in self.graph.consumers.get(value, ()) if node.outputs[0] not in self.calls]
         views = [self.views.of_node(node, value) for node in readers]
         return value in self.graph.outputs or any(view is None or self.read_by_host(view) for view in views)
@@ -187,7 +189,7 @@ class Regions:
         return Replacement((*around.before, node, *around.after), around.constants, around.types)
 
     def _read_outside(self, value: str, number: int) -> bool:
-        """Whether another device, another region or the user reads a value."""
+        """Whether a value is an output of the graph, or read by another device or region."""
         if value in self.graph.outputs:
             return True
         return any(self._is_outside(value, node, number) for node in self.graph.consumers.get(value, ()))
@@ -211,7 +213,7 @@ class _Around:
         self.types: dict[str, ValueType] = {}
 
     def input(self, value: str, layout: InputLayout, inside: Set[str]) -> str:
-        """The packed form of a value; itself if an operator of this region makes it."""
+        """The packed form of a value, unchanged if an operator of this region computes it."""
         root, made = self.regions.root(value), self.regions.is_packed(value, layout)
         if made and root in inside:
             return root
@@ -221,7 +223,7 @@ class _Around:
         return name
 
     def _packed(self, value: str, layout: InputLayout) -> str:
-        """The packed form of a value that the host packs, here if it has not for another region."""
+        """The packed form of a value, which the host packs once for all regions."""
         known, key = self.regions.packed, (value, layout)
         if key not in known:
             name = f"{packed_name(value)}.{layout.tag}"

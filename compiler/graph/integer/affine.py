@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantised values of a graph: what QuantizeLinear and DequantizeLinear say about them.
+"""Quantised values of a graph: their scales and zero points by QuantizeLinear and DequantizeLinear.
 
 q stands for (q - zero_point) * scale. Activations are int8 with one float32 scale and one zero
 point; weights have one scale, or one for each output channel, and no zero point.
@@ -40,7 +40,7 @@ class QuantisedActivation:
 
 @dataclass(frozen=True, slots=True)
 class QuantisedWeight:
-    """Integers in the layout of the operator, with one scale or one for each of its outputs."""
+    """Integers in the layout of the operator, with one scale or one for each output."""
 
     values: npt.NDArray[np.int8]
     scale: Float32
@@ -61,7 +61,7 @@ class QuantisationParameters:
 
 
 def parameters(graph: Graph, node: Node) -> QuantisationParameters | None:
-    """The parameters of a node; None where they are no constants, or given for blocks."""
+    """The parameters of a node; None if they are not constant, or belong to blocks."""
     scale = graph.constant(node.inputs[1])
     if scale is None or scale.dtype != np.float32 or scale.ndim > 1 or node.attribute("block_size"):
         return None
@@ -85,7 +85,7 @@ def _integer_side(node: Node) -> str:
 
 
 def activation(graph: Graph, name: str) -> QuantisedActivation:
-    """The int8 value behind a float value that a DequantizeLinear makes."""
+    """The int8 input of the DequantizeLinear that computes a float value."""
     node = graph.producers.get(name)
     if node is None or node.op != "DequantizeLinear":
         decline(f"read quantised values, got {name}")
@@ -99,7 +99,7 @@ def activation(graph: Graph, name: str) -> QuantisedActivation:
 
 
 def weight(graph: Graph, name: str, axis: int) -> QuantisedWeight:
-    """A constant weight that a DequantizeLinear makes, with scales along `axis`."""
+    """A constant weight that a DequantizeLinear computes, with scales along `axis`."""
     node = graph.producers.get(name)
     values = graph.constant(node.inputs[0]) if node is not None and node.op == "DequantizeLinear" else None
     if node is None or values is None:
@@ -160,7 +160,7 @@ def quantise(values: Array, scale: np.float32, zero_point: int) -> npt.NDArray[n
 
 
 def multipliers(factors: Array | np.floating) -> dict[str, Array]:
-    """The attributes `multiplier` and `shift` of real factors, one or one a channel."""
+    """The attributes `multiplier` and `shift` of real factors, one for all or for each channel."""
     try:
         multiplier, shift = scales_from_floats(np.atleast_1d(np.asarray(factors, np.float64)))
     except NumericsError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The quantised result of a float operator: Q(Clip(Relu(op(...)))).
 
-Relu and Clip become bounds of the quantised result: rounding is monotone, so that clipping before
-and after it is the same.
+Relu and Clip become bounds of the quantised result: rounding is monotone, so clipping before and
+after it is the same.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class QuantisedResult:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """The attributes of integer operators that say what becomes of a requantised sum."""
+        """The attributes of the requantisation: the zero point and the bounds of the result."""
         low, high = self.bounds
         return {"y_zero_point": self.zero_point, "low": low, "high": high}
 
@@ -122,6 +122,6 @@ def _clip_limits(graph: Graph, node: Node) -> tuple[Array | None, Array | None] 
 
 
 def sole(graph: Graph, node: Node) -> None:
-    """Refuses a node whose float result others read as well."""
+    """Refuses a node whose float result has other readers."""
     if graph.readers(node.outputs[0]) != 1:
         decline(f"have a float result that only a QuantizeLinear reads, got {graph.readers(node.outputs[0])} readers")

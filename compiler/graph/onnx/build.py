@@ -120,7 +120,7 @@ class _Builder:
         return Node(op, tuple(inputs), tuple(outputs), attributes, proto.name)
 
     def _bodies(self, protos: Mapping[str, GraphProto], node: NodeProto) -> tuple[dict[str, Graph], tuple[str, ...]]:
-        """The bodies of a node, each with the values that any of them captures; these values."""
+        """The bodies of a node, and the values captured by any of them, which are inputs of all."""
         built = {}
         captured: dict[str, None] = {}
         for key, proto in protos.items():
@@ -150,7 +150,7 @@ def _trimmed(names: Iterable[str]) -> list[str]:
 
 
 def constant_of(node: NodeProto) -> Array:
-    """The value of a Constant node, whichever of its attributes holds it."""
+    """The value of a Constant node, from any of its attributes."""
     if len(node.attribute) != 1:
         raise OnnxError(f"Constant {node.output[0]}: a constant must have one value, got {len(node.attribute)}")
     attribute = node.attribute[0]

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types that a model declares for its results, against those that follow from its inputs.
+"""The types that a model declares for its results, compared with the inferred types.
 
-Tools that change the shape of an input, or cut a model, leave the declarations behind it as they
-were.
+Tools that change the shape of an input, or cut a model, leave stale declarations downstream.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ Types = Mapping[str, TypeProto]
 
 
 def sound_declarations(declared: Types, inferred: Types, symbols: Iterable[str], place: str) -> dict[str, TypeProto]:
-    """The declarations that agree with what inference knows; a warning names the others.
+    """The declarations that agree with the inferred types; a warning names the stale ones.
 
-    `symbols` are those of the inputs; inference makes up others for what it does not know.
+    `symbols` are those of the inputs; inference invents others for unknown extents.
     """
     known, sound, stale = frozenset(symbols), {}, []
     for name, proto in declared.items():
@@ -44,7 +43,7 @@ def sound_declarations(declared: Types, inferred: Types, symbols: Iterable[str],
 
 
 def refines(declared: TypeProto, inferred: TypeProto | None) -> bool:
-    """Whether a sound declaration says more than inference knows."""
+    """Whether a sound declaration is more precise than the inferred type."""
     declared_type, kind = type_of(declared), None if inferred is None else type_of(inferred)
     if not isinstance(declared_type, TensorType) or not isinstance(kind, TensorType):
         return kind is None
@@ -57,7 +56,7 @@ def refines(declared: TypeProto, inferred: TypeProto | None) -> bool:
 
 
 def is_static(inferred: TypeProto | None) -> bool:
-    """Whether inference knows all extents of a tensor."""
+    """Whether all extents of a tensor are inferred."""
     kind = None if inferred is None else type_of(inferred)
     return isinstance(kind, TensorType) and kind.static
 
@@ -87,7 +86,9 @@ def _agree(stated: ValueType, inferred: ValueType, symbols: frozenset[str]) -> b
 
 
 def _fit(stated: Extent, inferred: Extent, symbols: frozenset[str]) -> bool:
-    """Whether a declared extent may be that of inference: a number is no symbol of the inputs."""
+    """Whether a declared extent agrees with the inferred one: a number differs from a symbol of the
+    inputs.
+    """
     if isinstance(stated, int):
         return stated == inferred if isinstance(inferred, int) else inferred not in symbols
     return True

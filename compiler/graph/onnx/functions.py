@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that only have a definition by others, in ONNX's schemas, are replaced by it."""
+"""Expands operators that only have a definition in ONNX's schemas, by other operators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Types = Mapping[str, TypeProto]
 
 
 def expand_functions(loaded: LoadedModel) -> LoadedModel:
-    """The typed model with definitions in place of operators that only have these, or itself."""
+    """The typed model with such operators expanded; the same object if there are none."""
     model = ModelProto()
     model.CopyFrom(loaded.model)
     if not _expand_graph(model.graph, {}, versions_of(model.opset_import)):

@@ -24,10 +24,10 @@ _DATA_DEPENDENT = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique
 
 
 def infer_types(loaded: LoadedModel) -> LoadedModel:
-    """The model with the types of its values, as far as they follow from those of the inputs.
+    """The model with the types of its values, as far as they follow from the inputs.
 
-    Where they do not, what the model declares counts. What it declares otherwise is stale: a
-    warning names it.
+    Other values keep their declared types. A declaration that contradicts an inferred type is
+    stale, and a warning names it.
 
     Raises:
         OnnxError: shapes or element types contradict each other.
@@ -42,7 +42,7 @@ def infer_types(loaded: LoadedModel) -> LoadedModel:
         return loaded.with_model(typed)
     try:
         return loaded.with_model(_inferred(loaded.with_model(_declaring(typed, sound))))
-    except OnnxError:  # what is declared here contradicts what follows from it
+    except OnnxError:  # a declaration contradicts the types inferred from it
         return loaded.with_model(typed)
 
 
@@ -61,9 +61,9 @@ def _inferred_whatever_bodies_declare(loaded: LoadedModel) -> ModelProto:
 
 
 def _unverifiable(loaded: LoadedModel, inferred: Types) -> frozenset[str]:
-    """Results whose extents depend on data, and what follows from them as far as it is open.
+    """Results with data-dependent extents, and the values with open extents that depend on them.
 
-    A stale extent would be noticed there only when the model runs, or in a reshape not at all.
+    A stale extent of these would be noticed only when the model runs, or in a reshape not at all.
     """
     graph = loaded.model.graph
     fixed = {tensor.name for tensor in graph.initializer} | set(loaded.weights)
@@ -99,7 +99,7 @@ def _symbols(graph: GraphProto) -> Iterator[str]:
 
 
 def _declaring(typed: ModelProto, sound: Types) -> ModelProto:
-    """The model with declarations where inference leaves types open."""
+    """The model with its declarations where the inferred types are open."""
     model, inferred = ModelProto(), _types(typed.graph)
     model.CopyFrom(typed)
     del model.graph.value_info[:]
@@ -113,7 +113,7 @@ def _declaring(typed: ModelProto, sound: Types) -> ModelProto:
 
 
 def has_short_vectors(graph: GraphProto) -> bool:
-    """Whether ONNX may propagate values: it handles vectors element by element, however long."""
+    """Whether ONNX may propagate values; it handles even long vectors element by element."""
     shapes = (value.type.tensor_type.shape.dim for value in graph.input)
     return all(len(dims) != 1 or dims[0].dim_value <= _LONG for dims in shapes)
 
@@ -134,7 +134,7 @@ def _retyped(graph: Graph, proto: GraphProto) -> Graph:
 
 
 def _with_bodies(node: Node, types: Mapping[str, ValueType], protos: Mapping[tuple[str, str], GraphProto]) -> Node:
-    """The node with bodies of new types; what they capture has the types of the outer values."""
+    """The node with retyped bodies; captured values have the types of the outer graph."""
     attributes = dict(node.attributes)
     for key, body in node.bodies.items():
         proto = protos[node.outputs[0], key]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators of QONNX, and Quark's extended quantisation, by ONNX's.
 
-A Quant of at most 8 bits becomes QuantizeLinear and DequantizeLinear, of which
-`passes/fuse_qdq.py` makes integer operators; every other one is computed in float32. QuantizeLinear
-adds the zero point after it rounds, QONNX before: with an odd zero point they differ at ties.
+A Quant of at most 8 bits becomes QuantizeLinear and DequantizeLinear, which `passes/fuse_qdq.py`
+fuses to integer operators; a wider one is computed in float32. QuantizeLinear adds the zero point
+after it rounds, QONNX before: with an odd zero point they differ at ties.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _Parameters = tuple[str, str, int]
 
 
 def _parameters(old: OldNode, scale: Array, zero: Array, dtype: np.dtype[np.int8 | np.uint8]) -> _Parameters | None:
-    """The parameters as QuantizeLinear takes them; None where it does not."""
+    """The parameters as QuantizeLinear takes them; None if it cannot."""
     rank, limits = old.rank(old.input(0)), np.iinfo(dtype)
     shape = _common_shape(old, scale, zero)
     long = [axis for axis, extent in enumerate(shape) if extent != 1]
@@ -72,7 +72,7 @@ def _common_shape(old: OldNode, first: Array, second: Array) -> tuple[int, ...]:
 def _on_integers(
     old: OldNode, scale: Array, zero: Array, parameters: _Parameters, limits: tuple[int, int]
 ) -> list[NodeProto]:
-    """Clipped, since the range may be less than that of 8 bits, quantised and dequantised."""
+    """Clipped, as the range may be narrower than 8 bits, then quantised and dequantised."""
     low, high = (((limit - zero) * scale).astype(np.float32) for limit in limits)
     names = old.constant(low.reshape(()) if low.size == 1 else low, "low"), ""
     names = names[0], old.constant(high.reshape(()) if high.size == 1 else high, "high")

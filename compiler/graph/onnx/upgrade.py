@@ -114,7 +114,7 @@ def _tensor_types(tensors: Iterable[TensorProto]) -> dict[str, TypeProto]:
 
 
 def _constant_types(nodes: Iterable[NodeProto]) -> dict[str, TypeProto]:
-    """The types of Constant nodes, which those of bodies and functions have no others for."""
+    """The types of Constant nodes; bodies and functions have no other types."""
     types: dict[str, TypeProto] = {}
     for node in nodes:
         if node.op_type == "Constant" and len(node.attribute) == 1 and node.attribute[0].HasField("t"):
@@ -175,7 +175,7 @@ class _Upgrader:
 
 @cache
 def _since(op: str, domain: str, version: int) -> int:
-    """The opset in which the operator got the meaning that it has at `version`."""
+    """The opset that introduced the operator's meaning at `version`."""
     try:
         return int(defs.get_schema(op, version, domain).since_version)
     except defs.SchemaError:

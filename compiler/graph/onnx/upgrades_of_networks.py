@@ -77,7 +77,7 @@ def _mean_variance_normalization(old: OldNode) -> list[NodeProto]:
 
 
 def _conv_transpose(old: OldNode) -> list[NodeProto]:
-    """With the pads that `auto_pad` or `output_shape` means written out, where they are known.
+    """With explicit pads in place of `auto_pad` or `output_shape`, where they are known.
 
     As in ONNX Runtime, SAME cuts results to the input times the stride and does not extend them.
     ONNX's inference adds `output_padding` to that, and loses the rank of results that are smaller
@@ -92,7 +92,7 @@ def _conv_transpose(old: OldNode) -> list[NodeProto]:
         spatial = (old.extents(old.input(0)) or [])[2:]
         wanted = wanted[-rank:]
     elif mode.startswith(b"SAME"):
-        spatial, wanted = [1] * rank, strides  # whatever the extent, as much is cut
+        spatial, wanted = [1] * rank, strides  # the cut does not depend on the extent
     else:
         return [old.node]
     options = (spatial, kernel, strides, gaps, extra, wanted)

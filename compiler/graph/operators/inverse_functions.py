@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of inverse trigonometric and hyperbolic functions, of float32 and shorter floats.
 
-The arctangent begins with a rough angle; the tangent of what is left is a quotient of the sine and
-cosine of that angle, and small enough for three terms of its series. Where a logarithm would
-cancel, series replace it.
+The arctangent begins with a rough angle; the tangent of the residual angle is a quotient of the
+sine and cosine of the rough one, and small enough for three terms of its series. Series replace
+logarithms that would cancel.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _pad(call: NodeCall) -> te.Tensor:
 
 
 def _all_pads(rank: int, given: tuple[int, ...], axes: tuple[int, ...] | None) -> list[int]:
-    """The padding of all dimensions, of which `axes` names those that `given` is for."""
+    """The padding of all dimensions; `given` has the pads of `axes`."""
     pads = [0] * (2 * rank)
     named = range(len(given) // 2) if axes is None else axes
     for n, axis in enumerate(named):

@@ -96,7 +96,7 @@ def _moments(call: NodeCall, axis: int, epsilon: float) -> tuple[te.Tensor, ...]
 
 
 def _typed_name(call: NodeCall, index: int, dtype: str) -> str:
-    """The name of an output if it has this type, else of a stage that is cast to it."""
+    """The name of an output of this type, else of a stage to be cast."""
     kind = call.types[index] if call.wants(index) else None
     if kind is not None and kind.dtype == dtype:
         return call.name(index)

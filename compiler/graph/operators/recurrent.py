@@ -55,7 +55,9 @@ _WITH_BETA = ("affine", "hardsigmoid", "scaledtanh")
 
 
 def _activations(call: NodeCall, kind: _RecurrentKind, directions: int) -> list[_Activation]:
-    """The activations of all directions; alpha and beta are listed for those that have them."""
+    """The activations of all directions; alpha and beta are listed only for activations with
+    parameters.
+    """
     alphas, betas = iter(call.attribute("activation_alpha", ())), iter(call.attribute("activation_beta", ()))
     activations = []
     for name in call.attribute("activations", kind.activations * directions):
@@ -110,7 +112,7 @@ def _recurrent(kind: _RecurrentKind) -> Expression:
 
 
 def _base(call: NodeCall) -> str:
-    """A name for stages: that of the first output that the node has."""
+    """A prefix for stages: the name of the first output of the node."""
     return next(filter(None, call.node.outputs))
 
 

@@ -13,7 +13,9 @@ from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall, in
 
 
 def _reduction(function: Callable[..., te.Tensor]) -> Expression:
-    """A reduction over constant axes; none are all, or none with `noop_with_empty_axes`."""
+    """A reduction over constant axes; without axes over all, or over none with
+    `noop_with_empty_axes`.
+    """
 
     def expression(call: NodeCall) -> te.Tensor:
         x, axes = call.tensor(0), call.integers(1, "axes")
@@ -70,7 +72,7 @@ REDUCTIONS = (
 
 
 def _cumulative(combine: Callable[[te.Value, te.Value], te.Value], start: int) -> Expression:
-    """Running totals with the element, or, exclusive, before it; from either end."""
+    """Running totals from either end, including the element or exclusive."""
 
     def expression(call: NodeCall) -> te.Tensor:
         axis = call.required(1, "axis")[0] % len(call.tensor(0).shape)

@@ -22,7 +22,7 @@ def fold_batch_norm(graph: Graph) -> Graph:
 
 
 def _fold(graph: Graph, node: Node) -> Replacement | None:
-    """A normalisation by constant statistics."""
+    """Fold a normalisation by constant statistics."""
     if node.op != "BatchNormalization" or any(node.outputs[1:]) or node.attribute("training_mode"):
         return None
     numbers = [graph.constant(name) for name in node.inputs[1:5]]

@@ -14,7 +14,7 @@ from vdla.compiler.graph.rewriting import Replacement, rewrite
 
 
 def merge_common_subexpressions(graph: Graph) -> Graph:
-    """The graph with equal constants and equal nodes once; random operators stay apart."""
+    """The graph with equal constants and equal nodes merged, except random operators."""
     graph = _merge_constants(graph)
     while True:
         first: dict[Hashable, Node] = {}
@@ -64,7 +64,7 @@ def _array_key(value: Array) -> tuple[str, tuple[int, ...], bytes]:
 
 
 def _merge_constants(graph: Graph) -> Graph:
-    """Equal constants once; those that are outputs of the graph keep their names."""
+    """Equal constants merged; outputs of the graph keep their names."""
     first: dict[Hashable, str] = {}
     renamed = {}
     for name, value in graph.constants.items():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Constant folding: nodes whose inputs are all constant are evaluated, as are shapes of values.
 
-Types are refined on the way: a constant that is now known may decide the shape of a result, and
-that shape the next constant, so that one sweep in the order of the nodes reaches the fixed point.
+Types are refined on the way: a new constant may decide the shape of a result, and that shape the
+next constant, so that one sweep in topological order reaches the fixed point.
 
 The evaluator and the inference of types are arguments: kernels run in `runtime`, and ONNX's
 inference in `graph.onnx`, neither of which this room imports.
@@ -22,13 +22,13 @@ from vdla.compiler.graph.passes.common_subexpressions import is_random
 
 Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
 InferNode = Callable[[Node, Mapping[str, ValueType], Mapping[str, Array]], Mapping[str, ValueType]]
-"""The types of a node's results by those of all values and the constants, as far as they follow."""
+"""The types of a node's results, inferred from the types of values and from constants."""
 
 MAX_GROWTH_BYTES = 1 << 22
-"""A folded constant may be this much larger than the constants that it comes from."""
+"""The most bytes that a folded constant may exceed its operands by."""
 
 DEQUANTISATION = ("DequantizeLinear",)
-"""What stays by default: the integer operators match that of weights."""
+"""Operators not folded by default: integer patterns match the DequantizeLinear of weights."""
 
 
 def fold_constants(
@@ -54,7 +54,7 @@ def _folded(graph: Graph, folding: _Folding) -> Graph:
 
 @dataclass
 class _Folding:
-    """What is known of the values so far; `news` are those of which that is more than before."""
+    """The constants and types known so far; `news` are the values with new information."""
 
     constants: dict[str, Array]
     types: dict[str, ValueType]
@@ -80,7 +80,7 @@ class _Folding:
                     self.news.add(name)
 
     def _refine(self, node: Node) -> None:
-        """The types of results that are open, by what is known of the inputs now."""
+        """Infer open types of results again from the inputs known now."""
         if all(_is_closed(self.types[name]) for name in filter(None, node.outputs)):
             return
         for name, inferred in self.infer(node, self.types, self.constants).items():
@@ -120,7 +120,7 @@ class _Folding:
         try:
             return self.evaluate(node, given)
         except GraphError:
-            return None  # stays; an operator that nothing implements is refused with all others later
+            return None  # an operator without an implementation is refused later, with all others
 
 
 def _tensor(kind: object) -> TensorType:
@@ -132,12 +132,12 @@ def _tensor(kind: object) -> TensorType:
 
 
 def _is_closed(kind: ValueType) -> bool:
-    """Whether nothing more can be known of a type."""
+    """Whether a type cannot be refined further."""
     return not isinstance(kind, TensorType) or kind.static
 
 
 def _refined(known: ValueType, inferred: ValueType) -> ValueType:
-    """A type with the extents that were found for it."""
+    """A type refined by the inferred extents."""
     if not isinstance(known, TensorType) or not isinstance(inferred, TensorType):
         return known
     if inferred.shape is None or inferred.dtype != known.dtype:
@@ -162,7 +162,7 @@ def _shape_result(node: Node, shape: tuple[int, ...]) -> Array:
 
 
 def _growth_bytes(node: Node, given: Sequence[Array | None], types: Mapping[str, object]) -> int:
-    """How much larger the results are than the inputs, as far as their shapes are known."""
+    """The bytes by which results of known shape exceed the inputs."""
     results = 0
     for name in filter(None, node.outputs):
         shape = _static_shape(types[name])
@@ -174,7 +174,7 @@ def _growth_bytes(node: Node, given: Sequence[Array | None], types: Mapping[str,
 
 
 def with_inner_constants(constants: Mapping[str, Array], node: Node) -> Node:
-    """The node whose bodies have the constants among the captured values as their own."""
+    """The node whose captured constants are constants of its bodies."""
     first = len(node.inputs) - node.attributes["captures"]
     places = range(first, len(node.inputs))
     captured = {place: constants[node.inputs[place]] for place in places if node.inputs[place] in constants}

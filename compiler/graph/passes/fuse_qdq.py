@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pass from QuantizeLinear and DequantizeLinear around float operators to integer operators.
 
-What does not match stays as ONNX defines it: dequantised, computed in float32, quantised.
+Unmatched operators keep ONNX's definition: dequantised, computed in float32, quantised.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite, with
 class FusedGraph:
     """A graph with integer operators.
 
-    `reasons` says for each float operator before a QuantizeLinear why it stays, by the name of its
-    result; a reason reads after "must".
+    `reasons` has, by result name, the reason why a float operator before a QuantizeLinear stays; a
+    reason reads after "must".
     """
 
     graph: Graph
@@ -40,7 +40,7 @@ def fuse_qdq(graph: Graph, evaluate: Evaluate | None = None) -> Graph:
 
 
 def explain_fusion(graph: Graph, evaluate: Evaluate | None = None) -> FusedGraph:
-    """The graph with integer operators, and why other operators stay as they are."""
+    """The graph with integer operators, and the reasons of the remaining float operators."""
     graph = move_quantisation(to_signed(unfold_quantised(graph)))
     patterns = _Patterns(evaluate)
     graph = rewrite(graph, (patterns.fuse,))

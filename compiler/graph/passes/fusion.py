@@ -34,7 +34,7 @@ def fuse(graph: Graph, fusible: Fusible = lambda node: True) -> Graph:
 
 
 def fusion_class(graph: Graph, node: Node) -> FusionClass:
-    """The class of a node; opaque without a rule, with several results, or without a kernel."""
+    """The class of a node; opaque if it has no rule, several results or no kernel."""
     record = RECORDS.get(node.op)
     values = [name for name in (*node.inputs, *node.outputs) if name]
     if record is None or len(node.outputs) != 1 or node.bodies:
@@ -48,7 +48,7 @@ def _has_kernels(kind: ValueType) -> bool:
 
 
 class _Grouping:
-    """Groups of the nodes seen so far; each but the newest is complete up to its readers."""
+    """Groups of the nodes visited so far, to which later readers may be added."""
 
     def __init__(self, graph: Graph, fusible: Fusible) -> None:
         self.graph = graph
@@ -83,7 +83,7 @@ class _Grouping:
         return list(groups.values())
 
     def _joins(self, before: list[Node], group: list[Node], node: Node) -> bool:
-        """Whether a group before the node and the node's own become one."""
+        """Whether a producer group and the group of the node merge."""
         kind, first = self.kinds[id(node)], self._class(before)
         if FusionClass.OPAQUE in (kind, first) or len(before) + len(group) > _MOST_NODES:
             return False
@@ -109,7 +109,7 @@ class _Grouping:
         )
 
     def _read_within(self, before: list[Node], group: list[Node]) -> bool:
-        """Whether only the two groups read what the one before computes."""
+        """Whether only the two groups read the results of the producer group."""
         members = {id(node) for node in (*before, *group)}
         values = [name for node in before for name in node.outputs]
         if any(name in self.graph.outputs for name in values):

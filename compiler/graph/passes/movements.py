@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that only move elements or choose among them: they work on quantised values alike.
+"""Operators that only move or select elements, which work on quantised values alike.
 
-DequantizeLinear moves behind them and QuantizeLinear before them, so that both meet the operators
-that compute.
+DequantizeLinear moves behind them and QuantizeLinear before them, next to the operators that
+compute.
 """
 
 from __future__ import annotations

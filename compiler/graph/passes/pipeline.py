@@ -32,8 +32,8 @@ def run_passes(graph: Graph, passes: Sequence[GraphPass], observe: Observer | No
 
 
 def changes(before: Graph, after: Graph) -> str:
-    """What a pass changed: operators with another number of nodes, how many values are in blocks of
-    channels, and the bytes of constants.
+    """The changes of a pass: numbers of nodes by operator, of values in blocks of channels, and the
+    bytes of constants.
     """
     counts = Counter(node.op for node in after.nodes)
     counts.subtract(Counter(node.op for node in before.nodes))

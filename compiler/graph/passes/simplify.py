@@ -71,7 +71,7 @@ def _training(graph: Graph, node: Node) -> bool:
 
 
 def _keeps_order(graph: Graph, node: Node) -> bool:
-    """Whether a node whose result has its input's type also has its elements in their places."""
+    """Whether a node whose result has the type of its input is the identity."""
     if node.op == "Slice":
         steps = graph.constant(node.inputs[4]) if len(node.inputs) > 4 else np.ones(1)
         return steps is not None and bool((steps > 0).all())
@@ -85,7 +85,7 @@ def _keeps_order(graph: Graph, node: Node) -> bool:
 
 
 def _reshape(graph: Graph, node: Node) -> Replacement | None:
-    """A reshape to a known shape: none if the shape stays, one for several in a row."""
+    """Remove reshapes to the same shape, and merge chains of reshapes."""
     if not _is_reshape(node) or (to := _static(graph, node.outputs[0])) is None:
         return None
     if _same_type(graph, node.inputs[0], node.outputs[0]):
@@ -113,7 +113,7 @@ def _is_reshape(node: Node) -> bool:
 
 
 def _transpose(graph: Graph, node: Node) -> Replacement | None:
-    """No transpose if the order stays, one for two in a row."""
+    """Remove transposes that keep the order, and merge two in a row."""
     if node.op != "Transpose":
         return None
     order = _order(graph, node)
@@ -180,9 +180,9 @@ def _clip(graph: Graph, node: Node) -> Replacement | None:
 
 
 def _absorb_output_copies(graph: Graph) -> Graph:
-    """A node computes an output under the output's name, where only an Identity stood between.
+    """Rename the result of a node to the output that an Identity copies it to.
 
-    Of several copies of one value, one is absorbed: the others copy what it names.
+    Of several copies of one value, one is absorbed, and the others copy the output.
     """
     renamed: dict[str, str] = {}
     absorbed = set()

@@ -45,8 +45,8 @@ class _Comparison:
 
 
 def tree_tables(ensemble: TreeEnsemble, dtype: str) -> TreeTables | None:
-    """The tables for rows of a dtype; None of ensembles without trees, whose walks are too long or
-    do not end, or that compare with NaN.
+    """The tables for rows of a dtype; None for an ensemble without trees, with walks too long or
+    endless, or with NaN thresholds.
     """
     thresholds = [branch.threshold for branch in ensemble.branches if branch.mode != "BRANCH_MEMBER"]
     if not ensemble.roots or np.isnan(thresholds).any():
@@ -118,7 +118,7 @@ def _rounded(number: float, dtype: str) -> float:
 
 
 def _below(threshold: float, dtype: str) -> float:
-    """The greatest number below another one; below the least one is NaN, which nothing passes."""
+    """The greatest number below another one; NaN, which fails all comparisons, below the least."""
     if threshold == -np.inf:
         return float("nan")
     return float(np.nextafter(*np.array((threshold, -np.inf), dtype)))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cross-layer equalisation: consecutive layers share the work of a channel evenly.
 
-Relu and its like let a positive factor pass: channel i of a layer can be divided by s and the
-weights of the next that read it multiplied by s. s = sqrt(r1 / r2) makes the channel's ranges r1
-and r2 in both weights equal (Nagel et al., Data-free quantization, 2019, section 4.1).
+Relu and similar functions commute with a positive factor: channel i of a layer can be divided by s
+if the next layer's weights for it are multiplied by s. s = sqrt(r1 / r2) makes the channel's ranges
+r1 and r2 in both weights equal (Nagel et al., Data-free quantization, 2019, section 4.1).
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def equalise(graph: Graph) -> Graph:
 
 
 def _pair(graph: Graph, node: Node) -> tuple[Node, Node] | None:
-    """A convolution and the only one that reads its result, through what lets factors pass."""
+    """A convolution and the only one that reads its result, through operators that commute with
+    factors.
+    """
     if not _is_convolution(graph, node):
         return None
     value = node.outputs[0]
@@ -59,7 +61,7 @@ def _is_convolution(graph: Graph, node: Node) -> bool:
 
 
 def _with_unshared_constants(graph: Graph, pairs: list[tuple[Node, Node]]) -> Graph:
-    """The graph where no other node reads the constants of the pairs."""
+    """The graph with separate copies of the pairs' constants where other nodes read them."""
     members = {id(node) for pair in pairs for node in pair}
     nodes, constants, types = [], dict(graph.constants), dict(graph.types)
     for node in graph.nodes:

@@ -18,7 +18,7 @@ Statistics = Mapping[str, ValueStatistics]
 
 
 def value_statistics(graph: Graph, plan: QuantisationPlan) -> dict[str, ValueStatistics]:
-    """Statistics of the values whose parameters must be found: of constants full, else empty.
+    """Statistics of the values to quantise: complete for constants, else empty.
 
     Where values have parts, these are judged, and every value of a layer may need its own
     parameters.
@@ -39,7 +39,7 @@ def value_statistics(graph: Graph, plan: QuantisationPlan) -> dict[str, ValueSta
 def separate_parts(
     graph: Graph, plan: QuantisationPlan, statistics: Statistics, method: str = "mse", keep_float: Sequence[str] = ()
 ) -> QuantisationPlan:
-    """The plan without the values of which one scale would lose a part."""
+    """The plan without the values whose single scale would lose a part."""
     while mixed := mixed_values(graph, plan, statistics, method):
         plan = plan_quantisation(graph, keep_float, {**plan.mixed, **mixed})
     return plan
@@ -55,8 +55,8 @@ def choose_parameters(
     correct_biases: bool = True,
     weight_bits: Mapping[str, int] | None = None,
 ) -> QuantisedParameters:
-    """Parameters by a method of METHODS; `weight_bits` has those of layers whose weights are
-    narrower than 8 bits.
+    """Parameters by a method of METHODS; `weight_bits` has the bits of layers with weights narrower
+    than 8 bits.
 
     Raises:
         QuantiseError: a value has no statistics; weights or biases contain NaN or infinity.

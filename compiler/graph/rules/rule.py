@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule is: an operator of a graph as tensor expressions, for one node with static shapes.
+"""Rules: the tensor expressions of one node with static shapes.
 
 A rule is a function of a `NodeCall`. It returns one tensor for each output of the node, in order,
 with the element type and the shape of the node's types, and refuses by `call.decline(reason)`.
@@ -32,7 +32,7 @@ class FusionClass(Enum):
 
 
 class DeclinedError(GraphError):
-    """A node that a rule has no tensor expression for."""
+    """A node without a tensor expression by the rule of its operator."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class NodeCall:
         return numbers
 
     def attribute(self, name: str, default: Attribute = _REQUIRED) -> Attribute:
-        """An attribute, else `default`, which is that of the operator if it is left out."""
+        """An attribute, else `default`, by default the operator's."""
         if default is not _REQUIRED:
             return self.node.attributes.get(name, default)
         value = self.node.attribute(name)
