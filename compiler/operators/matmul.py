@@ -88,7 +88,7 @@ def dense(
 def pack_dense(weight: Array, target: Target | str = "host", lanes: int | None = None) -> Array:
     """Packs a weight [N, K] as "OI<lanes>o": [N / lanes, K, lanes], padded with zeros.
 
-    By default `lanes` are those of a vector.
+    By default `lanes` is the vector length.
     """
     check_weights("pack_dense", weight, "[N, K]")
     lanes = lanes or target_of("pack_dense", target).lanes(storage_dtype(accumulator_dtype(str(weight.dtype))).itemsize)
@@ -115,7 +115,7 @@ def _with_bias(
 
 
 def _batch_index(tensor: te.Tensor, at: Sequence[te.Value]) -> tuple[te.Operand, ...]:
-    """The batch indices of an operand for those of the result."""
+    """The batch indices of an operand for the batch indices of the result."""
     extents = tensor.shape[:-2]
     indices = at[len(at) - len(extents) :]
     return tuple(0 if is_one(extent) else index for extent, index in zip(extents, indices, strict=True))

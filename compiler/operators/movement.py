@@ -58,8 +58,8 @@ def reshape(x: te.Tensor, shape: Sequence[te.Dim], allowzero: bool = False, name
     """The elements of `x` in row-major order under another shape.
 
     One extent may be -1: it is computed from the others. 0 keeps the extent of `x`, unless
-    `allowzero`. A symbolic extent of `x` must stay an extent of the result, or be the one that -1
-    stands for.
+    `allowzero`. A symbolic extent of `x` must be an extent of the result, or the one inferred for
+    -1.
     """
     check_tensor("reshape", "x", x)
     target = _new_shape(x.shape, extents_of("reshape", "shape", shape), allowzero)

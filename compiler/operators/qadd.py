@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantised addition: an integer pair of factors, one exact sum, one requantisation.
 
-The factors are the ratio of the scales of the operands as a fraction; the scale carries the rest:
-scale = a_scale / a_factor / y_scale = b_scale / b_factor / y_scale.
+The factors are the ratio of the scales of the operands as a fraction; the scale has the remaining
+factor: scale = a_scale / a_factor / y_scale = b_scale / b_factor / y_scale.
 """
 
 from __future__ import annotations

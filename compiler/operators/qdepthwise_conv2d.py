@@ -2,8 +2,9 @@
 """Quantised depthwise convolution: ONNX's QLinearConv with one symmetric int8 kernel a channel.
 
 Lanes lie along the rows of the result or, in blocks, along channels. The stages: `<name>_data` the
-padded input; `<name>_sum` the int32 sums; `<name>` the result. In rows it leaves out the padding of
-the last lanes of `<name>_rescaled`. `pack_qdepthwise_conv2d` makes weight, bias and scale.
+padded input; `<name>_sum` the int32 sums; `<name>` the result. With lanes along rows it drops the
+padding of the last vector of `<name>_rescaled`. `pack_qdepthwise_conv2d` makes weight, bias and
+scale.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def _sums_of_blocks(
 def _packed_channels(
     where: str, x: te.Tensor, block: int | None, weight: te.Tensor, windows: Window, form: WindowLayout
 ) -> int:
-    """The channels of data and weight, whose layout must be that of the target."""
+    """The channels of data and weight, whose layout must fit the target."""
     channels = static_extent(where, "extent 1 of x", x.shape[1])
     lanes = () if block is None else (form.lanes,)
     wanted = (channels, windows.taps[0], form.groups(windows), *lanes, form.taps)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schedule of a depthwise convolution for a GPU: a tile of each channel with its halo.
 
-A group of threads computes a tile of pixels of some channels. It fetches the part of the image that
-the windows cover into shared memory, where neighbours share it, padding on the way. The sums add
+A thread block computes a tile of pixels of some channels. It fetches the part of the image covered
+by the windows, with padding, into shared memory, where neighbouring results share it. The sums add
 their terms in the order of the tensor expression.
 """
 
@@ -53,7 +53,7 @@ class DepthwiseProblem(TileProblem):
     """A depthwise convolution: sums [n, channels, rows, columns] over taps are `extents`.
 
     Windows advance along rows as along columns, by `stride`, with `gap` between taps; `multiplier`
-    are the output channels of an input channel.
+    is the number of output channels of an input channel.
     """
 
     operator: ClassVar[str] = "depthwise_conv2d"
@@ -64,7 +64,7 @@ class DepthwiseProblem(TileProblem):
 
     @staticmethod
     def of(schedule: Schedule, block: str, limits: GridLimits) -> DepthwiseProblem:
-        """Of the block that sums."""
+        """The problem of the block of sums."""
         nest = block_nest(schedule.fn, block)
         axes = nest.leaf.block.axes
         indices = [linear(index).terms for load in loads(nest.leaf.block) for index in load.indices]
@@ -79,7 +79,7 @@ class DepthwiseProblem(TileProblem):
 
     @cached_property
     def default(self) -> DepthwiseTiles:
-        """Rows of a channel, or several channels of a small image."""
+        """Rows of one channel, or several channels of a small image."""
         (channels, rows, columns), multiplier = self.extents[1:4], self.multiplier
         thread_columns = next(size for size in _THREAD_COLUMNS if columns % size == 0)
         width = padded_extent(min(columns, _COLUMNS), thread_columns)
@@ -98,7 +98,7 @@ class DepthwiseProblem(TileProblem):
 
     @property
     def values(self) -> Mapping[str, Iterable[int]]:
-        """Sizes up to the extents; channels that divide."""
+        """Sizes up to the extents; divisors for channels."""
         channels, rows, columns = self.extents[1:4]
         return {
             "channels": [n for n in powers(1, 32) if channels % n == 0],
@@ -109,7 +109,7 @@ class DepthwiseProblem(TileProblem):
         }
 
     def fits(self, tiles: DepthwiseTiles) -> bool:
-        """Whether threads divide the tile of a group, and it is not mostly outside."""
+        """Whether threads divide the tile of a thread block, which lies mostly in the image."""
         sums = tiles.thread_rows * tiles.thread_columns
         return self.holds_image(tiles, self.extents[2:4], sums, self.halo_bytes(tiles))
 

@@ -44,23 +44,23 @@ def split_tile(schedule: Schedule, block: str, loop: str, tile: int, elements: i
 def bind_all(schedule: Schedule, loops: Sequence[str], axes: Sequence[str]) -> None:
     """Bind loops, the innermost to the first axis.
 
-    Bound loops are checked by all that follows, so that those over groups are bound last.
+    Every later step checks bound loops, so that loops over groups are bound last.
     """
     for loop, axis in zip(reversed(loops), axes, strict=False):
         schedule.bind(loop, axis)
 
 
 def keep_in_registers(schedule: Schedule, block: str) -> None:
-    """Let each thread hold what it computes of a block."""
+    """Keep the results of a block in the registers of each thread."""
     for buffer in written_buffers(block_nest(schedule.fn, block).leaf.block):
         schedule.set_scope(buffer, "local")
 
 
 def fetch_together(schedule: Schedule, block: str, loop: str, threads: Mapping[str, int], lanes: int = 4) -> None:
-    """Deal the elements of a copy, which lies in `loop`, out over all threads of a group.
+    """Distribute the elements of a copy in `loop` over all threads of a group.
 
-    `threads` are the extents of the axes, "threadIdx.x" first. Neighbours fetch neighbours, each up
-    to `lanes` of them at once where they are contiguous in both buffers.
+    `threads` are the extents of the axes, "threadIdx.x" first. Neighbouring threads fetch
+    neighbouring elements, up to `lanes` at once where these are contiguous in both buffers.
     """
     loops = loops_inside(schedule, block, loop)
     width = _vector_width(schedule, block, loops, lanes)
@@ -77,7 +77,7 @@ def fetch_together(schedule: Schedule, block: str, loop: str, threads: Mapping[s
 
 
 def _vector_width(schedule: Schedule, block: str, loops: Sequence[str], lanes: int) -> int:
-    """The elements that a thread can fetch at once."""
+    """The number of elements that a thread can fetch at once."""
     nest = block_nest(schedule.fn, block)
     if not is_copy(nest.leaf) or {*nest.read_strides(loops[-1]), *nest.write_strides(loops[-1])} != {1}:
         return 1

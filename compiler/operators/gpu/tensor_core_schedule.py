@@ -2,10 +2,10 @@
 """The schedule of a matrix product for tensor cores: shared tiles, sums in the registers of warps.
 
 A block of up to 8 warps computes a tile of the result of up to 128 x 128 elements, each warp a part
-of it as fragments of 16 x 8. Step by step over the terms, all threads fetch the tiles of both
-operands into shared memory in vectors of 16 bytes. The rows of a tile are an odd number of vectors
-apart, so that neither the vectors that eight lanes store nor the eight rows that they load share a
-bank.
+of it as fragments of 16 x 8. In each step over the reduction axis, all threads fetch the tiles of
+both operands into shared memory in vectors of 16 bytes. The row stride of a tile is an odd number
+of vectors, which avoids bank conflicts both when eight lanes store vectors and when they load eight
+rows.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from vdla.compiler.target import GridLimits
 from vdla.compiler.tensorize import LANES, Intrinsic, TensorizeError
 
 VECTOR_BYTES = 16
-_PHASE = 8  # lanes whose vectors of 16 bytes pass the banks together
+_PHASE = 8  # lanes whose vectors of 16 bytes access the banks together
 _MOST_SUMS = 128  # of a thread, in registers: a product of 64 x 64 for each warp spills nothing
 _STEP_BYTES = 64  # of a row of terms in shared memory
 
 
 @dataclass(frozen=True, slots=True)
 class TensorCoreTiles:
-    """The rows and columns of the result of a block, the terms of a step, and the rows and columns
-    of each warp."""
+    """The rows and columns of the result of a thread block, the terms of a step, and the rows and
+    columns of each warp.
+    """
 
     rows: int
     columns: int
@@ -67,13 +68,14 @@ def _padded(length: int, lanes: int) -> int:
 
 
 _TILES = ((128, 128, 64, 32), (128, 64, 32, 32), (64, 64, 32, 32), (32, 32, 16, 16), (16, 16, 16, 8))
-"""Rows and columns of a block and of a warp, largest first: each element in shared memory then
-serves more products."""
+"""Rows and columns of a block and of a warp, largest first, for more reuse of each element in
+shared memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorCoreOperands:
-    """The operands of a product, `b` by rows of terms or of columns, and the step of a warp."""
+    """The operands of a product, `b` with rows of terms or of columns, and the step of a warp."""
 
     a: str
     b: str
@@ -82,10 +84,10 @@ class TensorCoreOperands:
 
 
 def schedule_tensor_cores(schedule: Schedule, block: str, tiles: TensorCoreTiles) -> None:
-    """Tile the product that a block sums for tensor cores; outer dimensions are a batch.
+    """Tile the product of a block for tensor cores; outer dimensions are batch dimensions.
 
     Raises:
-        ScheduleError: tiles do not divide the extents, or tensor cores compute no such product.
+        ScheduleError: tiles do not divide the extents, or tensor cores cannot compute the product.
     """
     operands = tensor_core_operands(schedule, block)
     leaf = block_nest(schedule.fn, block).leaf
@@ -107,7 +109,7 @@ def schedule_tensor_cores(schedule: Schedule, block: str, tiles: TensorCoreTiles
 
 @dataclass(frozen=True, kw_only=True)
 class TensorCoreProblem(TileProblem):
-    """A product of [rows, terms] and [terms, columns], `batch` times."""
+    """`batch` products of [rows, terms] and [terms, columns]."""
 
     operator: ClassVar[str] = "tensor_cores"
     block: str
@@ -119,7 +121,7 @@ class TensorCoreProblem(TileProblem):
 
     @staticmethod
     def of(schedule: Schedule, block: str, limits: GridLimits) -> TensorCoreProblem:
-        """Of the block that sums.
+        """The problem of the block of sums.
 
         Raises:
             ScheduleError: it sums no product of two operands, or tensor cores lack the types.
@@ -139,7 +141,7 @@ class TensorCoreProblem(TileProblem):
 
     @cached_property
     def default(self) -> TensorCoreTiles:
-        """The largest tiles that divide the product and that a device holds.
+        """The largest tiles that divide the product and fit the device.
 
         Raises:
             ScheduleError: there are none.
@@ -168,14 +170,14 @@ class TensorCoreProblem(TileProblem):
         return {"rows": powers(rows, 256), "columns": powers(2 * columns, 256), "depth": powers(terms, 128), **warp}
 
     def fits(self, tiles: TensorCoreTiles) -> bool:
-        """Whether tiles divide the product, warps those of a block, and sums have registers."""
+        """Whether tiles divide the product, warps divide tiles, and the sums fit registers."""
         whole = (self.rows, self.columns, self.terms, tiles.rows, tiles.columns)
         if any(extent % size for extent, size in zip(whole, astuple(tiles), strict=True)):
             return False
         return self.sums(tiles) <= _MOST_SUMS and self.holds(tiles, self.shared_bytes(tiles))
 
     def sums(self, tiles: TensorCoreTiles) -> int:
-        """Of a thread."""
+        """The sums of a thread."""
         return tiles.warp_rows * tiles.warp_columns // LANES
 
     def shared_bytes(self, tiles: TensorCoreTiles) -> int:
@@ -184,8 +186,7 @@ class TensorCoreProblem(TileProblem):
 
 
 def tensor_core_operands(schedule: Schedule, block: str) -> TensorCoreOperands:
-    """The operands of the product that a block sums: the first has its rows, the second its
-    columns.
+    """The operands of the product of a block: the first has the rows, the second the columns.
 
     Raises:
         ScheduleError: it sums no product of two operands, or tensor cores lack the types.
@@ -218,7 +219,7 @@ def _extents(schedule: Schedule, block: str) -> tuple[int, int, int]:
 
 
 def _check_divides(schedule: Schedule, block: str, step: Intrinsic, tiles: TensorCoreTiles) -> None:
-    """Refuse tiles that do not divide the product, or that steps of warps do not."""
+    """Refuse tiles that do not divide the product, or that are not a multiple of a warp's step."""
     (rows, terms), (_, columns) = step.fragments["a"].shape, step.fragments["c"].shape
     sizes = zip(
         ("rows", "columns", "depth", "warp_rows", "warp_columns"),
@@ -234,7 +235,7 @@ def _check_divides(schedule: Schedule, block: str, step: Intrinsic, tiles: Tenso
 
 
 def _levels(schedule: Schedule, loop: str, extents: tuple[int, int, int]) -> tuple[str, str, str, str]:
-    """A loop over blocks, over warps, over fragments and inside one, of these extents."""
+    """Split a loop over blocks, warps, fragments and their elements, of these extents."""
     block, inner = schedule.split(loop, factor=extents[0])
     warp, inner = schedule.split(inner, factor=extents[1])
     part, element = schedule.split(inner, factor=extents[2])
@@ -242,7 +243,7 @@ def _levels(schedule: Schedule, loop: str, extents: tuple[int, int, int]) -> tup
 
 
 def _split_result(schedule: Schedule, result: str, tiles: TensorCoreTiles, step: Intrinsic) -> str:
-    """The result over blocks, warps and their fragments; the innermost loop over warps."""
+    """Split the result over blocks, warps and fragments; the innermost loop over warps."""
     *batch, row, column = [loop.var for loop in block_nest(schedule.fn, result).leaf.loops]
     split = (
         _levels(schedule, row, (tiles.rows, tiles.warp_rows, step.fragments["c"].shape[0])),
@@ -262,8 +263,9 @@ def _split_result(schedule: Schedule, result: str, tiles: TensorCoreTiles, step:
 
 
 def _split_sums(schedule: Schedule, block: str, step: Intrinsic, depth: int) -> str:
-    """The terms in steps of shared tiles, then of instructions, around the fragments of a warp; the
-    loop over the steps."""
+    """Split the terms into steps of shared tiles, then of instructions, around the fragments of a
+    warp; the loop over the steps.
+    """
     row, column, term = schedule.loops(block)[-3:]
     outer, terms = schedule.split(term, factor=depth)
     part, inner = schedule.split(terms, factor=step.fragments["a"].shape[1])
@@ -278,8 +280,8 @@ def _split_sums(schedule: Schedule, block: str, step: Intrinsic, depth: int) -> 
 
 
 def _fetch(schedule: Schedule, block: str, operand: str, step: str, tiles: TensorCoreTiles) -> None:
-    """Copy the tile of an operand to shared memory in `step`, twice in turn, in vectors of 16 bytes
-    dealt out over all threads.
+    """Copy the tile of an operand to shared memory in `step`, double-buffered, in vectors of 16
+    bytes distributed over all threads.
 
     Where a row has fewer than eight vectors, neighbouring lanes store to neighbouring rows.
     """

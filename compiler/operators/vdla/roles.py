@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of stages and parameters by which the templates' schedule finds them.
+"""The names of stages and parameters by which the schedule of templates identifies them.
 
 A template computes its sums from windows of the input, and its results from the sums.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of tile sizes: the best that the search finds, or a given tiling that fits."""
+"""The choice of tile sizes: the best result of the search, or a given tiling that fits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 def best_tiling(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> Tiling:
-    """The tiling with the lowest estimate that a short search finds.
+    """The tiling with the lowest estimate in a short search.
 
     It has fewer than `threads` virtual threads if the buffers cannot hold that many tiles.
 
@@ -46,7 +46,7 @@ def _first_result(
     threads: int,
     name: str,
 ) -> Result:
-    """What a search finds with the most virtual threads that fit."""
+    """The result of a search with the most virtual threads that fit."""
     for count in range(threads, 0, -1):
         result = search(config, problem, count)
         if result is not None:
@@ -76,7 +76,7 @@ def choose_tiling(config: Config, problem: TilingProblem, threads: int, given: T
 
 
 def _check(problem: TilingProblem, given: Tiling, name: str) -> Tiling:
-    """The tiling in Python integers, which must suit the operator."""
+    """The tiling with Python integers, checked for the operator."""
     if not isinstance(given, Tiling):
         raise TemplateError(f"{name}: tiling must be a Tiling, got {given!r}")
     given = replace(given, **{field.name: to_python(getattr(given, field.name)) for field in fields(given)})
@@ -112,7 +112,7 @@ def estimate(config: Config, problem: TilingProblem, tiling: Tiling) -> float:
 
 
 def ranking_estimate(config: Config, problem: TilingProblem, tiling: Tiling) -> float:
-    """The estimate by which the search ranks tilings: a closed form where a coarse run is wrong."""
+    """The estimate that ranks tilings: a closed form where a coarse run is wrong."""
     if waits_for_memory(config):
         return float(estimated(config, problem, Candidates.of(tiling))[0])
     return estimate(config, problem, tiling)
