@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes torch.zip: blocks of published networks through both exporters of PyTorch.
 
-    pip install torch==2.13.0 onnxscript onnxruntime
-    python tests/zoo/export_torch.py
+pip install -e . torch==2.13.0 onnxscript onnxruntime
+python tests/zoo/export_torch.py
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import onnxruntime
 import torch
 import torch.nn.functional as F
-from archive import Entry, Input, Writer
 from torch import nn
 
-HERE = Path(__file__).parent
+from vdla.verification.zoo.archive import FOLDER, Entry, Input, Writer
+
 DTYPES = {torch.float32: "float32", torch.int64: "int64", torch.bool: "bool", torch.int32: "int32"}
 
 
@@ -89,7 +88,9 @@ class Shuffle(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         half = channels // 2
-        self.branch = nn.Sequential(conv(half, half, 1), conv(half, half, 3, nn.Identity(), groups=half), conv(half, half, 1))
+        self.branch = nn.Sequential(
+            conv(half, half, 1), conv(half, half, 3, nn.Identity(), groups=half), conv(half, half, 1)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         left, right = x.chunk(2, 1)
@@ -208,7 +209,9 @@ class Attention(nn.Module):
         return self.out(y.transpose(1, 2).reshape(n, length, width))
 
 
-def transformer(width: int = 16, norm: type[nn.Module] = nn.LayerNorm, act: nn.Module | None = None, **options: bool) -> nn.Sequential:
+def transformer(
+    width: int = 16, norm: type[nn.Module] = nn.LayerNorm, act: nn.Module | None = None, **options: bool
+) -> nn.Sequential:
     mlp = nn.Sequential(norm(width), nn.Linear(width, 32), act or nn.GELU(), nn.Linear(32, width))
     return nn.Sequential(Residual(nn.Sequential(norm(width), Attention(width, 4, **options))), Residual(mlp))
 
@@ -299,60 +302,255 @@ class Last(nn.Module):
 def activations() -> dict[str, nn.Module]:
     names = "ReLU ReLU6 LeakyReLU ELU SELU CELU GELU SiLU Mish Hardswish Hardsigmoid Sigmoid Tanh Softplus Softsign"
     named = {name.lower(): getattr(nn, name)() for name in names.split()}
-    return named | {"prelu": nn.PReLU(4), "gelu_tanh": nn.GELU("tanh"), "hardtanh": nn.Hardtanh(-2, 2), "logsigmoid": nn.LogSigmoid(), "threshold": nn.Threshold(0.1, 0.0), "softshrink": nn.Softshrink(), "hardshrink": nn.Hardshrink(), "tanhshrink": nn.Tanhshrink(), "glu": nn.GLU(1)}
+    return named | {
+        "prelu": nn.PReLU(4),
+        "gelu_tanh": nn.GELU("tanh"),
+        "hardtanh": nn.Hardtanh(-2, 2),
+        "logsigmoid": nn.LogSigmoid(),
+        "threshold": nn.Threshold(0.1, 0.0),
+        "softshrink": nn.Softshrink(),
+        "hardshrink": nn.Hardshrink(),
+        "tanhshrink": nn.Tanhshrink(),
+        "glu": nn.GLU(1),
+    }
 
 
 def blocks() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     x, s = image(), sequence()
     swish, hard = nn.SiLU(), nn.Hardswish()
     made: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
-        f"conv_{name}": (nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), act, nn.Conv2d(2 if name == "glu" else 4, 4, 1)), (x,))
+        f"conv_{name}": (
+            nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), act, nn.Conv2d(2 if name == "glu" else 4, 4, 1)),
+            (x,),
+        )
         for name, act in activations().items()
     }
     networks: dict[str, nn.Module] = {
-        "lenet": nn.Sequential(nn.Conv2d(3, 6, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 8, 3), nn.Tanh(), nn.Flatten(), nn.Linear(128, 10)),
-        "alexnet": nn.Sequential(nn.Conv2d(3, 8, 5, 2, 2), nn.ReLU(), nn.LocalResponseNorm(3), nn.MaxPool2d(3, 2), nn.Conv2d(8, 8, 3, padding=1, groups=2), nn.ReLU(), nn.Dropout(), *head(8)),
-        "vgg": nn.Sequential(conv(3, 8), conv(8, 8), nn.MaxPool2d(2), conv(8, 16), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(256, 16), nn.ReLU(), nn.Linear(16, 10)),
-        "resnet": nn.Sequential(conv(3, 8), Residual(nn.Sequential(conv(8, 8), conv(8, 8, act=nn.Identity())), act=nn.ReLU()), Residual(nn.Sequential(conv(8, 16, stride=2), conv(16, 16, act=nn.Identity())), conv(8, 16, 1, nn.Identity(), stride=2), nn.ReLU()), *head(16)),
-        "resnet_bottleneck": nn.Sequential(conv(3, 16), Residual(nn.Sequential(conv(16, 4, 1), conv(4, 4), conv(4, 16, 1, nn.Identity())), act=nn.ReLU()), *head(16)),
-        "resnext": nn.Sequential(conv(3, 16), Residual(nn.Sequential(conv(16, 16, 1), conv(16, 16, groups=4), conv(16, 16, 1, nn.Identity())), act=nn.ReLU()), *head(16)),
-        "preactivation": nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), Residual(nn.Sequential(nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1))), nn.BatchNorm2d(8), nn.ReLU(), *head(8)),
-        "densenet": nn.Sequential(conv(3, 8), Dense(8, 4, 3), nn.BatchNorm2d(20), nn.ReLU(), nn.Conv2d(20, 8, 1), nn.AvgPool2d(2), *head(8)),
-        "mobilenet_v1": nn.Sequential(conv(3, 8, stride=2), conv(8, 8, groups=8), conv(8, 16, 1), conv(16, 16, groups=16, stride=2), conv(16, 16, 1), *head(16)),
-        "mobilenet_v2": nn.Sequential(conv(3, 8, act=nn.ReLU6()), inverted(8, 8, 24, nn.ReLU6()), inverted(8, 12, 24, nn.ReLU6(), 2), *head(12)),
-        "mobilenet_v3": nn.Sequential(conv(3, 8, act=hard), inverted(8, 8, 16, hard, excite=True), inverted(8, 12, 24, hard, 2, True), *head(12)[:2], nn.Linear(12, 16), hard, nn.Linear(16, 10)),
-        "efficientnet": nn.Sequential(conv(3, 8, act=swish), Residual(nn.Sequential(conv(8, 16, 1, swish), conv(16, 16, 3, swish, groups=16), SqueezeExcite(16, nn.Sigmoid(), swish), nn.Conv2d(16, 8, 1), nn.BatchNorm2d(8))), *head(8)),
+        "lenet": nn.Sequential(
+            nn.Conv2d(3, 6, 5),
+            nn.Tanh(),
+            nn.AvgPool2d(2),
+            nn.Conv2d(6, 8, 3),
+            nn.Tanh(),
+            nn.Flatten(),
+            nn.Linear(128, 10),
+        ),
+        "alexnet": nn.Sequential(
+            nn.Conv2d(3, 8, 5, 2, 2),
+            nn.ReLU(),
+            nn.LocalResponseNorm(3),
+            nn.MaxPool2d(3, 2),
+            nn.Conv2d(8, 8, 3, padding=1, groups=2),
+            nn.ReLU(),
+            nn.Dropout(),
+            *head(8),
+        ),
+        "vgg": nn.Sequential(
+            conv(3, 8),
+            conv(8, 8),
+            nn.MaxPool2d(2),
+            conv(8, 16),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(256, 16),
+            nn.ReLU(),
+            nn.Linear(16, 10),
+        ),
+        "resnet": nn.Sequential(
+            conv(3, 8),
+            Residual(nn.Sequential(conv(8, 8), conv(8, 8, act=nn.Identity())), act=nn.ReLU()),
+            Residual(
+                nn.Sequential(conv(8, 16, stride=2), conv(16, 16, act=nn.Identity())),
+                conv(8, 16, 1, nn.Identity(), stride=2),
+                nn.ReLU(),
+            ),
+            *head(16),
+        ),
+        "resnet_bottleneck": nn.Sequential(
+            conv(3, 16),
+            Residual(nn.Sequential(conv(16, 4, 1), conv(4, 4), conv(4, 16, 1, nn.Identity())), act=nn.ReLU()),
+            *head(16),
+        ),
+        "resnext": nn.Sequential(
+            conv(3, 16),
+            Residual(
+                nn.Sequential(conv(16, 16, 1), conv(16, 16, groups=4), conv(16, 16, 1, nn.Identity())), act=nn.ReLU()
+            ),
+            *head(16),
+        ),
+        "preactivation": nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1),
+            Residual(
+                nn.Sequential(
+                    nn.BatchNorm2d(8),
+                    nn.ReLU(),
+                    nn.Conv2d(8, 8, 3, padding=1),
+                    nn.BatchNorm2d(8),
+                    nn.ReLU(),
+                    nn.Conv2d(8, 8, 3, padding=1),
+                )
+            ),
+            nn.BatchNorm2d(8),
+            nn.ReLU(),
+            *head(8),
+        ),
+        "densenet": nn.Sequential(
+            conv(3, 8), Dense(8, 4, 3), nn.BatchNorm2d(20), nn.ReLU(), nn.Conv2d(20, 8, 1), nn.AvgPool2d(2), *head(8)
+        ),
+        "mobilenet_v1": nn.Sequential(
+            conv(3, 8, stride=2),
+            conv(8, 8, groups=8),
+            conv(8, 16, 1),
+            conv(16, 16, groups=16, stride=2),
+            conv(16, 16, 1),
+            *head(16),
+        ),
+        "mobilenet_v2": nn.Sequential(
+            conv(3, 8, act=nn.ReLU6()), inverted(8, 8, 24, nn.ReLU6()), inverted(8, 12, 24, nn.ReLU6(), 2), *head(12)
+        ),
+        "mobilenet_v3": nn.Sequential(
+            conv(3, 8, act=hard),
+            inverted(8, 8, 16, hard, excite=True),
+            inverted(8, 12, 24, hard, 2, True),
+            *head(12)[:2],
+            nn.Linear(12, 16),
+            hard,
+            nn.Linear(16, 10),
+        ),
+        "efficientnet": nn.Sequential(
+            conv(3, 8, act=swish),
+            Residual(
+                nn.Sequential(
+                    conv(8, 16, 1, swish),
+                    conv(16, 16, 3, swish, groups=16),
+                    SqueezeExcite(16, nn.Sigmoid(), swish),
+                    nn.Conv2d(16, 8, 1),
+                    nn.BatchNorm2d(8),
+                )
+            ),
+            *head(8),
+        ),
         "shufflenet": nn.Sequential(conv(3, 8), Shuffle(8), Shuffle(8), *head(8)),
         "convnext": nn.Sequential(nn.Conv2d(3, 8, 4, 4), ConvNext(8), *head(8)),
-        "inception": Function(lambda m, x: torch.cat((m.a(x), m.b(x), m.c(F.avg_pool2d(x, 3, 1, 1))), 1), a=conv(3, 4, 1), b=nn.Sequential(conv(3, 4, 1), conv(4, 4, 5)), c=conv(3, 4, 1)),
-        "squeezenet": nn.Sequential(conv(3, 8), Function(lambda m, x: torch.cat((m.one(m.squeeze(x)), m.three(m.squeeze(x))), 1), squeeze=conv(8, 4, 1), one=conv(4, 8, 1), three=conv(4, 8)), nn.Conv2d(16, 10, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
-        "ghost": nn.Sequential(conv(3, 8), Function(lambda m, x: (lambda y: torch.cat((y, m.cheap(y)), 1))(m.main(x)), main=conv(8, 8, 1), cheap=conv(8, 8, groups=8)), *head(16)),
+        "inception": Function(
+            lambda m, x: torch.cat((m.a(x), m.b(x), m.c(F.avg_pool2d(x, 3, 1, 1))), 1),
+            a=conv(3, 4, 1),
+            b=nn.Sequential(conv(3, 4, 1), conv(4, 4, 5)),
+            c=conv(3, 4, 1),
+        ),
+        "squeezenet": nn.Sequential(
+            conv(3, 8),
+            Function(
+                lambda m, x: torch.cat((m.one(m.squeeze(x)), m.three(m.squeeze(x))), 1),
+                squeeze=conv(8, 4, 1),
+                one=conv(4, 8, 1),
+                three=conv(4, 8),
+            ),
+            nn.Conv2d(16, 10, 1),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        ),
+        "ghost": nn.Sequential(
+            conv(3, 8),
+            Function(
+                lambda m, x: (lambda y: torch.cat((y, m.cheap(y)), 1))(m.main(x)),
+                main=conv(8, 8, 1),
+                cheap=conv(8, 8, groups=8),
+            ),
+            *head(16),
+        ),
         "c2f": nn.Sequential(conv(3, 8, act=swish, stride=2), C2f(8), *head(8)),
         "sppf": nn.Sequential(conv(3, 8, act=swish), Pyramid(8), *head(8)),
         "yolo_head": nn.Sequential(conv(3, 8, act=swish, stride=4), YoloHead(8)),
-        "unet_transpose": UNet("transpose"), "unet_nearest": UNet("nearest"), "unet_bilinear": UNet("bilinear"),
+        "unet_transpose": UNet("transpose"),
+        "unet_nearest": UNet("nearest"),
+        "unet_bilinear": UNet("bilinear"),
         "super_resolution": nn.Sequential(conv(3, 8), nn.Conv2d(8, 12, 3, padding=1), nn.PixelShuffle(2)),
         "space_to_depth": nn.Sequential(nn.PixelUnshuffle(2), conv(12, 8), *head(8)),
-        "autoencoder": nn.Sequential(conv(3, 4, stride=2), conv(4, 8, stride=2), nn.ConvTranspose2d(8, 4, 3, 2, 1, 1), nn.ReLU(), nn.ConvTranspose2d(4, 3, 4, 2, 1), nn.Sigmoid()),
+        "autoencoder": nn.Sequential(
+            conv(3, 4, stride=2),
+            conv(4, 8, stride=2),
+            nn.ConvTranspose2d(8, 4, 3, 2, 1, 1),
+            nn.ReLU(),
+            nn.ConvTranspose2d(4, 3, 4, 2, 1),
+            nn.Sigmoid(),
+        ),
         "dilated": nn.Sequential(conv(3, 8, dilation=2, padding=2), conv(8, 8, dilation=3, padding=3), *head(8)),
-        "atrous_pyramid": Function(lambda m, x: m.out(torch.cat((m.a(x), m.b(x), F.interpolate(m.c(F.adaptive_avg_pool2d(x, 1)), size=(16, 16))), 1)), a=conv(3, 4, 1), b=conv(3, 4, dilation=2, padding=2), c=nn.Conv2d(3, 4, 1), out=nn.Conv2d(12, 2, 1)),
+        "atrous_pyramid": Function(
+            lambda m, x: m.out(
+                torch.cat((m.a(x), m.b(x), F.interpolate(m.c(F.adaptive_avg_pool2d(x, 1)), size=(16, 16))), 1)
+            ),
+            a=conv(3, 4, 1),
+            b=conv(3, 4, dilation=2, padding=2),
+            c=nn.Conv2d(3, 4, 1),
+            out=nn.Conv2d(12, 2, 1),
+        ),
         "group_norm": nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(4, 8), nn.ReLU(), *head(8)),
-        "instance_norm": nn.Sequential(nn.Conv2d(3, 8, 3), nn.InstanceNorm2d(8, affine=True), nn.ReLU(), nn.ReflectionPad2d(1), nn.Conv2d(8, 3, 3)),
-        "asymmetric": nn.Sequential(nn.Conv2d(3, 8, (1, 5), padding=(0, 2)), nn.ReLU(), nn.Conv2d(8, 8, (5, 1), (2, 1), padding=(2, 0)), nn.ReLU(), *head(8)),
-        "one_sided_pad": nn.Sequential(nn.ZeroPad2d((0, 1, 0, 1)), nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True), *head(8)),
-        "replicated": nn.Sequential(nn.ReplicationPad2d(2), nn.Conv2d(3, 4, 5), nn.ReLU(), nn.AvgPool2d(3, 2, 1, count_include_pad=False), *head(4)),
+        "instance_norm": nn.Sequential(
+            nn.Conv2d(3, 8, 3), nn.InstanceNorm2d(8, affine=True), nn.ReLU(), nn.ReflectionPad2d(1), nn.Conv2d(8, 3, 3)
+        ),
+        "asymmetric": nn.Sequential(
+            nn.Conv2d(3, 8, (1, 5), padding=(0, 2)),
+            nn.ReLU(),
+            nn.Conv2d(8, 8, (5, 1), (2, 1), padding=(2, 0)),
+            nn.ReLU(),
+            *head(8),
+        ),
+        "one_sided_pad": nn.Sequential(
+            nn.ZeroPad2d((0, 1, 0, 1)), nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True), *head(8)
+        ),
+        "replicated": nn.Sequential(
+            nn.ReplicationPad2d(2),
+            nn.Conv2d(3, 4, 5),
+            nn.ReLU(),
+            nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+            *head(4),
+        ),
         "lp_pool": nn.Sequential(conv(3, 4), nn.LPPool2d(2, 2), *head(4)),
-        "adaptive_pools": Function(lambda m, x: torch.cat((F.adaptive_avg_pool2d(m.c(x), 4).flatten(1), F.adaptive_max_pool2d(m.c(x), 2).flatten(1)), 1), c=conv(3, 4)),
-        "style": Function(lambda m, x: (lambda y: torch.bmm(y, y.transpose(1, 2)) / 256)(m.c(x).flatten(2)), c=conv(3, 8)),
-        "attention_gate": Function(lambda m, x: (lambda y: y * torch.sigmoid(y.mean(1, keepdim=True)) * torch.sigmoid(y.amax(1, keepdim=True)))(m.c(x)), c=conv(3, 8)),
-        "norm_as_arithmetic": Function(lambda m, x: m.out(F.relu((m.c(x) - m.mean.weight.view(1, 8, 1, 1)) * m.scale.weight.view(1, 8, 1, 1) + 0.5)), c=nn.Conv2d(3, 8, 3), mean=nn.Linear(1, 8), scale=nn.Linear(1, 8), out=nn.Conv2d(8, 4, 1)),
+        "adaptive_pools": Function(
+            lambda m, x: torch.cat(
+                (F.adaptive_avg_pool2d(m.c(x), 4).flatten(1), F.adaptive_max_pool2d(m.c(x), 2).flatten(1)), 1
+            ),
+            c=conv(3, 4),
+        ),
+        "style": Function(
+            lambda m, x: (lambda y: torch.bmm(y, y.transpose(1, 2)) / 256)(m.c(x).flatten(2)), c=conv(3, 8)
+        ),
+        "attention_gate": Function(
+            lambda m, x: (
+                lambda y: y * torch.sigmoid(y.mean(1, keepdim=True)) * torch.sigmoid(y.amax(1, keepdim=True))
+            )(m.c(x)),
+            c=conv(3, 8),
+        ),
+        "norm_as_arithmetic": Function(
+            lambda m, x: m.out(
+                F.relu((m.c(x) - m.mean.weight.view(1, 8, 1, 1)) * m.scale.weight.view(1, 8, 1, 1) + 0.5)
+            ),
+            c=nn.Conv2d(3, 8, 3),
+            mean=nn.Linear(1, 8),
+            scale=nn.Linear(1, 8),
+            out=nn.Conv2d(8, 4, 1),
+        ),
         "vision_transformer": Patches(),
-        "roll_windows": Function(lambda m, x: torch.roll(m.c(x), (2, 2), (2, 3)).unfold(2, 4, 4).unfold(3, 4, 4).amax((4, 5)), c=conv(3, 4)),
-        "region_scores": Function(lambda m, x: (lambda y: (y.flatten(2).amax(2), y.flatten(2).argmax(2)))(m.c(x)), c=nn.Conv2d(3, 4, 3)),
+        "roll_windows": Function(
+            lambda m, x: torch.roll(m.c(x), (2, 2), (2, 3)).unfold(2, 4, 4).unfold(3, 4, 4).amax((4, 5)), c=conv(3, 4)
+        ),
+        "region_scores": Function(
+            lambda m, x: (lambda y: (y.flatten(2).amax(2), y.flatten(2).argmax(2)))(m.c(x)), c=nn.Conv2d(3, 4, 3)
+        ),
         "top_boxes": Function(lambda m, x: torch.topk(m.c(x).flatten(1).sigmoid(), 5), c=nn.Conv2d(3, 4, 5)),
-        "soft_argmax": Function(lambda m, x: (F.softmax(m.c(x).flatten(2), -1) * torch.linspace(-1, 1, 196)).sum(-1), c=nn.Conv2d(3, 4, 3)),
-        "grid_sample": Function(lambda m, x: F.grid_sample(x, F.affine_grid(m.t.weight.view(1, 2, 3), (1, 3, 8, 8), align_corners=False), align_corners=False), t=nn.Linear(1, 6)),
-        "crop_and_pad": Function(lambda m, x: F.pad(m.c(x)[:, :, 2:-2, 1::2], (1, 2, 0, 1), value=0.5), c=nn.Conv2d(3, 4, 3)),
+        "soft_argmax": Function(
+            lambda m, x: (F.softmax(m.c(x).flatten(2), -1) * torch.linspace(-1, 1, 196)).sum(-1), c=nn.Conv2d(3, 4, 3)
+        ),
+        "grid_sample": Function(
+            lambda m, x: F.grid_sample(
+                x, F.affine_grid(m.t.weight.view(1, 2, 3), (1, 3, 8, 8), align_corners=False), align_corners=False
+            ),
+            t=nn.Linear(1, 6),
+        ),
+        "crop_and_pad": Function(
+            lambda m, x: F.pad(m.c(x)[:, :, 2:-2, 1::2], (1, 2, 0, 1), value=0.5), c=nn.Conv2d(3, 4, 3)
+        ),
         "einsum": Function(lambda m, x: torch.einsum("nchw,nkhw->nck", m.c(x), m.c(x)), c=nn.Conv2d(3, 4, 3)),
         "cumulated": Function(lambda m, x: m.c(x).cumsum(2).clamp(-3, 3), c=nn.Conv2d(3, 4, 3)),
         "normalised": Function(lambda m, x: F.normalize(m.c(x).flatten(1), dim=1) * 3, c=nn.Conv2d(3, 4, 5)),
@@ -360,13 +558,61 @@ def blocks() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     }
     made |= {name: (module, (x,)) for name, module in networks.items()}
     made |= {
-        "video": (nn.Sequential(nn.Conv3d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool3d(2), nn.Conv3d(4, 4, 3), nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(4, 3)), (torch.zeros(1, 1, 6, 8, 8),)),
-        "one_dimension": (nn.Sequential(nn.Conv1d(4, 8, 5, 2, 2), nn.BatchNorm1d(8), nn.ReLU(), nn.MaxPool1d(2), nn.Conv1d(8, 8, 3, groups=2), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(8, 3)), (torch.zeros(1, 4, 32),)),
-        "one_dimension_transpose": (nn.Sequential(nn.ConvTranspose1d(4, 4, 4, 2, 1), nn.LeakyReLU(0.1), nn.Conv1d(4, 2, 3, padding=1), nn.Tanh()), (torch.zeros(1, 4, 16),)),
+        "video": (
+            nn.Sequential(
+                nn.Conv3d(1, 4, 3, padding=1),
+                nn.ReLU(),
+                nn.MaxPool3d(2),
+                nn.Conv3d(4, 4, 3),
+                nn.AdaptiveAvgPool3d(1),
+                nn.Flatten(),
+                nn.Linear(4, 3),
+            ),
+            (torch.zeros(1, 1, 6, 8, 8),),
+        ),
+        "one_dimension": (
+            nn.Sequential(
+                nn.Conv1d(4, 8, 5, 2, 2),
+                nn.BatchNorm1d(8),
+                nn.ReLU(),
+                nn.MaxPool1d(2),
+                nn.Conv1d(8, 8, 3, groups=2),
+                nn.AdaptiveAvgPool1d(1),
+                nn.Flatten(),
+                nn.Linear(8, 3),
+            ),
+            (torch.zeros(1, 4, 32),),
+        ),
+        "one_dimension_transpose": (
+            nn.Sequential(
+                nn.ConvTranspose1d(4, 4, 4, 2, 1), nn.LeakyReLU(0.1), nn.Conv1d(4, 2, 3, padding=1), nn.Tanh()
+            ),
+            (torch.zeros(1, 4, 16),),
+        ),
         "wavenet": (Wave(8), (torch.zeros(1, 8, 24),)),
-        "keywords": (nn.Sequential(nn.Conv2d(1, 8, (10, 4), (2, 2), (5, 1)), nn.ReLU(), conv(8, 8, groups=8), conv(8, 8, 1), *head(8, 12)), (torch.zeros(1, 1, 49, 10),)),
-        "anomaly": (nn.Sequential(nn.Linear(64, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 4), nn.ReLU(), nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 64)), (torch.zeros(2, 64),)),
-        "mlp": (nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 10), nn.LogSoftmax(1)), (torch.zeros(3, 16),)),
+        "keywords": (
+            nn.Sequential(
+                nn.Conv2d(1, 8, (10, 4), (2, 2), (5, 1)), nn.ReLU(), conv(8, 8, groups=8), conv(8, 8, 1), *head(8, 12)
+            ),
+            (torch.zeros(1, 1, 49, 10),),
+        ),
+        "anomaly": (
+            nn.Sequential(
+                nn.Linear(64, 16),
+                nn.BatchNorm1d(16),
+                nn.ReLU(),
+                nn.Linear(16, 4),
+                nn.ReLU(),
+                nn.Linear(4, 16),
+                nn.ReLU(),
+                nn.Linear(16, 64),
+            ),
+            (torch.zeros(2, 64),),
+        ),
+        "mlp": (
+            nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 10), nn.LogSoftmax(1)),
+            (torch.zeros(3, 16),),
+        ),
         "lstm": (Last(nn.LSTM(16, 8, batch_first=True), 8), (s,)),
         "lstm_two_ways": (Last(nn.LSTM(16, 6, 2, bidirectional=True, batch_first=True), 12, True), (s,)),
         "gru": (Last(nn.GRU(16, 8, batch_first=True), 8), (s,)),
@@ -380,16 +626,47 @@ def blocks() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "encoder_batch": (transformer(), (sequence(batch=3),)),
         "torch_encoder": (nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, dropout=0.0), (s,)),
         "torch_decoder": (nn.TransformerDecoderLayer(16, 4, 32, batch_first=True, dropout=0.0), (s, sequence(6))),
-        "multihead": (Function(lambda m, x: m.a(x, x, x, need_weights=False)[0], a=nn.MultiheadAttention(16, 4, batch_first=True)), (s,)),
+        "multihead": (
+            Function(
+                lambda m, x: m.a(x, x, x, need_weights=False)[0], a=nn.MultiheadAttention(16, 4, batch_first=True)
+            ),
+            (s,),
+        ),
         "rotary": (Rotary(16), (s,)),
         "mixer": (Mixer(10, 16), (s,)),
         "gpt": (Text(transformer(causal=True)), (words(),)),
         "bert": (Text(transformer(act=nn.GELU("tanh"))), (words(batch=2),)),
         "bag": (Function(lambda m, x: m.h(m.e(x).mean(1)), e=nn.Embedding(40, 8), h=nn.Linear(8, 3)), (words(),)),
-        "two_towers": (Function(lambda m, a, b: F.cosine_similarity(m.l(a), m.l(b), dim=-1), l=nn.Linear(16, 8)), (torch.zeros(4, 16), torch.zeros(4, 16))),
-        "gated": (Function(lambda m, x: m.down(F.silu(m.gate(x)) * m.up(x)), gate=nn.Linear(16, 24), up=nn.Linear(16, 24), down=nn.Linear(24, 16)), (s,)),
-        "masked_mean": (Function(lambda m, x, k: (m.l(x) * k[..., None]).sum(1) / k.sum(1, keepdim=True).clamp(min=1), l=nn.Linear(16, 4)), (s, torch.zeros(1, 10))),
-        "temporal": (nn.Sequential(nn.Conv1d(4, 8, 3, padding=4, dilation=4), nn.ReLU(), nn.Conv1d(8, 8, 1), nn.AvgPool1d(4), nn.Flatten(), nn.Linear(64, 2)), (torch.zeros(1, 4, 32),)),
+        "two_towers": (
+            Function(lambda m, a, b: F.cosine_similarity(m.l(a), m.l(b), dim=-1), l=nn.Linear(16, 8)),
+            (torch.zeros(4, 16), torch.zeros(4, 16)),
+        ),
+        "gated": (
+            Function(
+                lambda m, x: m.down(F.silu(m.gate(x)) * m.up(x)),
+                gate=nn.Linear(16, 24),
+                up=nn.Linear(16, 24),
+                down=nn.Linear(24, 16),
+            ),
+            (s,),
+        ),
+        "masked_mean": (
+            Function(
+                lambda m, x, k: (m.l(x) * k[..., None]).sum(1) / k.sum(1, keepdim=True).clamp(min=1), l=nn.Linear(16, 4)
+            ),
+            (s, torch.zeros(1, 10)),
+        ),
+        "temporal": (
+            nn.Sequential(
+                nn.Conv1d(4, 8, 3, padding=4, dilation=4),
+                nn.ReLU(),
+                nn.Conv1d(8, 8, 1),
+                nn.AvgPool1d(4),
+                nn.Flatten(),
+                nn.Linear(64, 2),
+            ),
+            (torch.zeros(1, 4, 32),),
+        ),
     }
     return made
 
@@ -423,7 +700,14 @@ def stripped(content: bytes) -> bytes:
     import onnx
 
     model = onnx.load_model_from_string(content)
-    for holder in (model.graph, *model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output, *model.functions):
+    for holder in (
+        model.graph,
+        *model.graph.node,
+        *model.graph.value_info,
+        *model.graph.input,
+        *model.graph.output,
+        *model.functions,
+    ):
         holder.ClearField("doc_string")
         holder.ClearField("metadata_props")
     for function in model.functions:
@@ -436,7 +720,7 @@ def stripped(content: bytes) -> bytes:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    writer = Writer(HERE / "torch.zip")
+    writer = Writer(FOLDER / "torch.zip")
     failures = []
     for index, name in enumerate(blocks()):
         torch.manual_seed(index)
@@ -455,9 +739,18 @@ def main() -> None:
             entry = Entry(label, "network", how, opset, parts)
             fed = entry.draw()
             try:
-                content = exported(module, tuple(torch.from_numpy(fed[part.name]) for part in parts), names, dynamo, opset)
+                content = exported(
+                    module, tuple(torch.from_numpy(fed[part.name]) for part in parts), names, dynamo, opset
+                )
                 session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-                outputs = session.run(None, {part.name: fed[part.name] for part in parts if part.name in {item.name for item in session.get_inputs()}})
+                outputs = session.run(
+                    None,
+                    {
+                        part.name: fed[part.name]
+                        for part in parts
+                        if part.name in {item.name for item in session.get_inputs()}
+                    },
+                )
                 with torch.no_grad():
                     own = module(*(torch.from_numpy(fed[part.name]) for part in parts))
                 for result, other in zip(outputs, own if isinstance(own, tuple) else (own,), strict=False):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A file of exported models: each with who wrote it, seeded inputs and reference outputs.
 
-The scripts beside this file write one archive an exporter, in an environment of the exporter's own:
-this module needs NumPy only. An archive is a zip: NAME.onnx, NAME.npz with the reference outputs
-in order, and index.json. Inputs are drawn anew from a seed, so that they take no space.
+Each script of `tests/zoo` writes one archive, in an environment of its exporter, for which this
+module needs NumPy only. An archive is a zip: NAME.onnx, NAME.npz with the reference outputs in
+order, and index.json. Inputs are drawn anew from a seed, so that they take no space.
 """
 
 from __future__ import annotations
@@ -88,6 +88,10 @@ class Writer:
                 archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 9)
 
 
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "zoo"
+"""The archives, which only the source tree has."""
+
+
 @dataclass(frozen=True)
 class ZooModel:
     """An entry with its file and reference outputs."""
@@ -95,6 +99,11 @@ class ZooModel:
     entry: Entry
     content: bytes
     outputs: tuple[Array, ...]
+
+
+def archives() -> list[Path]:
+    """The archives of the source tree; none where only the package is installed."""
+    return sorted(FOLDER.glob("*.zip"))
 
 
 def read(path: str | Path) -> Iterator[ZooModel]:
@@ -110,3 +119,30 @@ def read(path: str | Path) -> Iterator[ZooModel]:
 def _entry(fields: Mapping[str, Any]) -> Entry:
     inputs = tuple(Input(**{**item, "shape": tuple(item["shape"])}) for item in fields["inputs"])
     return Entry(**{**fields, "inputs": inputs})
+
+
+def largest_error(outputs: Sequence[Array], expected: Sequence[Array]) -> float:
+    """The greatest difference of all outputs over the greatest expected value of each.
+
+    Integers and strings that differ, other shapes or types, and NaN in other places are infinite.
+    """
+    if len(outputs) != len(expected):
+        return np.inf
+    return max((_error(*pair) for pair in zip(outputs, expected, strict=True)), default=0.0)
+
+
+def _error(output: Array, expected: Array) -> float:
+    if output.shape != expected.shape or (output.dtype.kind, output.dtype.itemsize) != (
+        expected.dtype.kind,
+        expected.dtype.itemsize,
+    ):
+        return np.inf
+    if expected.dtype.kind != "f":
+        return 0.0 if np.array_equal(output, expected) else np.inf
+    finite = np.isfinite(expected)
+    if not np.array_equal(output[~finite], expected[~finite], equal_nan=True):
+        return np.inf
+    if not finite.any():
+        return 0.0
+    worst = np.abs(output[finite].astype(np.float64) - expected[finite]).max()
+    return float(worst / max(np.abs(expected[finite]).max(), 1e-9))
