@@ -203,7 +203,10 @@ class TuningLog:
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         except OSError as error:
-            raise TuningError(f"{path}: log must be a writable file, got {error.strerror}") from None
+            raise TuningError(
+                f"{path}: log must be a writable file, got {error.strerror}; "
+                "name a file in an existing, writable folder"
+            ) from None
         try:
             self._lock()
             self.index = TrialIndex.of(self._existing())
