@@ -129,7 +129,7 @@ NOUN_ROOMS = (
 )
 # Their identifiers are another change's.
 UNCHECKED = ("compiler/graph", "compiler/operators")
-# Public names, sides without their pair, and what is not yet renamed: exact.
+# Public names, sides without their pair, and constants and functions still to be renamed: exact.
 EXCEPTIONS = {
     "benchmarks/equality.py": {"each"},
     "benchmarks/evaluate/benchmark.py": {"each"},
