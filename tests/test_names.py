@@ -127,7 +127,7 @@ NOUN_ROOMS = (
     "vdla",
     "verification",
 )
-# Public names, sides without their pair, and what is not yet renamed: exact.
+# Public names, sides without their pair, and constants and functions still to be renamed: exact.
 EXCEPTIONS = {
     "benchmarks/equality.py": {"each"},
     "benchmarks/evaluate/benchmark.py": {"each"},

@@ -53,31 +53,31 @@ PROGRAMS = 48
 WORKERS = 2
 
 
-def mismatches(progress: Progress, seed: int, outcomes: int = EACH, workers: int = WORKERS) -> Section:
+def mismatches(progress: Progress, seed: int, count: int = EACH, workers: int = WORKERS) -> Section:
     """`each` programs on every machine with every memory."""
     with tempfile.TemporaryDirectory(prefix="vdla-datapaths-") as folder:
         machines = list(machines_with_rtl(Path(folder)))
         batches = [
             batch
             for number, machine in enumerate(machines, seed * len(machines))
-            for batch in split(machine, MEMORIES, number * EACH_LONG, outcomes)
+            for batch in split(machine, MEMORIES, number * EACH_LONG, count)
         ]
         batches.sort(key=lambda batch: batch.first % EACH_LONG)  # all machines in turn
-        count = run_batches(batches, progress, workers)
-        wrong = [mismatch for _, outcome, _ in count for mismatch in outcome.mismatches]
+        outcomes = run_batches(batches, progress, workers)
+        wrong = [mismatch for _, outcome, _ in outcomes for mismatch in outcome.mismatches]
         texts = [equality.explain(case, text) for case, text in wrong[:MOST_SHRUNK]]
     print(*texts, sep="\n", end="\n" if texts else "", file=sys.stderr)
-    new = [outcome for _, outcome, kept in count if not kept]
+    new = [outcome for _, outcome, kept in outcomes if not kept]
     figures: Figures = {
         "rtl_machines": len(machines),
-        "rtl_programs": sum(outcome.runs for _, outcome, _ in count),
-        "rtl_programs_kept": sum(outcome.runs for _, outcome, kept in count if kept),
+        "rtl_programs": sum(outcome.runs for _, outcome, _ in outcomes),
+        "rtl_programs_kept": sum(outcome.runs for _, outcome, kept in outcomes if kept),
         "mismatches": len(wrong),
     }
     if new:
         runs, cpu_s = sum(outcome.runs for outcome in new), sum(outcome.cpu_s for outcome in new)
         figures["rtl_programs_per_cpu_s"] = round(runs / cpu_s, 2)
-    return Section(figures, _rows(count), {"mismatches": texts})
+    return Section(figures, _rows(outcomes), {"mismatches": texts})
 
 
 def _rows(outcomes: Sequence[tuple[RtlBatch, RtlBatchOutcome, bool]]) -> list[Row]:

@@ -18,18 +18,22 @@ def reduction_terms(stores: list[ir.Store], where: str) -> list[ir.Expr]:
     Raises:
         ScheduleError: a store does not combine its accumulator with exactly one term.
     """
-    text = {store.buffer for store in stores}
+    accumulators = {store.buffer for store in stores}
     terms: list[ir.Expr] = []
     for store in stores:
-        parts = list(dict.fromkeys(part for part in _value_parts(store.value, text) if not _reads_any(part, text)))
+        parts = list(
+            dict.fromkeys(
+                part for part in _value_parts(store.value, accumulators) if not _reads_any(part, accumulators)
+            )
+        )
         if len(parts) != 1:
-            accumulators = expr_text(store.value)
-            raise ScheduleError(f"{where}: {store.buffer} must combine with one term, got {accumulators}")
+            text = expr_text(store.value)
+            raise ScheduleError(f"{where}: {store.buffer} must combine with one term, got {text}")
         terms += parts
     if len(set(terms)) != len(terms):
         raise ScheduleError(f"{where}: the accumulators must have different terms, got {expr_text(terms[0])} twice")
     for store in stores:
-        _check_closed(store, replace_terms(store.value, dict.fromkeys(terms, ir.Const(0))), text, where)
+        _check_closed(store, replace_terms(store.value, dict.fromkeys(terms, ir.Const(0))), accumulators, where)
     return terms
 
 
@@ -59,13 +63,11 @@ def replace_terms(expr: ir.Expr, terms: dict[ir.Expr, ir.Expr]) -> ir.Expr:
     return ir.map_operands(expr, lambda operand: replace_terms(operand, terms))
 
 
-def _check_closed(store: ir.Store, value: ir.Expr, text: set[str], where: str) -> None:
+def _check_closed(store: ir.Store, value: ir.Expr, accumulators: set[str], where: str) -> None:
     """Refuse a combiner of anything but accumulators, terms and constants."""
-    inside = {v for e in ir.find(value, ir.Load) if e.buffer in text for v in ir.walk_expr(e)}
+    inside = {v for e in ir.find(value, ir.Load) if e.buffer in accumulators for v in ir.walk_expr(e)}
     for expr in ir.walk_expr(value):
-        foreign = isinstance(expr, ir.Load) and (expr.buffer not in text or expr.indices != store.indices)
+        foreign = isinstance(expr, ir.Load) and (expr.buffer not in accumulators or expr.indices != store.indices)
         if foreign or (isinstance(expr, ir.Var) and expr not in inside):
-            accumulators = expr_text(expr)
-            raise ScheduleError(
-                f"{where}: {store.buffer} must combine only its accumulators and terms, got {accumulators} too"
-            )
+            text = expr_text(expr)
+            raise ScheduleError(f"{where}: {store.buffer} must combine only its accumulators and terms, got {text} too")

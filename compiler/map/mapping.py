@@ -119,11 +119,11 @@ def mappings(computation: Computation, core: Core) -> Iterator[Mapping]:
 
 def signature_groups(computation: Computation, core: Core) -> Iterator[Groups]:
     """Groups of axes of equal signature, beside weights."""
-    groups = intrinsic_signatures(core)
-    extents, core_signatures = intrinsic_extents(core.pattern), signatures(computation)
-    choices = [_choices(core_signatures, signature, extents[axis], core.held) for axis, signature in groups.items()]
+    core_signatures = intrinsic_signatures(core)
+    extents, groups = intrinsic_extents(core.pattern), signatures(computation)
+    choices = [_choices(groups, signature, extents[axis], core.held) for axis, signature in core_signatures.items()]
     for chosen in product(*choices):
-        yield dict(zip(groups, chosen, strict=True))
+        yield dict(zip(core_signatures, chosen, strict=True))
 
 
 def intrinsic_signatures(core: Core) -> dict[str, Signature]:

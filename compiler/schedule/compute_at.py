@@ -88,11 +88,11 @@ def compute_for_readers(
     shared = any(fn.buffers[buffer].scope == "shared" for buffer in buffers)
     outer = {step.var for step in around if not (shared and step.annotations.get(THREAD) in THREAD_AXES)}
     ranges = domains_of(fn)
-    needs = [region_read(axes, fn.buffers[b], outer, ranges) for b in buffers if (axes := readers_of(order, b))]
+    needs = [region_read(readers, fn.buffers[b], outer, ranges) for b in buffers if (readers := readers_of(order, b))]
     spans = [union(dimension, ranges) for dimension in zip(*needs, strict=True)]
-    region = [axis for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE]
-    scanned = {axis.var for axis in region if axis.kind is ir.AxisKind.SCAN}
-    by_axis = {a.var: s if a.var in scanned else s.full(ranges) for a, s in zip(region, spans, strict=True)}
+    axes = [axis for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE]
+    scanned = {axis.var for axis in axes if axis.kind is ir.AxisKind.SCAN}
+    by_axis = {a.var: s if a.var in scanned else s.full(ranges) for a, s in zip(axes, spans, strict=True)}
     if placed is not None:
         check_step(placed, by_axis, outer, where)
     readers = readers_of_any(order, set(buffers))

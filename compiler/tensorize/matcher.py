@@ -259,19 +259,19 @@ class Matcher(ImmediateMatcher):
     def _match_table(self, pattern: ir.Load, target: ir.Load) -> None:
         """Match an operand that is indexed by data: the whole of it, and each index."""
         operand, name = pattern.buffer, target.buffer
-        wanted, indices = self.intrinsic.behaviour.buffers[operand], self.fn.buffers[name]
-        self._check_element(operand, wanted, indices)
+        wanted, buffer = self.intrinsic.behaviour.buffers[operand], self.fn.buffers[name]
+        self._check_element(operand, wanted, buffer)
         rank = len(wanted.shape)
-        if indices.shape[-rank:] != wanted.shape:
+        if buffer.shape[-rank:] != wanted.shape:
             self._fail(
                 f"the last dimensions of operand {operand} must be {list(wanted.shape)}, got {name} of "
-                f"{list(indices.shape)}",
+                f"{list(buffer.shape)}",
                 self.remedies.pack(operand),
             )
         lead, tail = target.indices[:-rank], target.indices[-rank:]
-        buffer = Canonical(self.intrinsic.behaviour.buffers)
+        indices = Canonical(self.intrinsic.behaviour.buffers)
         for p, t in zip(pattern.indices, tail, strict=True):
-            self._unify(buffer(p), self.canonical(t))
+            self._unify(indices(p), self.canonical(t))
         self._check_lead(operand, lead, tail, name)
         self._bind(operand, name, lead)
 

@@ -71,13 +71,13 @@ class InstructionSet:
 
     def __init__(self, config: Sizes) -> None:
         self.plug_ins = tuple(config.extensions)
-        encoding = [f"{plug_in.name}.{field.name}" for plug_in in self.plug_ins for field in plug_in.fields]
-        self.columns = (*COLUMNS, "extension", *encoding) if self.plug_ins else COLUMNS
+        names = [f"{plug_in.name}.{field.name}" for plug_in in self.plug_ins for field in plug_in.fields]
+        self.columns = (*COLUMNS, "extension", *names) if self.plug_ins else COLUMNS
         self.col = {name: index for index, name in enumerate(self.columns)}
         self.formats = {int(opcode): _plain_format(opcode, slots) for opcode, slots in layout(config).items()}
         for number, slots in enumerate(plug_in_layouts(config)):
-            names = self._plug_in_format(number, slots)
-            self.formats[names.code] = names
+            encoding = self._plug_in_format(number, slots)
+            self.formats[encoding.code] = encoding
         self._by_class = {encoding.cls: encoding for encoding in self.formats.values()}
 
     def _plug_in_format(self, number: int, slots: tuple[Slot, ...]) -> Format:

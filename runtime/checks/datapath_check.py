@@ -44,14 +44,14 @@ def check_datapath(config: Config, part: PlugIn | PlugInStage, *, seed: int = 0)
         raise ConfigError(f"check_datapath: extension must have a datapath, got {part.name} without one")
     unit = unit_of_part(config, part)
     checked = _CheckedUnit(config, unit, build_bench(config, unit), seed)
-    steps, part_steps = checked.outcome()
-    number = _first_wrong(unit, steps, part_steps)
+    steps, outputs = checked.outcome()
+    number = _first_wrong(unit, steps, outputs)
     if number is None:
         return sum(step.result is not None for step in steps)
     step = steps[number]
-    results = part_steps[result_port(unit, step)]
-    outputs = [item for item in steps if item.part == step.part]
-    remedy = _other_latency(step.part, outputs, results) or checked.other_spacing()
+    results = outputs[result_port(unit, step)]
+    part_steps = [item for item in steps if item.part == step.part]
+    remedy = _other_latency(step.part, part_steps, results) or checked.other_spacing()
     raise DatapathMismatch(f"{_difference(unit, number, step, results)}{remedy}")
 
 

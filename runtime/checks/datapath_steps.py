@@ -204,22 +204,22 @@ class RandomSteps:
         declared = self._declared[plug_in.name]
         assert isinstance(declared, Extension), "the declaration of an instruction"
         arrays = dict(self._operands(declared, plug_in, fields, rows)) if known is None else known.operands
-        values = (
+        outputs = (
             interpret(declared.behaviour, arrays) if known is None else {declared.behaviour.params[-1]: known.result}
         )
         writers = {port.state.name: port for port in plug_in.states if port.writes}
         for state, tensor in declared.updates.items():
-            self.states.write(writers[state.name], rows, values[tensor.name])
-        result = values[declared.output.name] if declared.output is not None else None
+            self.states.write(writers[state.name], rows, outputs[tensor.name])
+        result = outputs[declared.output.name] if declared.output is not None else None
         indexed = {f"{name}_row_i": row for name, row in rows.items()}
-        outputs = {field.name: fields[field.name] for field in plug_in.fields}
+        values = {field.name: fields[field.name] for field in plug_in.fields}
         operands = {f"{index}_i": arrays[port.operand] for index, port in plug_in.ports.indexed}
         if declared.in_place is not None:
             operands["old_i"] = arrays[declared.in_place]
         begins = plug_in.old is OldSum.ACCUMULATE and bool(self.rng.integers(2))
         controls = {"valid_i": 1, **({"begin_i": int(begins)} if plug_in.writes_sums else {})}
-        scalars = {**controls, **indexed, **{f"{name}_i": value for name, value in outputs.items()}}
-        named = {**outputs, **{f"row of {name}": row for name, row in rows.items()}}
+        scalars = {**controls, **indexed, **{f"{name}_i": value for name, value in values.items()}}
+        named = {**values, **{f"row of {name}": row for name, row in rows.items()}}
         return DatapathStep(plug_in, cycle, latency, self._inputs(plug_in, {**scalars, **operands}), result, named)
 
     # --- all values of a few bits

@@ -64,17 +64,17 @@ def _bins(config: Config, encoding: Format) -> Iterator[str]:
 # --- what a machine allows ------------------------------------------------------------------------
 
 
-def _field_values(config: Config, names: Format) -> dict[str, dict[str, int]]:
+def _field_values(config: Config, encoding: Format) -> dict[str, dict[str, int]]:
     """The values to cover of a format's own fields, by field and name: those that rules allow."""
-    assert names.plug_in is not None, "the format of an extension"
-    encoding = {field.name for field in names.plug_in.fields}
+    assert encoding.plug_in is not None, "the format of an extension"
+    names = {field.name for field in encoding.plug_in.fields}
     values: dict[str, dict[str, int]] = {}
-    for slot in names.values:
-        if slot.field.name in encoding:
+    for slot in encoding.values:
+        if slot.field.name in names:
             sought = {"min": slot.low, "zero": 0, "one": 1, "max": slot.high}
             allowed = {name: value for name, value in sought.items() if slot.low <= value <= slot.high}
             allowed = allowed if slot.field.signed else {k: v for k, v in allowed.items() if k != "min"}
-            values[slot.field.name] = {k: v for k, v in allowed.items() if _valid(config, names, slot.field.name, v)}
+            values[slot.field.name] = {k: v for k, v in allowed.items() if _valid(config, encoding, slot.field.name, v)}
     return values
 
 

@@ -81,7 +81,7 @@ def _marks(acc: Ints, rng: Generator) -> Ints:
 # --- instructions ---------------------------------------------------------------------------------
 
 
-def random_core(state: RandomState, values: Format, most: int = SHORT, quiet: bool = False) -> Drawn | None:
+def random_core(state: RandomState, encoding: Format, most: int = SHORT, quiet: bool = False) -> Drawn | None:
     """A compute instruction of up to `most` iterations on loaded micro-ops; None if nothing fits.
 
     A quiet instruction emits nothing to the output buffer.
@@ -91,7 +91,7 @@ def random_core(state: RandomState, values: Format, most: int = SHORT, quiet: bo
         return None
     part = state.uops[begin:end]
     loops = _loops(state, end - begin, most)
-    emit = StagedEmit.NONE if quiet or not writes_sums(values) else StagedEmit(state.one(_emits(state.config)))
+    emit = StagedEmit.NONE if quiet or not writes_sums(encoding) else StagedEmit(state.one(_emits(state.config)))
     form = {
         "uop_begin": begin,
         "uop_end": end,
@@ -99,11 +99,11 @@ def random_core(state: RandomState, values: Format, most: int = SHORT, quiet: bo
         "loop1": loops[1],
         "emit": emit_of(state.config, emit),
     }
-    form["init"] = state.one((0, 1)) if draws_init(values) else 0
-    operation = _operation(state, values)
-    reads = _reads_sums(values, operation) and not form["init"]
-    sums = _sums(state, part, loops, emit, reads) if writes_sums(values) else {}
-    operands = _operands(state, part, loops, values, operation)
+    form["init"] = state.one((0, 1)) if draws_init(encoding) else 0
+    operation = _operation(state, encoding)
+    reads = _reads_sums(encoding, operation) and not form["init"]
+    sums = _sums(state, part, loops, emit, reads) if writes_sums(encoding) else {}
+    operands = _operands(state, part, loops, encoding, operation)
     if sums is None or operands is None:
         return None
     requantises = emit in (StagedEmit.REQUANT, StagedEmit.STAGE)
@@ -111,11 +111,11 @@ def random_core(state: RandomState, values: Format, most: int = SHORT, quiet: bo
     if scales is None:
         return None
     fields: dict[str, Any] = {**form, **sums, **operands, **scales, **operation}
-    encoding = own_values(state, values, fields, most)
-    if encoding is None:
+    values = own_values(state, encoding, fields, most)
+    if values is None:
         return None
-    fields |= encoding
-    return Drawn(values.cls(**fields))
+    fields |= values
+    return Drawn(encoding.cls(**fields))
 
 
 def _micro_ops(state: RandomState) -> tuple[int, int] | None:

@@ -114,39 +114,39 @@ def _writers(config: Config) -> list[Format]:
     return [item for item in isa_of(config).formats.values() if item.plug_in is not None and item.plug_in.states]
 
 
-def _filling(state: RandomState, values: Format, held: StatePort) -> Drawn | None:
+def _filling(state: RandomState, encoding: Format, held: StatePort) -> Drawn | None:
     """An instruction with a step for each row of a state, its operands at one place."""
     still = np.flatnonzero((state.uops[:, :3] == 0).all(axis=1) & state.written[Buffer.UOP])
-    if not len(still) or values.plug_in is None:
+    if not len(still) or encoding.plug_in is None:
         return None
     fields: dict[str, Any] = {"uop_begin": int(still[0]), "uop_end": int(still[0]) + 1, "loop0": held.state.rows}
-    fields |= {index: int(mask.argmax()) for index, mask in operand_masks(state, values.plug_in)}
-    if values.plug_in.writes_sums:
+    fields |= {index: int(mask.argmax()) for index, mask in operand_masks(state, encoding.plug_in)}
+    if encoding.plug_in.writes_sums:
         fields["acc"] = int(state.written[Buffer.ACC].argmax())
     if held.index is not None:
         fields |= {held.index: 0, f"{held.index}0": 1}
-    encoding = own_values(state, values, {**fields, "loop1": 1}, held.state.rows)
-    if encoding is None:
+    values = own_values(state, encoding, {**fields, "loop1": 1}, held.state.rows)
+    if values is None:
         return None
-    fields |= encoding
-    return Drawn(values.cls(**fields))
+    fields |= values
+    return Drawn(encoding.cls(**fields))
 
 
 # --- fields ---------------------------------------------------------------------------------------
 
 
-def own_values(state: RandomState, names: Format, fields: Mapping[str, Any], most: int) -> dict[str, int] | None:
+def own_values(state: RandomState, encoding: Format, fields: Mapping[str, Any], most: int) -> dict[str, int] | None:
     """Values of the fields of a format's own beside `fields`: of extremes, 0, 1 and any.
 
     None if no draw keeps the rules of the format and a cost in proportion to `most` iterations.
     """
-    if names.plug_in is None:
+    if encoding.plug_in is None:
         return {}
-    encoding = {field.name for field in names.plug_in.fields}
-    slots = [slot for slot in names.values if slot.field.name in encoding]
+    names = {field.name for field in encoding.plug_in.fields}
+    slots = [slot for slot in encoding.values if slot.field.name in names]
     for _ in range(DRAWS):
         drawn = {slot.field.name: _value(state, slot) for slot in slots}
-        if _allowed(state, names, {**fields, **drawn}, most):
+        if _allowed(state, encoding, {**fields, **drawn}, most):
             return drawn
     return None
 

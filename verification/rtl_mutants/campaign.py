@@ -113,19 +113,19 @@ def _on_models(
     progress: Progress,
 ) -> Iterator[Judgement]:
     """The verdicts of a round of scenarios on the defects of models that are still alive."""
-    failure = {defect.key for defect in alive}
+    alive_keys = {defect.key for defect in alive}
     for model in models:
-        numbers = [number for number, defect in model.defects.items() if defect.key in failure]
+        numbers = [number for number, defect in model.defects.items() if defect.key in alive_keys]
         if not numbers:
             continue
         name = model.config.name
-        if alive_keys := original_finding(model, seed, chosen):
-            raise DesignError(f"rtl_mutants: {name} without a defect must pass, got {alive_keys}")
+        if failure := original_finding(model, seed, chosen):
+            raise DesignError(f"rtl_mutants: {name} without a defect must pass, got {failure}")
         for number, verdict in enumerate(judge(model, numbers, seed, workers, chosen), 1):
             yield verdict
             if verdict.killer is not Killer.NOTHING:
-                failure.remove(verdict.defect.key)
-            progress(f"{name}, {chosen.value} scenarios, {len(failure)} alive", number, len(numbers))
+                alive_keys.remove(verdict.defect.key)
+            progress(f"{name}, {chosen.value} scenarios, {len(alive_keys)} alive", number, len(numbers))
 
 
 def _lint(machines: Sequence[Config], chosen: Sequence[Defect]) -> Iterator[Judgement]:

@@ -95,17 +95,17 @@ _WORD_BITS = 32
 
 def emit_shuffle(fb: FunctionBuilder, store: ir.Store, source: ir.Load, distance: int) -> None:
     """A store of the element that the lane `distance` further holds; all lanes of a warp run it."""
-    result = memory.load(fb, source.buffer, source.indices)
-    builder, kind = fb.builder, result.type
+    value = memory.load(fb, source.buffer, source.indices)
+    builder, kind = fb.builder, value.type
     width = (
         kind.width if isinstance(kind, llvm.IntType) else storage_dtype(fb.buffers[source.buffer].dtype).itemsize * 8
     )
-    bits = result if isinstance(kind, llvm.IntType) else builder.bitcast(result, llvm.IntType(width))
+    bits = value if isinstance(kind, llvm.IntType) else builder.bitcast(value, llvm.IntType(width))
     words = [_word(builder, bits, number) for number in range(-(-width // _WORD_BITS))]
     moved = [_moved(builder, word, distance) for word in words]
-    value = _joined(builder, moved, llvm.IntType(width))
+    result = _joined(builder, moved, llvm.IntType(width))
     memory.store(
-        fb, store.buffer, store.indices, value if isinstance(kind, llvm.IntType) else builder.bitcast(value, kind)
+        fb, store.buffer, store.indices, result if isinstance(kind, llvm.IntType) else builder.bitcast(result, kind)
     )
 
 

@@ -121,10 +121,10 @@ def fields_fit(config: Config, placed: Placed, table: Ints) -> bool:
     used, least, greatest = placed.extremes
     formats = isa.isa_of(config)
     codes = formats.codes_of_columns(table[used])
-    for code, rows in formats.formats.items():
-        limits = {slot.field.name: (slot.low, slot.high) for slot in rows.slots}
+    for code, encoding in formats.formats.items():
+        limits = {slot.field.name: (slot.low, slot.high) for slot in encoding.slots}
         low, high = np.array([limits.get(name, (0, 0)) for name in ROW_FIELDS], np.int64).T
-        encoding = codes == code
-        if (least[encoding] < low).any() or (greatest[encoding] > high).any():
+        rows = codes == code
+        if (least[rows] < low).any() or (greatest[rows] > high).any():
             return False
     return True
