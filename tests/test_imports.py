@@ -114,6 +114,7 @@ ROOMS: dict[str, str] = {
         "support compiler.graph compiler.graph.integer compiler.graph.operators compiler.graph.passes"
     ),
     "compiler.graph.onnx": "support compiler.graph compiler.graph.operators",
+    "compiler.graph.tflite": "support hardware compiler.graph compiler.graph.integer compiler.graph.onnx",
     "compiler.tune.grid": (
         "compiler.ir compiler.target compiler.arith compiler.lowering compiler.operators.cpu compiler.operators.gpu "
         "compiler.tune"
@@ -150,8 +151,8 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.interpret "
         "compiler.codegen.llvm compiler.operators.vdla compiler.operators.cpu compiler.operators.gpu compiler.graph "
         "compiler.graph.rules compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise "
-        "compiler.graph.onnx simulator.stats simulator.verify simulator.timing runtime.native runtime.grid "
-        "runtime.numpy_operators runtime.executor compiler.graph.accelerator compiler.graph.grid"
+        "compiler.graph.onnx compiler.graph.tflite simulator.stats simulator.verify simulator.timing runtime.native "
+        "runtime.grid runtime.numpy_operators runtime.executor compiler.graph.accelerator compiler.graph.grid"
     ),
     "runtime.tune": (
         "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "
@@ -196,6 +197,7 @@ ROOMS: dict[str, str] = {
         "compiler.templates simulator.support simulator.function simulator.stats simulator.verify simulator.timing "
         "simulator runtime.devices runtime.numpy_operators runtime.executor"
     ),
+    "verification.tflite_models": "support",
     "verification.programs": (
         "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.templates simulator.stats "
         "simulator.verify simulator.timing runtime.devices runtime.diagnosis"
@@ -228,8 +230,8 @@ ROOMS: dict[str, str] = {
     "runtime.studies": (
         "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
         "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
-        "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes compiler.graph.onnx "
-        "simulator.verify simulator.timing simulator runtime.network runtime.tune"
+        "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes simulator.verify simulator.timing "
+        "simulator runtime.network runtime.tune"
     ),
     "runtime.checks": (
         "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.interpret compiler.te "

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.graph.graph import TensorType
-from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition
 from vdla.runtime.network.evaluate_nodes import PREPARATION
+from vdla.runtime.network.import_network import import_network
 from vdla.runtime.studies.layer_cycles import toolkit_digest
 from vdla.runtime.studies.layers import EvaluatedLayer, EvaluateError, OperandTypes
 from vdla.support.atomic import write_text
@@ -52,7 +52,7 @@ _Found = tuple[str, str, dict[str, Any]]  # a layer for people, its definition, 
 
 def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]:
     """The layers of a model, by kernel and channels; OnnxError, UnsupportedError if it is none."""
-    graph = run_passes(import_model(model), PREPARATION, None)
+    graph = run_passes(import_network(model), PREPARATION, None)
     every = [_layer(graph, node) for node in _nodes(graph)]
     known = [item for item in every if item is not None]
     distinct = [item for at, item in enumerate(known) if item not in known[:at]]
