@@ -188,16 +188,16 @@ ROOMS: dict[str, str] = {
         "compiler.lowering compiler.schedule compiler.codegen.opencl runtime.grid verification.isolated_batches "
         "verification.fuzz"
     ),
+    "verification.tflite_models": "support",
     "verification.hostile": (
-        "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.grid "
-        "runtime.numpy_operators runtime.executor runtime.network"
+        "support hardware.program compiler.graph compiler.graph.onnx compiler.graph.tflite runtime.native runtime.grid "
+        "runtime.numpy_operators runtime.executor runtime.network verification.tflite_models"
     ),
     "runtime.diagnosis": (
         "support hardware.isa hardware hardware.program hardware.asm compiler.operators.vdla compiler.operators "
         "compiler.templates simulator.support simulator.function simulator.stats simulator.verify simulator.timing "
         "simulator runtime.devices runtime.numpy_operators runtime.executor"
     ),
-    "verification.tflite_models": "support",
     "verification.programs": (
         "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.templates simulator.stats "
         "simulator.verify simulator.timing runtime.devices runtime.diagnosis"
@@ -255,7 +255,7 @@ ROOMS: dict[str, str] = {
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
         "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
-        "verification.adversary verification.fuzz verification.hostile runtime.diagnosis verification.programs "
+        "verification.adversary verification.fuzz verification.hostile verification.tflite_models runtime.diagnosis verification.programs "
         "verification.coverage verification.rtl_mutants benchmarks.harness commands"
     ),
     "benchmarks.tune": (

@@ -40,8 +40,8 @@ def bounds(call: NodeCall, dtype: str = "int8") -> tuple[int, int]:
 
 def fixed_point_of(call: NodeCall) -> Array | None:
     """The factors of TensorFlow Lite's rounding [3, n]; None where the machine's rounding holds."""
-    found = call.attribute("fixed_point")
-    return found if found.size else None
+    found = call.node.attribute("fixed_point")  # operators of a user may have no such attribute
+    return found if found is not None and found.size else None
 
 
 def scales(call: NodeCall) -> Array:

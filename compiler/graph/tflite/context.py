@@ -13,7 +13,7 @@ from vdla.compiler.graph.graph import Array, TensorType
 from vdla.compiler.graph.integer.affine import multipliers
 from vdla.compiler.graph.tflite.builder import IMAGE, GraphBuilder
 from vdla.compiler.graph.tflite.errors import decline
-from vdla.compiler.graph.tflite.model import ABSENT, TfliteOperator, TfliteTensor
+from vdla.compiler.graph.tflite.model import ABSENT, ELEMENT_TYPES, TfliteOperator, TfliteTensor
 from vdla.hardware.fixed_point import fixed_point
 
 LOW, HIGH = -128, 127
@@ -93,7 +93,10 @@ class OperatorContext:
         """The tensor of the first result."""
         if not self.operator.outputs or self.operator.outputs[0] == ABSENT:
             decline("have a result")
-        return self.builder.tensor(self.operator.outputs[0])
+        found = self.builder.tensor(self.operator.outputs[0])
+        if found.dtype not in ELEMENT_TYPES:
+            decline(f"have a result of numbers, got {found.dtype}")
+        return found
 
     def define(self, name: str, position: int = 0, *, is_image: bool = False) -> None:
         """The value of a result."""

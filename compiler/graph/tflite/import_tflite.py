@@ -15,10 +15,9 @@ from vdla.compiler.graph.onnx.errors import UnsupportedError
 from vdla.compiler.graph.tflite.builder import GraphBuilder
 from vdla.compiler.graph.tflite.context import OperatorContext
 from vdla.compiler.graph.tflite.errors import NotImportedError, TfliteError
-from vdla.compiler.graph.tflite.model import TfliteModel, TfliteOperator
-from vdla.support.file_kind import unreadable
+from vdla.compiler.graph.tflite.model import ELEMENT_TYPES, TfliteModel, TfliteOperator
+from vdla.support.file_kind import TFLITE_MODEL, unreadable
 
-SUFFIX = ".tflite"
 _PACKAGE = "tflite"
 
 
@@ -34,6 +33,8 @@ def import_tflite(source: bytes | str | Path, *, name: str | None = None) -> Gra
         UnsupportedError: it has operators that cannot run here; the error lists all of them.
     """
     content, place = _content(source)
+    if not content[4:].startswith(TFLITE_MODEL.magic):
+        raise TfliteError(f"{place}: the file must be a TensorFlow Lite model, got {_other(content)}")
     if find_spec(_PACKAGE) is None:
         raise TfliteError(f"{place}: the package tflite must be installed, got none; do: pip install 'vdla[tflite]'")
     from vdla.compiler.graph.tflite.read import read_model
@@ -43,6 +44,8 @@ def import_tflite(source: bytes | str | Path, *, name: str | None = None) -> Gra
     _check_unknown(model, builder, place)
     for index in dict.fromkeys(model.inputs):
         tensor, own = model.tensors[index], builder.names[index]
+        if tensor.dtype not in ELEMENT_TYPES:
+            raise TfliteError(f"{place}: input {own} must be of numbers, got {tensor.dtype}")
         builder.types[own] = TensorType(tensor.dtype, tensor.shape)
         builder.plain[index] = own
     _convert(model, builder, place)
@@ -59,6 +62,10 @@ def _content(source: bytes | str | Path) -> tuple[bytes, str]:
         return Path(source).read_bytes(), str(source)
     except OSError as error:
         raise TfliteError(unreadable(source, error)) from None
+
+
+def _other(content: bytes) -> str:
+    return f"{len(content)} bytes that are none" if content else "an empty file"
 
 
 def _check_unknown(model: TfliteModel, builder: GraphBuilder, place: str) -> None:

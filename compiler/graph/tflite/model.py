@@ -12,6 +12,11 @@ import numpy.typing as npt
 
 from vdla.compiler.graph.graph import Array
 
+ELEMENT_TYPES = frozenset(
+    {"bool", "float16", "float32", "float64", "int4", "int8", "int16", "int32", "int64"}
+    | {"uint8", "uint16", "uint32", "uint64"}
+)
+"""The element types of tensors of numbers, by the names that NumPy has for them."""
 ABSENT = -1
 """The index of an optional input that is absent."""
 
@@ -27,7 +32,11 @@ class TfliteQuantisation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TfliteTensor:
-    """A tensor of a model; `data` is the value of a constant."""
+    """A tensor of a model; `data` is the value of a constant.
+
+    `dtype` is the schema's name of the element type in small letters, of which `ELEMENT_TYPES` are
+    numbers.
+    """
 
     name: str
     dtype: str

@@ -21,31 +21,24 @@ from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.tflite.errors import TfliteError
 from vdla.compiler.graph.tflite.model import (
     ABSENT,
+    ELEMENT_TYPES,
     TfliteModel,
     TfliteOperator,
     TfliteQuantisation,
     TfliteTensor,
 )
 
-IDENTIFIER = b"TFL3"
 _DAMAGE = (struct.error, IndexError, TypeError, ValueError, OverflowError, AttributeError, KeyError, MemoryError)
 _MOST_ELEMENTS = 1 << 40
-_DTYPES = {
-    "FLOAT32": "float32", "FLOAT16": "float16", "FLOAT64": "float64", "INT4": "int4", "INT8": "int8",
-    "INT16": "int16", "INT32": "int32", "INT64": "int64", "UINT8": "uint8", "UINT16": "uint16",
-    "UINT32": "uint32", "UINT64": "uint64", "BOOL": "bool",
-}  # fmt: skip
 _OLD_CODES = 127  # the field for operators of the first 127 codes; others have it at this number
 
 
 def read_model(content: bytes, place: str) -> TfliteModel:
-    """The model of a file; `place` is its name in messages.
+    """The model of a file with the format's identifier; `place` is its name in messages.
 
     Raises:
         TfliteError: the content is damaged, or contradicts itself.
     """
-    if content[4:8] != IDENTIFIER:
-        raise TfliteError(f"{place}: the file must be a TensorFlow Lite model, got {len(content)} bytes that are none")
     try:
         return _Reader(content, place).model()
     except TfliteError:
@@ -106,7 +99,7 @@ class _Reader:
             what = "sparse" if table.Sparsity() is not None else "a variable"
             raise TfliteError(f"{self.place}: tensor {name} must be dense and no variable, got {what}")
         data = self._data(table.Buffer(), name, kind, shape)
-        return TfliteTensor(name, _DTYPES.get(kind, kind.lower()), shape, data, self._quantisation(table, name, shape))
+        return TfliteTensor(name, kind.lower(), shape, data, self._quantisation(table, name, shape))
 
     def _data(self, buffer: int, name: str, kind: str, shape: tuple[int, ...]) -> Array | None:
         if not 0 <= buffer < self._count("buffers", self.root.BuffersLength()):
@@ -117,10 +110,10 @@ class _Reader:
             raw = self._beyond(found, name)
         if raw is None:
             return None
-        if kind not in _DTYPES:
+        if kind.lower() not in ELEMENT_TYPES:
             raise TfliteError(f"{self.place}: constant {name} must be of numbers, got {kind}")
         elements = prod(shape)
-        dtype = np.dtype(np.uint8 if kind == "INT4" else _DTYPES[kind])
+        dtype = np.dtype(np.uint8 if kind == "INT4" else kind.lower())
         wanted = -(-elements // 2) if kind == "INT4" else elements * dtype.itemsize
         if raw.nbytes != wanted:
             raise TfliteError(f"{self.place}: constant {name} must have {wanted} bytes, got {raw.nbytes}")
