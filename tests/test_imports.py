@@ -255,7 +255,8 @@ ROOMS: dict[str, str] = {
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
         "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
-        "verification.adversary verification.fuzz verification.hostile verification.tflite_models runtime.diagnosis verification.programs "
+        "verification.adversary verification.fuzz verification.tflite_models verification.hostile "
+        "runtime.diagnosis verification.programs "
         "verification.coverage verification.rtl_mutants benchmarks.harness commands"
     ),
     "benchmarks.tune": (
