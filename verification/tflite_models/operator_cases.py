@@ -240,6 +240,20 @@ def _leaky(d: _Draft) -> OperatorCase:
     return d.case("LEAKY_RELU", (x,), (d.result(1, 16, 16, 1),), Alpha=d.pick(0.1, 0.3, 0.01))
 
 
+def _prelu(d: _Draft) -> OperatorCase:
+    x = d.input(1, 5, 6, 4)
+    slope = d.writer.constant(d.data(d.pick((1, 1, 4), (5, 6, 4), (1, 1, 1))), scale=d.scale(), zero_point=d.zero())
+    return d.case("PRELU", (x, slope), (d.result(1, 5, 6, 4, scale=d.scale(0.05, 0.3)),))
+
+
+def _bilinear(d: _Draft) -> OperatorCase:
+    h, w, oh, ow = d.random.integers(1, 9, 4).tolist()
+    x, size = d.input(1, h, w, 3), d.writer.constant(_ints(oh, ow))
+    corners, centres = d.pick((False, False), (True, False), (False, True))
+    y = d.like(x, 1, oh, ow, 3)
+    return d.case("RESIZE_BILINEAR", (x, size), (y,), AlignCorners=corners, HalfPixelCenters=centres)
+
+
 def _softmax(d: _Draft) -> OperatorCase:
     x = d.input(int(d.random.integers(1, 6)), int(d.random.integers(1, 40)), scale=d.scale(0.01, 0.4))
     y = d.result(*d.writer.tensors[x].shape, scale=1 / 256, zero_point=-128)
@@ -327,6 +341,8 @@ _MAKERS: tuple[Callable[[_Draft], OperatorCase], ...] = (
     _unary("RELU_N1_TO_1"),
     _unary("QUANTIZE"),
     _leaky,
+    _prelu,
+    _bilinear,
     _softmax,
     _concatenation,
     _pack,

@@ -9,6 +9,7 @@ description of the kernels.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -292,6 +293,12 @@ def _leaky(s: _Step) -> Array:
     return s.result(np.where(x >= 0, _times(x, above), _times(x, below)))
 
 
+def _prelu(s: _Step) -> Array:
+    x, slope = s.wide(0), s.wide(1)
+    above, below = float(s.scale(0) / s.y_scale), float(s.scale(0) * s.scale(1) / s.y_scale)
+    return s.result(np.where(x >= 0, _times(x, above), _times(x * slope, below)))
+
+
 def _absolute(s: _Step) -> Array:
     x = np.abs(s.wide(0))
     return s.result(x if s.scale(0) == s.y_scale else _times(x, float(s.scale(0) / s.y_scale)))
@@ -434,6 +441,32 @@ def _nearest(s: _Step) -> Array:
     return image
 
 
+def _bilinear(s: _Step) -> Array:
+    sides = [_between(s, before, after) for before, after in zip(s[0].shape[1:3], s[1].tolist(), strict=True)]
+    result = np.zeros((s[0].shape[0], *s[1].tolist(), s[0].shape[3]), np.int8)
+    for (i, (y, y0, y1)), (j, (x, x0, x1)) in product(enumerate(sides[0]), enumerate(sides[1])):
+        total = np.zeros((s[0].shape[0], s[0].shape[3]), np.int64)
+        for row, column, weight in (
+            (y0, x0, (1024 - y) * (1024 - x)), (y1, x0, y * (1024 - x)), (y0, x1, (1024 - y) * x), (y1, x1, y * x)
+        ):  # fmt: skip
+            total += s[0][:, row, column].astype(np.int64) * weight
+        nudged = total + np.where(total > 0, 2**19, -(2**19))
+        result[:, i, j] = np.where(nudged >= 0, nudged // 2**20, -(-nudged // 2**20))
+    return result
+
+
+def _between(s: _Step, before: int, after: int) -> list[tuple[int, int, int]]:
+    """For each place: how far in 1/1024 it is from the element below; the elements around it."""
+    corners = s.options.get("AlignCorners") and after > 1
+    top, bottom = (before - 1, after - 1) if corners else (before, after)
+    scale, found = (1024 * top + bottom // 2) // bottom, []
+    for n in range(after):
+        place = n * scale + (scale // 2 - 512 if s.options.get("HalfPixelCenters") else 0)
+        lower, upper = max(int(place / 1024), 0), min(int((place + 1023) / 1024), before - 1)
+        found.append((place - 1024 * lower, lower, upper))
+    return found
+
+
 def _split(s: _Step) -> list[Array]:
     return list(np.split(s[1], len(s.written), int(s[0])))
 
@@ -465,6 +498,7 @@ _KERNELS: Mapping[str, _Call] = {
     "MUL": _mul,
     "PACK": lambda s: np.stack([s[n] for n in range(len(s.x))], s.options["Axis"]),
     "PAD": _pad,
+    "PRELU": _prelu,
     "QUANTIZE": _requantise,
     "REDUCE_MAX": _extreme(np.max),
     "REDUCE_MIN": _extreme(np.min),
@@ -472,6 +506,7 @@ _KERNELS: Mapping[str, _Call] = {
     "RELU6": lambda s: _rescale(s, 3),
     "RELU_N1_TO_1": lambda s: _rescale(s, 2),
     "RESHAPE": lambda s: s[0],
+    "RESIZE_BILINEAR": _bilinear,
     "RESIZE_NEAREST_NEIGHBOR": _nearest,
     "SLICE": _slice,
     "SOFTMAX": _softmax,

@@ -23,7 +23,7 @@ from vdla.support.arrays import Array
 _VERSION = 3
 _VERSIONS = {
     "RESHAPE": 1, "SQUEEZE": 1, "EXPAND_DIMS": 1, "TILE": 1, "ELU": 1, "HARD_SWISH": 1, "RELU_N1_TO_1": 1,
-    "LEAKY_RELU": 2, "ARG_MAX": 2, "ARG_MIN": 2, "SUM": 2, "SPACE_TO_DEPTH": 2, "DEPTH_TO_SPACE": 1,
+    "PRELU": 1, "LEAKY_RELU": 2, "ARG_MAX": 2, "ARG_MIN": 2, "SUM": 2, "SPACE_TO_DEPTH": 2, "DEPTH_TO_SPACE": 1,
 }  # fmt: skip
 """Versions of operators but the third; interpreters refuse versions that they do not know."""
 _FIRST_NEW_CODE = 127

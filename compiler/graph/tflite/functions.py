@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, TensorType
+from vdla.compiler.graph.tflite.builder import IMAGE, TO_IMAGE
 from vdla.compiler.graph.tflite.context import HIGH, LIMITS, LOW, OperatorContext, activation_bounds
 from vdla.compiler.graph.tflite.errors import decline
 from vdla.compiler.graph.tflite.floats import check_float
@@ -99,6 +100,39 @@ def leaky_relu(at: OperatorContext) -> None:
     same, below = (float(factor) for factor in (x.scale / y.scale, x.scale * abs(alpha) / y.scale))
     values = [scale_fixed_point(centred * s, *fixed_point(f)) for s, f in ((1, same), (sign, below))]
     return table(at, np.where(centred >= 0, *values) + y.zero_point)
+
+
+def prelu(at: OperatorContext) -> None:
+    """PRELU: a constant slope for elements below zero, one or one a channel."""
+    slope, rank = at.constant(1, "slope"), len(at.tensor(0).shape)
+    name, is_image = operand(at)
+    ordered = slope.reshape((1,) * (rank - slope.ndim) + slope.shape) if slope.ndim <= rank else slope
+    ordered = ordered.transpose(TO_IMAGE) if is_image and ordered.ndim == IMAGE else ordered
+    kind = at.builder.type_of(name)
+    try:
+        fits = np.broadcast_shapes(kind.extents, ordered.shape) == kind.extents
+    except ValueError:
+        fits = False
+    if not fits:
+        decline(f"have a slope that broadcasts to {list(at.tensor(0).shape)}, got {list(slope.shape)}")
+    if not at.is_quantised:
+        check_float(at)
+        made = at.add("PRelu", [name, at.builder.constant(ordered, f"{at.builder.label}_slope")], {}, kind)
+        return at.define(made, is_image=is_image)
+    x, a, y = at.affine(0), at.affine(1), at.result
+    zero, factors = np.array(x.zero_point, np.int32), ordered.astype(np.int32) - a.zero_point
+    offset, slopes = (
+        at.builder.constant(v, f"{at.builder.label}_{n}") for v, n in ((zero, "zero"), (factors, "slope"))
+    )
+    centred = at.add("Sub", [at.add("Cast", [name], {"to": "int32"}), offset])
+    below = at.add("Mul", [centred, slopes])
+    results = [
+        at.add("vdla.QRescale", [value], {"x_zero_point": 0, **at.rescaled(factor, (LOW, HIGH))}, kind)
+        for value, factor in ((centred, float(x.scale / y.scale)), (below, float(x.scale * a.scale / y.scale)))
+    ]
+    none = at.builder.constant(np.array(0, np.int32), f"{at.builder.label}_none")
+    is_above = at.add("GreaterOrEqual", [centred, none])
+    return at.define(at.add("Where", [is_above, *results], {}, kind), is_image=is_image)
 
 
 def absolute(at: OperatorContext) -> None:

@@ -14,6 +14,7 @@ from vdla.compiler.graph.tflite import (
     movement,
     products,
     reductions,
+    resize,
     softmax,
     windows,
 )
@@ -63,6 +64,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "PACK": movement.pack,
     "PAD": movement.pad,
     "PADV2": movement.pad,
+    "PRELU": functions.prelu,
     "QUANTIZE": conversions.quantise,
     "REDUCE_MAX": reductions.reduction("ReduceMax"),
     "REDUCE_MIN": reductions.reduction("ReduceMin"),
@@ -70,6 +72,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "RELU6": functions.relu("RELU6"),
     "RELU_N1_TO_1": functions.relu("RELU_N1_TO_1"),
     "RESHAPE": movement.reshape,
+    "RESIZE_BILINEAR": resize.resize_bilinear,
     "RESIZE_NEAREST_NEIGHBOR": movement.resize_nearest,
     "ROUND": functions.function("Round"),
     "SHAPE": movement.shape_of,
@@ -101,4 +104,4 @@ def remedy(name: str) -> str:
         return "operators of an application's own are not known here; convert the model with builtin operators only"
     if name in _CONTROL_FLOW:
         return "subgraphs and variables are not imported; export the model without them"
-    return "the importer has no such operator; export this part of the network to ONNX, or without the operator"
+    return "the importer has no such operator; export the network to ONNX, or without the operator"
