@@ -17,6 +17,7 @@ from vdla.compiler.graph.tflite.model import ABSENT, ELEMENT_TYPES, TfliteOperat
 from vdla.hardware.fixed_point import fixed_point
 
 LOW, HIGH = -128, 127
+_LEAST_SCALE = 2.0**-40  # quotients and products of a few scales are numbers of float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,10 @@ class OperatorContext:
 
     def integers(self, position: int, what: str) -> tuple[int, ...]:
         """A constant input as integers."""
-        return tuple(int(value) for value in self.constant(position, what).reshape(-1))
+        found = self.constant(position, what)
+        if found.dtype.kind not in "iu":
+            decline(f"have {what} that are integers, got {found.dtype.name}")
+        return tuple(int(value) for value in found.reshape(-1))
 
     def axis(self, value: int, position: int = 0) -> int:
         """An axis of an input, which may count from the end."""
@@ -158,8 +162,9 @@ def affine(tensor: TfliteTensor) -> Affine:
     if tensor.dtype != "int8" or found is None or found.scale.size != 1:
         decline(f"have int8 tensors of one scale, got {tensor.dtype} for {tensor.name}")
     zero = int(found.zero_point[0])
-    if not LOW <= zero <= HIGH or found.scale[0] <= 0:
-        decline(f"have a scale above 0 and an int8 zero point, got {found.scale[0]} and {zero} for {tensor.name}")
+    if not LOW <= zero <= HIGH or not _LEAST_SCALE <= found.scale[0] <= 1 / _LEAST_SCALE:
+        rule = "have a scale from 2**-40 to 2**40 and an int8 zero point"
+        decline(f"{rule}, got {found.scale[0]} and {zero} for {tensor.name}")
     return Affine(found.scale[0], zero)
 
 

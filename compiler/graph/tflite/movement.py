@@ -15,6 +15,7 @@ from vdla.compiler.graph.tflite.errors import decline
 from vdla.compiler.graph.tflite.floats import activated
 from vdla.compiler.graph.tflite.functions import elementwise
 
+_MOST_EXTENT = 1 << 16  # of a resized image
 _IMAGE_AXES = tuple(TO_IMAGE.index(d) for d in range(IMAGE))  # of an image, by the axis in the file
 
 
@@ -87,7 +88,7 @@ def _padding(at: OperatorContext) -> Array:
 
 def _pad(at: OperatorContext, mode: str, value: Array | None) -> None:
     widths, rank = at.constant(1, "widths of padding"), len(at.tensor(0).shape)
-    if widths.shape != (rank, 2) or widths.min(initial=0) < 0:
+    if widths.dtype.kind != "i" or widths.shape != (rank, 2) or widths.min(initial=0) < 0:
         decline(f"have widths of at least 0 before and after {rank} dimensions, got {widths.tolist()}")
     is_image = at.builder.has_image(at.index(0))
     name = at.read_image(0) if is_image else at.read(0)
@@ -270,16 +271,25 @@ def resize_nearest(at: OperatorContext) -> None:
     """RESIZE_NEAREST_NEIGHBOR of an image to a constant size."""
     check_same_scale(at, 0)
     corners, centres = at.option("AlignCorners"), at.option("HalfPixelCenters")
-    x, size = at.read_image(0), at.integers(1, "size")
-    if len(size) != 2 or min(size) < 1:
-        decline(f"have a size of two numbers of at least 1, got {list(size)}")
+    x, size = resized_image(at)
     source = at.builder.type_of(x).extents
     name = x
     for axis, (before, after) in enumerate(zip(source[2:], size, strict=True), start=2):
         index = nearest(before, after, corners=bool(corners), centres=bool(centres))
-        if not np.array_equal(index, np.arange(before)):
+        if before != after or not np.array_equal(index, np.arange(before)):
             name = at.add("Gather", [name, integers(at, index, "nearest")], {"axis": axis})
     at.define(name, is_image=True)
+
+
+def resized_image(at: OperatorContext) -> tuple[str, tuple[int, ...]]:
+    """The image that a resize reads, and the extents of its result."""
+    x, size = at.read_image(0), at.integers(1, "size")
+    if len(size) != 2 or not all(1 <= extent <= _MOST_EXTENT for extent in size):
+        decline(f"have a size of two numbers from 1 to {_MOST_EXTENT}, got {list(size)}")
+    plane = at.builder.type_of(x).extents[2:]
+    if min(plane) < 1:
+        decline(f"have an image with elements, got {list(plane)}")
+    return x, size
 
 
 def nearest(before: int, after: int, *, corners: bool, centres: bool) -> Array:

@@ -9,7 +9,7 @@ from vdla.compiler.graph.graph import Array, TensorType
 from vdla.compiler.graph.tflite.context import OperatorContext
 from vdla.compiler.graph.tflite.errors import decline
 from vdla.compiler.graph.tflite.floats import check_float
-from vdla.compiler.graph.tflite.movement import check_same_scale
+from vdla.compiler.graph.tflite.movement import check_same_scale, resized_image
 
 _UNIT = 1 << 10
 _MOST = 1 << 24  # elements of a matrix of weights
@@ -17,10 +17,7 @@ _MOST = 1 << 24  # elements of a matrix of weights
 
 def resize_bilinear(at: OperatorContext) -> None:
     """Of an image to a constant size: its rows and columns times matrices of weights."""
-    size = at.integers(1, "size")
-    if len(size) != 2 or min(size) < 1:
-        decline(f"have a size of two numbers of at least 1, got {list(size)}")
-    x = at.read_image(0)
+    x, size = resized_image(at)
     batch, channels, *plane = at.builder.type_of(x).extents
     if max(n * m for n, m in zip(plane, size, strict=True)) > _MOST:
         decline(f"have a size of at most {_MOST} over that of the image, got {list(size)}")
