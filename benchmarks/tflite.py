@@ -59,9 +59,9 @@ def _row(name: str) -> Row:
 def _case(case: OperatorCase, target: str) -> list[tuple[Array, Array]]:
     """Each result and what it must be."""
     names = [case.writer.tensors[number].name for number in case.outputs]
-    found = _outputs(case.content, case.inputs, target)
+    results = _outputs(case.content, case.inputs, target)
     return list(
-        zip(map(found.__getitem__, names), reference_outputs(case.writer, case.inputs, case.outputs), strict=True)
+        zip(map(results.__getitem__, names), reference_outputs(case.writer, case.inputs, case.outputs), strict=True)
     )
 
 
@@ -72,13 +72,13 @@ def _outputs(content: bytes, inputs: Mapping[str, Array], target: str) -> Mappin
 
 def _count(row: Row, pairs: list[tuple[Array, Array]]) -> None:
     row["cases"] += 1
-    row["values"] += sum(found.size for found, _ in pairs)
-    row["wrong"] += any(found.dtype != wanted.dtype or not np.array_equal(found, wanted) for found, wanted in pairs)
+    row["values"] += sum(result.size for result, _ in pairs)
+    row["wrong"] += any(result.dtype != wanted.dtype or not np.array_equal(result, wanted) for result, wanted in pairs)
 
 
 def _count_machine(row: Row, case: OperatorCase) -> None:
-    for found, wanted in _case(case, _MACHINE):
-        distance = np.abs(found.astype(np.int64) - wanted)
+    for result, wanted in _case(case, _MACHINE):
+        distance = np.abs(result.astype(np.int64) - wanted)
         row["machine_values"] += distance.size
         row["machine_differing"] += int((distance > 0).sum())
         row["machine_most"] = max(row["machine_most"], int(distance.max(initial=0)))

@@ -162,11 +162,11 @@ def _dense(d: _Draft) -> OperatorCase:
 
 def _matmul(d: _Draft) -> OperatorCase:
     m, k, n = d.random.integers(2, 9, 3).tolist()
-    left, right = d.pick(False, True), d.pick(False, True)
-    a = d.input(2, *((k, m) if left else (m, k)))
-    b = d.input(2, *((n, k) if right else (k, n)))
+    adjoint_a, adjoint_b = d.pick(False, True), d.pick(False, True)
+    a = d.input(2, *((k, m) if adjoint_a else (m, k)))
+    b = d.input(2, *((n, k) if adjoint_b else (k, n)))
     y = d.result(2, m, n, scale=d.scale(0.05, 0.3))
-    return d.case("BATCH_MATMUL", (a, b), (y,), AdjX=left, AdjY=right)
+    return d.case("BATCH_MATMUL", (a, b), (y,), AdjX=adjoint_a, AdjY=adjoint_b)
 
 
 # --- windows --------------------------------------------------------------------------------------
@@ -189,10 +189,10 @@ def _mean(operator: str) -> Callable[[_Draft], OperatorCase]:
         shape, axes = d.random.integers(2, 8, 4).tolist(), d.pick((1, 2), (3,), (1,), (-1, 1), (0, 1, 2, 3))
         keeps = d.pick(True, False)
         x, reduced = d.input(*shape), {axis % 4 for axis in axes}
-        left = [1 if i in reduced else n for i, n in enumerate(shape) if keeps or i not in reduced]
+        result = [1 if i in reduced else n for i, n in enumerate(shape) if keeps or i not in reduced]
         a = d.writer.constant(np.array(axes, np.int32))
         is_choice = operator.startswith("REDUCE")
-        y = d.like(x, *left) if is_choice else d.result(*left, scale=d.scale(0.01, 0.1))
+        y = d.like(x, *result) if is_choice else d.result(*result, scale=d.scale(0.01, 0.1))
         return d.case(operator, (x, a), (y,), KeepDims=keeps)
 
     return make

@@ -142,8 +142,8 @@ def _times_once(x: Array, real: float) -> Array:
 
 def _by_channel(sums: Array, factors: Array, times: Callable[[Array, float], Array] = _times) -> Array:
     """Each channel, the last dimension, times its factor."""
-    each = np.broadcast_to(factors, sums.shape[-1:])
-    return np.stack([times(sums[..., c], float(each[c])) for c in range(sums.shape[-1])], axis=-1)
+    factor_of_channel = np.broadcast_to(factors, sums.shape[-1:])
+    return np.stack([times(sums[..., c], float(factor_of_channel[c])) for c in range(sums.shape[-1])], axis=-1)
 
 
 # --- convolutions and products --------------------------------------------------------------------
@@ -153,21 +153,21 @@ def _places(s: _Step, size: Sequence[int], kernel: Sequence[int], result: Sequen
     """[places, taps] in each spatial dimension: the index that a tap of a window reads."""
     strides = s.options["StrideH"], s.options["StrideW"]
     dilations = s.options.get("DilationHFactor", 1), s.options.get("DilationWFactor", 1)
-    found = []
+    places = []
     for d in range(2):
         reach = (kernel[d] - 1) * dilations[d] + 1
         total = max((result[d] - 1) * strides[d] + reach - size[d], 0) if s.options["Padding"] == 0 else 0
         starts = np.arange(result[d]) * strides[d] - total // 2
-        found.append(starts[:, None] + np.arange(kernel[d]) * dilations[d])
-    return found
+        places.append(starts[:, None] + np.arange(kernel[d]) * dilations[d])
+    return places
 
 
 def _taps(x: Array, rows: Array, columns: Array, r: int, c: int) -> tuple[Array, Array]:
     """[N, OH, OW, C]: the elements under a tap, and whether they are within the image."""
     h, w = rows[:, r], columns[:, c]
     inside = ((h >= 0) & (h < x.shape[1]))[:, None] & ((w >= 0) & (w < x.shape[2]))[None, :]
-    taken = x[:, np.clip(h, 0, x.shape[1] - 1)][:, :, np.clip(w, 0, x.shape[2] - 1)]
-    return taken, inside[None, :, :, None]
+    elements = x[:, np.clip(h, 0, x.shape[1] - 1)][:, :, np.clip(w, 0, x.shape[2] - 1)]
+    return elements, inside[None, :, :, None]
 
 
 def _factors(s: _Step, data: int, weight: int) -> Array:
@@ -459,12 +459,12 @@ def _between(s: _Step, before: int, after: int) -> list[tuple[int, int, int]]:
     """For each place: how far in 1/1024 it is from the element below; the elements around it."""
     corners = s.options.get("AlignCorners") and after > 1
     top, bottom = (before - 1, after - 1) if corners else (before, after)
-    scale, found = (1024 * top + bottom // 2) // bottom, []
+    scale, places = (1024 * top + bottom // 2) // bottom, []
     for n in range(after):
         place = n * scale + (scale // 2 - 512 if s.options.get("HalfPixelCenters") else 0)
         lower, upper = max(int(place / 1024), 0), min(int((place + 1023) / 1024), before - 1)
-        found.append((place - 1024 * lower, lower, upper))
-    return found
+        places.append((place - 1024 * lower, lower, upper))
+    return places
 
 
 def _split(s: _Step) -> list[Array]:

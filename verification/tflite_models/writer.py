@@ -141,8 +141,8 @@ class _File:
         return int(self._of(f"{kind}End")(self.builder))
 
     def _of(self, name: str) -> Callable[..., Any]:
-        found: Callable[..., Any] = getattr(self.schema, name)
-        return found
+        function: Callable[..., Any] = getattr(self.schema, name)
+        return function
 
     def _tables(self, offsets: Sequence[int]) -> int:
         self.builder.StartVector(4, len(offsets), 4)

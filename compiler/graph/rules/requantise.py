@@ -28,7 +28,7 @@ Rescale = Callable[[te.Value, te.Operand], te.Value]
 
 
 def zero_point(call: NodeCall, key: str, dtype: str) -> int:
-    """The zero point that an attribute says, of activations of `dtype`."""
+    """The zero point of an attribute, for activations of `dtype`."""
     return int(call.attribute(key)) + activation_shift("int8", dtype)
 
 
@@ -40,8 +40,8 @@ def bounds(call: NodeCall, dtype: str = "int8") -> tuple[int, int]:
 
 def fixed_point_of(call: NodeCall) -> Array | None:
     """The factors of TensorFlow Lite's rounding [3, n]; None where the machine's rounding holds."""
-    found = call.node.attribute("fixed_point")  # operators of a user may have no such attribute
-    return found if found is not None and found.size else None
+    factors = call.node.attribute("fixed_point")  # operators of a user may have no such attribute
+    return factors if factors is not None and factors.size else None
 
 
 def scales(call: NodeCall) -> Array:

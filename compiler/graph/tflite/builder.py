@@ -58,8 +58,8 @@ class GraphBuilder:
 
     def fresh(self, base: str) -> str:
         """A name that no value and no tensor has."""
-        taken, name, number = self.types.keys() | set(self.names.values()), base, 1
-        while name in taken:
+        names, name, number = self.types.keys() | set(self.names.values()), base, 1
+        while name in names:
             number += 1
             name = f"{base}_{number}"
         return name
@@ -88,10 +88,10 @@ class GraphBuilder:
 
     def _inferred(self, node: Node, made: str) -> TensorType:
         types = {**{n: self.types[n] for n in node.inputs if n}, made: TensorType("float32", None)}
-        found = infer_node_types(node, types, self.constants).get(made)
-        if not isinstance(found, TensorType) or not found.static:
+        kind = infer_node_types(node, types, self.constants).get(made)
+        if not isinstance(kind, TensorType) or not kind.static:
             decline(f"have inputs that fit each other, got {', '.join(str(types[n]) for n in node.inputs if n)}")
-        return found
+        return kind
 
     def type_of(self, name: str) -> TensorType:
         """The type of a value, which is a static tensor."""

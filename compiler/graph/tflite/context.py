@@ -71,17 +71,17 @@ class OperatorContext:
 
     def constant(self, position: int, what: str) -> Array:
         """The value of an input that must be constant."""
-        found = self.tensor(position).data
-        if found is None:
+        value = self.tensor(position).data
+        if value is None:
             decline(f"have constant {what}")
-        return found
+        return value
 
     def integers(self, position: int, what: str) -> tuple[int, ...]:
         """A constant input as integers."""
-        found = self.constant(position, what)
-        if found.dtype.kind not in "iu":
-            decline(f"have {what} that are integers, got {found.dtype.name}")
-        return tuple(int(value) for value in found.reshape(-1))
+        values = self.constant(position, what)
+        if values.dtype.kind not in "iu":
+            decline(f"have {what} that are integers, got {values.dtype.name}")
+        return tuple(int(value) for value in values.reshape(-1))
 
     def axis(self, value: int, position: int = 0) -> int:
         """An axis of an input, which may count from the end."""
@@ -97,10 +97,10 @@ class OperatorContext:
         """The tensor of the first result."""
         if not self.operator.outputs or self.operator.outputs[0] == ABSENT:
             decline("have a result")
-        found = self.builder.tensor(self.operator.outputs[0])
-        if found.dtype not in ELEMENT_TYPES:
-            decline(f"have a result of numbers, got {found.dtype}")
-        return found
+        tensor = self.builder.tensor(self.operator.outputs[0])
+        if tensor.dtype not in ELEMENT_TYPES:
+            decline(f"have a result of numbers, got {tensor.dtype}")
+        return tensor
 
     def define(self, name: str, position: int = 0, *, is_image: bool = False) -> None:
         """The value of a result."""
@@ -158,14 +158,14 @@ class OperatorContext:
 
 def affine(tensor: TfliteTensor) -> Affine:
     """Scale and zero point of an int8 tensor."""
-    found = tensor.quantisation
-    if tensor.dtype != "int8" or found is None or found.scale.size != 1:
+    parameters = tensor.quantisation
+    if tensor.dtype != "int8" or parameters is None or parameters.scale.size != 1:
         decline(f"have int8 tensors of one scale, got {tensor.dtype} for {tensor.name}")
-    zero = int(found.zero_point[0])
-    if not LOW <= zero <= HIGH or not _LEAST_SCALE <= found.scale[0] <= 1 / _LEAST_SCALE:
+    zero = int(parameters.zero_point[0])
+    if not LOW <= zero <= HIGH or not _LEAST_SCALE <= parameters.scale[0] <= 1 / _LEAST_SCALE:
         rule = "have a scale from 2**-40 to 2**40 and an int8 zero point"
-        decline(f"{rule}, got {found.scale[0]} and {zero} for {tensor.name}")
-    return Affine(found.scale[0], zero)
+        decline(f"{rule}, got {parameters.scale[0]} and {zero} for {tensor.name}")
+    return Affine(parameters.scale[0], zero)
 
 
 LIMITS: dict[str, tuple[float | None, float | None]] = {

@@ -44,23 +44,31 @@ def _to_uint8(at: OperatorContext) -> None:
 
 
 def _check_same_scale(at: OperatorContext, unsigned: TfliteTensor, signed: TfliteTensor) -> None:
-    one, other = unsigned.quantisation, signed.quantisation
-    if one is None or other is None or one.scale.size != 1 or other.scale.size != 1:
+    unsigned_parameters, signed_parameters = unsigned.quantisation, signed.quantisation
+    if (
+        unsigned_parameters is None
+        or signed_parameters is None
+        or unsigned_parameters.scale.size != 1
+        or signed_parameters.scale.size != 1
+    ):
         decline("have one scale for each of its tensors")
-    if one.scale[0] != other.scale[0] or one.zero_point[0] != other.zero_point[0] + _SHIFT:
+    if (
+        unsigned_parameters.scale[0] != signed_parameters.scale[0]
+        or unsigned_parameters.zero_point[0] != signed_parameters.zero_point[0] + _SHIFT
+    ):
         decline("convert uint8 and int8 of one scale, with zero points that differ by 128")
 
 
 def _parameters(at: OperatorContext, tensor: TfliteTensor) -> list[str]:
     """Scale and zero point of a tensor as constants."""
-    found = tensor.quantisation
-    if found is None or found.scale.size != 1 or found.scale[0] <= 0:
+    parameters = tensor.quantisation
+    if parameters is None or parameters.scale.size != 1 or parameters.scale[0] <= 0:
         decline(f"have one scale above 0, got none for {tensor.name}")
     limits = np.iinfo(tensor.dtype)
-    if not limits.min <= found.zero_point[0] <= limits.max:
-        decline(f"have a zero point of {tensor.dtype}, got {found.zero_point[0]}")
-    zero = np.array(found.zero_point[0], tensor.dtype)
-    values = (("scale", found.scale.reshape(())), ("zero_point", zero))
+    if not limits.min <= parameters.zero_point[0] <= limits.max:
+        decline(f"have a zero point of {tensor.dtype}, got {parameters.zero_point[0]}")
+    zero = np.array(parameters.zero_point[0], tensor.dtype)
+    values = (("scale", parameters.scale.reshape(())), ("zero_point", zero))
     return [at.builder.constant(value, f"{at.builder.label}_{name}") for name, value in values]
 
 

@@ -26,18 +26,18 @@ def _remedy(kinds: list[str]) -> str:
 
 def float_weight(tensor: TfliteTensor) -> Array:
     """A constant weight as float32; integers are those of a model with a dynamic range."""
-    value, found = tensor.data, tensor.quantisation
+    value, parameters = tensor.data, tensor.quantisation
     if value is None:
         decline(f"have a constant weight, got {tensor.name}")
     if value.dtype.kind == "f":
         return value.astype(np.float32)
-    if found is None:
+    if parameters is None:
         decline(f"have a weight with scales, got {value.dtype.name} for {tensor.name}")
     sides = [1] * value.ndim
-    if found.scale.size > 1:
-        sides[found.axis] = -1
-    centred = value.astype(np.float32) - found.zero_point.reshape(sides).astype(np.float32)
-    return np.asarray(centred * found.scale.reshape(sides), np.float32)
+    if parameters.scale.size > 1:
+        sides[parameters.axis] = -1
+    centred = value.astype(np.float32) - parameters.zero_point.reshape(sides).astype(np.float32)
+    return np.asarray(centred * parameters.scale.reshape(sides), np.float32)
 
 
 def activated(at: OperatorContext, name: str) -> str:
@@ -55,5 +55,5 @@ def activated(at: OperatorContext, name: str) -> str:
                 at.builder.constant(np.array(limit, np.float32), f"{at.builder.label}_limit") for limit in (low, high)
             ]
             return at.add("Clip", [name, *limits])
-        case other:
-            decline(f"have a fused activation of RELU, RELU6, RELU_N1_TO_1 or TANH, got {other}")
+        case kind:
+            decline(f"have a fused activation of RELU, RELU6, RELU_N1_TO_1 or TANH, got {kind}")

@@ -43,11 +43,11 @@ def import_tflite(source: bytes | str | Path, *, name: str | None = None) -> Gra
     builder = GraphBuilder(model, place)
     _check_unknown(model, builder, place)
     for index in dict.fromkeys(model.inputs):
-        tensor, own = model.tensors[index], builder.names[index]
+        tensor, label = model.tensors[index], builder.names[index]
         if tensor.dtype not in ELEMENT_TYPES:
-            raise TfliteError(f"{place}: input {own} must be of numbers, got {tensor.dtype}")
-        builder.types[own] = TensorType(tensor.dtype, tensor.shape)
-        builder.plain[index] = own
+            raise TfliteError(f"{place}: input {label} must be of numbers, got {tensor.dtype}")
+        builder.types[label] = TensorType(tensor.dtype, tensor.shape)
+        builder.plain[index] = label
     _convert(model, builder, place)
     builder.label = ""
     label = name or (Path(source).stem if isinstance(source, str | Path) else "model")
@@ -72,8 +72,8 @@ def _check_unknown(model: TfliteModel, builder: GraphBuilder, place: str) -> Non
     """Refuses a model with operators that have no converter, all at once."""
     from vdla.compiler.graph.tflite.table import CONVERTERS, remedy
 
-    unknown = [each for each in model.operators if each.name not in CONVERTERS]
-    reasons = {_label(builder, each): remedy(each.name) for each in unknown}
+    unknown = [operator for operator in model.operators if operator.name not in CONVERTERS]
+    reasons = {_label(builder, operator): remedy(operator.name) for operator in unknown}
     if reasons:
         raise UnsupportedError(place, reasons)
 

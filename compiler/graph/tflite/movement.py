@@ -205,8 +205,8 @@ def pack(at: OperatorContext) -> None:
     if not -len(shape) - 1 <= axis <= len(shape):
         decline(f"have an axis of {len(shape) + 1} dimensions, got {axis}")
     axis %= len(shape) + 1
-    each = (*shape[:axis], 1, *shape[axis:])
-    at.define(at.add("Concat", [at.builder.reshape(at.read(n), each) for n in positions], {"axis": axis}))
+    unsqueezed = (*shape[:axis], 1, *shape[axis:])
+    at.define(at.add("Concat", [at.builder.reshape(at.read(n), unsqueezed) for n in positions], {"axis": axis}))
 
 
 def unpack(at: OperatorContext) -> None:

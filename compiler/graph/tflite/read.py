@@ -61,10 +61,10 @@ class _Reader:
         if not self._count("subgraphs", self.root.SubgraphsLength()):
             raise TfliteError(f"{self.place}: the model must have a subgraph, got none")
         graph = self.root.Subgraphs(0)
-        tensors = tuple(self._tensor(graph.Tensors(i), i) for i in self._each("tensors", graph.TensorsLength()))
-        codes = [self._code(self.root.OperatorCodes(i)) for i in self._each("codes", self.root.OperatorCodesLength())]
+        tensors = tuple(self._tensor(graph.Tensors(i), i) for i in self._range("tensors", graph.TensorsLength()))
+        codes = [self._code(self.root.OperatorCodes(i)) for i in self._range("codes", self.root.OperatorCodesLength())]
         count, total = graph.OperatorsLength(), len(tensors)
-        operators = tuple(self._operator(graph.Operators(i), codes, total) for i in self._each("operators", count))
+        operators = tuple(self._operator(graph.Operators(i), codes, total) for i in self._range("operators", count))
         inputs = self._indices("inputs", graph.InputsAsNumpy(), total)
         outputs = self._indices("outputs", graph.OutputsAsNumpy(), total)
         if not outputs or ABSENT in (*inputs, *outputs):
@@ -76,16 +76,16 @@ class _Reader:
             raise TfliteError(f"{self.place}: the number of {what} must be that of a file of {self.limit} bytes")
         return length
 
-    def _each(self, what: str, length: int) -> range:
+    def _range(self, what: str, length: int) -> range:
         return range(self._count(what, length))
 
     def _indices(self, what: str, values: Array | int, tensors: int) -> tuple[int, ...]:
         """Indices of tensors; a vector that the file lacks is read as the number 0."""
-        found = () if isinstance(values, int) else tuple(int(value) for value in values)
-        for index in found:
+        indices = () if isinstance(values, int) else tuple(int(value) for value in values)
+        for index in indices:
             if not ABSENT <= index < tensors:
                 raise TfliteError(f"{self.place}: {what} must be indices of {tensors} tensors, got {index}")
-        return found
+        return indices
 
     # --- tensors ----------------------------------------------------------------------------------
 
@@ -104,10 +104,10 @@ class _Reader:
     def _data(self, buffer: int, name: str, kind: str, shape: tuple[int, ...]) -> Array | None:
         if not 0 <= buffer < self._count("buffers", self.root.BuffersLength()):
             raise TfliteError(f"{self.place}: the buffer of {name} must be one of the file, got number {buffer}")
-        found = self.root.Buffers(buffer)
-        raw = None if found is None else found.DataAsNumpy()
+        table = self.root.Buffers(buffer)
+        raw = None if table is None else table.DataAsNumpy()
         if raw is None or isinstance(raw, int) or not raw.size:
-            raw = self._beyond(found, name)
+            raw = self._beyond(table, name)
         if raw is None:
             return None
         if kind.lower() not in ELEMENT_TYPES:
@@ -133,13 +133,13 @@ class _Reader:
         return np.frombuffer(self.content[offset : offset + size], np.uint8)
 
     def _quantisation(self, table: Any, name: str, shape: tuple[int, ...]) -> TfliteQuantisation | None:  # noqa: ANN401
-        found = table.Quantization()
-        scale = 0 if found is None else found.ScaleAsNumpy()
-        if found is None or isinstance(scale, int) or not scale.size:
+        parameters = table.Quantization()
+        scale = 0 if parameters is None else parameters.ScaleAsNumpy()
+        if parameters is None or isinstance(scale, int) or not scale.size:
             return None
-        given = found.ZeroPointAsNumpy()
+        given = parameters.ZeroPointAsNumpy()
         zero = np.zeros(scale.size, np.int64) if isinstance(given, int) else np.asarray(given, np.int64)
-        axis = int(found.QuantizedDimension())
+        axis = int(parameters.QuantizedDimension())
         if zero.size not in (1, scale.size) or not (np.isfinite(scale) & (scale >= 0)).all():
             raise TfliteError(f"{self.place}: scales of {name} must be numbers from 0, with a zero point each")
         if scale.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scale.size):
@@ -168,11 +168,11 @@ class _Reader:
     def _options(self, table: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401  of the schema
         """The fields of the table of options, by their names in the schema."""
         kinds = _names(self.schema.BuiltinOptions)
-        found, name = table.BuiltinOptions(), kinds.get(table.BuiltinOptionsType(), "NONE")
-        if found is None or name == "NONE":
+        union, name = table.BuiltinOptions(), kinds.get(table.BuiltinOptionsType(), "NONE")
+        if union is None or name == "NONE":
             return
         options = getattr(self.schema, name)()
-        options.Init(found.Bytes, found.Pos)
+        options.Init(union.Bytes, union.Pos)
         for field in _fields(options.__class__):
             value = getattr(options, field)()
             yield field.removesuffix("AsNumpy"), value if not isinstance(value, np.ndarray) else tuple(value.tolist())
@@ -187,9 +187,11 @@ def _names(enum: Any) -> dict[int, str]:  # noqa: ANN401  a class of the schema
 @cache
 def _fields(options: Any) -> tuple[str, ...]:  # noqa: ANN401  a class of the schema
     """The accessors of a table that read a number, a string, or a vector of numbers."""
-    found: dict[str, Callable[..., Any]] = {k: v for k, v in vars(options).items() if callable(v) and k[0].isupper()}
-    vectors = {name.removesuffix("AsNumpy") for name in found if name.endswith("AsNumpy")}
-    plain = [name for name, function in found.items() if function.__code__.co_argcount == 1]
+    accessors: dict[str, Callable[..., Any]] = {
+        k: v for k, v in vars(options).items() if callable(v) and k[0].isupper()
+    }
+    vectors = {name.removesuffix("AsNumpy") for name in accessors if name.endswith("AsNumpy")}
+    plain = [name for name, function in accessors.items() if function.__code__.co_argcount == 1]
     return tuple(n for n in plain if not n.endswith(("Length", "IsNone")) and n not in vectors)
 
 

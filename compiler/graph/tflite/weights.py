@@ -15,15 +15,15 @@ _INT32 = 1 << 31
 def quantised_weight(at: OperatorContext, position: int, outputs_axis: int) -> Array:
     """A constant weight as int8, in the order of the file, with scales along its outputs."""
     tensor = at.tensor(position)
-    value, found = tensor.data, tensor.quantisation
-    if value is None or found is None or tensor.dtype not in ("int8", "int4"):
+    value, parameters = tensor.data, tensor.quantisation
+    if value is None or parameters is None or tensor.dtype not in ("int8", "int4"):
         decline(f"have a constant int8 weight with scales, got {tensor.dtype} for {tensor.name}")
-    if found.scale.size > 1 and found.axis != outputs_axis:
-        decline(f"have weight scales along axis {outputs_axis}, got {found.axis} for {tensor.name}")
+    if parameters.scale.size > 1 and parameters.axis != outputs_axis:
+        decline(f"have weight scales along axis {outputs_axis}, got {parameters.axis} for {tensor.name}")
     sides = [1] * value.ndim
-    if found.scale.size > 1:
-        sides[found.axis] = -1
-    centred = value.astype(np.int64) - found.zero_point.reshape(sides)
+    if parameters.scale.size > 1:
+        sides[parameters.axis] = -1
+    centred = value.astype(np.int64) - parameters.zero_point.reshape(sides)
     if centred.size and (centred.min() < LOW or centred.max() > -LOW - 1):
         decline(f"have weights of zero point 0, got {int(found.zero_point[0])} for {tensor.name}")
     return centred.astype(np.int8)
@@ -46,10 +46,10 @@ def product_factors(at: OperatorContext, data: int, weight: int, outputs: int) -
 
     A dense layer with one scale rounds the product of both to float32 first.
     """
-    found = at.tensor(weight).quantisation
-    assert found is not None
-    if found.scale.size not in (1, outputs):
-        decline(f"have one weight scale, or {outputs}, got {found.scale.size}")
-    if at.operator.name == "FULLY_CONNECTED" and found.scale.size == 1:
-        return np.asarray((at.affine(data).scale * found.scale).astype(np.float64) / at.result.wide)
-    return np.asarray(at.affine(data).wide * found.scale.astype(np.float64) / at.result.wide)
+    parameters = at.tensor(weight).quantisation
+    assert parameters is not None
+    if parameters.scale.size not in (1, outputs):
+        decline(f"have one weight scale, or {outputs}, got {parameters.scale.size}")
+    if at.operator.name == "FULLY_CONNECTED" and parameters.scale.size == 1:
+        return np.asarray((at.affine(data).scale * parameters.scale).astype(np.float64) / at.result.wide)
+    return np.asarray(at.affine(data).wide * parameters.scale.astype(np.float64) / at.result.wide)

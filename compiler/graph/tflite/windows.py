@@ -34,10 +34,10 @@ def _pads(at: OperatorContext, size: Sequence[int], taps: Sequence[int], strides
         decline(f"have SAME or VALID padding, got number {at.option('Padding')}")
     if at.option("Padding") == _VALID:
         return (0,) * 2 * len(size)
-    each = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(size, taps, strides, strict=True)]
-    if max(each) > _MOST_PADDING:
+    totals = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(size, taps, strides, strict=True)]
+    if max(totals) > _MOST_PADDING:
         decline(f"have windows of at most {_MOST_PADDING} elements, got {list(taps)}")
-    return (*(total // 2 for total in each), *(total - total // 2 for total in each))
+    return (*(total // 2 for total in totals), *(total - total // 2 for total in totals))
 
 
 def _window(at: OperatorContext, image: TensorType, kernel: Sequence[int]) -> dict[str, Any]:
@@ -52,13 +52,13 @@ def _window(at: OperatorContext, image: TensorType, kernel: Sequence[int]) -> di
 def _places(image: TensorType, kernel: Sequence[int], window: dict[str, Any]) -> tuple[int, ...]:
     """The extents of the result's plane."""
     before, after = window["pads"][:_PLANE], window["pads"][_PLANE:]
-    found = []
+    places = []
     for d, size in enumerate(image.extents[2:]):
         taps = (kernel[d] - 1) * window["dilations"][d] + 1
-        found.append((size + before[d] + after[d] - taps) // window["strides"][d] + 1)
-    if min(found) < 1:
+        places.append((size + before[d] + after[d] - taps) // window["strides"][d] + 1)
+    if min(places) < 1:
         decline(f"have windows within the image, got {list(kernel)} over {list(image.extents[2:])}")
-    return tuple(found)
+    return tuple(places)
 
 
 # --- convolutions ---------------------------------------------------------------------------------
