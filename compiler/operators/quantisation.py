@@ -2,7 +2,9 @@
 """Affine quantisation: q represents (q - zero_point) * scale. Sums of products are int32.
 
 Requantisation matches the machine (`hardware/numerics.py`): the exact product of the sum and a
-float32 scale, rounded half to even, plus the zero point, saturated.
+float32 scale, rounded half to even, plus the zero point, saturated. A scale of int64 is a packed
+factor in fixed point instead (`hardware/fixed_point.py`), whose product is rounded as TensorFlow
+Lite does.
 """
 
 from __future__ import annotations
@@ -42,6 +44,9 @@ def requantise(
     it may be rounded to a tie. Sums up to 2**24 are exact in float32, so that products are rounded
     once.
     """
+    if scale.dtype == "int64":
+        low, high = limits(dtype) if clip is None else clip
+        return te.cast(dtype, te.clip(scale_fixed_point(total, scale) + zero_point, int(low), int(high)))
     if largest_sum is not None and largest_sum <= _EXACT_IN_FLOAT32:
         low, high = limits(dtype) if clip is None else clip
         bounds = float(low - zero_point), float(high - zero_point)
@@ -49,6 +54,18 @@ def requantise(
     rounded = te.round(te.cast("float64", total) * te.cast("float64", scale))
     result = te.cast(dtype, rounded + float(zero_point))
     return result if clip is None else te.clip(result, *clip)
+
+
+def scale_fixed_point(total: te.Value, scale: te.Value) -> te.Value:
+    """An int32 sum times a packed fixed-point factor, as int64; rounded half up, then half away
+    from zero.
+    """
+    multiplier, left, right, first = scale & 0x7FFF_FFFF, (scale >> 32) & 0xFF, (scale >> 40) & 0xFF, scale >> 48
+    one = te.const(1, "int64")
+    high = ((te.cast("int64", total) << left) * multiplier + (one << (first + 30))) >> (first + 31)
+    half = (one << right) >> 1
+    below_zero = (high >> 63) & te.minimum(right, 1)
+    return (high + half - below_zero) >> right
 
 
 def convert_activation(value: te.Value, dtype: str) -> te.Value:
@@ -128,7 +145,8 @@ class Requantisation:
 def check_requantisation(where: str, bias: te.Tensor, channels: int, requantisation: Requantisation) -> None:
     """Refuse a bias, scale, zero point, clip or result dtype that `requantise` cannot use."""
     check_vector(where, "bias", bias, channels, "int32")
-    check_vector(where, "scale", requantisation.scale, channels, "float32")
+    is_fixed = requantisation.scale.dtype == "int64"
+    check_vector(where, "scale", requantisation.scale, channels, "int64" if is_fixed else "float32")
     check_choice(where, "dtype", requantisation.dtype, QUANTISED)
     check_zero_point(where, "y_zero_point", requantisation.zero_point, requantisation.dtype)
     check_clip(where, requantisation.clip, requantisation.dtype)

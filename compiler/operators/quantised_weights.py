@@ -64,7 +64,7 @@ class PackedWeights:
 
     weight: Array
     bias: npt.NDArray[np.int32]
-    scale: npt.NDArray[np.float32]
+    scale: Array
     largest_sum: int
 
 
@@ -235,13 +235,14 @@ def _largest_sum(weight: Array, bias: npt.NDArray[np.int32], x_dtype: str, data:
     return int(max(np.abs(highest).max(), np.abs(lowest).max()))
 
 
-def _channel_scale(where: str, scale: Array, weight: Array, lanes: int) -> npt.NDArray[np.float32]:
+def _channel_scale(where: str, scale: Array, weight: Array, lanes: int) -> Array:
     """The scale of each channel, padded to whole lanes."""
-    given = _finite_float32(where, scale)
+    is_fixed = isinstance(scale, np.ndarray) and scale.dtype == np.int64
+    given = scale if is_fixed else _finite_float32(where, scale)
     if given.shape not in ((), (1,), (len(weight),)):
         raise OperatorError(f"{where}: scale must be one number or {len(weight)}, got shape {list(given.shape)}")
     scales = np.broadcast_to(given.reshape(-1), (len(weight),))
-    return np.asarray(pad_to_multiples(scales, (lanes,)), np.float32)
+    return pad_to_multiples(scales, (lanes,))
 
 
 def _finite_float32(where: str, scale: Array) -> npt.NDArray[np.float32]:

@@ -19,11 +19,12 @@ from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import CpuModel, Decision, board_cpu, candidates, choose, modelled_cpu, partition
 from vdla.compiler.graph.grid import HOST_MODEL
 from vdla.compiler.graph.groups import body_of
-from vdla.compiler.graph.onnx import import_model, specialise
+from vdla.compiler.graph.onnx import specialise
 from vdla.compiler.graph.passes import (
     GraphPass,
     Observer,
     choose_layouts,
+    round_as_machine,
     run_passes,
 )
 from vdla.compiler.target import Target
@@ -34,6 +35,7 @@ from vdla.runtime.grid.registry import GRID_DEVICES, open_grid_device
 from vdla.runtime.network.bodies import BODIES, FUSION
 from vdla.runtime.network.build import ProgramTimer, Progress, build_artifact
 from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, REGIONS
+from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
 from vdla.runtime.network.place_on_grid import GridChoices
 from vdla.runtime.network.targets import Extents, combinations, target_of
@@ -65,7 +67,8 @@ def compile_network(
     kernel_points: KernelPoints | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Model:
-    """A model, compiled for a machine and the CPU beside it, for a CPU alone, or with a GPU.
+    """A model of ONNX or TensorFlow Lite, compiled for a machine and the CPU beside it, for a CPU
+    alone, or with a GPU.
 
     `target` is a configuration or a preset, or a CPU; `cpu` is what runs the operators that the
     machine does not: a target, its name, or "board" for the CPU beside a preset on its board.
@@ -83,7 +86,8 @@ def compile_network(
     their keys.
 
     Raises:
-        OnnxError, UnsupportedError: the model is not valid, or has nodes that cannot run here.
+        OnnxError, TfliteError: the model is not valid.
+        UnsupportedError: it has nodes that cannot run here.
         ModelError: an unknown target or device, wrong extents, or nodes that no device can run.
         QuantiseError: wrong options or data of calibration.
         GridDeviceError: no such GPU, or no driver.
@@ -98,7 +102,7 @@ def compile_network(
     with Background() as background:
         time = None if config is None else ProgramTimer(config, background)
         progress("import", 0, 1)
-        graph = _imported(source, fixed)
+        graph = import_network(source, fixed)
         graph = run_passes(graph, PREPARATION, observe)
         if calibration is not None and graph.nodes:  # all results may be constants
             graph = _quantised(graph, calibration, method or "mse", keep_float, observe)
@@ -132,7 +136,7 @@ def kernel_graphs(
     host = target_of(cpu, ModelError)
     if isinstance(host, Config):
         raise ModelError(f"kernel_graphs: cpu must be a CPU, got the accelerator {host.name}")
-    graph = run_passes(_imported(source, combinations(extents or {})[0]), PREPARATION, None)
+    graph = run_passes(import_network(source, combinations(extents or {})[0]), PREPARATION, None)
     placed, _ = _placed(graph, None, host, {}, None)
     return tuple(body_of(placed, node) for node in placed.nodes if node.op not in CONTROL_FLOW)
 
@@ -158,12 +162,6 @@ def _beside(config: Config, cpu: Target | str) -> Target:
     if isinstance(cpu, Target):
         return cpu
     return Target.named(board_cpu(config).name if cpu == "board" else cpu)
-
-
-def _imported(source: onnx.ModelProto | Graph | bytes | str | Path, extents: Mapping[str, int]) -> Graph:
-    if isinstance(source, Graph):
-        return specialise(source, extents) if extents else source
-    return import_model(source, extents=extents)
 
 
 def _specialised(graph: Graph, several: Sequence[Mapping[str, int]], observe: Observer | None) -> Iterator[Graph]:
@@ -193,6 +191,7 @@ def _placed(
         _check_places(graph, place, [name for name, has in _has(config, on_grid).items() if has])
     local_names = {node.outputs[0] for node in graph.nodes}
     if config is not None:
+        graph = run_passes(graph, (GraphPass("machine_rounding", round_as_machine),), observe)
         graph, decisions = _on_devices(graph, config, modelled_cpu(config, host.cpu), place, observe, on_grid, time)
     if on_grid is not None:
         local_names -= {
@@ -207,6 +206,7 @@ PASSES = (
     *(graph_pass.name for graph_pass in PREPARATION),
     "quantise",
     *(graph_pass.name for graph_pass in INTEGER),
+    "machine_rounding",
     "partition",
     *(graph_pass.name for graph_pass in REGIONS),
     "gpu",

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.compiler.graph import Array, Graph
-from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.compiler.graph.quantise import (
     METHODS,
@@ -34,6 +33,7 @@ from vdla.compiler.graph.quantise import (
 from vdla.runtime.network.batches import Batch, Calibration, batches
 from vdla.runtime.network.evaluate_nodes import PREPARATION
 from vdla.runtime.network.evaluator import Evaluator
+from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.part_reports import channels_lost_to_scales
 from vdla.runtime.network.quantisation_report import QuantisationReport, make_report
 from vdla.support.atomic import write_bytes
@@ -112,7 +112,7 @@ def quantise(
         raise QuantiseError(
             f"quantise: method must be one of {', '.join(METHODS)}, got {method!r}{did_you_mean(method, METHODS)}"
         )
-    graph = run_passes(model if isinstance(model, Graph) else import_model(model), PREPARATION)
+    graph = run_passes(import_network(model), PREPARATION)
     graph = equalise(graph) if equalise_layers else graph
     plan = plan_quantisation(graph, keep_float)
     if not plan.layers:

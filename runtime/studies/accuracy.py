@@ -105,10 +105,10 @@ def _measured(
     types: OperandTypes,
     given: Sequence[Arrays],
 ) -> NetworkAccuracy:
-    from vdla.compiler.graph.onnx import import_model
+    from vdla.runtime.network.import_network import import_network
     from vdla.runtime.network.quantise import quantise
 
-    samples = _rows(import_model(model), given)
+    samples = _rows(import_network(model), given)
     if len(samples) < 2:
         raise EvaluateError(f"evaluate: samples must be at least 2, got {len(samples)}")
     calibration, others = samples[: len(samples) // 2], samples[len(samples) // 2 :]

@@ -12,20 +12,19 @@ from vdla.commands import CommandError
 from vdla.commands.files import calibration_data
 from vdla.commands.named_operators import returned_by
 from vdla.commands.options import add_options
+from vdla.support.file_kind import MODEL_SUFFIXES
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
     from vdla.runtime.studies.accuracy import AccuracyJob
     from vdla.runtime.studies.layers import EvaluatedLayer
 
-SUFFIX = ".onnx"
-
 
 def add_layer_arguments(parser: argparse.ArgumentParser) -> None:
     """--layers and --model."""
     options = {
         "--layers LAYER...": "such as C5, D1-D9, or FILE.py:NAME (default C1-C12 D1-D9)",
-        "--model NAME": "a network of vdla networks, or MODEL.onnx",
+        "--model NAME": "a network of vdla networks, MODEL.onnx or MODEL.tflite",
     }
     add_options(parser.add_mutually_exclusive_group(), options, default=None)
 
@@ -74,7 +73,7 @@ def _model(command: str, name: str) -> tuple[bytes, Callable[[], Any]]:
 
     if name in NETWORKS:
         return _sources() + name.encode(), NETWORKS[name].build
-    if not name.lower().endswith(SUFFIX):
+    if not name.lower().endswith(MODEL_SUFFIXES):
         raise CommandError(f"{command}: --model must be {one_of(name, NETWORKS, ' or MODEL.onnx')}")
     return Path(name).read_bytes(), lambda: Path(name)
 

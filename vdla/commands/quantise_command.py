@@ -34,7 +34,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the data, how it is quantised, where the results go."""
-    add_options(parser, {"model MODEL": "the float model, an .onnx file"})
+    add_options(parser, {"model MODEL": "the float model, an .onnx or a .tflite file"})
     parser.add_argument(
         "--calibration", type=Path, nargs="+", required=True, metavar="FILE",
         help="calibration data: .npy of one input, or .npz of inputs by name",

@@ -17,6 +17,7 @@ from vdla.commands.files import require_folders, write_json
 from vdla.commands.machine_options import integer, name_and_value
 from vdla.commands.options import add_options, refuse
 from vdla.commands.search_options import check_search, given_with_target
+from vdla.support.file_kind import MODEL_SUFFIXES
 
 if TYPE_CHECKING:
     from vdla.runtime.tune.kernel_runs import TunedKernel
@@ -58,7 +59,7 @@ def run_kernels(arguments: argparse.Namespace) -> int:
 
 
 def _is_model(arguments: argparse.Namespace) -> bool:
-    return bool(arguments.operator.lower().endswith(".onnx"))
+    return bool(arguments.operator.lower().endswith(MODEL_SUFFIXES))
 
 
 def _tuned_model(arguments: argparse.Namespace) -> list[TunedKernel]:

@@ -21,17 +21,17 @@ class FileKind:
     remedy: str
 
 
+ONNX_MODEL = FileKind("an ONNX model", (".onnx",), b"", 0, "compile it first: vdla compile {path} -o {stem}.vdla")
+TFLITE_MODEL = FileKind(
+    "a TensorFlow Lite model", (".tflite",), b"TFL3", 4, "compile it first: vdla compile {path} -o {stem}.vdla"
+)
+MODEL_SUFFIXES = (*ONNX_MODEL.suffixes, *TFLITE_MODEL.suffixes)
+"""The ends of names of files that are compiled."""
 KINDS = (
     FileKind("a program", (), b"VDLAPROG", 0, "vdla run {path} and vdla.run(program, inputs) run programs"),
     FileKind("a compiled network", (), b"VDLAMODL", 0, "vdla run {path} and model.run(inputs) run networks"),
-    FileKind("an ONNX model", (".onnx",), b"", 0, "compile it first: vdla compile {path} -o {stem}.vdla"),
-    FileKind(
-        "a TensorFlow Lite model",
-        (".tflite",),
-        b"TFL3",
-        4,
-        f"{_TO_ONNX} python -m tf2onnx.convert --tflite {{path}} --output {{stem}}.onnx",
-    ),
+    ONNX_MODEL,
+    TFLITE_MODEL,
     FileKind(
         "a program of torch.export",
         (".pt2",),

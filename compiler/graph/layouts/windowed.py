@@ -93,4 +93,6 @@ def qaverage_pool(call: LayoutCall) -> BlockedForm | None:
     attributes, source = call.node.attributes, call.image(call.node.inputs[0])
     if source is None or attributes["kernel_shape"] != source.extents[2:] or any(attributes["pads"]):
         return pool(call)
+    if "fixed_point" in attributes:
+        return None
     return BlockedForm(reads=frozenset({0}), writes_blocks=False)

@@ -18,10 +18,20 @@ from vdla.compiler.graph.machine.matmul_call import matmul
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules import integer_elementwise as rules
 from vdla.compiler.graph.rules import integer_products
+from vdla.compiler.graph.rules.integer_softmax import qsoftmax
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
 from vdla.compiler.graph.rules.transposed import qconv_transpose
 
-_REQUANTISED = {"multiplier": np.ndarray, "shift": np.ndarray, "y_zero_point": int, "low": int, "high": int}
+# `fixed_point` [3, n], where it is not empty, has the factors with which TensorFlow Lite rescales;
+# multiplier and shift are the machine's all the same.
+_REQUANTISED = {
+    "multiplier": np.ndarray,
+    "shift": np.ndarray,
+    "y_zero_point": int,
+    "low": int,
+    "high": int,
+    "fixed_point": np.zeros((3, 0), np.int64),
+}
 _OF_ONE = {"x_zero_point": int, **_REQUANTISED}
 _OF_TWO = {"a_zero_point": int, "b_zero_point": int, **_REQUANTISED}
 _WINDOWS = {"strides": tuple, "pads": tuple, "dilations": tuple, **_OF_ONE}
@@ -79,7 +89,7 @@ QUANTISED = (
         name="vdla.QAveragePool",
         fusion=FusionClass.REDUCTION,
         expression=rules.qaverage_pool,
-        attributes={"count_include_pad": int, **_POOL},
+        attributes={"count_include_pad": int, "half_away": 0, **_POOL},
         layout=layouts.qaverage_pool,
         template=pool("average"),
     ),
@@ -102,6 +112,12 @@ QUANTISED = (
         **_OF_INT8,
     ),
     OperatorRecord(name="vdla.QTable", expression=rules.qtable, attributes={"table": np.ndarray}, **_OF_INT8),
+    OperatorRecord(
+        name="vdla.QSoftmax",
+        fusion=FusionClass.OPAQUE,
+        expression=qsoftmax,
+        attributes={"exponentials": np.ndarray},
+    ),
     OperatorRecord(name="vdla.ToInt8", expression=rules.to_int8, attributes={}, **_ELEMENTWISE),
     OperatorRecord(name="vdla.ToUint8", expression=rules.to_uint8, attributes={}, **_ELEMENTWISE),
 )
@@ -190,13 +206,23 @@ def _quantise(call: NodeCall) -> te.Tensor:
     if x.dtype != "float32" or scale.dtype != "float32" or dtype not in _RESULTS:
         call.decline(f"quantise float32 to 8 or 16 bits, got {x.dtype} to {dtype}")
 
+    away = call.attribute("vdla.rounding", "even") == "away"
+
     def value(*i: te.Value) -> te.Value:
-        rounded = te.round(x[i] / _at(call, scale, x, i))
+        quotient = x[i] / _at(call, scale, x, i)
+        rounded = _half_away(quotient) if away else te.round(quotient)
         if zero_point is not None:
             rounded = rounded + te.cast("float32", _at(call, zero_point, x, i))
         return te.cast(dtype, rounded)
 
     return te.compute(x.shape, value, call.name())
+
+
+def _half_away(value: te.Value) -> te.Value:
+    """Rounded half away from zero, as the attribute vdla.rounding asks for."""
+    whole = te.trunc(value)
+    one = te.select(value < 0, te.const(-1.0, "float32"), te.const(1.0, "float32"))
+    return te.select(te.abs(value - whole) >= 0.5, whole + one, whole)
 
 
 def _dequantise(call: NodeCall) -> te.Tensor:

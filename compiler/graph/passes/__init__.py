@@ -8,6 +8,7 @@ from vdla.compiler.graph.passes.fold_constants import Evaluate, InferNode, fold_
 from vdla.compiler.graph.passes.fuse_qdq import FusedGraph, explain_fusion, fuse_qdq
 from vdla.compiler.graph.passes.fusion import fuse
 from vdla.compiler.graph.passes.layouts import REPACK, choose_layouts
+from vdla.compiler.graph.passes.machine_rounding import round_as_machine
 from vdla.compiler.graph.passes.movements import is_movement
 from vdla.compiler.graph.passes.pipeline import GraphPass, Observer, changes, run_passes
 from vdla.compiler.graph.passes.simplify import simplify
@@ -31,6 +32,7 @@ __all__ = [
     "is_movement",
     "is_random",
     "merge_common_subexpressions",
+    "round_as_machine",
     "run_passes",
     "settle_empties",
     "simplify",
