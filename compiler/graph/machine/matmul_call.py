@@ -13,10 +13,10 @@ from math import prod
 import numpy as np
 
 from vdla.compiler import templates
-from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, made
+from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, template_call
 from vdla.compiler.graph.machine.packing import Channels, InputLayout, PackedLayout, PackingNodes, RowTerms
 from vdla.compiler.graph.rewriting import Replacement
-from vdla.compiler.operators.vdla.roles import DATA, OTHER, SCALE
+from vdla.compiler.operators.vdla.roles import OTHER, SCALE
 from vdla.hardware.numerics import pack_scale, scale_from_float
 
 
@@ -29,27 +29,31 @@ def matmul(at: MachineNode) -> OperatorCall:
     if config.wgt_dtype != config.inp_dtype:
         decline(f"be for a machine whose weights are {config.inp_dtype} like its activations, got {config.wgt_dtype}")
     *batch, rows, depth = left
-    terms = row_terms(at.options["b_zero_point"], depth)
+    terms = row_terms(at.node.attributes["b_zero_point"], depth)
     wide = depth + (terms.count + 1 if terms else 0)
-    operator = templates.batched_matmul(
-        config, batch=prod(batch), rows=rows, depth=wide, columns=right[-1], **at.results
-    )
     data = PackedLayout(Channels.MATRICES, (*batch, rows, wide), config.batch, config.block_in, conversion=terms)
-    inputs: dict[str, tuple[str, InputLayout]] = {
-        DATA: (a, data),
-        OTHER: (b, FactorLayout(right, config.block_in, config.block_out, terms)),
+    others: dict[str, tuple[str, InputLayout]] = {
+        OTHER: (b, FactorLayout(right, config.block_in, config.block_out, terms))
     }
-    constants = operator.pack_constants(multiplier=float(at.multiplier[0]))
-    if at.options["a_zero_point"]:
-        inputs[SCALE] = b, _lanes(at, right)
-        del constants[SCALE]
-    return made(operator, inputs, constants, at.result(Channels.MATRICES))
+    if at.node.attributes["a_zero_point"]:
+        others[SCALE] = b, _lanes(at, right)
+    return template_call(
+        at,
+        templates.batched_matmul,
+        (a, data),
+        at.result(Channels.MATRICES),
+        others=others,
+        batch=prod(batch),
+        rows=rows,
+        depth=wide,
+        columns=right[-1],
+    )
 
 
 def _lanes(at: MachineNode, shape: tuple[int, ...]) -> LanesLayout:
     """The scale with the share of the first factor's zero point."""
-    first, second = at.options["a_zero_point"], at.options["b_zero_point"]
-    lane = int(pack_scale(0, *scale_from_float(float(at.multiplier[0]))))
+    first, second = at.node.attributes["a_zero_point"], at.node.attributes["b_zero_point"]
+    lane = int(pack_scale(0, *scale_from_float(float(at.multiplier))))
     return LanesLayout(shape, at.config.block_out, -first, first * second * shape[-2], lane)
 
 

@@ -21,9 +21,6 @@ from vdla.compiler.graph.graph import Array, Node, TensorType, ValueType
 from vdla.compiler.graph.rewriting import Replacement
 from vdla.support.window import Window
 
-_IMAGE_ORDER, _IMAGE_BACK = (0, 2, 4, 5, 1, 3), (0, 4, 1, 5, 2, 3)
-_ROWS_ORDER, _ROWS_BACK = (0, 3, 5, 1, 2, 4), (0, 3, 4, 1, 5, 2)
-
 
 class Channels(Enum):
     """Where the channels of a tensor are."""
@@ -174,18 +171,24 @@ class PackedLayout:
             attributes = {**self.conversion.attributes, "block": self.block, "batch": self.batch}
             making.add("vdla.PackPatches", (source,), self.packed_shape, packed, **attributes)
             return making.made
+        plain, full, split, order = self._steps
         value = self._converted(making, source, self.conversion)
-        blocks, groups, height, width, *_ = self.packed_shape
-        if self.channels is not Channels.IMAGE:
-            value = making.reshape(value, self._matrices)
-            value = making.pad(value, self._matrices, (blocks, width * self.batch, groups * self.block))
-            value = making.reshape(value, (blocks, width, self.batch, groups, self.block, 1))
-            making.transpose(value, _ROWS_ORDER, self.packed_shape, packed)
-            return making.made
-        value = making.pad(making.reshape(value, self.image), self.image, (blocks * self.batch, groups * self.block))
-        value = making.reshape(value, (blocks, self.batch, groups, self.block, height, width))
-        making.transpose(value, _IMAGE_ORDER, self.packed_shape, packed)
+        value = making.pad(making.reshape(value, plain), plain, full)
+        value = making.reshape(value, split)
+        making.transpose(value, order, self.packed_shape, packed)
         return making.made
+
+    @property
+    def _steps(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """What packing makes of the tensor: its plain form, which it pads and cuts into blocks, and
+        the order of the blocks.
+        """
+        blocks, groups, height, width, batch, block = self.packed_shape
+        if self.channels is Channels.IMAGE:
+            images = (blocks * batch, groups * block, height, width)
+            return self.image, images, (blocks, batch, groups, block, height, width), (0, 2, 4, 5, 1, 3)
+        matrices = (blocks, width * batch, groups * block)
+        return self._matrices, matrices, (blocks, width, batch, groups, block, 1), (0, 3, 5, 1, 2, 4)
 
     def _converted(self, making: PackingNodes, source: str, how: Broadcast | RowTerms | None) -> str:
         """The tensor of `shape` from the value."""
@@ -200,16 +203,10 @@ class PackedLayout:
     def unpack(self, packed: str, result: str, dtype: str) -> Replacement:
         """The nodes that convert the value `packed` to `result`."""
         making = PackingNodes(result, dtype)
-        blocks, groups, height, width, batch, block = self.packed_shape
+        plain, full, split, order = self._steps
         value = making.reshape(packed, self.packed_shape)
-        if self.channels is Channels.IMAGE:
-            value = making.transpose(value, _IMAGE_BACK, (blocks, batch, groups, block, height, width))
-            full: tuple[int, ...] = (blocks * batch, groups * block, height, width)
-            value = making.cut(making.reshape(value, full), self.image, full)
-        else:
-            value = making.transpose(value, _ROWS_BACK, (blocks, width, batch, groups, block, 1))
-            full = (blocks, width * batch, groups * block)
-            value = making.cut(making.reshape(value, full), self._matrices, full)
+        value = making.transpose(value, np.argsort(order).tolist(), split)
+        value = making.cut(making.reshape(value, full), plain, full)
         making.reshape(value, self.shape, result)
         return making.made
 
@@ -271,13 +268,12 @@ class PackingNodes:
         """The source broadcast to `shape`."""
         return self.add("Expand", (source, self._integers(shape)), shape)
 
-    def pad(self, source: str, shape: Sequence[int], leading: Sequence[int]) -> str:
-        """The first dimensions padded with zeros up to the extents `leading`."""
-        wanted = (*leading, *shape[len(leading) :])
-        if tuple(shape) == wanted:
+    def pad(self, source: str, shape: Sequence[int], full: Sequence[int]) -> str:
+        """Each dimension padded with zeros at its end."""
+        if tuple(shape) == tuple(full):
             return source
-        ends = [b - a for a, b in zip(shape, wanted, strict=True)]
-        return self.add("Pad", (source, self._integers([0] * len(shape) + ends)), wanted)
+        ends = [b - a for a, b in zip(shape, full, strict=True)]
+        return self.add("Pad", (source, self._integers([0] * len(shape) + ends)), full)
 
     def cut(self, source: str, shape: Sequence[int], full: Sequence[int]) -> str:
         """The first elements of each dimension."""
