@@ -27,9 +27,9 @@ from vdla.compiler.operators.checks import (
     static_extents,
     target_of,
 )
-from vdla.compiler.operators.layouts import block_size, check_layout
+from vdla.compiler.operators.layouts import at_channel, block_size, check_layout
 from vdla.compiler.operators.pad import pad
-from vdla.compiler.operators.results import accumulator_dtype, result_name, to_accumulator
+from vdla.compiler.operators.results import accumulator_dtype, biased, result_name, sum_of_products
 from vdla.compiler.operators.roles import GROUP, OPERATOR
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
@@ -161,7 +161,7 @@ def _geometry(
 
 def pad_image(x: te.Tensor, windows: Window, name: str) -> te.Tensor:
     """The image padded as far as windows read; the image itself if no window leaves it."""
-    lanes = (0,) * (len(x.shape) - 4)
+    lanes = (0,) * (len(x.shape) - 2 - len(windows.size))
     pads = (0, 0, *windows.before, *lanes, 0, 0, *windows.overhang, *lanes)
     return pad(x, pads, name=name) if any(pads) else x
 
@@ -176,12 +176,10 @@ def _sums(
 
     def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
         channel = ci if geometry.groups == 1 else cb // geometry.group_blocks * geometry.group_channels + ci
-        taps = zip((oh, ow), (kh, kw), windows.strides, windows.dilations, strict=True)
-        y, x = (window * stride + tap * dilation for window, tap, stride, dilation in taps)
-        pixel = (n, channel, y, x) if block is None else (n, channel // block, y, x, channel % block)
-        product = to_accumulator(image[pixel]) * to_accumulator(weight[cb, ci, kh, kw, c])
-        start = None if bias is None else to_accumulator(geometry.of_channel(bias, cb, c))
-        return te.sum(product, axis=[ci, kh, kw], init=start)
+        place = windows.padded_position(0, oh, kh), windows.padded_position(1, ow, kw)
+        start = None if bias is None else geometry.of_channel(bias, cb, c)
+        pixel = image[at_channel(block, n, channel, *place)]
+        return sum_of_products(pixel, weight[cb, ci, kh, kw, c], (ci, kh, kw), start)
 
     shape = (image.shape[0], geometry.blocks, *windows.places, geometry.lanes)
     group = geometry.group_outputs if geometry.groups > 1 else 0
@@ -193,15 +191,13 @@ def result_in_layout(
 ) -> te.Tensor:
     """The sums plus a bias as `dtype`, [N, CO, OH, OW] or in the blocks of the sums."""
 
-    def with_bias(value: te.Value, channel: te.Value) -> te.Value:
-        return te.cast(dtype, value if bias is None else value + to_accumulator(bias[channel]))
-
     def in_blocks(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
-        value = total[n, cb, oh, ow, c]
-        return te.cast(dtype, value if bias is None else value + to_accumulator(geometry.of_channel(bias, cb, c)))
+        start = None if bias is None else geometry.of_channel(bias, cb, c)
+        return biased(total[n, cb, oh, ow, c], start, dtype)
 
     def plain(n: te.Value, co: te.Value, oh: te.Value, ow: te.Value) -> te.Value:
-        return with_bias(total[n, geometry.block_of(co), oh, ow, geometry.lane_of(co)], co)
+        sums = total[n, geometry.block_of(co), oh, ow, geometry.lane_of(co)]
+        return biased(sums, None if bias is None else bias[co], dtype)
 
     if is_blocked:
         return te.compute((*total.shape[:2], *geometry.windows.places, geometry.lanes), in_blocks, name)

@@ -25,7 +25,7 @@ from vdla.compiler.operators.quantisation import (
     packing_error,
 )
 from vdla.compiler.operators.quantised_weights import DotLayout, best_dot_layout
-from vdla.compiler.operators.results import result_name
+from vdla.compiler.operators.results import result_name, sum_of_products
 from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED, RESCALED, RESULT
 from vdla.compiler.operators.windows import Ints, in_image, sampled_position, select_if, windows_of
 from vdla.compiler.target import Target
@@ -136,9 +136,8 @@ def _sums(
     def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
         y, x = windows.padded_position(0, oh, r), windows.padded_position(1, ow, q)
         block, lane = (k, i) if groups == 1 else (k // groups, k % groups * dot.group + i)
-        left = te.cast("int32", data[n, block, y, x, lane])
-        product = left * te.cast("int32", weight[cb, k, r, q, c, i])
-        return te.sum(product, axis=[k, r, q, i], init=None if bias is None else bias[cb * dot.lanes + c])
+        start = None if bias is None else bias[cb * dot.lanes + c]
+        return sum_of_products(data[n, block, y, x, lane], weight[cb, k, r, q, c, i], (k, r, q, i), start, "int32")
 
     stages = {OPERATOR: "qconv2d", DATA: data.name, RESCALED: f"{name}_rescaled", RESULT: name}
     if bias is not None:

@@ -41,7 +41,7 @@ from vdla.compiler.operators.checks import (
 from vdla.compiler.operators.conv2d import ConvGeometry, lanes_of, result_in_layout
 from vdla.compiler.operators.layouts import block_size, check_layout
 from vdla.compiler.operators.pad import pad
-from vdla.compiler.operators.results import result_name, to_accumulator
+from vdla.compiler.operators.results import result_name, sum_of_products, to_accumulator
 from vdla.compiler.operators.roles import OPERATOR, PLACED
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
@@ -176,7 +176,7 @@ def _products(data: te.Tensor, weight: te.Tensor, name: str) -> te.Tensor:
     def value(*indices: te.Value) -> te.Value:
         n, i, j, cb, th, tw, c = indices
         place = (n, i, j, ci, th, tw) if lanes is None else (n, i, j, ci // lanes, th, tw, ci % lanes)
-        return te.sum(data[place] * to_accumulator(weight[i, j, cb, ci, c]), axis=ci)
+        return sum_of_products(data[place], weight[i, j, cb, ci, c], [ci])
 
     shape = (*data.shape[:3], weight.shape[2], *data.shape[4:6], weight.shape[4])
     return te.compute(shape, value, name, {OPERATOR: _NAME})
